@@ -1,0 +1,51 @@
+/* See dtype.h. */
+#include "base/dtype.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t item_bytes;
+    size_t swap_bytes;
+} table[] = {
+    {"none", 0, 0},
+#define DTYPE_ROW(name, value, text, item_bytes, swap_bytes)                                       \
+    [value] = {text, item_bytes, swap_bytes},
+    DTYPE_TABLE(DTYPE_ROW)
+#undef DTYPE_ROW
+};
+
+enum { DTYPE_COUNT = sizeof table / sizeof table[0] };
+
+static size_t row_of(enum dtype dtype)
+{
+    return (size_t)dtype < DTYPE_COUNT ? (size_t)dtype : 0;
+}
+
+const char *dtype_name(enum dtype dtype)
+{
+    return table[row_of(dtype)].name;
+}
+
+enum dtype dtype_by_name(const char *name)
+{
+    for (size_t i = 1; i < DTYPE_COUNT; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return (enum dtype)i;
+    return DTYPE_NONE;
+}
+
+size_t dtype_bytes(enum dtype dtype)
+{
+    return table[row_of(dtype)].item_bytes;
+}
+
+size_t dtype_swap_bytes(enum dtype dtype)
+{
+    return table[row_of(dtype)].swap_bytes;
+}
+
+bool dtype_is_integer(enum dtype dtype)
+{
+    return dtype >= DTYPE_INT8 && dtype <= DTYPE_UINT64;
+}

@@ -1,0 +1,44 @@
+/* Byte sizes and counts as people write and read them. Pure, safe from any thread. */
+#ifndef PENSTOCK_BASE_SIZE_H
+#define PENSTOCK_BASE_SIZE_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Parses "4096", "64KiB", "1.5 GiB", "32GB" (binary and decimal units, case-insensitive).
+ * INVALID: not a number, a negative one, an unknown unit, or more than 2^63 bytes. */
+MUST_USE enum status size_parse(const char *text, uint64_t *ret_bytes, struct error *err);
+
+/* A size for people, "160.0 KiB", "2.50 GiB", "17 B".
+ * Returned by value so that several can stand in one printf. */
+struct size_text {
+    char text[32];
+};
+struct size_text size_format(uint64_t bytes);
+
+/* A count with thousands separators: "1,234,567". */
+struct size_text count_format(uint64_t count);
+
+/* a*b into *ret; false and *ret untouched when 64 bits do not hold it. */
+static inline _Bool size_multiply(uint64_t a, uint64_t b, uint64_t *ret)
+{
+    uint64_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        return 0;
+    *ret = product;
+    return 1;
+}
+
+static inline uint64_t size_divide_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static inline uint64_t size_round_up(uint64_t value, uint64_t multiple)
+{
+    return size_divide_up(value, multiple) * multiple;
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* See text.h. */
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reserve(struct text *text, size_t more)
+{
+    size_t need = text->length + more + 1;
+    if (need <= text->capacity)
+        return;
+    size_t capacity = text->capacity ? text->capacity : 128;
+    while (capacity < need)
+        capacity *= 2;
+    char *data = realloc(text->data, capacity);
+    if (!data) {
+        fprintf(stderr, "penstock: out of memory for a text of %zu bytes\n", capacity);
+        abort();
+    }
+    text->data = data;
+    text->capacity = capacity;
+}
+
+void text_append(struct text *text, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length > 0) {
+        reserve(text, (size_t)length);
+        vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+        text->length += (size_t)length;
+    }
+    va_end(again);
+}
+
+void text_append_bytes(struct text *text, const void *data, size_t size)
+{
+    reserve(text, size);
+    memcpy(text->data + text->length, data, size);
+    text->length += size;
+    text->data[text->length] = '\0';
+}
+
+void text_done(struct text *text)
+{
+    free(text->data);
+    *text = (struct text){0};
+}

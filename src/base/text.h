@@ -1,0 +1,25 @@
+/* A growable string, for messages, reports and packed documents; not for the batch path.
+ *
+ * Zero-initialise, append, then text_done(). A failed allocation ends the program with a message: these
+ * strings are small and made at start or at the end. Owned by one thread.
+ */
+#ifndef PENSTOCK_BASE_TEXT_H
+#define PENSTOCK_BASE_TEXT_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct text {
+    char *data;    /* NUL-terminated once anything was appended, else NULL */
+    size_t length; /* without the NUL */
+    size_t capacity;
+};
+
+void text_append(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+void text_append_bytes(struct text *text, const void *data, size_t size);
+
+/* Frees the content and leaves an empty text. */
+void text_done(struct text *text);
+
+#endif

@@ -1,0 +1,38 @@
+/* Wakes one sleeping thread without a system call when it is awake.
+ *
+ * One thread sleeps (in poll(), on waker_fd() among others); any number of threads wake it. The sleeper
+ * announces that it is about to sleep, looks once more for work, and only then sleeps, so that a wake-up
+ * between its last look and its sleep is never lost:
+ *
+ *     waker_arm(w);
+ *     if (!found_work_after_all())
+ *         poll(... waker_fd(w) ...);
+ *     waker_disarm(w);
+ */
+#ifndef PENSTOCK_BASE_WAKER_H
+#define PENSTOCK_BASE_WAKER_H
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+
+struct waker {
+    int fd; /* eventfd, owned; -1 when not initialised */
+    _Atomic unsigned armed;
+};
+
+/* IO: no descriptor left. */
+MUST_USE enum status waker_init(struct waker *waker, struct error *err);
+void waker_done(struct waker *waker);
+
+/* Any thread, never blocks. Work that the sleeper shall see must be visible before this call. */
+void waker_wake(struct waker *waker);
+
+/* The sleeping thread only. */
+void waker_arm(struct waker *waker);
+void waker_disarm(struct waker *waker);
+
+/* Readable after a wake-up, until waker_disarm(). */
+int waker_fd(const struct waker *waker);
+
+#endif

@@ -1,0 +1,132 @@
+/* A dataset: fields of samples over the arrays of a Zarr hierarchy.
+ *
+ * Sample i of a dataset is, for each field, element i along axis 0 of an array, or, for a joined field,
+ * element index[i] of an array: text = clip_emb[segment_to_video[i]].
+ *
+ * How fields are read decides where their bytes live:
+ *   FIELD_ROW   read chunk row by chunk row into row buffers, and exchanged between readers as part of
+ *               a sample's record
+ *   FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows: read whole at start,
+ *               kept in one piece of memory once per node, never exchanged
+ *
+ * The row length C is the chunk length along axis 0 of the direct field with the most bytes a sample (first by name
+ * on a tie). Chunk row r holds samples [r*C, min((r+1)*C, N)). A row buffer is field after field, each
+ * [C, sample shape...] at its row_offset; a record is one sample's row fields one after another:
+ *
+ *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
+ *     record       | field a: 1 sample  | pad to 16 | field b: 1 sample  | pad to 16 |
+ *
+ * A dataset is immutable after opening (and holding); any number of threads may read it, each with a
+ * `struct dataset_reader` of its own.
+ */
+#ifndef PENSTOCK_DATASET_DATASET_H
+#define PENSTOCK_DATASET_DATASET_H
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DATASET_MAX_FIELDS = 64, DATASET_MAX_RANK = 8, DATASET_NAME_BYTES = 64 };
+
+enum field_source { FIELD_ROW, FIELD_HELD };
+
+/* What the configuration asks for. */
+struct dataset_field_spec {
+    const char *name;  /* as trainers see it */
+    const char *array; /* path of the array in the hierarchy */
+    const char *index; /* path of the index array, NULL for a direct field */
+};
+
+struct dataset_options {
+    const char *uri;                         /* directory of a Zarr group (or of one array) */
+    const struct dataset_field_spec *fields; /* NULL: every array whose axis 0 has the sample count */
+    size_t field_count;
+    uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
+};
+
+struct dataset_field {
+    const char *name; /* borrowed from the dataset */
+    enum dtype dtype;
+    int rank;                         /* dimensions of one sample, 0..7 */
+    uint64_t shape[DATASET_MAX_RANK]; /* of one sample */
+    size_t sample_bytes;
+    enum field_source source;
+    size_t row_offset;    /* FIELD_ROW: start of the field in a row buffer, multiple of 64 */
+    size_t record_offset; /* FIELD_ROW: start of the field in a record, multiple of 16 */
+};
+
+struct dataset_private;
+
+struct dataset {
+    uint64_t sample_count; /* N */
+    uint64_t row_length;   /* C */
+    uint64_t row_count;    /* M = ceil(N / C) */
+    size_t row_bytes;      /* of a row buffer, multiple of 64 */
+    size_t record_bytes;   /* of one sample's row fields, multiple of 16 */
+    size_t sample_bytes;   /* of one sample's fields together, as delivered */
+    size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
+    size_t scratch_bytes;  /* that each dataset_reader takes */
+    uint64_t fingerprint;  /* XXH3-64 over fields, shapes, dtypes, chunk grids and codecs */
+    size_t field_count;
+    struct dataset_field *fields; /* in order of name */
+    struct dataset_private *private;
+};
+
+/* Time and bytes that reading took. Added to, never reset, by dataset_read_row(). */
+struct dataset_read_stats {
+    uint64_t stored_bytes;  /* read from the store */
+    uint64_t decoded_bytes; /* written to rows */
+    uint64_t chunk_count;
+    uint64_t missing_chunk_count; /* filled with the fill value */
+    uint64_t read_ns;       /* in the store */
+    uint64_t decode_ns;     /* in codecs and copies */
+};
+
+/* Opens the hierarchy, settles the fields and checks everything that can be checked without reading
+ * chunks. Blocks on the store.
+ * NOT_FOUND: no dataset there, or no such array (the message lists those there are). INVALID: no arrays,
+ * sample counts that differ, an index array that is not a one-dimensional integer one, a name used twice.
+ * UNSUPPORTED: an array that a field needs uses something we do not read; the message names the array and
+ * the thing. CORRUPT: metadata that is not valid. */
+MUST_USE enum status dataset_open(const struct dataset_options *options, struct dataset **ret_dataset,
+                                  struct error *err);
+
+/* The dataset's options and metadata documents as one run of bytes (malloc'ed, returned), and a dataset
+ * made of them again without touching the store's metadata: rank 0 opens, the others unpack. */
+MUST_USE enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
+                                  struct error *err);
+MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_dataset,
+                                    struct error *err);
+
+/* Reads all held arrays into `memory` (held_bytes, 64-byte aligned, borrowed until dataset_free()), and
+ * checks every index of every join. Done by one process a node, at start; blocks on the store.
+ * INVALID: an index out of its array's range; the message names array, position and value. */
+MUST_USE enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err);
+
+/* Uses `memory` that another process has filled with dataset_hold() for the same dataset. */
+void dataset_attach(struct dataset *dataset, const void *memory);
+
+/* Where sample `index` of held field `field` (an index into fields) lies: sample_bytes bytes, borrowed.
+ * After dataset_hold() or dataset_attach(). */
+const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index);
+
+/* Samples in row `row`: row_length, less in the last one. */
+uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row);
+
+/* A reader: one thread's decode contexts and scratch memory (scratch_bytes, touched by the caller). */
+struct dataset_reader;
+MUST_USE enum status dataset_reader_new(const struct dataset *dataset,
+                                        struct dataset_reader **ret_reader, struct error *err);
+void dataset_reader_free(struct dataset_reader *reader);
+
+/* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned). Allocates
+ * nothing. Padding and the samples beyond N of a short last row are left as they were.
+ * The buffer's content is undefined after a failure. IO, CORRUPT: the message names array and chunk. */
+MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
+                                      struct dataset_read_stats *stats, struct error *err);
+
+void dataset_free(struct dataset *dataset);
+
+#endif

@@ -1,0 +1,104 @@
+/* The shared-memory layout of a ring, the same for the reader that fills it and the trainer that maps it.
+ *
+ * One memfd per trainer, sealed against resizing:
+ *
+ *     0        struct ring_header      what this is: magic, version, sizes, fields        (read-only)
+ *     4096*k   struct ring_control     head, tail, wait flags: one cache line each
+ *     data     slot 0 | slot 1 | ...   each slot_stride bytes, page aligned (2 MiB where that is small
+ *                                      against the slot)
+ *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch] | field 0 | ...
+ *              every part on a 64-byte boundary
+ *
+ * The ring is single-producer single-consumer. `head` counts slots published, `tail` slots released in order;
+ * both only grow, slot n lies at n % slot_count. The trainer may release out of order: it advances `tail` once
+ * the oldest is released. Neither side trusts the other's memory: the reader keeps its own copy of the layout
+ * and of head and checks tail; the trainer checks the header once, before it uses it.
+ */
+#ifndef PENSTOCK_DELIVERY_LAYOUT_H
+#define PENSTOCK_DELIVERY_LAYOUT_H
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    RING_MAX_FIELDS = 64,
+    RING_MAX_RANK = 8,
+    RING_NAME_BYTES = 64,
+    RING_VERSION = 1,
+    RING_MAX_SLOTS = 1024,
+};
+
+#define RING_MAGIC UINT64_C(0x4b434f54534e4550) /* "PENSTOCK", little endian */
+
+/* A field as both sides know it. */
+struct ring_field {
+    char name[RING_NAME_BYTES]; /* NUL-terminated */
+    uint32_t dtype;             /* enum dtype */
+    uint32_t rank;
+    uint64_t shape[RING_MAX_RANK];
+    uint64_t sample_bytes;
+    uint64_t slot_offset; /* of the field's array in a slot */
+};
+
+/* What the service delivers to one trainer: struct penstock_info's counterpart. */
+struct ring_service {
+    uint32_t rank, world_size;
+    uint64_t global_batch_size;
+    uint64_t dataset_samples;
+    uint64_t steps_per_epoch;
+    uint64_t epochs;
+    uint64_t start_epoch, start_step;
+    uint64_t seed;
+    uint64_t fingerprint;
+};
+
+struct ring_layout {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t field_count;
+    uint32_t slot_count;
+    uint32_t batch_size; /* most samples in a slot */
+    uint64_t control_offset;
+    uint64_t data_offset;
+    uint64_t slot_stride;
+    uint64_t total_bytes; /* of the memfd */
+    uint64_t indices_offset, keys_offset, valid_offset; /* in a slot */
+    struct ring_field fields[RING_MAX_FIELDS];
+};
+
+struct ring_header {
+    struct ring_layout layout;
+    struct ring_service service;
+};
+
+/* Each member is written by one side only and has a cache line of its own. */
+struct ring_control {
+    _Alignas(64) _Atomic uint64_t head;         /* reader: slots published */
+    _Alignas(64) _Atomic uint64_t tail;         /* trainer: slots released, in order */
+    _Alignas(64) _Atomic uint32_t trainer_waits; /* trainer: wants a wake-up at the next publish */
+    _Alignas(64) _Atomic uint32_t reader_waits; /* reader: wants a wake-up at the next release */
+};
+
+_Static_assert(sizeof(struct ring_control) == 256, "shared layout");
+_Static_assert(offsetof(struct ring_control, tail) == 64, "shared layout");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared atomics must be lock-free");
+
+struct slot_header {
+    uint64_t epoch, step;
+    uint32_t sample_count;
+    uint32_t reserved;
+};
+
+/* Fills offsets and sizes from names, dtypes, shapes, batch_size and slot_count. INVALID: a count out of
+ * its range, or a ring beyond 2^48 bytes. Pure. */
+MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
+
+/* Checks a layout that came from somewhere else against every rule above. PROTOCOL: what does not hold. */
+MUST_USE enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_bytes,
+                                       struct error *err);
+
+#endif

@@ -1,0 +1,188 @@
+/* penstock.h: what a trainer links.
+ *
+ * A trainer is an ordinary process. It connects to the Penstock reader of its own node, and from then on
+ * finds each of its batches finished in shared memory:
+ *
+ *     struct penstock *p;
+ *     char message[PENSTOCK_MESSAGE_BYTES];
+ *     if (penstock_connect(NULL, &p, message) != PENSTOCK_OK)
+ *         fail(message);
+ *     struct penstock_batch batch;
+ *     while (penstock_next(p, &batch, -1) == PENSTOCK_OK) {
+ *         train(batch.data[0], batch.sample_count);
+ *         penstock_release(p, &batch);
+ *     }
+ *     penstock_close(p);
+ *
+ * Batches come in the order of their steps, the same on every run with the same dataset, seed and global
+ * batch. All trainers of a run see equally many steps. A batch's memory belongs to the trainer (it may be
+ * written) from penstock_next() until penstock_release(); several batches may be held at once, up to the
+ * ring's slots, and released in any order.
+ *
+ * Threads: one thread at a time may call penstock_next(); penstock_release() may be called from any thread
+ * at any time; everything else belongs to the thread that calls penstock_next(). The library starts no
+ * threads, installs no signal handlers, writes nothing to standard output or error, and never exits.
+ */
+#ifndef PENSTOCK_H
+#define PENSTOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PENSTOCK_API __attribute__((visibility("default")))
+
+#define PENSTOCK_VERSION_MAJOR 0
+#define PENSTOCK_VERSION_MINOR 1
+#define PENSTOCK_VERSION_PATCH 0
+
+enum {
+    PENSTOCK_MESSAGE_BYTES = 1024, /* holds any message of this library, NUL included */
+    PENSTOCK_MAX_RANK = 8,         /* most dimensions of a field's sample */
+};
+
+/* What a call came to. The message of penstock_last_error() says why. */
+enum penstock_status {
+    PENSTOCK_OK = 0,
+    PENSTOCK_INVALID = 1,     /* an argument or environment variable makes no sense */
+    PENSTOCK_NOT_FOUND = 2,   /* no service at that place */
+    PENSTOCK_IO = 3,          /* a system call failed */
+    PENSTOCK_CORRUPT = 4,     /* the dataset is damaged; the message names array and chunk */
+    PENSTOCK_UNSUPPORTED = 5, /* service and library speak different versions */
+    PENSTOCK_NO_MEMORY = 6,
+    PENSTOCK_PROTOCOL = 7,    /* the other side sent nonsense */
+    PENSTOCK_REFUSED = 8,     /* the service refused this trainer: rank, world size or user */
+    PENSTOCK_TIMEOUT = 9,     /* nothing came in time; try again */
+    PENSTOCK_ENDED = 10,      /* all epochs are consumed */
+    PENSTOCK_LOST = 11,       /* the service went away */
+    PENSTOCK_INTERRUPTED = 12, /* the service was stopped by a signal */
+    PENSTOCK_MPI = 13,        /* the service failed in MPI */
+};
+
+/* Element types. The names are those of NumPy and Zarr v3. */
+enum penstock_dtype {
+    PENSTOCK_BOOL = 1,
+    PENSTOCK_INT8 = 2,
+    PENSTOCK_INT16 = 3,
+    PENSTOCK_INT32 = 4,
+    PENSTOCK_INT64 = 5,
+    PENSTOCK_UINT8 = 6,
+    PENSTOCK_UINT16 = 7,
+    PENSTOCK_UINT32 = 8,
+    PENSTOCK_UINT64 = 9,
+    PENSTOCK_FLOAT16 = 10,
+    PENSTOCK_BFLOAT16 = 11,
+    PENSTOCK_FLOAT32 = 12,
+    PENSTOCK_FLOAT64 = 13,
+    PENSTOCK_COMPLEX64 = 14,
+    PENSTOCK_COMPLEX128 = 15,
+};
+
+/* Where and as whom to connect. Zero-initialise; zero means "from the environment" throughout:
+ *   run_dir     PENSTOCK_RUN_DIR: the service's run directory on this node
+ *   rank        RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK: the first that is set, else 0
+ *   world_size  WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
+ * Set `world_size` to use `rank` and `world_size` as they stand here. */
+struct penstock_options {
+    const char *run_dir;
+    int32_t rank;
+    int32_t world_size;
+    int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for ever */
+};
+
+/* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. */
+struct penstock_field {
+    const char *name; /* borrowed: valid until penstock_close() */
+    enum penstock_dtype dtype;
+    int32_t rank;                       /* dimensions of one sample; 0: a scalar */
+    uint64_t shape[PENSTOCK_MAX_RANK];  /* of one sample */
+    uint64_t item_bytes;                /* of one element */
+    uint64_t sample_bytes;              /* of one sample */
+};
+
+/* What this service delivers. Constant from penstock_connect() to penstock_close(). */
+struct penstock_info {
+    const struct penstock_field *fields; /* borrowed, in order of name */
+    uint32_t field_count;
+    uint32_t slot_count;        /* batches that may be held or waiting at once */
+    uint32_t batch_size;        /* most samples in one of this trainer's batches: global batch / trainers */
+    uint32_t rank;              /* this trainer's */
+    uint32_t world_size;
+    uint64_t global_batch_size; /* samples of one step, over all trainers */
+    uint64_t dataset_samples;
+    uint64_t steps_per_epoch;
+    uint64_t epochs;
+    uint64_t start_epoch, start_step; /* the first batch that comes; not 0, 0 after a resume */
+    uint64_t seed;
+    uint64_t fingerprint;       /* of the dataset's fields, shapes and layout */
+};
+
+/* One trainer's part of one step. Arrays are in native byte order, C order, without padding:
+ * data[f] is [sample_count, fields[f].shape...]. */
+struct penstock_batch {
+    uint64_t epoch, step;
+    uint32_t sample_count;    /* batch_size, less in a short last step (batch.last: partial), may be 0 */
+    uint32_t slot;            /* for penstock_release() */
+    const uint64_t *indices;  /* [sample_count] index of each sample along axis 0 of the dataset */
+    const uint64_t *keys;     /* [sample_count] random key of (seed, epoch, index): seeds augmentation */
+    const uint8_t *valid;     /* [sample_count] 1; 0 where a sample only pads the last step */
+    void *data[64];           /* [field_count] */
+};
+
+struct penstock; /* a connection */
+
+/* Connects and waits until the service is ready to deliver. `options` may be NULL.
+ * `message`, NULL or of PENSTOCK_MESSAGE_BYTES, receives the reason of a failure.
+ * INVALID: no run_dir, or a rank that is not below the world size. NOT_FOUND: nobody listens there within
+ * the timeout. REFUSED: the service has another world size, the rank is taken, or belongs to another user.
+ * UNSUPPORTED: another protocol version. Other statuses: the service failed at start and says why. */
+PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
+                                                   struct penstock **ret_connection, char *message);
+
+/* What the service delivers. Never fails; borrowed until penstock_close(). */
+PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock *connection);
+
+/* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all, -1: no limit)
+ * without using CPU. Allocates nothing.
+ * TIMEOUT: none yet. ENDED: all epochs are consumed. LOST: the service died. INVALID: all slots are held by
+ * this trainer, so that none can ever come. Any other status: the service stopped; the message says why and
+ * where, rank and node included. Every status but OK and TIMEOUT is final. */
+PENSTOCK_API enum penstock_status penstock_next(struct penstock *connection,
+                                                struct penstock_batch *ret_batch,
+                                                int64_t timeout_ms);
+
+/* Gives the batch's slot back; its memory must not be touched any more. From any thread, in any order,
+ * never blocks. INVALID: this batch is not held (released twice, for example). */
+PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
+                                                   const struct penstock_batch *batch);
+
+/* The state to resume from after the last batch that penstock_next() returned, as one line of JSON:
+ *   {"version":1,"dataset":"<fingerprint>","seed":…,"epoch":…,"step":…,"global_batch":…}
+ * Save it with the checkpoint; hand it to penstock-reader --resume. Writes at most `size` bytes, NUL
+ * included; 256 suffice. INVALID: `size` is too small. */
+PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
+                                                 size_t size);
+
+/* Why the last call on this connection failed; "" if none did. Borrowed until the next call. */
+PENSTOCK_API const char *penstock_last_error(const struct penstock *connection);
+
+/* The text of a status: "no more batches". */
+PENSTOCK_API const char *penstock_status_text(enum penstock_status status);
+
+/* The NumPy name of a dtype: "float16"; "none" if it is not one. */
+PENSTOCK_API const char *penstock_dtype_name(enum penstock_dtype dtype);
+
+/* "0.1.0": the library that is loaded, which may differ from the header. */
+PENSTOCK_API const char *penstock_version(void);
+
+/* Says goodbye and unmaps the ring: memory of batches still held is gone after this. NULL is fine. */
+PENSTOCK_API void penstock_close(struct penstock *connection);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

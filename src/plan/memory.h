@@ -1,0 +1,47 @@
+/* What a reader will take in memory, by purpose, computed before the start; and how many rows fit.
+ *
+ * Pure; the one place where these sizes are added up: readers allocate by it, `penstock plan` prints it.
+ */
+#ifndef PENSTOCK_PLAN_MEMORY_H
+#define PENSTOCK_PLAN_MEMORY_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+#include "plan/round.h"
+
+enum { MEMORY_ROUNDS_IN_FLIGHT = 2 };
+
+struct memory_demand {
+    const struct plan *plan;
+    struct round_shape shape;
+    uint32_t reader_count;
+    uint32_t trainers_served; /* most that one reader serves: ceil(T / readers) */
+    uint32_t worker_count;    /* threads of the reader */
+    uint64_t row_bytes, record_bytes;
+    uint64_t held_bytes;    /* this reader's part of the node's held arrays */
+    uint64_t scratch_bytes; /* of one worker */
+    uint64_t ring_bytes;    /* of one trainer's ring */
+    bool cache;             /* keep rows for later epochs */
+    bool last_epoch;        /* there is only one epoch: nothing to keep rows for */
+    uint64_t limit_bytes;
+};
+
+struct memory_plan {
+    uint64_t transient_rows; /* row buffers for rows that are used and given up */
+    uint64_t keep_rows;      /* row buffers for rows that stay */
+    uint64_t window_slots;   /* windows planned at once */
+    uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes;
+    uint64_t total_bytes;
+    uint64_t least_bytes; /* the smallest limit that would do */
+};
+
+/* As many rows as the limit allows, at most as many as are of use. NO_MEMORY: the limit is below least_bytes; the message
+ * lists the sizes by purpose and says what to change. */
+MUST_USE enum status memory_plan(const struct memory_demand *demand, struct memory_plan *ret_plan,
+                                 struct error *err);
+
+/* The table by purpose, one line each, ending with the total against the limit. */
+void memory_describe(const struct memory_demand *demand, const struct memory_plan *plan,
+                     struct text *out);
+
+#endif

@@ -1,0 +1,73 @@
+/* Rounds: what one exchange carries, and who sends how much to whom.
+ *
+ * A round carries `steps_per_round` whole steps, or, where one step is larger than the buffers may
+ * be, one of `parts_per_step` parts of a step: the same slice of each trainer's batch, so that all receivers stay
+ * evenly loaded. Never both. Rounds do not cross epochs.
+ *
+ * Sender and receiver work out the same counts on their own: both know the order and the owners of rows, and
+ * both go through a round's positions in ascending order. Between reader i and reader j, records travel
+ * in order of position; a record's place in the message is its rank in that order.
+ */
+#ifndef PENSTOCK_PLAN_ROUND_H
+#define PENSTOCK_PLAN_ROUND_H
+
+#include "plan/plan.h"
+
+struct round_shape {
+    uint32_t steps_per_round; /* 1 or more */
+    uint32_t parts_per_step;  /* 1 or more; > 1 only with steps_per_round == 1 */
+};
+
+/* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most `buffer_limit_bytes` of
+ * records in a round (whatever the distribution, one reader may have to send them all), at most half the
+ * slots of a ring. `steps_per_round` 0 means auto. With one reader nothing is exchanged: one step a round.
+ * INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds the limit. */
+MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
+                                        uint32_t slot_count, uint64_t record_bytes,
+                                        uint32_t steps_per_round, uint64_t buffer_limit_bytes,
+                                        struct round_shape *ret_shape, struct error *err);
+
+uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape);
+
+/* Round `index` of an epoch: steps [first_step, end_step), and of each trainer's batch the samples from
+ * part*count/part_count to (part+1)*count/part_count. */
+struct plan_round {
+    uint64_t index;
+    uint64_t first_step, end_step;
+    uint32_t part, part_count;
+};
+struct plan_round round_at(const struct plan *plan, struct round_shape shape, uint64_t index);
+
+/* The most records that any round of this shape carries, over all pairs; and to one of `trainers`. */
+uint64_t round_max_records(const struct plan *plan, struct round_shape shape);
+uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape shape);
+
+/* The slice [first, end) of a trainer's batch in `step` that the round carries, as offsets into the batch. */
+struct round_slice {
+    uint32_t first, end;
+};
+struct round_slice round_slice_at(const struct plan *plan, const struct plan_round *round,
+                                  uint64_t step, uint32_t trainer);
+
+/* The round that carries a position. */
+uint64_t round_of(const struct plan *plan, struct round_shape shape, struct plan_seat seat);
+
+/* One sample that a reader sends: from its row to a trainer. */
+struct round_item {
+    uint64_t position;
+    uint64_t round;  /* index in the epoch */
+    uint32_t slot;   /* of its row in the window */
+    uint32_t offset; /* of the sample in its row */
+};
+
+/* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send or
+ * deliver, in the order it is due. Padding's repeats included, undelivered tails left out. `ret_items` must hold
+ * round_window_capacity() items. Returns their number. `owners` as from assigner_window(). */
+uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
+                            struct round_shape shape, const uint16_t *owners, uint32_t reader,
+                            struct round_item *ret_items);
+
+/* An upper bound for round_window_items() of any reader and window. */
+uint64_t round_window_capacity(const struct plan *plan);
+
+#endif
