@@ -2,16 +2,16 @@
  *
  * Pure; the one place where these sizes are added up: readers allocate by it, `penstock plan` prints it.
  */
-#ifndef PENSTOCK_PLAN_MEMORY_H
-#define PENSTOCK_PLAN_MEMORY_H
+#ifndef PENSTOCK_PLAN_BUDGET_H
+#define PENSTOCK_PLAN_BUDGET_H
 
 #include "base/text.h"
 #include "plan/plan.h"
 #include "plan/round.h"
 
-enum { MEMORY_ROUNDS_IN_FLIGHT = 2 };
+enum { BUDGET_ROUNDS_IN_FLIGHT = 2 };
 
-struct memory_demand {
+struct budget_demand {
     const struct plan *plan;
     struct round_shape shape;
     uint32_t reader_count;
@@ -26,7 +26,7 @@ struct memory_demand {
     uint64_t limit_bytes;
 };
 
-struct memory_plan {
+struct budget {
     uint64_t transient_rows; /* row buffers for rows that are used and given up */
     uint64_t keep_rows;      /* row buffers for rows that stay */
     uint64_t window_slots;   /* windows planned at once */
@@ -37,11 +37,11 @@ struct memory_plan {
 
 /* As many rows as the limit allows, at most as many as are of use. NO_MEMORY: the limit is below least_bytes; the message
  * lists the sizes by purpose and says what to change. */
-MUST_USE enum status memory_plan(const struct memory_demand *demand, struct memory_plan *ret_plan,
+MUST_USE enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,
                                  struct error *err);
 
 /* The table by purpose, one line each, ending with the total against the limit. */
-void memory_describe(const struct memory_demand *demand, const struct memory_plan *plan,
+void budget_describe(const struct budget_demand *demand, const struct budget *budget,
                      struct text *out);
 
 #endif
