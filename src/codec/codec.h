@@ -1,12 +1,12 @@
 /* Codecs: how a chunk's bytes are stored. One file a codec, one row in the table of codec.c.
  *
- * A chain is the list of bytes -> bytes codecs of one array, in the order of encoding (v3's `codecs` after the
- * array -> bytes one; v2's `compressor`). It is immutable once built and shared by threads; each thread decodes with a
- * `struct codec_context` of its own, which holds reused decompressors and scratch memory, so that decoding
- * allocates nothing of ours.
+ * A chain is the list of bytes -> bytes codecs of one array, in the order of encoding (v3's
+ * `codecs` after the array -> bytes one; v2's `compressor`). It is immutable once built and shared
+ * by threads; each thread decodes with a `struct codec_context` of its own, which holds reused
+ * decompressors and scratch memory, so that decoding allocates nothing of ours.
  *
- * Foreign bytes are never trusted: sizes in headers are checked against the chunk and against what the array
- * expects before anything is written.
+ * Foreign bytes are never trusted: sizes in headers are checked against the chunk and against what
+ * the array expects before anything is written.
  */
 #ifndef PENSTOCK_CODEC_CODEC_H
 #define PENSTOCK_CODEC_CODEC_H
@@ -23,7 +23,7 @@ enum { CODEC_MAX_STEPS = 8, CODEC_PARAMETERS = 6 };
 
 struct codec; /* one row of the table */
 
-/* One codec with its settings; what the settings mean is the codec's own business (level, shuffle, ...). */
+/* One codec with its settings (level, shuffle, ...), whose meaning is the codec's own business. */
 struct codec_step {
     const struct codec *codec;
     int parameters[CODEC_PARAMETERS];
@@ -36,8 +36,9 @@ struct codec_chain {
 
 enum codec_format { CODEC_ZARR_V2 = 2, CODEC_ZARR_V3 = 3 };
 
-/* Appends the codec of that name with its configuration: v2 {"id": name, ...} (pass the whole object), v3's "configuration"
- * object (may be NULL). `item_bytes` of the array's dtype, for encoders that shuffle.
+/* Appends the codec of that name with its configuration: v2 {"id": name, ...} (pass the whole
+ * object), v3's "configuration" object (may be NULL). `item_bytes` of the array's dtype, for
+ * encoders that shuffle. v3 names are the core ones and zarr-python's "numcodecs.zlib" and so on.
  * UNSUPPORTED: a codec we do not have, by name. CORRUPT: a configuration that makes no sense. */
 MUST_USE enum status codec_chain_add(struct codec_chain *chain, enum codec_format format,
                                      const char *name, struct json_object *configuration,
@@ -46,11 +47,12 @@ MUST_USE enum status codec_chain_add(struct codec_chain *chain, enum codec_forma
 /* "zstd(level 3) crc32c"; "none" for an empty chain. */
 void codec_chain_describe(const struct codec_chain *chain, struct text *out);
 
-/* A string of names and settings that is equal only for chains that decode alike; for fingerprints. */
+/* A string that is equal only for chains that decode alike, for fingerprints: "zstd+crc32c", "raw".
+ * Settings do not count: chunks are decoded by what they say themselves. */
 void codec_chain_identify(const struct codec_chain *chain, struct text *out);
 
-/* The most bytes that `decoded_bytes` can take when stored, with room for encoders less tight than ours: the size of a read
- * buffer. */
+/* The most bytes that `decoded_bytes` can take when stored, with room for encoders less tight than
+ * ours: the size of a read buffer. */
 size_t codec_chain_stored_bound(const struct codec_chain *chain, size_t decoded_bytes);
 
 /* Whether stored bytes are the decoded bytes. */
@@ -58,32 +60,39 @@ bool codec_chain_is_raw(const struct codec_chain *chain);
 
 struct codec_context;
 
-/* A thread's context for chunks of up to `decoded_bytes` through any of `chains`. Scratch is allocated here and touched by
- * this thread. */
+/* A thread's context for chunks of up to `decoded_bytes` through any of `chains`. Scratch is
+ * allocated here and touched by this thread. NO_MEMORY. */
 MUST_USE enum status codec_context_new(const struct codec_chain *const *chains, size_t chain_count,
                                        size_t decoded_bytes, struct codec_context **ret_context,
                                        struct error *err);
+
+/* What such a context takes, for memory budgets. */
 size_t codec_context_bytes(const struct codec_chain *const *chains, size_t chain_count,
                            size_t decoded_bytes);
 void codec_context_free(struct codec_context *context);
 
-/* Decodes `stored_size` bytes into exactly `decoded_size` bytes at `decoded`. `stored` and `decoded` must not overlap.
- * CORRUPT: whatever is wrong with the bytes, e.g. "blosc: header says 163840 bytes, chunk holds 81920". */
+/* Decodes `stored_size` bytes into exactly `decoded_size` bytes at `decoded`. `stored` and
+ * `decoded` must not overlap; on failure `decoded` holds anything.
+ * CORRUPT: whatever is wrong with the bytes, e.g. "blosc: header says 163840 bytes, chunk holds
+ * 81920". UNSUPPORTED: a compressor that this libblosc lacks. INVALID: the context was made for
+ * other chains or smaller chunks. */
 MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_context *context,
                                   const void *stored, size_t stored_size, void *decoded,
                                   size_t decoded_size, struct error *err);
 
-/* Encodes into `stored` (capacity at least codec_chain_stored_bound()). For writers: may allocate. */
+/* Encodes into `stored`, whose capacity must be at least codec_chain_stored_bound(). For writers:
+ * may allocate. INVALID: more bytes than the codec can take, or less room. UNSUPPORTED: a
+ * compressor that this libblosc lacks. NO_MEMORY. Safe from any thread. */
 MUST_USE enum status codec_encode(const struct codec_chain *chain, const void *decoded,
                                   size_t decoded_size, void *stored, size_t capacity,
                                   size_t *ret_stored_size, struct error *err);
 
-/* Appends the chain's metadata for an array of our own making: v2's compressor object or null, or the bytes -> bytes part of
- * v3's codecs, each with a leading comma. */
+/* Appends the chain's metadata for an array of our own making: v2's compressor object or null, or
+ * the bytes -> bytes part of v3's codecs, each with a leading comma. */
 void codec_chain_write_json(const struct codec_chain *chain, enum codec_format format,
                             struct text *out);
 
-/* Reverses the bytes of each `unit_bytes`-sized unit (1, 2, 4, 8, 16) in place: the other endianness. */
+/* Reverses the bytes of each unit of 1, 2, 4, 8 or 16 bytes in place: the other endianness. */
 void bytes_swap(void *data, size_t size, size_t unit_bytes);
 
 #endif

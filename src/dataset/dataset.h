@@ -9,8 +9,8 @@
  *   FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows: read whole at start,
  *               kept in one piece of memory once per node, never exchanged
  *
- * The row length C is the chunk length along axis 0 of the direct field with the most bytes a sample (first by name
- * on a tie). Chunk row r holds samples [r*C, min((r+1)*C, N)). A row buffer is field after field, each
+ * The row length C is the chunk length along axis 0 (at most N) of the direct field with the most bytes a
+ * sample (first by name on a tie). Chunk row r holds samples [r*C, min((r+1)*C, N)). A row buffer is field after field, each
  * [C, sample shape...] at its row_offset; a record is one sample's row fields one after another:
  *
  *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
@@ -35,13 +35,15 @@ enum field_source { FIELD_ROW, FIELD_HELD };
 /* What the configuration asks for. */
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
-    const char *array; /* path of the array in the hierarchy */
+    const char *array; /* path of the array in the hierarchy; "" for an array that is the root */
     const char *index; /* path of the index array, NULL for a direct field */
 };
 
 struct dataset_options {
     const char *uri;                         /* directory of a Zarr group (or of one array) */
-    const struct dataset_field_spec *fields; /* NULL: every array whose axis 0 has the sample count */
+    /* NULL: every array whose axis 0 is as long as that of the array with the most bytes, named by its path ("data"
+     * for an array that is the root). */
+    const struct dataset_field_spec *fields;
     size_t field_count;
     uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
 };
@@ -55,6 +57,9 @@ struct dataset_field {
     enum field_source source;
     size_t row_offset;    /* FIELD_ROW: start of the field in a row buffer, multiple of 64 */
     size_t record_offset; /* FIELD_ROW: start of the field in a record, multiple of 16 */
+    /* How often each of the array's chunks is decoded in an epoch: 1 unless chunks straddle rows and the array
+     * is too large to be held. */
+    double decode_amplification;
 };
 
 struct dataset_private;
@@ -87,7 +92,8 @@ struct dataset_read_stats {
 /* Opens the hierarchy, settles the fields and checks everything that can be checked without reading
  * chunks. Blocks on the store.
  * NOT_FOUND: no dataset there, or no such array (the message lists those there are). INVALID: no arrays,
- * sample counts that differ, an index array that is not a one-dimensional integer one, a name used twice.
+ * sample counts that differ, an index array that is not a one-dimensional integer one, a name used twice, a
+ * joined array beyond the hold limit, no direct field at all.
  * UNSUPPORTED: an array that a field needs uses something we do not read; the message names the array and
  * the thing. CORRUPT: metadata that is not valid. */
 MUST_USE enum status dataset_open(const struct dataset_options *options, struct dataset **ret_dataset,
@@ -126,6 +132,14 @@ void dataset_reader_free(struct dataset_reader *reader);
  * The buffer's content is undefined after a failure. IO, CORRUPT: the message names array and chunk. */
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                                       struct dataset_read_stats *stats, struct error *err);
+
+/* Everything that was found in the store, and what field `field` (an index into fields) is made of; the
+ * index array is NULL for a direct field. Borrowed from the dataset. */
+struct zarr_hierarchy;
+struct zarr_array;
+const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);
+const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
+const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
 
 void dataset_free(struct dataset *dataset);
 

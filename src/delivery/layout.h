@@ -90,14 +90,22 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared atomics must be lock-free");
 struct slot_header {
     uint64_t epoch, step;
     uint32_t sample_count;
-    uint32_t reserved;
+    uint32_t first_position; /* of the first sample, in the global batch (plan_share_at().first) */
 };
 
-/* Fills offsets and sizes from names, dtypes, shapes, batch_size and slot_count. INVALID: a count out of
- * its range, or a ring beyond 2^48 bytes. Pure. */
+_Static_assert(sizeof(struct ring_field) == 152, "shared layout");
+_Static_assert(sizeof(struct ring_layout) == 80 + RING_MAX_FIELDS * sizeof(struct ring_field),
+               "shared layout: no padding, compared byte by byte");
+_Static_assert(sizeof(struct slot_header) == 24, "shared layout");
+
+/* Fills magic, version, offsets and sizes from names, dtypes, shapes, batch_size and slot_count.
+ * INVALID: a count out of its range, names that are not in strictly ascending order, or a ring beyond
+ * 2^48 bytes. Pure. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
-/* Checks a layout that came from somewhere else against every rule above. PROTOCOL: what does not hold. */
+/* Checks a layout that came from somewhere else (a private copy, that nobody changes meanwhile) against every
+ * rule above: it must be what ring_layout_settle() makes of its names, shapes and counts.
+ * UNSUPPORTED: another layout version. PROTOCOL: what does not hold. Pure. */
 MUST_USE enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_bytes,
                                        struct error *err);
 

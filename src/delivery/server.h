@@ -49,7 +49,8 @@ MUST_USE enum status server_progress(struct server *server, bool *ret_active, st
  * `capacity`. */
 size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity);
 
-/* Trainers that have said HELLO, and their ranks in order of connection. */
+/* Trainers that have said HELLO, and their ranks in order of connection. Until server_start() a trainer that
+ * hangs up is forgotten (those after it move up), from then on numbers stay. */
 uint32_t server_trainer_count(const struct server *server);
 uint32_t server_trainer_rank(const struct server *server, uint32_t trainer);
 
@@ -62,7 +63,9 @@ void server_announce(struct server *server, uint32_t connected, uint32_t expecte
 MUST_USE enum status server_start(struct server *server, struct error *err);
 
 /* Slots. `sequence` counts a trainer's slots from 0; they are filled and published in order, but several may be in work:
- * slot `sequence` is free when it lies less than slot_count ahead of the trainer's tail. */
+ * slot `sequence` is free when it lies less than slot_count ahead of the trainer's tail. Of a trainer that is closed
+ * or lost every slot is free, and its memory stays until server_free(): an exchange under way goes on as if it lived,
+ * and what is written there goes nowhere. */
 bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence);
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence);
 

@@ -85,12 +85,17 @@ enum penstock_dtype {
  *   run_dir     PENSTOCK_RUN_DIR: the service's run directory on this node
  *   rank        RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK: the first that is set, else 0
  *   world_size  WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
- * Set `world_size` to use `rank` and `world_size` as they stand here. */
+ * Set `world_size` to use `rank` and `world_size` as they stand here.
+ *
+ * Where several readers serve a node, PENSTOCK_READER names the one to connect to by its number; without it the
+ * readers found in run_dir are shared out by LOCAL_RANK and LOCAL_WORLD_SIZE (or SLURM_LOCALID and
+ * SLURM_NTASKS_PER_NODE, or OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_LOCAL_SIZE). */
 struct penstock_options {
     const char *run_dir;
     int32_t rank;
     int32_t world_size;
-    int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for ever */
+    int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for ever.
+                         * While the service waits for other trainers each one that comes starts it anew. */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. */
@@ -125,7 +130,8 @@ struct penstock_info {
 struct penstock_batch {
     uint64_t epoch, step;
     uint32_t sample_count;    /* batch_size, less in a short last step (batch.last: partial), may be 0 */
-    uint32_t slot;            /* for penstock_release() */
+    uint32_t slot;            /* for penstock_release(): which of the ring's slots it lies in */
+    uint64_t first_position;  /* of the first sample, within the global batch; the others follow it */
     const uint64_t *indices;  /* [sample_count] index of each sample along axis 0 of the dataset */
     const uint64_t *keys;     /* [sample_count] random key of (seed, epoch, index): seeds augmentation */
     const uint8_t *valid;     /* [sample_count] 1; 0 where a sample only pads the last step */
@@ -148,8 +154,8 @@ PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock
 /* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all, -1: no limit)
  * without using CPU. Allocates nothing.
  * TIMEOUT: none yet. ENDED: all epochs are consumed. LOST: the service died. INVALID: all slots are held by
- * this trainer, so that none can ever come. Any other status: the service stopped; the message says why and
- * where, rank and node included. Every status but OK and TIMEOUT is final. */
+ * this trainer, so that none can ever come until one is released. Any other status: the service stopped; the
+ * message says why and where, rank and node included. Every status but OK, TIMEOUT and INVALID is final. */
 PENSTOCK_API enum penstock_status penstock_next(struct penstock *connection,
                                                 struct penstock_batch *ret_batch,
                                                 int64_t timeout_ms);
@@ -166,7 +172,7 @@ PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
 PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
                                                  size_t size);
 
-/* Why the last call on this connection failed; "" if none did. Borrowed until the next call. */
+/* Why the last penstock_next() failed; "" if it did not. Borrowed until the next one. */
 PENSTOCK_API const char *penstock_last_error(const struct penstock *connection);
 
 /* The text of a status: "no more batches". */

@@ -3,7 +3,8 @@
  * A Feistel network over Z_a x Z_b with a*b >= n and a, b about sqrt(n) (Black and Rogaway, "Ciphers with
  * arbitrary finite domains", CT-RSA 2002): each round adds a Philox-keyed function of one half to the other;
  * values that fall outside [0, n) are encrypted again (cycle walking), which happens for at most a in n
- * of them. Small domains take more rounds, where few rounds would show in a uniformity test.
+ * of them. Small domains take more rounds, where few rounds would show in a uniformity test. a is even: adding
+ * modulo an odd number is an even permutation, so that with a and b odd half of all permutations could not occur.
  *
  * Pure, safe from any thread; a plain value.
  */
@@ -13,7 +14,7 @@
 #include <stdint.h>
 
 struct permutation {
-    uint64_t count; /* n, 1 .. 2^62 */
+    uint64_t count;                   /* n, 1 .. 2^62 */
     uint64_t left_count, right_count; /* a, b */
     uint64_t key;
     uint32_t round_count;

@@ -1,14 +1,15 @@
 /* A pool of pinned worker threads: reads, decodes and copies, in the order given.
  *
- * Tasks are small values in bounded queues, one pair per NUMA domain: urgent ones (copies that a round waits for) go
- * before normal ones (reading ahead). The owner, one thread, submits; workers run. Nothing is allocated after
- * pool_new().
+ * Tasks are small values in bounded queues, one pair per NUMA domain: urgent ones (copies that a
+ * round waits for) go before normal ones (reading ahead). The owner, one thread, submits; workers
+ * run. Nothing is allocated after pool_new().
  *
  *     owner  --submit-->  domain 0: urgent | normal  -->  workers bound to domain 0
  *                         domain 1: urgent | normal  -->  workers bound to domain 1
  *
- * Each worker has its own dataset_reader, made and touched on its own domain. When a task is done the pool wakes
- * the owner through a struct waker; results travel in what the task's argument points at.
+ * Each worker has its own dataset_reader, made and touched on its own domain. When a task is done
+ * the pool wakes the owner through a struct waker; results travel in what the task's argument
+ * points at. Workers block all signals.
  */
 #ifndef PENSTOCK_READ_POOL_H
 #define PENSTOCK_READ_POOL_H
@@ -31,14 +32,15 @@ struct pool_worker {
     uint64_t copy_ns, copy_bytes;    /* likewise, kept by copy tasks */
 };
 
-/* `begin` and `end` split one job among workers. Must not block for long on anything but the store. */
+/* `begin` and `end` split one job among workers. Must not block for long on anything but the store.
+ */
 typedef void pool_function(struct pool_worker *worker, void *argument, uint64_t begin,
                            uint64_t end);
 
 enum pool_priority { POOL_URGENT, POOL_NORMAL };
 
-/* Starts and binds the workers and waits until all run. `queue_capacity` per queue. `waker` (borrowed, may be NULL) is
- * woken after every task. `dataset` NULL makes a pool without readers.
+/* Starts and binds the workers and waits until all run. `queue_capacity` per queue. `waker`
+ * (borrowed, may be NULL) is woken after every task. `dataset` NULL makes a pool without readers.
  * IO: a thread cannot be started or bound; NO_MEMORY. */
 MUST_USE enum status pool_new(const struct placement *placement, const struct dataset *dataset,
                               size_t queue_capacity, struct waker *waker, struct pool **ret_pool,
@@ -48,13 +50,18 @@ MUST_USE enum status pool_new(const struct placement *placement, const struct da
 MUST_USE bool pool_submit(struct pool *pool, uint32_t domain, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
 
-/* Runs function(worker, argument, 0, 0) once on one worker of every domain and waits: for touching memory. */
+/* Runs function(worker, argument, 0, 1) once on one worker of every domain, and waits. Goes before
+ * queued tasks. */
 void pool_run_on_domains(struct pool *pool, pool_function *function, void *argument);
+
+/* Runs function(worker, argument, i, n) on every worker, the i-th of its domain's n, and waits: for
+ * touching memory with all hands. Goes before queued tasks. */
+void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument);
 
 /* Forgets queued tasks and waits for the running ones. */
 void pool_drain(struct pool *pool);
 
-/* Sums over workers since the start; a snapshot, exact once the pool is idle. */
+/* Sums over workers since the start, by finished tasks; exact after pool_drain(). */
 struct pool_stats {
     struct dataset_read_stats read;
     uint64_t copy_ns, copy_bytes;

@@ -1,13 +1,16 @@
 /* The row store: decoded rows in memory, prefetch buffer and cache in one.
  *
- * A fixed number of row buffers, allocated at start, spread over NUMA domains. The owner claims a buffer for a row,
- * has a worker fill it, uses it, and lets go of it; a row that is to be kept stays findable until the end.
+ * A fixed number of row buffers, allocated at start, spread over NUMA domains. The owner claims a
+ * buffer for a row, has a worker fill it, uses it, and lets go of it; a row that is to be kept
+ * stays findable until the end. Nothing is allocated after row_store_new(), but for the error of a
+ * failed row.
  *
  *     free --claim--> LOADING --worker--> READY (or FAILED)
  *                        READY: used `uses` times, then: keep ? stays, found again later : free
  *
- * All functions belong to the owner (one thread), except row_store_loaded() and row_store_failed(), which the worker
- * that fills the buffer calls once, and row_store_used(), which any worker may call.
+ * All functions belong to the owner (one thread), except row_store_loaded() and row_store_failed(),
+ * which the worker that fills the buffer calls once, and row_store_used(), which any worker may
+ * call.
  */
 #ifndef PENSTOCK_READ_ROW_STORE_H
 #define PENSTOCK_READ_ROW_STORE_H
@@ -23,8 +26,8 @@ enum row_state { ROW_FREE, ROW_LOADING, ROW_READY, ROW_FAILED };
 
 struct row_store;
 
-/* Maps `buffer_count` buffers of `row_bytes`, spread evenly over the pool's domains and touched there.
- * NO_MEMORY: the message has count and size. */
+/* Maps `buffer_count` buffers of `row_bytes`, spread evenly over the pool's domains and touched
+ * there. NO_MEMORY: the message has count and size. */
 MUST_USE enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_count,
                                    struct row_store **ret_store, struct error *err);
 void row_store_free(struct row_store *store);
@@ -32,8 +35,8 @@ void row_store_free(struct row_store *store);
 /* The buffer that holds row `row` (loading or ready), ROW_NONE if there is none. O(1). */
 int32_t row_store_find(const struct row_store *store, uint64_t row);
 
-/* Takes a free buffer for `row`, in state LOADING with no uses; from the domain with the fewest rows loading.
- * ROW_NONE: no buffer is free now. The row must not be in the store. */
+/* Takes a free buffer for `row`, in state LOADING with no uses; from the domain with the fewest
+ * rows loading. ROW_NONE: no buffer is free now. The row must not be in the store. */
 int32_t row_store_claim(struct row_store *store, uint64_t row);
 
 /* Adds `uses` to what is still to come from this buffer. */
@@ -45,8 +48,13 @@ void row_store_used(struct row_store *store, int32_t buffer, uint64_t count);
 /* Keeps the row after its last use. Once kept, kept until the end. */
 void row_store_keep(struct row_store *store, int32_t buffer);
 
-/* Frees the buffers whose last use is over and that are not kept. Cheap when there are none. Returns how many. */
+/* Frees the buffers whose last use is over and that are not kept. A claimed buffer of which nothing
+ * was expected yet stays. One atomic load when there are none. Returns how many. */
 uint32_t row_store_collect(struct row_store *store);
+
+/* Frees a buffer at once, whatever is expected of it and kept or not: for failed rows and claims
+ * that are given up. Nobody may be filling or using it. */
+void row_store_drop(struct row_store *store, int32_t buffer);
 
 /* The worker's two answers. `err` is copied. Loaded bytes are visible to whoever sees READY. */
 void row_store_loaded(struct row_store *store, int32_t buffer);
@@ -54,7 +62,7 @@ void row_store_failed(struct row_store *store, int32_t buffer, const struct erro
 
 enum row_state row_store_state(const struct row_store *store, int32_t buffer);
 
-/* The error of a FAILED buffer; borrowed. */
+/* The error of a FAILED buffer; borrowed until the buffer is free. */
 const struct error *row_store_error(const struct row_store *store, int32_t buffer);
 
 unsigned char *row_store_data(const struct row_store *store, int32_t buffer);
@@ -63,7 +71,8 @@ uint32_t row_store_domain(const struct row_store *store, int32_t buffer);
 uint32_t row_store_free_count(const struct row_store *store);
 uint32_t row_store_buffer_count(const struct row_store *store);
 
-/* Submits the read of a claimed buffer to its domain's workers; false when their queue is full. */
+/* Submits the read of a claimed buffer to its domain's workers, as a POOL_NORMAL task; false when
+ * their queue is full. The pool must have a dataset. */
 MUST_USE bool row_store_load(struct row_store *store, int32_t buffer);
 
 #endif

@@ -1,10 +1,11 @@
 /* Stores: bytes by key. A key is a '/'-separated relative path such as "base_frames/0.0.0".
  *
- * The interface is one table of functions, so that directories, archives and object stores look the same from above. A
- * store is immutable after opening: any number of threads may call any function at once.
+ * The interface is one table of functions, so that directories, archives and object stores look the
+ * same from above. A store is immutable after opening: any number of threads may call any function
+ * at once.
  *
- * Keys come from foreign metadata: an absolute key, an empty one, or one with a "." or ".." component is
- * refused as INVALID before anything is opened.
+ * Keys come from foreign metadata: an absolute key, an empty one, or one with a "." or ".."
+ * component is refused as INVALID before anything is opened.
  */
 #ifndef PENSTOCK_STORE_STORE_H
 #define PENSTOCK_STORE_STORE_H
@@ -18,37 +19,45 @@
 struct store;
 
 /* Opens the store at `uri`: a directory path, or "file://" and an absolute one.
- * NOT_FOUND: no such directory. UNSUPPORTED: a kind of store that is not supported (.zip, http, s3), by name. */
+ * NOT_FOUND: no such directory. UNSUPPORTED: a kind of store that is not supported (.zip, http,
+ * s3), by name. INVALID: a file, or a uri that makes no sense. IO: cannot be opened. */
 MUST_USE enum status store_open(const char *uri, struct store **ret_store, struct error *err);
 
-/* Creates an empty directory store for writing. INVALID: something is there already and `overwrite` is false; with
- * `overwrite`, refuses what is neither empty nor a Zarr hierarchy, so that a typo deletes nothing. */
+/* Creates an empty directory store for writing; an empty directory that is there already will do.
+ * INVALID: there is a file, or a directory with something in it and `overwrite` is false; with
+ * `overwrite`, refuses what is neither empty nor a Zarr hierarchy, so that a typo deletes nothing.
+ * IO: cannot be made or emptied. */
 MUST_USE enum status store_create(const char *uri, bool overwrite, struct store **ret_store,
                                   struct error *err);
 
 /* Reads the whole value of `key` into `buffer`. Allocates nothing; opens without a stat before.
- * NOT_FOUND: there is no such key (and only then). CORRUPT: the value is longer than `capacity`. IO: the rest, with the path. */
+ * NOT_FOUND: there is no such key (and only then). CORRUPT: the value is longer than `capacity`.
+ * IO: the rest, with the path. */
 MUST_USE enum status store_get(const struct store *store, const char *key, void *buffer,
                                size_t capacity, size_t *ret_size, struct error *err);
 
-/* The same into malloc'ed, NUL-terminated memory (returned): for metadata. CORRUPT beyond `limit` bytes. */
+/* The same into malloc'ed, NUL-terminated memory (returned): for metadata. CORRUPT beyond `limit`
+ * bytes. */
 MUST_USE enum status store_get_text(const struct store *store, const char *key, size_t limit,
                                     char **ret_text, size_t *ret_size, struct error *err);
 
-/* Writes a value, making folders as needed: complete or not at all (temporary name, then rename). */
+/* Writes a value, making folders as needed: complete or not at all (temporary name, then rename).
+ */
 MUST_USE enum status store_put(const struct store *store, const char *key, const void *data,
                                size_t size, struct error *err);
 
-/* Calls visit(name, is_prefix, argument) for what lies directly below `prefix` ("" is the root), in order of name. A
- * status other than OK from visit ends the listing and is returned. */
+/* Calls visit(name, is_prefix, argument) for what lies directly below `prefix` ("" is the root), in
+ * order of name. A status other than OK from visit ends the listing and is returned. NOT_FOUND: no
+ * such prefix. */
 typedef enum status store_visit(const char *name, bool is_prefix, void *argument,
                                 struct error *err);
 MUST_USE enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                                 void *argument, struct error *err);
 
-/* Sum of sizes and number of values below `prefix`. Walks the store. */
-MUST_USE enum status store_usage(const struct store *store, const char *prefix,
-                                 uint64_t *ret_bytes, uint64_t *ret_count, struct error *err);
+/* Sum of sizes and number of values below `prefix`. Walks the store, but not through symbolic links
+ * to folders. NOT_FOUND: no such prefix. */
+MUST_USE enum status store_usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
+                                 uint64_t *ret_count, struct error *err);
 
 /* The uri as messages show it; borrowed. */
 const char *store_uri(const struct store *store);

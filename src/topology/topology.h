@@ -1,8 +1,8 @@
 /* Where threads run: the machine's NUMA nodes and cores as far as this process may use them.
  *
- * Readers of one node share its allowed cpuset by local rank: with as many NUMA nodes as readers or more, each reader
- * takes whole NUMA nodes; otherwise a share of the cores. Within a reader, workers are spread evenly over its NUMA
- * nodes. Discovery is hwloc's; placements are plain values.
+ * Readers of one node share its allowed cpuset by local rank: with as many NUMA nodes as readers or
+ * more, each reader takes whole NUMA nodes; otherwise a share of the cores. Within a reader,
+ * workers are spread evenly over its NUMA nodes. Discovery is hwloc's; placements are plain values.
  *
  * A topology is immutable after loading; safe from any thread.
  */
@@ -19,9 +19,9 @@ enum { TOPOLOGY_MAX_WORKERS = 512, TOPOLOGY_CPUSET_BYTES = 128 };
 
 struct topology;
 
-/* The machine this runs on, restricted to the process's affinity and cgroup. With `description` not NULL, another
- * one, for tests and planning: hwloc's synthetic form ("numa:2 core:4 pu:2") or the name of an .xml file;
- * `allowed` then restricts it (a cpuset list like "0-3,8", NULL for all).
+/* The machine this runs on, restricted to the process's affinity and cgroup. With `description` not
+ * NULL, another one, for tests and planning: hwloc's synthetic form ("numa:2 core:4 pu:2") or the
+ * name of an .xml file; `allowed` then restricts it (a cpuset list like "0-3,8", NULL for all).
  * INVALID: not a topology, or an empty cpuset. */
 MUST_USE enum status topology_load(const char *description, const char *allowed,
                                    struct topology **ret_topology, struct error *err);
@@ -51,9 +51,10 @@ struct placement {
     char cpuset[TOPOLOGY_CPUSET_BYTES]; /* of the reader as a whole: where its main thread stays */
 };
 
-/* Places the workers of the reader that is `local_rank` of `local_size` on this node. `thread_count` 0 means auto:
- * the reader's cores less its share of the `local_trainers`, at least 1, at most 64.
- * INVALID: more threads than TOPOLOGY_MAX_WORKERS, local_rank not below local_size. */
+/* Places the workers of the reader that is `local_rank` of `local_size` on this node.
+ * `thread_count` 0 means auto: the reader's cores less its share of the `local_trainers`, at least
+ * 1, at most 64. INVALID: more threads than TOPOLOGY_MAX_WORKERS, local_rank not below local_size.
+ */
 MUST_USE enum status topology_place(const struct topology *topology, uint32_t local_rank,
                                     uint32_t local_size, uint32_t local_trainers,
                                     uint32_t thread_count, enum topology_bind bind,

@@ -1,0 +1,261 @@
+/* See children.h. A child is started through our own program once more (--exec-trainer): the
+ * parent-death signal can only be asked for by the child itself, and fork() is no choice in a
+ * process with MPI and threads. */
+#include "children.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { ADDED_VARIABLES = 8, VARIABLE_BYTES = 512, PATH_BYTES = 4096 };
+
+struct child {
+    pid_t pid; /* 0 once reaped */
+    uint32_t rank;
+};
+
+struct children {
+    uint32_t count;
+    struct child child[];
+};
+
+static bool belongs_to_launcher(const char *variable)
+{
+    static const char *const prefixes[] = {"OMPI_",           "PMIX_",        "PMI_",
+                                           "PRTE_",           "MPIR_",        "HYDRA_",
+                                           "HYDI_",           "MPI_LOCAL",    "RANK=",
+                                           "WORLD_SIZE=",     "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=",
+                                           "MASTER_ADDR=",    "MASTER_PORT=", "PENSTOCK_RUN_DIR=",
+                                           "PENSTOCK_READER="};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The inherited environment without the launcher's variables, with room for ours behind it. */
+static char **child_environment(size_t *ret_count)
+{
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **variables = calloc(count + ADDED_VARIABLES + 1, sizeof *variables);
+    if (!variables)
+        return NULL;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!belongs_to_launcher(environ[i]))
+            variables[kept++] = environ[i];
+    *ret_count = kept;
+    return variables;
+}
+
+static void describe_child(const struct children_options *options, uint32_t index,
+                           char text[ADDED_VARIABLES][VARIABLE_BYTES])
+{
+    snprintf(text[0], VARIABLE_BYTES, "RANK=%u", options->first_rank + index);
+    snprintf(text[1], VARIABLE_BYTES, "WORLD_SIZE=%u", options->world_size);
+    snprintf(text[2], VARIABLE_BYTES, "LOCAL_RANK=%u", options->first_local_rank + index);
+    snprintf(text[3], VARIABLE_BYTES, "LOCAL_WORLD_SIZE=%u", options->local_world_size);
+    snprintf(text[4], VARIABLE_BYTES, "MASTER_ADDR=%s", options->master_addr);
+    snprintf(text[5], VARIABLE_BYTES, "MASTER_PORT=%u", options->master_port);
+    snprintf(text[6], VARIABLE_BYTES, "PENSTOCK_RUN_DIR=%s", options->run_dir);
+    snprintf(text[7], VARIABLE_BYTES, "PENSTOCK_READER=%u", options->reader);
+}
+
+static int spawn(char *const *arguments, char *const *environment, pid_t *ret_pid)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    int failure =
+        posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, arguments, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return failure;
+}
+
+static char **child_arguments(char *const *command, char *parent)
+{
+    size_t count = 0;
+    while (command[count])
+        count++;
+    char **arguments = calloc(count + 4, sizeof *arguments);
+    if (!arguments)
+        return NULL;
+    arguments[0] = "penstock-reader";
+    arguments[1] = "--exec-trainer";
+    arguments[2] = parent;
+    memcpy(arguments + 3, command, count * sizeof *arguments);
+    return arguments;
+}
+
+/* Whether `program` can be executed, as execvp() would find it. */
+static bool program_exists(const char *program)
+{
+    if (strchr(program, '/'))
+        return access(program, X_OK) == 0;
+    const char *path = getenv("PATH");
+    for (const char *start = path ? path : "/usr/bin:/bin"; *start;) {
+        size_t length = strcspn(start, ":");
+        char candidate[PATH_BYTES];
+        snprintf(candidate, sizeof candidate, "%.*s/%s", (int)length, start, program);
+        if (access(candidate, X_OK) == 0)
+            return true;
+        start += length + (start[length] == ':');
+    }
+    return false;
+}
+
+static enum status start_all(const struct children_options *options, struct children *children,
+                             char **arguments, char **environment, size_t inherited,
+                             struct error *err)
+{
+    char added[ADDED_VARIABLES][VARIABLE_BYTES];
+    for (size_t i = 0; i < ADDED_VARIABLES; i++)
+        environment[inherited + i] = added[i];
+    for (uint32_t i = 0; i < options->count; i++) {
+        describe_child(options, i, added);
+        int failure = spawn(arguments, environment, &children->child[i].pid);
+        if (failure) {
+            errno = failure;
+            return error_set_errno(err, STATUS_IO, "start trainer %u ('%s')",
+                                   options->first_rank + i, options->command[0]);
+        }
+        children->child[i].rank = options->first_rank + i;
+        children->count = i + 1;
+    }
+    return STATUS_OK;
+}
+
+enum status children_start(const struct children_options *options, struct children **ret_children,
+                           struct error *err)
+{
+    if (!program_exists(options->command[0]))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "trainer program '%s' is not there or not executable",
+                         options->command[0]);
+    char parent[24];
+    snprintf(parent, sizeof parent, "%d", (int)getpid());
+    size_t inherited = 0;
+    struct children *children = calloc(1, sizeof *children + options->count * sizeof(struct child));
+    char **environment = child_environment(&inherited);
+    char **arguments = child_arguments(options->command, parent);
+    enum status status;
+    if (children && environment && arguments)
+        status = start_all(options, children, arguments, environment, inherited, err);
+    else
+        status = error_set(err, STATUS_NO_MEMORY, "no memory to start trainers");
+    free(arguments);
+    free(environment);
+    if (status == STATUS_OK) {
+        *ret_children = children;
+    } else if (children) {
+        children_stop(children, 0);
+        children_free(children);
+    }
+    return status;
+}
+
+static enum status describe_end(const struct child *child, pid_t pid, int wait_status,
+                                struct error *err)
+{
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+        return STATUS_OK;
+    if (WIFSIGNALED(wait_status))
+        return error_set(err, STATUS_LOST, "trainer %u (pid %d) was killed by signal %d (%s)",
+                         child->rank, (int)pid, WTERMSIG(wait_status),
+                         strsignal(WTERMSIG(wait_status)));
+    return error_set(err, STATUS_LOST, "trainer %u (pid %d) ended with exit code %d", child->rank,
+                     (int)pid, WEXITSTATUS(wait_status));
+}
+
+enum status children_poll(struct children *children, uint32_t *ret_running, struct error *err)
+{
+    enum status status = STATUS_OK;
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < children->count; i++) {
+        struct child *child = &children->child[i];
+        int wait_status;
+        if (child->pid == 0)
+            continue;
+        /* After a failure the rest is only counted: it is reaped, and reported, by the next call.
+         */
+        if (status != STATUS_OK || waitpid(child->pid, &wait_status, WNOHANG) != child->pid) {
+            running++;
+            continue;
+        }
+        status = describe_end(child, child->pid, wait_status, err);
+        child->pid = 0;
+    }
+    *ret_running = running;
+    return status;
+}
+
+static void signal_all(const struct children *children, int signal_number)
+{
+    for (uint32_t i = 0; i < children->count; i++)
+        if (children->child[i].pid)
+            kill(-children->child[i].pid, signal_number);
+}
+
+static bool wait_until_gone(struct children *children, uint32_t timeout_ms)
+{
+    uint64_t deadline = clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+    for (;;) {
+        uint32_t running = 0;
+        enum status ignored = children_poll(children, &running, NULL);
+        (void)ignored; /* they are being stopped: how they end does not matter */
+        if (running == 0)
+            return true;
+        if (clock_now_ns() >= deadline)
+            return false;
+        clock_sleep_ns(2000000);
+    }
+}
+
+void children_stop(struct children *children, uint32_t grace_ms)
+{
+    enum { TERM_MS = 300, KILL_MS = 2000 };
+    if (!children || wait_until_gone(children, grace_ms))
+        return;
+    signal_all(children, SIGTERM);
+    if (wait_until_gone(children, TERM_MS))
+        return;
+    signal_all(children, SIGKILL);
+    wait_until_gone(children, KILL_MS);
+}
+
+void children_free(struct children *children)
+{
+    free(children);
+}
+
+int children_exec(char *const *arguments)
+{
+    pid_t parent = (pid_t)strtol(arguments[0], NULL, 10);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        return 1; /* it died before we could ask */
+    execvp(arguments[1], arguments + 1);
+    fprintf(stderr, "penstock: start trainer '%s': %s\n", arguments[1], strerror(errno));
+    return 127;
+}

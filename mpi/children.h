@@ -1,0 +1,51 @@
+/* The trainers that a reader spawns: child processes with the environment of a distributed job.
+ *
+ * Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+ * PENSTOCK_RUN_DIR and PENSTOCK_READER, and none of the MPI launcher's own variables, so that it
+ * does not take itself for a rank of this job. Standard output and error are inherited; standard
+ * input is /dev/null. A child gets SIGTERM when its reader dies. Each is the leader of a process
+ * group, which is stopped as a whole. Main thread only.
+ */
+#ifndef PENSTOCK_MPI_CHILDREN_H
+#define PENSTOCK_MPI_CHILDREN_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct children;
+
+struct children_options {
+    char *const *command; /* argv of the trainer, NULL-terminated */
+    uint32_t count;       /* trainers of this reader */
+    uint32_t first_rank;  /* their ranks are first_rank .. + count */
+    uint32_t world_size;
+    uint32_t first_local_rank;
+    uint32_t local_world_size;
+    uint32_t reader;
+    const char *run_dir;
+    const char *master_addr;
+    uint32_t master_port;
+};
+
+/* Starts them all. NOT_FOUND: no such program; IO: it cannot be started. On failure those started
+ * are stopped. */
+MUST_USE enum status children_start(const struct children_options *options,
+                                    struct children **ret_children, struct error *err);
+
+/* Reaps those that have ended; never blocks. LOST: one ended with a code other than 0 or by a
+ * signal; reported once for each, with rank, pid and code. `*ret_running` is always set. */
+MUST_USE enum status children_poll(struct children *children, uint32_t *ret_running,
+                                   struct error *err);
+
+/* Ends them: waits `grace_ms` for them to end by themselves, then SIGTERM, 300 ms later SIGKILL.
+ * Returns when all are reaped. */
+void children_stop(struct children *children, uint32_t grace_ms);
+
+void children_free(struct children *children);
+
+/* The body of the hidden command `penstock-reader --exec-trainer PARENT CMD…`: arranges for SIGTERM
+ * when PARENT dies, then executes CMD. Returns only on failure, with the exit code. */
+int children_exec(char *const *arguments);
+
+#endif

@@ -1,0 +1,121 @@
+/* See comm.h. */
+#include "comm.h"
+
+#include "base/clock.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum status comm_init(struct comm *ret_comm, struct error *err)
+{
+    int provided = MPI_THREAD_SINGLE;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    if (provided < MPI_THREAD_FUNNELED)
+        return error_set(err, STATUS_MPI,
+                         "this MPI library does not allow threads (MPI_THREAD_FUNNELED)");
+    struct comm comm = {.signal_fd = -1};
+    MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm.world);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm.control);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm.rounds);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm.windows);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm.rank, MPI_INFO_NULL, &comm.node);
+    MPI_Comm_rank(comm.node, &comm.node_rank);
+    MPI_Comm_size(comm.node, &comm.node_size);
+    if (gethostname(comm.node_name, sizeof comm.node_name) != 0)
+        snprintf(comm.node_name, sizeof comm.node_name, "unknown");
+    comm.node_name[sizeof comm.node_name - 1] = '\0';
+    *ret_comm = comm;
+    return STATUS_OK;
+}
+
+void comm_done(struct comm *comm)
+{
+    MPI_Comm_free(&comm->node);
+    MPI_Comm_free(&comm->windows);
+    MPI_Comm_free(&comm->rounds);
+    MPI_Comm_free(&comm->control);
+    MPI_Comm_free(&comm->world);
+    MPI_Finalize();
+}
+
+int comm_signal(const struct comm *comm)
+{
+    struct signalfd_siginfo info;
+    if (comm->signal_fd < 0 || read(comm->signal_fd, &info, sizeof info) != sizeof info)
+        return 0;
+    return (int)info.ssi_signo;
+}
+
+void comm_back_off(unsigned *idle)
+{
+    enum { SHORTEST_NS = 20000, LONGEST_NS = 1000000, DOUBLINGS = 6 };
+    unsigned step = *idle < DOUBLINGS ? *idle : DOUBLINGS;
+    uint64_t duration_ns = (uint64_t)SHORTEST_NS << step;
+    clock_sleep_ns(duration_ns < LONGEST_NS ? duration_ns : LONGEST_NS);
+    ++*idle;
+}
+
+void comm_wait(const struct comm *comm, MPI_Request *request)
+{
+    unsigned idle = 0;
+    for (;;) {
+        int complete = 0;
+        MPI_Test(request, &complete, MPI_STATUS_IGNORE);
+        if (complete)
+            return;
+        int signal_number = comm_signal(comm);
+        if (signal_number && comm->on_signal)
+            comm->on_signal(comm->on_signal_argument, signal_number);
+        comm_back_off(&idle);
+    }
+}
+
+enum status comm_agree(const struct comm *comm, enum status status, struct error *err)
+{
+    int mine = status == STATUS_OK ? INT_MAX : comm->rank;
+    int first = INT_MAX;
+    MPI_Request request;
+    MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm->world, &request);
+    comm_wait(comm, &request);
+    if (first == INT_MAX)
+        return STATUS_OK;
+    struct error failure = *err;
+    if (first == comm->rank)
+        failure.rank = comm->rank;
+    MPI_Ibcast(&failure, sizeof failure, MPI_BYTE, first, comm->world, &request);
+    comm_wait(comm, &request);
+    *err = failure;
+    return (enum status)failure.status;
+}
+
+void comm_share(const struct comm *comm, void **bytes, size_t *size)
+{
+    enum { PIECE_BYTES = 1 << 30 };
+    uint64_t total = *size;
+    MPI_Request request;
+    MPI_Ibcast(&total, 1, MPI_UINT64_T, 0, comm->world, &request);
+    comm_wait(comm, &request);
+    unsigned char *data = *bytes;
+    if (comm->rank != 0) {
+        data = calloc(1, total + 1);
+        if (!data) {
+            fprintf(stderr, "penstock: no memory for %llu bytes of metadata\n",
+                    (unsigned long long)total);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    for (uint64_t done = 0; done < total; done += PIECE_BYTES) {
+        uint64_t piece = total - done < PIECE_BYTES ? total - done : PIECE_BYTES;
+        MPI_Ibcast(data + done, (int)piece, MPI_BYTE, 0, comm->world, &request);
+        comm_wait(comm, &request);
+    }
+    *bytes = data;
+    *size = total;
+}

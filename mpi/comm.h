@@ -1,0 +1,59 @@
+/* The reader's view of MPI: communicators, waiting without burning a core, agreeing on errors.
+ *
+ * MPI is called by the main thread alone (MPI_THREAD_FUNNELED). Each kind of traffic has a
+ * communicator of its own, so that the order of one does not depend on the progress of another:
+ *
+ *     world    start and end: broadcasts, gathers, agreement
+ *     control  the stop notice and error reports
+ *     rounds   the exchange
+ *     windows  rank 0's assignment of rows
+ *     node     the readers that share this node's memory
+ *
+ * Open MPI's blocking calls spin. Everything here uses the nonblocking form and comm_wait(), which
+ * tests and sleeps: a reader must not take a core from a trainer, at start-up either.
+ */
+#ifndef PENSTOCK_MPI_COMM_H
+#define PENSTOCK_MPI_COMM_H
+
+#include "base/error.h"
+
+#include <mpi.h>
+#include <stddef.h>
+
+enum { COMM_NODE_NAME_BYTES = 64 };
+
+struct comm {
+    MPI_Comm world, control, rounds, windows, node;
+    int rank, size;
+    int node_rank, node_size;
+    char node_name[COMM_NODE_NAME_BYTES];
+    int signal_fd; /* signalfd of SIGINT and SIGTERM; looked at while waiting */
+    /* Called when a signal arrives while comm_wait() waits; must not return. */
+    void (*on_signal)(void *argument, int signal_number);
+    void *on_signal_argument;
+};
+
+/* Collective. MPI: the library does not provide MPI_THREAD_FUNNELED. */
+MUST_USE enum status comm_init(struct comm *ret_comm, struct error *err);
+
+/* Collective: frees the communicators and ends MPI. */
+void comm_done(struct comm *comm);
+
+/* Waits for a request, testing and sleeping. */
+void comm_wait(const struct comm *comm, MPI_Request *request);
+
+/* Sleeps a little longer each time it is called in a row: 20 us up to 1 ms. `*idle` starts at 0. */
+void comm_back_off(unsigned *idle);
+
+/* Collective over world: returns the same on every rank: OK when all came with OK, else the error
+ * of the lowest rank that failed, with its rank filled in. `status` and `*err` are this rank's. */
+MUST_USE enum status comm_agree(const struct comm *comm, enum status status, struct error *err);
+
+/* Collective over world: rank 0's bytes on every rank, in malloc'ed memory (returned) on the
+ * others; rank 0 gets its own pointer back. NO_MEMORY is fatal to the job. */
+void comm_share(const struct comm *comm, void **bytes, size_t *size);
+
+/* The signal that has arrived, 0 if none. Takes it from the descriptor. */
+int comm_signal(const struct comm *comm);
+
+#endif

@@ -1,0 +1,91 @@
+/* See held.h. */
+#include "held.h"
+
+#include "base/size.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static enum status map_shared(int fd, size_t bytes, int protection, void **ret_memory,
+                              struct error *err)
+{
+    void *memory = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return error_set_errno(err, STATUS_NO_MEMORY, "map %s for the held arrays",
+                               size_format(bytes).text);
+    *ret_memory = memory;
+    return STATUS_OK;
+}
+
+/* Makes the memory and fills it. posix_fallocate: a machine without room says so here, not by
+ * SIGBUS. */
+static enum status fill(int fd, struct dataset *dataset, void **ret_memory, struct error *err)
+{
+    int failure = posix_fallocate(fd, 0, (off_t)dataset->held_bytes);
+    if (failure) {
+        errno = failure;
+        return error_set_errno(err, STATUS_NO_MEMORY, "allocate %s for the held arrays",
+                               size_format(dataset->held_bytes).text);
+    }
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    enum status status =
+        map_shared(fd, dataset->held_bytes, PROT_READ | PROT_WRITE, ret_memory, err);
+    return status == STATUS_OK ? dataset_hold(dataset, *ret_memory, err) : status;
+}
+
+static enum status attach(const int place[2], struct dataset *dataset, void **ret_memory,
+                          struct error *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", place[0], place[1]);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set_errno(
+            err, STATUS_IO,
+            "share held arrays with the node's first reader through '%s' (start one "
+            "reader a node if readers have PID namespaces of their own)",
+            path);
+    enum status status = map_shared(fd, dataset->held_bytes, PROT_READ, ret_memory, err);
+    close(fd);
+    if (status == STATUS_OK)
+        dataset_attach(dataset, *ret_memory);
+    return status;
+}
+
+enum status held_share(const struct comm *comm, struct dataset *dataset, void **ret_memory,
+                       struct error *err)
+{
+    enum status status = STATUS_OK;
+    int fd = -1;
+    if (dataset->held_bytes == 0) {
+        *ret_memory = NULL;
+        return STATUS_OK;
+    }
+    if (comm->node_rank == 0) {
+        fd = memfd_create("penstock-held", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        status = fd < 0 ? error_set_errno(err, STATUS_IO, "create shared memory")
+                        : fill(fd, dataset, ret_memory, err);
+    }
+    status = comm_agree(comm, status, err);
+    if (status == STATUS_OK) {
+        int place[2] = {(int)getpid(), fd};
+        MPI_Request request;
+        MPI_Ibcast(place, 2, MPI_INT, 0, comm->node, &request);
+        comm_wait(comm, &request);
+        if (comm->node_rank != 0)
+            status = attach(place, dataset, ret_memory, err);
+        status = comm_agree(comm, status, err);
+    }
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+void held_free(void *memory, const struct dataset *dataset)
+{
+    if (memory)
+        munmap(memory, dataset->held_bytes);
+}

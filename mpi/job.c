@@ -1,0 +1,442 @@
+/* See job.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks take the
+ * same way. */
+#include "job.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "held.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { QUEUE_CAPACITY = 256 };
+
+static enum status configure(struct config *config, const struct job_options *options,
+                             struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (options->config_path)
+        status = config_read_file(config, options->config_path, err);
+    if (status == STATUS_OK)
+        status = config_read_environment(config, err);
+    for (size_t i = 0; i < options->setting_count && status == STATUS_OK; i++)
+        status = config_set(config, options->settings[i], err);
+    return status == STATUS_OK ? config_check(config, err) : status;
+}
+
+/* Rank 0 reads the configuration; the others get its text. */
+static enum status share_config(struct job *job, const struct job_options *options,
+                                struct error *err)
+{
+    enum status status = config_init(&job->config, err);
+    if (status == STATUS_OK && job->comm.rank == 0)
+        status = configure(&job->config, options, err);
+    status = comm_agree(&job->comm, status, err);
+    if (status != STATUS_OK)
+        return status;
+    struct text text = {0};
+    if (job->comm.rank == 0)
+        config_print(&job->config, &text);
+    void *bytes = text.data;
+    size_t size = text.length;
+    comm_share(&job->comm, &bytes, &size);
+    if (job->comm.rank != 0) {
+        status = config_read_text(&job->config, bytes, size, "configuration of rank 0", "/", err);
+        free(bytes);
+    }
+    text_done(&text);
+    return comm_agree(&job->comm, status, err);
+}
+
+/* Rank 0 opens the dataset; the others rebuild it from its metadata. */
+static enum status share_dataset(struct job *job, struct error *err)
+{
+    enum status status = STATUS_OK;
+    void *bytes = NULL;
+    size_t size = 0;
+    if (job->comm.rank == 0) {
+        struct dataset_options options = {.uri = job->config.uri,
+                                          .fields = job->config.fields,
+                                          .field_count = job->config.field_count,
+                                          .hold_limit_bytes = job->config.hold_limit_bytes};
+        status = dataset_open(&options, &job->dataset, err);
+        if (status == STATUS_OK)
+            status = dataset_pack(job->dataset, &bytes, &size, err);
+    }
+    status = comm_agree(&job->comm, status, err);
+    if (status == STATUS_OK) {
+        comm_share(&job->comm, &bytes, &size);
+        if (job->comm.rank != 0)
+            status = dataset_unpack(bytes, size, &job->dataset, err);
+        status = comm_agree(&job->comm, status, err);
+    }
+    free(bytes);
+    return status;
+}
+
+/* Trainers are spread over readers in blocks: reader r spawns ranks [r*T/R, (r+1)*T/R). */
+static uint32_t first_trainer(const struct job *job, int reader)
+{
+    return (uint32_t)((uint64_t)reader * job->config.trainers / (uint64_t)job->comm.size);
+}
+
+static uint32_t expected_trainers(const struct job *job)
+{
+    return first_trainer(job, job->comm.rank + 1) - first_trainer(job, job->comm.rank);
+}
+
+static uint64_t reduce(const struct comm *comm, uint64_t value, MPI_Op operation, MPI_Comm where)
+{
+    uint64_t result = value;
+    MPI_Request request;
+    MPI_Iallreduce(&value, &result, 1, MPI_UINT64_T, operation, where, &request);
+    comm_wait(comm, &request);
+    return result;
+}
+
+static enum status place_workers(struct job *job, struct error *err)
+{
+    struct topology *topology = NULL;
+    uint32_t node_trainers =
+        (uint32_t)reduce(&job->comm, expected_trainers(job), MPI_SUM, job->comm.node);
+    enum status status = topology_load(NULL, NULL, &topology, err);
+    if (status == STATUS_OK)
+        status = topology_place(
+            topology, (uint32_t)job->comm.node_rank, (uint32_t)job->comm.node_size, node_trainers,
+            (uint32_t)job->config.threads, job->config.bind, &job->placement, err);
+    topology_free(topology);
+    return comm_agree(&job->comm, status, err);
+}
+
+static enum status settle(struct job *job, const struct job_options *options, struct error *err)
+{
+    struct run_state state;
+    enum status status = STATUS_OK;
+    if (options->resume_path && job->comm.rank == 0)
+        status = run_state_read_file(options->resume_path, &state, err);
+    status = comm_agree(&job->comm, status, err);
+    if (status != STATUS_OK)
+        return status;
+    MPI_Request request;
+    MPI_Ibcast(&state, sizeof state, MPI_BYTE, 0, job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    const struct comm *comm = &job->comm;
+    job->shape = (struct run_shape){
+        .reader_count = (uint32_t)comm->size,
+        .readers_on_node = (uint32_t)reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world),
+        .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
+        .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
+        .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world)};
+    status = run_setup_settle(&job->config, job->dataset, &job->shape,
+                              options->resume_path ? &state : NULL, &job->setup, err);
+    if (status == STATUS_OK && comm->rank == 0) {
+        uint64_t keep[ASSIGN_MAX_READERS];
+        for (int i = 0; i < comm->size && i < ASSIGN_MAX_READERS; i++)
+            keep[i] = job->setup.budget.keep_rows;
+        status = assigner_new(&job->setup.plan, (uint32_t)comm->size, keep, &job->assigner, err);
+    }
+    return comm_agree(comm, status, err);
+}
+
+/* Collects every rank's seat table on rank 0 and prints what the run will do. */
+static void announce(struct job *job)
+{
+    enum { SEAT_BYTES = 2048 };
+    char mine[SEAT_BYTES];
+    struct text seats = {0};
+    topology_describe(&job->placement, &seats);
+    snprintf(mine, sizeof mine, "reader %d on %s\n%s", job->comm.rank, job->comm.node_name,
+             seats.data ? seats.data : "");
+    text_done(&seats);
+    char *all = job->comm.rank == 0 ? malloc((size_t)job->comm.size * SEAT_BYTES) : NULL;
+    MPI_Request request;
+    MPI_Igather(mine, SEAT_BYTES, MPI_CHAR, all, SEAT_BYTES, MPI_CHAR, 0, job->comm.world,
+                &request);
+    comm_wait(&job->comm, &request);
+    if (!all)
+        return;
+    const struct run_setup *setup = &job->setup;
+    struct text out = {0};
+    text_append(&out, "dataset    %s: %s samples of %s, rows of %s\n", job->config.uri,
+                count_format(job->dataset->sample_count).text,
+                size_format(job->dataset->sample_bytes).text,
+                count_format(job->dataset->row_length).text);
+    text_append(
+        &out, "plan       %s epochs of %s steps of %s samples, windows of %s rows\n",
+        count_format(setup->service.epochs).text, count_format(setup->plan.steps_per_epoch).text,
+        count_format(setup->plan.global_batch).text, count_format(setup->plan.window_rows).text);
+    if (setup->service.start_epoch || setup->service.start_step)
+        text_append(&out, "resume     at epoch %" PRIu64 " step %" PRIu64 "\n",
+                    setup->service.start_epoch, setup->service.start_step);
+    text_append(&out, "memory of each reader\n");
+    run_setup_describe_memory(setup, &out);
+    for (int i = 0; i < job->comm.size; i++)
+        text_append(&out, "%s", all + (size_t)i * SEAT_BYTES);
+    text_append(&out, "run_dir    %s\n", job->run_dir);
+    fputs(out.data, stderr);
+    text_done(&out);
+    free(all);
+}
+
+/* Rank 0 names the run directory; each node has its own directory of that name. */
+static void name_run_dir(struct job *job)
+{
+    const char *given = getenv("PENSTOCK_RUN_DIR");
+    if (strcmp(job->config.run_dir, "auto") != 0)
+        snprintf(job->run_dir, sizeof job->run_dir, "%s", job->config.run_dir);
+    else if (given && *given)
+        snprintf(job->run_dir, sizeof job->run_dir, "%s", given);
+    else
+        snprintf(job->run_dir, sizeof job->run_dir, "/tmp/penstock-%u-%d-%04x", (unsigned)getuid(),
+                 (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
+    MPI_Request request;
+    MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+}
+
+static enum status open_server(struct job *job, struct error *err)
+{
+    struct server_options options = {.run_dir = job->run_dir,
+                                     .reader = (uint32_t)job->comm.rank,
+                                     .max_trainers = job->shape.trainers_served,
+                                     .layout = &job->setup.layout,
+                                     .service = &job->setup.service};
+    return comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+}
+
+/* A port that is free on rank 0's node now: for the trainers' own rendezvous. */
+static uint32_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    uint32_t port = 29500;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return port;
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &length) == 0)
+        port = ntohs(address.sin_port);
+    close(fd);
+    return port;
+}
+
+static enum status spawn_trainers(struct job *job, const struct job_options *options,
+                                  struct error *err)
+{
+    struct {
+        char address[COMM_NODE_NAME_BYTES];
+        uint32_t port;
+    } master = {.port = free_port()};
+    bool one_node = job->comm.node_size == job->comm.size;
+    snprintf(master.address, sizeof master.address, "%s",
+             one_node ? "127.0.0.1" : job->comm.node_name);
+    MPI_Request request;
+    MPI_Ibcast(&master, sizeof master, MPI_BYTE, 0, job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    uint64_t mine = expected_trainers(job), through_me = 0;
+    MPI_Iscan(&mine, &through_me, 1, MPI_UINT64_T, MPI_SUM, job->comm.node, &request);
+    comm_wait(&job->comm, &request);
+    struct children_options children = {
+        .command = options->command,
+        .count = (uint32_t)mine,
+        .first_rank = first_trainer(job, job->comm.rank),
+        .world_size = (uint32_t)job->config.trainers,
+        .first_local_rank = (uint32_t)(through_me - mine),
+        .local_world_size = (uint32_t)reduce(&job->comm, mine, MPI_SUM, job->comm.node),
+        .reader = (uint32_t)job->comm.rank,
+        .run_dir = job->run_dir,
+        .master_addr = master.address,
+        .master_port = master.port};
+    enum status status = mine ? children_start(&children, &job->children, err) : STATUS_OK;
+    return comm_agree(&job->comm, status, err);
+}
+
+static enum status take_memory(struct job *job, struct error *err)
+{
+    uint64_t rows = job->setup.budget.transient_rows + job->setup.budget.keep_rows;
+    job->waker.fd = -1;
+    enum status status = waker_init(&job->waker, err);
+    if (status == STATUS_OK)
+        status =
+            pool_new(&job->placement, job->dataset, QUEUE_CAPACITY, &job->waker, &job->pool, err);
+    if (status == STATUS_OK && rows > INT32_MAX)
+        status =
+            error_set(err, STATUS_UNSUPPORTED,
+                      "%" PRIu64 " row buffers in one reader: lower readers.memory_limit", rows);
+    if (status == STATUS_OK)
+        status =
+            row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
+    return comm_agree(&job->comm, status, err);
+}
+
+/* One look at sockets and children while trainers connect. */
+static enum status look_around(struct job *job, struct error *err)
+{
+    bool active;
+    uint32_t running = 0;
+    int signal_number = comm_signal(&job->comm);
+    if (signal_number)
+        job->comm.on_signal(job->comm.on_signal_argument, signal_number);
+    enum status status = server_progress(job->server, &active, err);
+    if (status == STATUS_OK && job->children)
+        status = children_poll(job->children, &running, err);
+    if (status == STATUS_OK && job->children && running < expected_trainers(job))
+        status = error_set(err, STATUS_LOST, "a trainer ended before it connected");
+    return status;
+}
+
+static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *status,
+                          struct error *err)
+{
+    uint64_t end = clock_now_ns() + duration_ns;
+    do {
+        if (*status == STATUS_OK)
+            *status = look_around(job, err);
+        clock_sleep_ns(2000000);
+    } while (clock_now_ns() < end);
+}
+
+/* Waits until all trainers of the run have said hello to some reader. Ranks compare notes every few
+ * milliseconds. */
+static enum status await_trainers(struct job *job, bool quiet, struct error *err)
+{
+    enum { CONNECTED, FAILED, LATE, NOTES };
+    const uint64_t second_ns = 1000000000u;
+    uint64_t start = clock_now_ns(), told = start;
+    enum status status = STATUS_OK;
+    for (;;) {
+        wait_a_little(job, 10000000, &status, err);
+        uint64_t waited = clock_now_ns() - start;
+        uint64_t notes[NOTES] = {
+            [CONNECTED] = server_trainer_count(job->server),
+            [FAILED] = status != STATUS_OK,
+            [LATE] = waited > job->config.connect_timeout_s * second_ns,
+        };
+        MPI_Request request;
+        MPI_Iallreduce(MPI_IN_PLACE, notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world,
+                       &request);
+        comm_wait(&job->comm, &request);
+        if (notes[FAILED])
+            return comm_agree(&job->comm, status, err);
+        if (notes[CONNECTED] >= job->config.trainers)
+            return STATUS_OK;
+        if (notes[LATE])
+            return error_set(err, STATUS_TIMEOUT,
+                             "%" PRIu64 " of %" PRIu64 " trainers connected within %" PRIu64
+                             " s (delivery.connect_timeout): are all of them started, with "
+                             "PENSTOCK_RUN_DIR=%s?",
+                             notes[CONNECTED], job->config.trainers, job->config.connect_timeout_s,
+                             job->run_dir);
+        server_announce(job->server, (uint32_t)notes[CONNECTED], (uint32_t)job->config.trainers);
+        if (job->comm.rank == 0 && !quiet && clock_now_ns() - told > 5 * second_ns) {
+            told = clock_now_ns();
+            fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu64 " connected\n",
+                    notes[CONNECTED], job->config.trainers);
+        }
+    }
+}
+
+static int by_rank(const void *left, const void *right)
+{
+    uint32_t a = ((const struct job_trainer *)left)->rank;
+    uint32_t b = ((const struct job_trainer *)right)->rank;
+    return (a > b) - (a < b);
+}
+
+/* Settles on every rank who serves which trainer. */
+static enum status map_trainers(struct job *job, struct error *err)
+{
+    size_t total = job->config.trainers;
+    uint32_t count = server_trainer_count(job->server);
+    job->reader_of_trainer = calloc(total, sizeof *job->reader_of_trainer);
+    job->trainers = calloc(count ? count : 1, sizeof *job->trainers);
+    uint32_t *claims = calloc(total, sizeof *claims);
+    enum status status = STATUS_OK;
+    if (!job->reader_of_trainer || !job->trainers || !claims)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainers", total);
+    status = comm_agree(&job->comm, status, err);
+    if (status != STATUS_OK) {
+        free(claims);
+        return status;
+    }
+    job->trainer_count = count;
+    for (uint32_t peer = 0; peer < count; peer++) {
+        uint32_t rank = server_trainer_rank(job->server, peer);
+        job->trainers[peer] = (struct job_trainer){.rank = rank, .peer = peer};
+        job->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
+        claims[rank] = 1;
+    }
+    qsort(job->trainers, count, sizeof *job->trainers, by_rank);
+    MPI_Request requests[2];
+    MPI_Iallreduce(MPI_IN_PLACE, job->reader_of_trainer, (int)total, MPI_UINT32_T, MPI_MAX,
+                   job->comm.world, &requests[0]);
+    MPI_Iallreduce(MPI_IN_PLACE, claims, (int)total, MPI_UINT32_T, MPI_SUM, job->comm.world,
+                   &requests[1]);
+    comm_wait(&job->comm, &requests[0]);
+    comm_wait(&job->comm, &requests[1]);
+    for (uint32_t rank = 0; rank < total && status == STATUS_OK; rank++)
+        if (claims[rank] != 1)
+            status = error_set(err, STATUS_INVALID,
+                               "trainer rank %u connected %u times: each of the %zu ranks must "
+                               "connect once",
+                               rank, claims[rank], total);
+    free(claims);
+    return status;
+}
+
+enum status job_start(struct job *job, const struct job_options *options, struct error *err)
+{
+    enum status status = share_config(job, options, err);
+    if (status == STATUS_OK)
+        status = share_dataset(job, err);
+    if (status == STATUS_OK)
+        status = place_workers(job, err);
+    if (status == STATUS_OK)
+        status = settle(job, options, err);
+    if (status != STATUS_OK)
+        return status;
+    name_run_dir(job);
+    if (!options->quiet)
+        announce(job);
+    status = open_server(job, err);
+    if (status == STATUS_OK && options->command)
+        status = spawn_trainers(job, options, err);
+    if (status == STATUS_OK)
+        status = take_memory(job, err);
+    if (status == STATUS_OK)
+        status = held_share(&job->comm, job->dataset, &job->held, err);
+    if (status == STATUS_OK)
+        status = await_trainers(job, options->quiet, err);
+    if (status == STATUS_OK)
+        status = map_trainers(job, err);
+    if (status == STATUS_OK)
+        status = comm_agree(&job->comm, server_start(job->server, err), err);
+    return status;
+}
+
+void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
+{
+    if (job->server && outcome->status != STATUS_OK)
+        server_finish(job->server, outcome);
+    children_stop(job->children, grace_ms);
+    children_free(job->children);
+    pool_free(job->pool);
+    row_store_free(job->store);
+    server_free(job->server);
+    if (job->pool)
+        waker_done(&job->waker);
+    assigner_free(job->assigner);
+    if (job->dataset)
+        held_free(job->held, job->dataset);
+    dataset_free(job->dataset);
+    config_done(&job->config);
+    free(job->reader_of_trainer);
+    free(job->trainers);
+}

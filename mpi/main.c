@@ -1,0 +1,236 @@
+/* penstock-reader: the MPI program that reads a dataset and serves trainers. See docs/design.md. */
+#include "base/clock.h"
+#include "base/text.h"
+#include "job.h"
+#include "service.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200, FAILURE_GRACE_MS = 1000 };
+
+static const char usage[] =
+    "Usage: mpirun -np READERS penstock-reader -c run.yaml [OPTION...] [-- TRAINER...]\n"
+    "\n"
+    "Reads a Zarr dataset, shuffles its samples between the readers and hands finished batches to\n"
+    "the trainers of each node in shared memory.\n"
+    "\n"
+    "With TRAINER, a command, each reader starts its share of delivery.trainers processes of it, "
+    "with\n"
+    "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and "
+    "PENSTOCK_RUN_DIR\n"
+    "set. Without, it waits for trainers that are started elsewhere with the same "
+    "PENSTOCK_RUN_DIR.\n"
+    "\n"
+    "  -c, --config FILE    the run's configuration (YAML)\n"
+    "      --set KEY=VALUE  override one option; may be repeated\n"
+    "      --resume FILE    continue at a state that a trainer saved (penstock_state)\n"
+    "      --report FILE    write rates and bytes of each epoch as JSON\n"
+    "  -q, --quiet          only errors\n"
+    "  -V, --version\n"
+    "  -h, --help\n"
+    "\n"
+    "Examples:\n"
+    "  mpirun -np 2 --bind-to none penstock-reader -c run.yaml -- python3 train.py\n"
+    "  mpirun -np 1 penstock-reader --set dataset.uri=demo.zarr -- penstock-trainer\n"
+    "\n"
+    "Exit code: 0 when everything was delivered and every trainer succeeded, 3 when the trainers\n"
+    "stopped early, 128+N on signal N, 1 on any error.\n"
+    "\n"
+    "Options of the configuration (section.key, default, meaning):\n";
+
+static void print_help(void)
+{
+    struct text options = {0};
+    config_help(&options);
+    fputs(usage, stdout);
+    fputs(options.data, stdout);
+    text_done(&options);
+}
+
+struct arguments {
+    struct job_options job;
+    char *settings[MAX_SETTINGS];
+    const char *report_path;
+    bool help, version;
+};
+
+static enum status parse_option(struct arguments *arguments, int option, char **argv,
+                                struct error *err)
+{
+    switch (option) {
+    case 'c':
+        arguments->job.config_path = optarg;
+        return STATUS_OK;
+    case 's':
+        if (arguments->job.setting_count == MAX_SETTINGS)
+            return error_set(err, STATUS_INVALID, "more than %d --set options", MAX_SETTINGS);
+        arguments->settings[arguments->job.setting_count++] = optarg;
+        return STATUS_OK;
+    case 'r':
+        arguments->job.resume_path = optarg;
+        return STATUS_OK;
+    case 'j':
+        arguments->report_path = optarg;
+        return STATUS_OK;
+    case 'q':
+        arguments->job.quiet = true;
+        return STATUS_OK;
+    case 'V':
+        arguments->version = true;
+        return STATUS_OK;
+    case 'h':
+        arguments->help = true;
+        return STATUS_OK;
+    case ':':
+        return error_set(err, STATUS_INVALID, "option '%s' needs a value", argv[optind - 1]);
+    default:
+        return error_set(err, STATUS_INVALID, "unknown option '%s': see penstock-reader --help",
+                         argv[optind - 1]);
+    }
+}
+
+static enum status parse(int argc, char **argv, struct arguments *arguments, struct error *err)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
+        {"resume", required_argument, NULL, 'r'}, {"report", required_argument, NULL, 'j'},
+        {"quiet", no_argument, NULL, 'q'},        {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},         {0}};
+    arguments->job.settings = arguments->settings;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "+:c:qVh", options, NULL)) != -1;) {
+        enum status status = parse_option(arguments, option, argv, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
+        return error_set(err, STATUS_INVALID,
+                         "unexpected '%s': put -- in front of the trainer command", argv[optind]);
+    if (optind < argc)
+        arguments->job.command = argv + optind;
+    return STATUS_OK;
+}
+
+/* Signals are read from a descriptor by the main thread; all threads, MPI's too, inherit the block.
+ */
+static int open_signal_fd(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* A signal goes to every rank: each cleans up after itself and leaves without waiting for the
+ * others, since the launcher kills what is left about a second later. */
+static void leave_on_signal(void *argument, int signal_number)
+{
+    struct job *job = argument;
+    struct error outcome;
+    error_set(&outcome, STATUS_INTERRUPTED, "stopped by %s", strsignal(signal_number));
+    if (job->comm.rank == 0)
+        fprintf(stderr, "penstock-reader: %s\n", outcome.message);
+    if (job->server)
+        server_finish(job->server, &outcome);
+    children_stop(job->children, SIGNAL_GRACE_MS);
+    server_free(job->server);
+    _exit(128 + signal_number);
+}
+
+static void write_report(const char *path, const struct text *json)
+{
+    FILE *file = fopen(path, "we");
+    bool written = file && fputs(json->data, file) >= 0;
+    if (file && fclose(file) != 0)
+        written = false;
+    if (!written)
+        fprintf(stderr, "penstock-reader: cannot write the report to '%s'\n", path);
+}
+
+static void print_report(const struct job *job, const struct service_report *report,
+                         const struct arguments *arguments)
+{
+    struct text table = {0}, json = {0};
+    service_describe(job, report, &table, arguments->report_path ? &json : NULL);
+    if (job->comm.rank == 0 && !arguments->job.quiet)
+        fputs(table.data, stderr);
+    if (job->comm.rank == 0 && arguments->report_path)
+        write_report(arguments->report_path, &json);
+    text_done(&table);
+    text_done(&json);
+}
+
+static int exit_code(enum status status)
+{
+    return status == STATUS_OK ? 0 : status == STATUS_ENDED ? EXIT_STOPPED_EARLY : 1;
+}
+
+/* Rank 0 speaks for all: every rank has come to the same error. */
+static void print_outcome(const struct job *job, const struct error *err)
+{
+    if (job->comm.rank == 0)
+        fprintf(stderr, "penstock-reader: %s%s\n",
+                err->status == STATUS_ENDED ? "" : "error: ", err->message);
+}
+
+static int run(struct job *job, struct arguments *arguments, enum status parsed, struct error *err)
+{
+    enum status status = comm_agree(&job->comm, parsed, err);
+    struct service_report *report = calloc(1, sizeof *report);
+    if (status == STATUS_OK && !report)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the report");
+    status = comm_agree(&job->comm, status, err);
+    if (status == STATUS_OK)
+        status = job_start(job, &arguments->job, err);
+    if (status == STATUS_OK)
+        status = service_run(job, arguments->job.quiet, report, err);
+    if (status == STATUS_OK)
+        print_report(job, report, arguments);
+    else
+        print_outcome(job, err);
+    job_done(job, err, status == STATUS_ENDED ? UINT32_MAX / 2 : FAILURE_GRACE_MS);
+    free(report);
+    return exit_code(status);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 3 && strcmp(argv[1], "--exec-trainer") == 0)
+        return children_exec(argv + 2);
+    struct arguments arguments = {0};
+    struct error err;
+    error_clear(&err);
+    enum status parsed = parse(argc, argv, &arguments, &err);
+    if (parsed == STATUS_OK && arguments.help) {
+        print_help();
+        return 0;
+    }
+    if (parsed == STATUS_OK && arguments.version) {
+        puts("penstock-reader " PENSTOCK_VERSION_TEXT);
+        return 0;
+    }
+    static struct job job;
+    int signal_fd = open_signal_fd();
+    prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
+    enum status started = comm_init(&job.comm, &err);
+    if (started != STATUS_OK) {
+        fprintf(stderr, "penstock-reader: error: %s\n", err.message);
+        return 1;
+    }
+    job.comm.signal_fd = signal_fd;
+    job.comm.on_signal = leave_on_signal;
+    job.comm.on_signal_argument = &job;
+    int code = run(&job, &arguments, parsed, &err);
+    comm_done(&job.comm);
+    return code;
+}

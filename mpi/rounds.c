@@ -1,0 +1,429 @@
+/* See rounds.h. Rounds live in a ring of lanes by serial number:
+ *
+ *     published <= planned <= opened <= published + lane_count,   published <= posted <= planned
+ */
+#include "rounds.h"
+
+#include "round_plan.h"
+
+#include <stdlib.h>
+
+enum { TASK_BYTES = 256 * 1024, TASK_MAX_ITEMS = 4096 };
+
+struct rounds {
+    struct job *job;
+    struct windows *windows;
+    struct span span, steps;
+    struct exchange *exchange; /* NULL with one reader */
+    struct round_fields fields;
+    uint64_t published, posted, opened;
+    uint64_t sent_records;
+    uint32_t next_domain;
+    bool *left; /* [trainer_count] in order of job->trainers */
+    struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
+};
+
+static struct round *lane_of(struct rounds *rounds, uint64_t serial)
+{
+    return &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
+}
+
+static enum status lanes_init(struct rounds *rounds, struct error *err)
+{
+    struct job *job = rounds->job;
+    uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
+    uint64_t receive =
+        job->trainer_count * round_max_trainer_records(&job->setup.plan, job->setup.shape);
+    if (job->comm.size > 1) {
+        enum status status =
+            exchange_new(&job->comm, BUDGET_ROUNDS_IN_FLIGHT, job->dataset->record_bytes, send,
+                         receive, &rounds->exchange, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    for (uint32_t i = 0; i < BUDGET_ROUNDS_IN_FLIGHT; i++) {
+        struct round *round = &rounds->lanes[i];
+        round->job = job;
+        round->fields = &rounds->fields;
+        round->fills = calloc(send, sizeof *round->fills);
+        round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
+        if (!round->fills || !round->arrivals)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                             (unsigned long long)send);
+        if (rounds->exchange) {
+            round->send = exchange_send_buffer(rounds->exchange, i);
+            round->received = exchange_receive_buffer(rounds->exchange, i);
+            round->counts = exchange_counts(rounds->exchange, i);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status rounds_new(struct job *job, struct windows *windows, struct rounds **ret_rounds,
+                       struct error *err)
+{
+    struct rounds *rounds = calloc(1, sizeof *rounds);
+    bool *left = calloc(job->trainer_count ? job->trainer_count : 1, sizeof *left);
+    if (!rounds || !left) {
+        free(rounds);
+        free(left);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    }
+    rounds->job = job;
+    rounds->windows = windows;
+    rounds->left = left;
+    rounds->span = span_rounds(&job->setup);
+    rounds->steps = span_steps(&job->setup);
+    round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
+    enum status status = lanes_init(rounds, err);
+    if (status != STATUS_OK) {
+        rounds_free(rounds);
+        return status;
+    }
+    *ret_rounds = rounds;
+    return STATUS_OK;
+}
+
+void rounds_free(struct rounds *rounds)
+{
+    if (!rounds)
+        return;
+    for (uint32_t i = 0; i < BUDGET_ROUNDS_IN_FLIGHT; i++) {
+        free(rounds->lanes[i].fills);
+        free(rounds->lanes[i].arrivals);
+    }
+    exchange_free(rounds->exchange);
+    free(rounds->left);
+    free(rounds);
+}
+
+static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
+{
+    const struct job *job = rounds->job;
+    for (uint32_t i = 0; i < job->trainer_count; i++)
+        if (!rounds->left[i] &&
+            !server_slot_free(job->server, job->trainers[i].peer, last_sequence))
+            return false;
+    return true;
+}
+
+/* Settles which round comes next in its lane and which windows it takes samples from. */
+static void prepare(struct rounds *rounds, struct round *round)
+{
+    const struct plan *plan = &rounds->job->setup.plan;
+    struct span_place place = span_at(&rounds->span, rounds->opened);
+    round->serial = rounds->opened;
+    plan_epoch_init(&round->epoch, plan, place.epoch);
+    round->plan = round_at(plan, rounds->job->setup.shape, place.index);
+    const struct ring_service *service = &rounds->job->setup.service;
+    if (place.epoch == service->start_epoch && round->plan.first_step < service->start_step)
+        round->plan.first_step = service->start_step;
+    round->first_sequence = span_serial(&rounds->steps, place.epoch, round->plan.first_step);
+    uint64_t first = round->plan.first_step * plan->global_batch;
+    uint64_t end = round->plan.end_step * plan->global_batch;
+    if (end > plan->position_count)
+        end = plan->position_count;
+    uint64_t last = end > plan->sample_count ? plan->sample_count - 1 : end - 1;
+    uint64_t from = first < plan->sample_count ? first : plan_unpad(&round->epoch, first);
+    round->first_window = windows_serial_of(rounds->windows, &round->epoch, from);
+    round->last_window = windows_serial_of(rounds->windows, &round->epoch, last);
+}
+
+static bool windows_ready(struct rounds *rounds, const struct round *round)
+{
+    for (uint64_t serial = round->first_window; serial <= round->last_window; serial++)
+        if (!windows_find(rounds->windows, serial))
+            return false;
+    return true;
+}
+
+/* Starts the next round if its windows are planned and its slots are free. One round is planned at
+ * a time: rounds take their samples from the windows in turn. */
+static bool open_next(struct rounds *rounds)
+{
+    if (rounds->opened == rounds->span.count ||
+        rounds->opened == rounds->published + BUDGET_ROUNDS_IN_FLIGHT)
+        return false;
+    if (rounds->opened > rounds->published &&
+        !atomic_load(&lane_of(rounds, rounds->opened - 1)->planned))
+        return false;
+    struct round *round = lane_of(rounds, rounds->opened);
+    prepare(rounds, round);
+    uint64_t steps = round->plan.end_step - round->plan.first_step;
+    if (!windows_ready(rounds, round) || !slots_free(rounds, round->first_sequence + steps - 1))
+        return false;
+    round_reset(round, rounds->windows);
+    if (!pool_submit(rounds->job->pool, 0, POOL_URGENT, round_plan_task, round, 0, 0))
+        return false;
+    rounds->opened++;
+    return true;
+}
+
+static uint32_t pick_domain(struct rounds *rounds)
+{
+    return rounds->next_domain++ % pool_placement(rounds->job->pool)->domain_count;
+}
+
+static bool submit_copies(struct rounds *rounds, struct round *round, pool_function *function,
+                          uint64_t begin, uint64_t end)
+{
+    atomic_fetch_add(&round->tasks, 1);
+    if (pool_submit(rounds->job->pool, pick_domain(rounds), POOL_URGENT, function, round, begin,
+                    end))
+        return true;
+    atomic_fetch_sub(&round->tasks, 1);
+    return false;
+}
+
+static uint64_t task_items(const struct rounds *rounds)
+{
+    uint64_t items = TASK_BYTES / (rounds->job->dataset->record_bytes + 1);
+    return items < 1 ? 1 : items > TASK_MAX_ITEMS ? TASK_MAX_ITEMS : items;
+}
+
+/* How many of the fills from `begin` on have their rows ready, at most `limit`. */
+static enum status count_ready(const struct rounds *rounds, const struct round *round,
+                               uint64_t begin, uint64_t limit, uint64_t *ret_count,
+                               struct error *err)
+{
+    const struct row_store *store = rounds->job->store;
+    uint64_t count = 0;
+    for (; count < limit && begin + count < round->fill_count; count++) {
+        int32_t buffer = *round->fills[begin + count].buffer;
+        if (buffer == ROW_NONE)
+            break;
+        enum row_state state = row_store_state(store, buffer);
+        if (state == ROW_FAILED) {
+            *err = *row_store_error(store, buffer);
+            return (enum status)err->status;
+        }
+        if (state != ROW_READY)
+            break;
+    }
+    *ret_count = count;
+    return STATUS_OK;
+}
+
+/* Hands out copies of samples whose rows are ready, in the order they are due. Small ends wait for
+ * more rows, unless nothing else is being copied. */
+static enum status fill(struct rounds *rounds, struct round *round, bool *active, struct error *err)
+{
+    uint64_t wanted = task_items(rounds);
+    while (round->fill_next < round->fill_count) {
+        uint64_t ready = 0;
+        enum status status = count_ready(rounds, round, round->fill_next, wanted, &ready, err);
+        if (status != STATUS_OK)
+            return status;
+        uint64_t end = round->fill_next + ready;
+        bool whole = ready == wanted || end == round->fill_count;
+        if (ready == 0 || (!whole && atomic_load(&round->tasks) > 0) ||
+            !submit_copies(rounds, round, round_fill_task, round->fill_next, end))
+            return STATUS_OK;
+        round->fill_next = end;
+        *active = true;
+    }
+    return STATUS_OK;
+}
+
+static bool scatter(struct rounds *rounds, struct round *round)
+{
+    bool active = false;
+    uint64_t wanted = task_items(rounds);
+    while (round->scatter_next < round->arrival_count) {
+        uint64_t left = round->arrival_count - round->scatter_next;
+        uint64_t end = round->scatter_next + (left < wanted ? left : wanted);
+        if (!submit_copies(rounds, round, round_scatter_task, round->scatter_next, end))
+            return active;
+        round->scatter_next = end;
+        active = true;
+    }
+    return active;
+}
+
+static void post(struct rounds *rounds, struct round *round)
+{
+    uint32_t lane = (uint32_t)(round->serial % BUDGET_ROUNDS_IN_FLIGHT);
+    exchange_post(rounds->exchange, lane);
+    for (int peer = 0; peer < rounds->job->comm.size; peer++)
+        rounds->sent_records += (uint64_t)round->counts.send_counts[peer];
+    rounds->posted++;
+}
+
+static bool exchange_complete(struct rounds *rounds, struct round *round)
+{
+    return exchange_test(rounds->exchange, (uint32_t)(round->serial % BUDGET_ROUNDS_IN_FLIGHT));
+}
+
+static bool copies_done(struct round *round)
+{
+    return atomic_load_explicit(&round->tasks, memory_order_acquire) == 0;
+}
+
+/* Moves one round on by as many states as it can. */
+static enum status advance(struct rounds *rounds, struct round *round, bool *active,
+                           struct error *err)
+{
+    enum round_state before = round->state;
+    enum status status = STATUS_OK;
+    if (round->state == ROUND_PLANNING && atomic_load(&round->planned))
+        round->state = ROUND_FILLING;
+    if (round->state == ROUND_FILLING) {
+        status = fill(rounds, round, active, err);
+        if (status == STATUS_OK && round->fill_next == round->fill_count && copies_done(round))
+            round->state = rounds->exchange ? ROUND_FILLED : ROUND_COMPLETE;
+    }
+    if (round->state == ROUND_FILLED && rounds->posted == round->serial) {
+        post(rounds, round);
+        round->state = ROUND_EXCHANGING;
+    }
+    if (round->state == ROUND_EXCHANGING && exchange_complete(rounds, round))
+        round->state = ROUND_SCATTERING;
+    if (round->state == ROUND_SCATTERING) {
+        *active |= scatter(rounds, round);
+        if (round->scatter_next == round->arrival_count && copies_done(round))
+            round->state = ROUND_COMPLETE;
+    }
+    *active |= round->state != before;
+    return status;
+}
+
+/* Hands the steps that are complete with this round to the trainers. */
+static void publish(struct rounds *rounds, struct round *round)
+{
+    const struct job *job = rounds->job;
+    if (round->plan.part + 1 < round->plan.part_count)
+        return;
+    for (uint64_t step = round->plan.first_step; step < round->plan.end_step; step++) {
+        uint64_t sequence = round->first_sequence + step - round->plan.first_step;
+        for (uint32_t i = 0; i < job->trainer_count; i++) {
+            if (rounds->left[i])
+                continue;
+            const struct job_trainer *trainer = &job->trainers[i];
+            struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
+            *header = (struct slot_header){
+                .epoch = round->epoch.epoch,
+                .step = step,
+                .sample_count = plan_share_at(&job->setup.plan, step, trainer->rank).count};
+            server_publish(job->server, trainer->peer);
+        }
+    }
+}
+
+enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
+{
+    bool active = false;
+    while (open_next(rounds))
+        active = true;
+    for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {
+        enum status status = advance(rounds, lane_of(rounds, serial), &active, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    while (rounds->published < rounds->opened) {
+        struct round *round = lane_of(rounds, rounds->published);
+        if (round->state != ROUND_COMPLETE)
+            break;
+        publish(rounds, round);
+        round->state = ROUND_PLANNING;
+        rounds->published++;
+        active = true;
+        bool step_over = round->plan.part + 1 == round->plan.part_count;
+        windows_retire(rounds->windows, step_over ? round->last_window : round->first_window);
+    }
+    *ret_active = active;
+    return STATUS_OK;
+}
+
+bool rounds_finished(const struct rounds *rounds)
+{
+    return rounds->published == rounds->span.count;
+}
+
+enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,
+                                uint64_t *ret_step)
+{
+    uint64_t serial =
+        rounds->published < rounds->span.count ? rounds->published : rounds->span.count - 1;
+    struct span_place place = span_at(&rounds->span, serial);
+    *ret_epoch = place.epoch;
+    *ret_step =
+        round_at(&rounds->job->setup.plan, rounds->job->setup.shape, place.index).first_step;
+    if (rounds->published == rounds->span.count)
+        return BLOCK_NONE;
+    const struct round *round = &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
+    if (rounds->opened == rounds->published) {
+        uint64_t steps = round->plan.end_step - round->plan.first_step;
+        bool slots = slots_free(rounds, round->first_sequence + (steps ? steps - 1 : 0));
+        return slots ? BLOCK_PLAN : BLOCK_SLOTS;
+    }
+    switch (round->state) {
+    case ROUND_PLANNING:
+        return BLOCK_PLAN;
+    case ROUND_FILLING:
+        return round->fill_next < round->fill_count ? BLOCK_ROWS : BLOCK_COPY;
+    case ROUND_FILLED:
+    case ROUND_EXCHANGING:
+        return BLOCK_EXCHANGE;
+    case ROUND_SCATTERING:
+    case ROUND_COMPLETE:
+        break;
+    }
+    return BLOCK_COPY;
+}
+
+bool rounds_exchanging(const struct rounds *rounds)
+{
+    return rounds->exchange && rounds->posted > rounds->published;
+}
+
+uint64_t rounds_sent_records(const struct rounds *rounds)
+{
+    return rounds->sent_records;
+}
+
+void rounds_trainer_left(struct rounds *rounds, uint32_t peer)
+{
+    for (uint32_t i = 0; i < rounds->job->trainer_count; i++)
+        if (rounds->job->trainers[i].peer == peer)
+            rounds->left[i] = true;
+}
+
+uint64_t rounds_posted(const struct rounds *rounds)
+{
+    return rounds->posted;
+}
+
+/* Opens rounds up to `count` as far as there are lanes. */
+static void drain_open(struct rounds *rounds, uint64_t count)
+{
+    while (rounds->opened < count && rounds->opened < rounds->published + BUDGET_ROUNDS_IN_FLIGHT) {
+        struct round *round = lane_of(rounds, rounds->opened);
+        prepare(rounds, round);
+        round_reset(round, rounds->windows);
+        rounds->opened++;
+    }
+}
+
+bool rounds_drain(struct rounds *rounds, uint64_t count)
+{
+    if (!rounds->exchange)
+        return true;
+    for (;;) {
+        drain_open(rounds, count);
+        for (; rounds->posted < rounds->opened && rounds->posted < count;) {
+            struct round *round = lane_of(rounds, rounds->posted);
+            if (!atomic_load(&round->planned))
+                round_plan_counts(round);
+            post(rounds, round);
+            round->state = ROUND_EXCHANGING;
+        }
+        while (rounds->published < rounds->posted) {
+            struct round *round = lane_of(rounds, rounds->published);
+            if (round->state == ROUND_EXCHANGING && !exchange_complete(rounds, round))
+                return false;
+            rounds->published++;
+        }
+        if (rounds->published >= count)
+            return true;
+    }
+}

@@ -1,0 +1,349 @@
+/* See service.h. */
+#include "service.h"
+
+#include "base/clock.h"
+#include "base/progress.h"
+#include "stop.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t ms_ns = 1000000;
+
+struct service {
+    struct job *job;
+    struct windows *windows;
+    struct rounds *rounds;
+    struct stop *stop;
+    struct service_report *report;
+    struct pollfd *fds;
+    size_t fd_capacity;
+    bool *left; /* [trainer_count], in order of the server's peers */
+    uint32_t left_count;
+    uint32_t children_running;
+    uint64_t children_checked_ns;
+    uint64_t loop_ns;   /* start of this turn of the loop */
+    uint64_t active_ns; /* when something last moved */
+    uint64_t epoch;     /* being delivered */
+    uint64_t epoch_start_ns;
+    uint64_t epoch_cpu_ns;
+    uint64_t epoch_sent;
+    struct pool_stats epoch_pool;
+    bool finished_told; /* trainers know that no more batches come */
+    struct progress progress;
+    bool show_progress;
+};
+
+static struct epoch_stats *stats_of(struct service *service, uint64_t epoch)
+{
+    uint64_t index = epoch - service->report->first_epoch;
+    if (index >= SERVICE_MAX_EPOCH_STATS)
+        index = SERVICE_MAX_EPOCH_STATS - 1;
+    if (index >= service->report->epoch_count)
+        service->report->epoch_count = index + 1;
+    return &service->report->epochs[index];
+}
+
+/* Closes the books of the epoch that has just been delivered and opens the next one's. */
+static void turn_epoch(struct service *service, uint64_t next_epoch)
+{
+    struct job *job = service->job;
+    struct epoch_stats *stats = stats_of(service, service->epoch);
+    struct pool_stats pool;
+    pool_stats(job->pool, &pool);
+    const struct pool_stats *before = &service->epoch_pool;
+    uint64_t cpu_ns = clock_process_cpu_ns();
+    uint64_t sent = rounds_sent_records(service->rounds) * job->dataset->record_bytes;
+    stats->duration_ns += service->loop_ns - service->epoch_start_ns;
+    stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
+    stats->decoded_bytes += pool.read.decoded_bytes - before->read.decoded_bytes;
+    stats->chunk_count += pool.read.chunk_count - before->read.chunk_count;
+    stats->read_ns += pool.read.read_ns - before->read.read_ns;
+    stats->decode_ns += pool.read.decode_ns - before->read.decode_ns;
+    stats->copy_ns += pool.copy_ns - before->copy_ns;
+    stats->cpu_ns += cpu_ns - service->epoch_cpu_ns;
+    stats->sent_bytes += sent - service->epoch_sent;
+    uint64_t first_step =
+        service->epoch == job->setup.service.start_epoch ? job->setup.service.start_step : 0;
+    uint64_t delivered = job->setup.plan.position_count < job->setup.plan.sample_count
+                             ? job->setup.plan.position_count
+                             : job->setup.plan.sample_count;
+    stats->steps += job->setup.plan.steps_per_epoch - first_step;
+    stats->samples += delivered - first_step * job->setup.plan.global_batch;
+    service->epoch = next_epoch;
+    service->epoch_start_ns = service->loop_ns;
+    service->epoch_cpu_ns = cpu_ns;
+    service->epoch_sent = sent;
+    service->epoch_pool = pool;
+}
+
+/* Puts the time since the last turn of the loop on the account of what the oldest round waits for.
+ */
+static void keep_books(struct service *service)
+{
+    uint64_t now = clock_now_ns();
+    uint64_t epoch = 0, step = 0;
+    enum round_block block = rounds_blocked(service->rounds, &epoch, &step);
+    stats_of(service, service->epoch)->blocked_ns[block] += now - service->loop_ns;
+    service->loop_ns = now;
+    if (epoch != service->epoch)
+        turn_epoch(service, epoch);
+    if (!service->show_progress)
+        return;
+    const struct ring_service *span = &service->job->setup.service;
+    uint64_t steps = (epoch - span->start_epoch) * span->steps_per_epoch + step - span->start_step;
+    progress_update(&service->progress, steps,
+                    steps * service->job->setup.plan.global_batch *
+                        service->job->dataset->sample_bytes);
+}
+
+/* A trainer said goodbye. After the last step that is what it should do; before, the others go on
+ * without it. */
+static void handle_goodbye(struct service *service, uint32_t peer)
+{
+    const struct job *job = service->job;
+    uint64_t epoch, step;
+    server_trainer_goodbye(job->server, peer, &epoch, &step);
+    service->left[peer] = true;
+    service->left_count++;
+    rounds_trainer_left(service->rounds, peer);
+    if (epoch >= job->setup.service.epochs || service->left_count < job->trainer_count)
+        return;
+    struct error left;
+    error_set(&left, STATUS_ENDED,
+              "all trainers closed their connections early, at epoch %llu step %llu of %llu epochs "
+              "of %llu steps",
+              (unsigned long long)epoch, (unsigned long long)step,
+              (unsigned long long)job->setup.service.epochs,
+              (unsigned long long)job->setup.plan.steps_per_epoch);
+    stop_report_left(service->stop, &left);
+}
+
+static bool serve_sockets(struct service *service)
+{
+    struct job *job = service->job;
+    struct error error;
+    bool active = false;
+    enum status refused = server_progress(job->server, &active, &error);
+    (void)refused; /* the late trainer was told; those that are served need not know */
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+        if (service->left[peer])
+            continue;
+        enum server_peer state = server_trainer_state(job->server, peer, &error);
+        if (state == SERVER_PEER_CLOSED)
+            handle_goodbye(service, peer);
+        else if (state == SERVER_PEER_LOST)
+            stop_report_error(service->stop, &error);
+        active |= state != SERVER_PEER_CONNECTED;
+    }
+    return active;
+}
+
+static void watch_children(struct service *service)
+{
+    struct error error;
+    if (!service->job->children || service->loop_ns - service->children_checked_ns < 20 * ms_ns)
+        return;
+    service->children_checked_ns = service->loop_ns;
+    enum status status = children_poll(service->job->children, &service->children_running, &error);
+    if (status != STATUS_OK)
+        stop_report_error(service->stop, &error);
+}
+
+/* One turn of all state machines; true if any moved. */
+static bool turn(struct service *service)
+{
+    struct job *job = service->job;
+    struct error error;
+    bool rounds_active = false;
+    int signal_number = comm_signal(&job->comm);
+    if (signal_number)
+        job->comm.on_signal(job->comm.on_signal_argument, signal_number);
+    bool active = serve_sockets(service);
+    active |= windows_progress(service->windows);
+    enum status status = rounds_progress(service->rounds, &rounds_active, &error);
+    if (status != STATUS_OK)
+        stop_report_error(service->stop, &error);
+    active |= rounds_active;
+    if (job->comm.rank == 0 && rounds_finished(service->rounds))
+        stop_decide_end(service->stop);
+    active |= stop_progress(service->stop);
+    watch_children(service);
+    return active;
+}
+
+/* How long to sleep when nothing moved for `idle_ns`. MPI moves only when it is called: while it
+ * has work, sleeps are short; when all wait for a slow trainer, they grow. */
+static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
+{
+    if (service->job->comm.size == 1)
+        return 20 * ms_ns;
+    if (rounds_exchanging(service->rounds))
+        return idle_ns < 20 * ms_ns ? ms_ns / 20 : ms_ns;
+    return idle_ns < 2 * ms_ns ? ms_ns / 10 : 2 * ms_ns;
+}
+
+static void sleep_until_woken(struct service *service, uint64_t duration_ns)
+{
+    struct job *job = service->job;
+    service->fds[0] = (struct pollfd){.fd = waker_fd(&job->waker), .events = POLLIN};
+    service->fds[1] = (struct pollfd){.fd = job->comm.signal_fd, .events = POLLIN};
+    size_t count = 2 + server_pollfds(job->server, service->fds + 2, service->fd_capacity - 2);
+    struct timespec timeout = {.tv_sec = (time_t)(duration_ns / 1000000000u),
+                               .tv_nsec = (long)(duration_ns % 1000000000u)};
+    ppoll(service->fds, count, &timeout, NULL);
+}
+
+static void turn_or_sleep(struct service *service)
+{
+    if (turn(service)) {
+        service->active_ns = service->loop_ns;
+        keep_books(service);
+        return;
+    }
+    waker_arm(&service->job->waker);
+    server_arm(service->job->server);
+    bool active = turn(service);
+    keep_books(service);
+    if (active)
+        service->active_ns = service->loop_ns;
+    else
+        sleep_until_woken(service, sleep_ns(service, service->loop_ns - service->active_ns));
+    server_disarm(service->job->server);
+    waker_disarm(&service->job->waker);
+}
+
+/* Leaves no collective half done: see stop.h. */
+static void drain(struct service *service)
+{
+    pool_drain(service->job->pool);
+    uint64_t posted[2] = {windows_posted(service->windows), rounds_posted(service->rounds)};
+    stop_agree_highest(service->stop, posted, 2);
+    unsigned idle = 0;
+    while (!windows_drain(service->windows, posted[0]) || !rounds_drain(service->rounds, posted[1]))
+        comm_back_off(&idle);
+}
+
+static bool all_left(const struct service *service)
+{
+    return service->left_count == service->job->trainer_count &&
+           (!service->job->children || service->children_running == 0);
+}
+
+/* Everything is published: waits until the trainers have consumed it, said goodbye and, if they are
+ * ours, exited. */
+static enum status wait_for_trainers(struct service *service, struct error *err)
+{
+    struct job *job = service->job;
+    struct error end;
+    error_set(&end, STATUS_ENDED, "all epochs are consumed");
+    server_finish(job->server, &end);
+    while (!all_left(service)) {
+        bool active = false;
+        int signal_number = comm_signal(&job->comm);
+        if (signal_number)
+            job->comm.on_signal(job->comm.on_signal_argument, signal_number);
+        enum status ignored = server_progress(job->server, &active, NULL);
+        (void)ignored; /* a late trainer was told */
+        for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+            if (service->left[peer])
+                continue;
+            enum server_peer state = server_trainer_state(job->server, peer, err);
+            if (state == SERVER_PEER_LOST)
+                return (enum status)err->status;
+            service->left[peer] = state == SERVER_PEER_CLOSED;
+            service->left_count += state == SERVER_PEER_CLOSED;
+        }
+        if (job->children) {
+            enum status status = children_poll(job->children, &service->children_running, err);
+            if (status != STATUS_OK)
+                return status;
+        }
+        if (!active)
+            sleep_until_woken(service, 5 * ms_ns);
+    }
+    return STATUS_OK;
+}
+
+static enum status service_init(struct service *service, struct job *job, struct error *err)
+{
+    service->job = job;
+    service->fd_capacity = 8 + 4 * ((size_t)job->trainer_count + 64);
+    service->fds = calloc(service->fd_capacity, sizeof *service->fds);
+    service->left = calloc(job->trainer_count + 1, sizeof *service->left);
+    if (!service->fds || !service->left)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the service");
+    enum status status = windows_new(job, &service->windows, err);
+    if (status == STATUS_OK)
+        status = rounds_new(job, service->windows, &service->rounds, err);
+    return status;
+}
+
+static void service_done(struct service *service)
+{
+    stop_free(service->stop);
+    rounds_free(service->rounds);
+    windows_free(service->windows);
+    free(service->left);
+    free(service->fds);
+}
+
+static uint32_t count_serving_readers(const struct job *job)
+{
+    uint32_t count = 0;
+    for (uint32_t reader = 0; reader < (uint32_t)job->comm.size; reader++)
+        for (uint32_t trainer = 0; trainer < job->config.trainers; trainer++)
+            if (job->reader_of_trainer[trainer] == reader) {
+                count++;
+                break;
+            }
+    return count;
+}
+
+static void start_books(struct service *service, bool quiet)
+{
+    const struct ring_service *span = &service->job->setup.service;
+    service->loop_ns = service->active_ns = service->epoch_start_ns = clock_now_ns();
+    service->epoch_cpu_ns = clock_process_cpu_ns();
+    service->epoch = service->report->first_epoch = span->start_epoch;
+    service->children_running = service->job->children ? service->job->trainer_count : 0;
+    service->show_progress = service->job->comm.rank == 0 && !quiet;
+    progress_init(&service->progress, "delivering", "steps",
+                  (span->epochs - span->start_epoch) * span->steps_per_epoch - span->start_step);
+}
+
+static enum status serve(struct service *service, struct error *err)
+{
+    while (!stop_outcome(service->stop) ||
+           (stop_outcome(service->stop)->status == STATUS_OK && !rounds_finished(service->rounds)))
+        turn_or_sleep(service);
+    turn_epoch(service, service->epoch);
+    const struct error *outcome = stop_outcome(service->stop);
+    if (outcome->status != STATUS_OK) {
+        *err = *outcome;
+        server_finish(service->job->server, outcome);
+        drain(service);
+        return (enum status)outcome->status;
+    }
+    return wait_for_trainers(service, err);
+}
+
+enum status service_run(struct job *job, bool quiet, struct service_report *ret_report,
+                        struct error *err)
+{
+    struct service service = {.report = ret_report};
+    *ret_report = (struct service_report){0};
+    enum status status = service_init(&service, job, err);
+    status = comm_agree(&job->comm, status, err);
+    if (status == STATUS_OK)
+        status = stop_new(&job->comm, count_serving_readers(job), &service.stop, err);
+    if (status == STATUS_OK) {
+        start_books(&service, quiet);
+        status = serve(&service, err);
+        progress_done(&service.progress);
+        status = comm_agree(&job->comm, status, err);
+    }
+    service_done(&service);
+    return status;
+}

@@ -1,0 +1,47 @@
+/* The service loop: from the first window to the last batch consumed.
+ *
+ * One thread, the main thread, turns a handful of state machines (trainers' sockets, windows,
+ * rounds, the stop notice) until nothing moves any more, and then sleeps: on the waker and the
+ * trainers' descriptors, for as long as MPI allows. Everything that takes time runs on the pool's
+ * workers.
+ */
+#ifndef PENSTOCK_MPI_SERVICE_H
+#define PENSTOCK_MPI_SERVICE_H
+
+#include "job.h"
+#include "rounds.h"
+
+enum { SERVICE_MAX_EPOCH_STATS = 256 };
+
+/* One epoch as this reader saw it. Later epochs than there is room for are added to the last entry.
+ */
+struct epoch_stats {
+    uint64_t duration_ns;
+    uint64_t steps;
+    uint64_t samples;      /* delivered to all trainers, by the plan */
+    uint64_t stored_bytes; /* read from the store */
+    uint64_t decoded_bytes;
+    uint64_t chunk_count;
+    uint64_t read_ns, decode_ns, copy_ns; /* of all workers together */
+    uint64_t sent_bytes;                  /* to other readers */
+    uint64_t cpu_ns;                      /* of this process */
+    uint64_t blocked_ns[BLOCK_COUNT];
+};
+
+struct service_report {
+    uint64_t epoch_count;
+    uint64_t first_epoch;
+    struct epoch_stats epochs[SERVICE_MAX_EPOCH_STATS];
+};
+
+/* Collective. Serves until all is delivered and consumed. ENDED: the trainers left early; any other
+ * status: what went wrong, the same on all ranks. */
+MUST_USE enum status service_run(struct job *job, bool quiet, struct service_report *ret_report,
+                                 struct error *err);
+
+/* Collective: rank 0 appends the table of epochs and what bounded them to `out`, and, with `json`
+ * not NULL, one JSON document to it. */
+void service_describe(const struct job *job, const struct service_report *report, struct text *out,
+                      struct text *json);
+
+#endif

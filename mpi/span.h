@@ -1,0 +1,52 @@
+/* Windows and rounds of a whole run, numbered through all its epochs: serial 0 is the first that is
+ * under way after the start or a resume. Pure arithmetic over the plan.
+ */
+#ifndef PENSTOCK_MPI_SPAN_H
+#define PENSTOCK_MPI_SPAN_H
+
+#include "run/setup.h"
+
+/* A series that has `per_epoch` elements each epoch and starts at element `first` of `first_epoch`.
+ */
+struct span {
+    uint64_t per_epoch;
+    uint64_t first_epoch, first;
+    uint64_t count; /* over all epochs */
+};
+
+/* Where a serial number lies. */
+struct span_place {
+    uint64_t epoch, index;
+};
+
+static inline struct span_place span_at(const struct span *span, uint64_t serial)
+{
+    uint64_t absolute = span->first + serial;
+    return (struct span_place){span->first_epoch + absolute / span->per_epoch,
+                               absolute % span->per_epoch};
+}
+
+static inline uint64_t span_serial(const struct span *span, uint64_t epoch, uint64_t index)
+{
+    return (epoch - span->first_epoch) * span->per_epoch + index - span->first;
+}
+
+static inline struct span span_of(uint64_t per_epoch, uint64_t first, uint64_t first_epoch,
+                                  uint64_t epochs)
+{
+    return (struct span){.per_epoch = per_epoch,
+                         .first_epoch = first_epoch,
+                         .first = first,
+                         .count = (epochs - first_epoch) * per_epoch - first};
+}
+
+/* The windows that hold delivered positions, from the one that holds the first. */
+struct span span_windows(const struct run_setup *setup);
+
+/* The rounds, from the one that carries the first step. */
+struct span span_rounds(const struct run_setup *setup);
+
+/* The steps. */
+struct span span_steps(const struct run_setup *setup);
+
+#endif

@@ -1,0 +1,172 @@
+/* See stop.h. */
+#include "stop.h"
+
+#include <stdlib.h>
+
+enum { TAG_REPORT = 1 };
+enum report_kind { REPORT_NONE, REPORT_ERROR, REPORT_LEFT };
+
+struct report {
+    int32_t kind;
+    struct error error;
+};
+
+struct stop {
+    const struct comm *comm;
+    uint32_t serving_readers, left_readers;
+    bool reported_error, reported_left;
+    bool decided; /* rank 0: the notice is on its way */
+    bool noticed;
+    struct error notice;
+    struct report incoming;    /* rank 0: being received */
+    struct report outgoing[2]; /* others: an error, a goodbye */
+    MPI_Request notice_request, incoming_request, outgoing_requests[2];
+};
+
+static void post_notice(struct stop *stop)
+{
+    MPI_Ibcast(&stop->notice, sizeof stop->notice, MPI_BYTE, 0, stop->comm->control,
+               &stop->notice_request);
+}
+
+static void expect_report(struct stop *stop)
+{
+    MPI_Irecv(&stop->incoming, sizeof stop->incoming, MPI_BYTE, MPI_ANY_SOURCE, TAG_REPORT,
+              stop->comm->control, &stop->incoming_request);
+}
+
+enum status stop_new(const struct comm *comm, uint32_t serving_readers, struct stop **ret_stop,
+                     struct error *err)
+{
+    struct stop *stop = calloc(1, sizeof *stop);
+    if (!stop)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the stop notice");
+    stop->comm = comm;
+    stop->serving_readers = serving_readers;
+    stop->notice_request = stop->incoming_request = MPI_REQUEST_NULL;
+    stop->outgoing_requests[0] = stop->outgoing_requests[1] = MPI_REQUEST_NULL;
+    if (comm->rank == 0)
+        expect_report(stop);
+    else
+        post_notice(stop);
+    *ret_stop = stop;
+    return STATUS_OK;
+}
+
+static void decide(struct stop *stop, const struct error *outcome)
+{
+    if (stop->decided)
+        return;
+    stop->decided = true;
+    stop->notice = *outcome;
+    post_notice(stop);
+}
+
+static void handle_report(struct stop *stop, const struct report *report)
+{
+    if (report->kind == REPORT_ERROR)
+        decide(stop, &report->error);
+    else if (report->kind == REPORT_LEFT && ++stop->left_readers == stop->serving_readers)
+        decide(stop, &report->error);
+}
+
+static void send_report(struct stop *stop, enum report_kind kind, const struct error *error)
+{
+    struct report report = {.kind = kind, .error = *error};
+    report.error.rank = stop->comm->rank;
+    if (kind == REPORT_ERROR)
+        error_prefix(&report.error, STATUS_OK, "reader %d on %s: ", stop->comm->rank,
+                     stop->comm->node_name);
+    if (stop->comm->rank == 0) {
+        handle_report(stop, &report);
+        return;
+    }
+    int lane = kind == REPORT_ERROR ? 0 : 1;
+    stop->outgoing[lane] = report;
+    MPI_Isend(&stop->outgoing[lane], sizeof stop->outgoing[lane], MPI_BYTE, 0, TAG_REPORT,
+              stop->comm->control, &stop->outgoing_requests[lane]);
+}
+
+void stop_report_error(struct stop *stop, const struct error *error)
+{
+    if (stop->reported_error)
+        return;
+    stop->reported_error = true;
+    send_report(stop, REPORT_ERROR, error);
+}
+
+void stop_report_left(struct stop *stop, const struct error *error)
+{
+    if (stop->reported_left)
+        return;
+    stop->reported_left = true;
+    send_report(stop, REPORT_LEFT, error);
+}
+
+void stop_decide_end(struct stop *stop)
+{
+    struct error end;
+    error_clear(&end);
+    decide(stop, &end);
+}
+
+bool stop_progress(struct stop *stop)
+{
+    int complete = 0;
+    bool active = false;
+    if (stop->comm->rank == 0 && stop->incoming_request != MPI_REQUEST_NULL) {
+        MPI_Test(&stop->incoming_request, &complete, MPI_STATUS_IGNORE);
+        if (complete) {
+            handle_report(stop, &stop->incoming);
+            expect_report(stop);
+            active = true;
+        }
+    }
+    if (!stop->noticed && stop->notice_request != MPI_REQUEST_NULL) {
+        MPI_Test(&stop->notice_request, &complete, MPI_STATUS_IGNORE);
+        stop->noticed = complete;
+        active |= stop->noticed;
+    }
+    return active;
+}
+
+const struct error *stop_outcome(const struct stop *stop)
+{
+    return stop->noticed ? &stop->notice : NULL;
+}
+
+void stop_agree_highest(struct stop *stop, uint64_t *values, int count)
+{
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, values, count, MPI_UINT64_T, MPI_MAX, stop->comm->control,
+                   &request);
+    comm_wait(stop->comm, &request);
+}
+
+/* Rank 0 takes the reports that came too late to matter, so that no send is left open. */
+static void take_late_reports(struct stop *stop)
+{
+    for (;;) {
+        int complete = 0;
+        MPI_Test(&stop->incoming_request, &complete, MPI_STATUS_IGNORE);
+        if (!complete)
+            break;
+        expect_report(stop);
+    }
+    MPI_Cancel(&stop->incoming_request);
+    MPI_Wait(&stop->incoming_request, MPI_STATUS_IGNORE);
+}
+
+void stop_free(struct stop *stop)
+{
+    if (!stop)
+        return;
+    for (int i = 0; i < 2; i++)
+        comm_wait(stop->comm, &stop->outgoing_requests[i]);
+    MPI_Request all_sent;
+    MPI_Ibarrier(stop->comm->control, &all_sent);
+    comm_wait(stop->comm, &all_sent);
+    if (stop->comm->rank == 0)
+        take_late_reports(stop);
+    free(stop);
+}

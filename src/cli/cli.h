@@ -1,0 +1,28 @@
+/* The `penstock` command: one function a subcommand, and what they share.
+ *
+ * Each cli_<command>() has argv[0] set to "penstock <command>", prints results to standard output
+ * and progress and messages to standard error, and returns the exit code: 0, or 1 with one line
+ * that says what failed. Wrong usage exits with 64 from within argp. Main thread only.
+ */
+#ifndef PENSTOCK_CLI_CLI_H
+#define PENSTOCK_CLI_CLI_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct argp_state;
+
+int cli_synth(int argc, char **argv);
+int cli_inspect(int argc, char **argv);
+int cli_plan(int argc, char **argv);
+
+/* Prints "<command>: <message>" on standard error; returns exit code 1. */
+int cli_fail(const char *command, const struct error *err);
+
+/* A whole number from low to high; anything else ends the program through argp_error(), naming
+ * `option`. */
+uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
+                   uint64_t low, uint64_t high);
+
+#endif

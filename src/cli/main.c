@@ -1,0 +1,146 @@
+/* The `penstock` command: finds the subcommand and hands over to it.
+ *
+ * Subcommands parse their own options; here are only the table, help, version, and a suggestion for
+ * a name that was mistyped.
+ */
+#include "cli/cli.h"
+#include "penstock.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+};
+
+static const struct command commands[] = {
+    {"synth", cli_synth, "write a synthetic dataset to try things with"},
+    {"inspect", cli_inspect, "show what a dataset holds and what a run would make of it"},
+    {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0], EXIT_USAGE = 64 };
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "Usage: penstock COMMAND [OPTION...]\n"
+                 "Prepare and look into what penstock-reader serves to trainers.\n\n"
+                 "Commands:\n");
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\n"
+                 "From nothing to a checked dataset:\n"
+                 "  penstock synth latents.zarr --samples 1000\n"
+                 "  penstock inspect latents.zarr\n"
+                 "\n"
+                 "'penstock COMMAND --help' explains a command, with examples.\n");
+}
+
+static void print_version(void)
+{
+    printf("penstock %d.%d.%d\n", PENSTOCK_VERSION_MAJOR, PENSTOCK_VERSION_MINOR,
+           PENSTOCK_VERSION_PATCH);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters to insert, remove or change to make `b` of `a` (Levenshtein); `b` is one of our names. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    enum { NAME_BYTES = 16 };
+    size_t width = least(strlen(b), NAME_BYTES - 1);
+    size_t row[NAME_BYTES];
+    for (size_t j = 0; j <= width; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < width; j++) {
+            size_t changed = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = least(changed, least(row[j], diagonal) + 1);
+        }
+    }
+    return row[width];
+}
+
+static int unknown_command(const char *name)
+{
+    const struct command *nearest = NULL;
+    size_t nearest_distance = 3; /* further away is another word, not a slip */
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        size_t distance = edit_distance(name, commands[i].name);
+        if (distance < nearest_distance) {
+            nearest = &commands[i];
+            nearest_distance = distance;
+        }
+    }
+    fprintf(stderr, "penstock: there is no command '%s'", name);
+    if (nearest)
+        fprintf(stderr, "; did you mean '%s'?\n", nearest->name);
+    else
+        fprintf(stderr, "; 'penstock --help' lists them\n");
+    return EXIT_USAGE;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    char name[32];
+    snprintf(name, sizeof name, "penstock %s", command->name);
+    argv[0] = name; /* what argp calls the program in usage and messages */
+    return command->run(argc, argv);
+}
+
+static int run_help(const char *name)
+{
+    const struct command *command = find_command(name);
+    if (!command)
+        return unknown_command(name);
+    char option[] = "--help";
+    char *arguments[] = {NULL, option, NULL};
+    return run_command(command, 2, arguments);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    const char *first = argv[1];
+    bool wants_help =
+        strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0;
+    if (wants_help && argc > 2)
+        return run_help(argv[2]);
+    if (wants_help) {
+        print_help(stdout);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
+        print_version();
+        return EXIT_SUCCESS;
+    }
+    const struct command *command = find_command(first);
+    if (!command)
+        return unknown_command(first);
+    int code = run_command(command, argc - 1, argv + 1);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "penstock %s: cannot write to standard output\n", first);
+        return EXIT_FAILURE;
+    }
+    return code;
+}

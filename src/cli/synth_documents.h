@@ -1,0 +1,23 @@
+/* Metadata documents of a dataset that we write, in both Zarr formats. Internal to cli/. */
+#ifndef PENSTOCK_CLI_SYNTH_DOCUMENTS_H
+#define PENSTOCK_CLI_SYNTH_DOCUMENTS_H
+
+#include "base/text.h"
+#include "cli/synth.h"
+#include "store/store.h"
+
+/* The array's metadata document (.zarray or zarr.json); `codecs` may be empty. */
+void synth_array_document(const struct synth_array *array, enum zarr_format format,
+                          const struct codec_chain *codecs, struct text *out);
+
+/* Writes what marks a Zarr group, without which nothing here is a dataset. IO. */
+MUST_USE enum status synth_put_group(const struct store *store, enum zarr_format format,
+                                     struct error *err);
+
+/* Writes the arrays' documents and, last, the consolidated metadata. documents[i] is arrays[i]'s.
+ * IO. */
+MUST_USE enum status synth_put_metadata(const struct store *store,
+                                        const struct synth_dataset *dataset,
+                                        const struct text *documents, struct error *err);
+
+#endif

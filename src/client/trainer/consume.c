@@ -1,0 +1,110 @@
+/* See consume.h. */
+#include "trainer/consume.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE_BYTES = 4096 };
+
+/* Redraws a line on a terminal a few times a second, prints one every ten seconds elsewhere. */
+struct line {
+    bool wanted, terminal, shown;
+    double last;
+};
+
+static void show(struct line *line, const struct penstock_info *info,
+                 const struct penstock_batch *batch, const struct report *report, double now)
+{
+    if (!line->wanted || now - line->last < (line->terminal ? 0.2 : 10))
+        return;
+    line->last = now;
+    line->shown = true;
+    double seconds = now - report->start;
+    fprintf(stderr,
+            "%sepoch %" PRIu64 "/%" PRIu64 " step %" PRIu64 "/%" PRIu64
+            ", %.0f samples/s, %.1f MB/s, %.1f%% waiting%s",
+            line->terminal ? "\r" : "", batch->epoch + 1, info->epochs, batch->step + 1,
+            info->steps_per_epoch, (double)report->samples / seconds,
+            (double)report->bytes / seconds / 1e6, 100 * report->wait_seconds / seconds,
+            line->terminal ? "\033[K" : "\n");
+    fflush(stderr);
+}
+
+static void hide(const struct line *line)
+{
+    if (line->shown && line->terminal)
+        fputs("\r\033[K", stderr);
+}
+
+static void pretend_to_compute(double ms)
+{
+    double seconds = ms / 1000;
+    struct timespec left = {.tv_sec = (time_t)seconds,
+                            .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
+    while (nanosleep(&left, &left) < 0)
+        continue;
+}
+
+static void touch(const struct penstock_info *info, const struct penstock_batch *batch)
+{
+    static volatile unsigned char sink;
+    for (uint32_t f = 0; f < info->field_count; f++) {
+        const volatile unsigned char *data = batch->data[f];
+        uint64_t bytes = info->fields[f].sample_bytes * batch->sample_count;
+        for (uint64_t offset = 0; offset < bytes; offset += PAGE_BYTES)
+            sink = data[offset];
+    }
+    (void)sink;
+}
+
+static uint64_t batch_bytes(const struct penstock_info *info, const struct penstock_batch *batch)
+{
+    uint64_t bytes = 0;
+    for (uint32_t f = 0; f < info->field_count; f++)
+        bytes += info->fields[f].sample_bytes * batch->sample_count;
+    return bytes;
+}
+
+/* False: digests cannot be written. */
+static bool use(const struct penstock_info *info, const struct consume_options *options,
+                const struct penstock_batch *batch)
+{
+    if (options->touch)
+        touch(info, batch);
+    if (options->digest && !digest_batch(options->digest, info, batch))
+        return false;
+    if (options->compute_ms > 0)
+        pretend_to_compute(options->compute_ms);
+    return true;
+}
+
+enum penstock_status consume(struct penstock *connection, const struct consume_options *options,
+                             struct report *report)
+{
+    const struct penstock_info *info = penstock_describe(connection);
+    struct line line = {.wanted = options->progress, .terminal = isatty(STDERR_FILENO)};
+    enum penstock_status status = PENSTOCK_OK;
+    while (options->steps == 0 || report->batches < options->steps) {
+        struct penstock_batch batch;
+        double before = report_now();
+        status = penstock_next(connection, &batch, -1);
+        double after = report_now();
+        report->wait_seconds += after - before;
+        if (status != PENSTOCK_OK)
+            break;
+        bool used = use(info, options, &batch);
+        report_batch(report, &batch, batch_bytes(info, &batch), after, report_now());
+        show(&line, info, &batch, report, report_now());
+        status = penstock_release(connection, &batch);
+        if (!used)
+            status = PENSTOCK_IO;
+        if (status != PENSTOCK_OK)
+            break;
+    }
+    report->end = report_now();
+    hide(&line);
+    return status;
+}

@@ -1,0 +1,40 @@
+/* What a trainer's run came to, as JSON. Times are in seconds of a clock that never goes back. One thread. */
+#ifndef PENSTOCK_TRAINER_REPORT_H
+#define PENSTOCK_TRAINER_REPORT_H
+
+#include "penstock.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct report_epoch {
+    uint64_t epoch, samples;
+    double start, end; /* from the end of the epoch before (or the connection) to the last batch's */
+};
+
+struct report {
+    double start, end;    /* from the connection to the last batch's release */
+    double wait_seconds;  /* in penstock_next() */
+    double first_seconds; /* until the first batch came */
+    uint64_t batches, samples, bytes;
+    struct report_epoch *epochs; /* owned */
+    size_t epoch_count;
+};
+
+double report_now(void);
+
+/* Starts the clock. */
+void report_init(struct report *report);
+
+/* Counts a batch that came at time `came` and was done with at `done`. */
+void report_batch(struct report *report, const struct penstock_batch *batch, uint64_t bytes,
+                  double came, double done);
+
+/* One JSON object and a newline. `status` is how the run ended. */
+void report_write(const struct report *report, const struct penstock_info *info,
+                  enum penstock_status status, FILE *file);
+
+void report_done(struct report *report);
+
+#endif

@@ -1,0 +1,204 @@
+/* blosc: the Blosc 1 container: a 16-byte header, then blocks that are shuffled and compressed one
+ * by one.
+ *
+ *     0        1          2      3         4       8          12
+ *     version  versionlz  flags  typesize  nbytes  blocksize  cbytes     (uint32, little-endian)
+ *
+ * The header decides how a chunk is decoded; metadata counts for encoding only. The header is
+ * checked against the bytes that are there and the room there is before libblosc sees it. Only
+ * libblosc's context functions are used, with one thread: they share no state and start no threads.
+ */
+#include "codec/codec_internal.h"
+
+#include <blosc.h>
+#include <endian.h>
+#include <json-c/json.h>
+#include <string.h>
+
+enum { COMPRESSOR, LEVEL, SHUFFLE, BLOCK_BYTES, TYPE_BYTES };
+enum { AUTO_SHUFFLE = -1 }; /* numcodecs: bits for single bytes, else bytes */
+
+static const char *const compressors[] = {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"};
+static const char *const shuffles[] = {"noshuffle", "shuffle", "bitshuffle"};
+
+/* What the flags' upper three bits say: formats, which are fewer than compressors. */
+static const char *const formats[] = {"blosclz", "lz4", "snappy", "zlib", "zstd"};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static enum status choose(const char *key, const char *name, const char *const *names, size_t count,
+                          int *ret_index, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *ret_index = (int)i;
+            return STATUS_OK;
+        }
+    }
+    return error_set(err, STATUS_CORRUPT, "%s '%s' is unknown", key, name);
+}
+
+static enum status parse_compressor(struct json_object *configuration, int *ret_compressor,
+                                    struct error *err)
+{
+    const char *name = NULL;
+    enum status status = codec_setting_text(configuration, "cname", "lz4", &name, err);
+    if (status)
+        return status;
+    return choose("cname", name, compressors, COUNT(compressors), ret_compressor, err);
+}
+
+/* A number in v2, a name in v3. */
+static enum status parse_shuffle(struct json_object *configuration, int type_bytes,
+                                 int *ret_shuffle, struct error *err)
+{
+    struct json_object *json = NULL;
+    json_object_object_get_ex(configuration, "shuffle", &json);
+    if (json_object_is_type(json, json_type_string))
+        return choose("shuffle", json_object_get_string(json), shuffles, COUNT(shuffles),
+                      ret_shuffle, err);
+    int shuffle = 0;
+    enum status status = codec_setting(configuration, "shuffle", BLOSC_SHUFFLE, AUTO_SHUFFLE,
+                                       BLOSC_BITSHUFFLE, &shuffle, err);
+    if (status)
+        return status;
+    if (shuffle == AUTO_SHUFFLE)
+        shuffle = type_bytes == 1 ? BLOSC_BITSHUFFLE : BLOSC_SHUFFLE;
+    *ret_shuffle = shuffle;
+    return STATUS_OK;
+}
+
+static enum status parse(struct json_object *configuration, size_t item_bytes, int *parameters,
+                         struct error *err)
+{
+    int item = item_bytes > 0 && item_bytes <= BLOSC_MAX_TYPESIZE ? (int)item_bytes : 1;
+    enum status status = parse_compressor(configuration, &parameters[COMPRESSOR], err);
+    if (!status)
+        status = codec_setting(configuration, "clevel", 5, 0, 9, &parameters[LEVEL], err);
+    if (!status)
+        status = codec_setting(configuration, "blocksize", 0, 0, BLOSC_MAX_BLOCKSIZE,
+                               &parameters[BLOCK_BYTES], err);
+    if (!status)
+        status = codec_setting(configuration, "typesize", item, 1, INT_MAX, &parameters[TYPE_BYTES],
+                               err);
+    if (!status)
+        status = parse_shuffle(configuration, parameters[TYPE_BYTES], &parameters[SHUFFLE], err);
+    return status;
+}
+
+static size_t stored_bound(size_t decoded_bytes)
+{
+    return decoded_bytes + decoded_bytes / 64 + 1024;
+}
+
+struct header {
+    uint8_t version, compressor_version, flags, type_bytes;
+    uint32_t decoded_bytes, block_bytes, stored_bytes;
+};
+_Static_assert(sizeof(struct header) == BLOSC_MIN_HEADER_LENGTH, "the header as stored");
+
+static enum status read_header(struct bytes stored, size_t capacity, struct header *ret_header,
+                               struct error *err)
+{
+    struct header header;
+    if (stored.size < sizeof header)
+        return error_set(err, STATUS_CORRUPT, "%zu stored bytes have no room for a header",
+                         stored.size);
+    memcpy(&header, stored.data, sizeof header);
+    header.decoded_bytes = le32toh(header.decoded_bytes);
+    header.block_bytes = le32toh(header.block_bytes);
+    header.stored_bytes = le32toh(header.stored_bytes);
+    if (header.version != BLOSC_VERSION_FORMAT)
+        return error_set(err, STATUS_CORRUPT, "header has format version %u, not %u",
+                         header.version, BLOSC_VERSION_FORMAT);
+    if (header.stored_bytes != stored.size)
+        return error_set(err, STATUS_CORRUPT, "header says %u stored bytes, there are %zu",
+                         header.stored_bytes, stored.size);
+    if (header.decoded_bytes > capacity)
+        return error_set(err, STATUS_CORRUPT, "header says %u bytes, chunk holds %zu",
+                         header.decoded_bytes, capacity);
+    *ret_header = header;
+    return STATUS_OK;
+}
+
+/* libblosc can be built without some compressors; Debian's lacks snappy. */
+static enum status check_compressor(const struct header *header, struct error *err)
+{
+    unsigned format = header->flags >> 5;
+    if (header->flags & BLOSC_MEMCPYED)
+        return STATUS_OK;
+    if (format >= COUNT(formats))
+        return error_set(err, STATUS_CORRUPT, "header has unknown compressor %u", format);
+    if (blosc_compname_to_compcode(formats[format]) < 0)
+        return error_set(err, STATUS_UNSUPPORTED, "chunk needs %s, which this libblosc lacks",
+                         formats[format]);
+    return STATUS_OK;
+}
+
+static enum status decode(void *state, struct bytes stored, struct room room,
+                          struct bytes *ret_decoded, struct error *err)
+{
+    (void)state;
+    struct header header = {0};
+    enum status status = read_header(stored, room.capacity, &header, err);
+    if (!status)
+        status = check_compressor(&header, err);
+    if (status)
+        return status;
+    size_t size = 0;
+    if (blosc_cbuffer_validate(stored.data, stored.size, &size) < 0 || size != header.decoded_bytes)
+        return error_set(err, STATUS_CORRUPT, "header makes no sense");
+    if (size > 0 && blosc_decompress_ctx(stored.data, room.data, size, 1) != (int)size)
+        return error_set(err, STATUS_CORRUPT,
+                         "%zu stored bytes are damaged: not the %zu bytes of the header",
+                         stored.size, size);
+    *ret_decoded = (struct bytes){room.data, size};
+    return STATUS_OK;
+}
+
+static enum status encode(const int *parameters, struct bytes decoded, struct room room,
+                          size_t *ret_size, struct error *err)
+{
+    const char *compressor = compressors[parameters[COMPRESSOR]];
+    if (blosc_compname_to_compcode(compressor) < 0)
+        return error_set(err, STATUS_UNSUPPORTED, "this libblosc lacks %s", compressor);
+    if (decoded.size > BLOSC_MAX_BUFFERSIZE)
+        return error_set(err, STATUS_INVALID, "%zu bytes are more than a chunk can hold",
+                         decoded.size);
+    int size = blosc_compress_ctx(
+        parameters[LEVEL], parameters[SHUFFLE], (size_t)parameters[TYPE_BYTES], decoded.size,
+        decoded.data, room.data, room.capacity, compressor, (size_t)parameters[BLOCK_BYTES], 1);
+    if (size <= 0)
+        return error_set(err, STATUS_INVALID, "%s cannot compress %zu bytes", compressor,
+                         decoded.size);
+    *ret_size = (size_t)size;
+    return STATUS_OK;
+}
+
+static void describe(const int *parameters, struct text *out)
+{
+    text_append(out, "(%s level %d, %s)", compressors[parameters[COMPRESSOR]], parameters[LEVEL],
+                shuffles[parameters[SHUFFLE]]);
+}
+
+static void write_json(const int *parameters, enum codec_format format, struct text *out)
+{
+    text_append(out, "\"cname\": \"%s\", \"clevel\": %d, \"blocksize\": %d, ",
+                compressors[parameters[COMPRESSOR]], parameters[LEVEL], parameters[BLOCK_BYTES]);
+    if (format == CODEC_ZARR_V3)
+        text_append(out, "\"typesize\": %d, \"shuffle\": \"%s\"", parameters[TYPE_BYTES],
+                    shuffles[parameters[SHUFFLE]]);
+    else
+        text_append(out, "\"shuffle\": %d", parameters[SHUFFLE]);
+}
+
+const struct codec codec_blosc = {
+    .name = "blosc",
+    .is_zarr_v3_core = true,
+    .parse = parse,
+    .stored_bound = stored_bound,
+    .decode = decode,
+    .encode = encode,
+    .describe = describe,
+    .write_json = write_json,
+};

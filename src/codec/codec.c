@@ -1,0 +1,141 @@
+/* The table of codecs, and chains of them: built from metadata once, then only read. See codec.h.
+ */
+#include "codec/codec_internal.h"
+
+#include <assert.h>
+#include <json-c/json.h>
+#include <string.h>
+
+static const struct codec *const table[CODEC_COUNT] = {
+    &codec_blosc, &codec_zstd, &codec_gzip, &codec_zlib, &codec_lz4, &codec_crc32c,
+};
+
+/* zarr-python's v3 names for the codecs of numcodecs. */
+static const char v3_prefix[] = "numcodecs.";
+
+size_t codec_index(const struct codec *codec)
+{
+    size_t index = 0;
+    while (index + 1 < CODEC_COUNT && table[index] != codec)
+        index++;
+    return index;
+}
+
+static const struct codec *find(enum codec_format format, const char *name)
+{
+    bool prefixed = format == CODEC_ZARR_V3 && strncmp(name, v3_prefix, strlen(v3_prefix)) == 0;
+    const char *bare = prefixed ? name + strlen(v3_prefix) : name;
+    for (size_t i = 0; i < CODEC_COUNT; i++) {
+        bool named = format == CODEC_ZARR_V2 || prefixed || table[i]->is_zarr_v3_core;
+        if (named && strcmp(table[i]->name, bare) == 0)
+            return table[i];
+    }
+    return NULL;
+}
+
+static enum status unknown(const char *name, struct error *err)
+{
+    struct text names = {0};
+    for (size_t i = 0; i < CODEC_COUNT; i++)
+        text_append(&names, "%s%s", i ? ", " : "", table[i]->name);
+    error_set(err, STATUS_UNSUPPORTED, "codec '%s' is not supported, only %s are", name,
+              names.data);
+    text_done(&names);
+    return STATUS_UNSUPPORTED;
+}
+
+enum status codec_chain_add(struct codec_chain *chain, enum codec_format format, const char *name,
+                            struct json_object *configuration, size_t item_bytes, struct error *err)
+{
+    const struct codec *codec = find(format, name);
+    if (!codec)
+        return unknown(name, err);
+    if (chain->step_count == CODEC_MAX_STEPS)
+        return error_set(err, STATUS_UNSUPPORTED, "more than %d codecs in a row", CODEC_MAX_STEPS);
+    if (configuration && !json_object_is_type(configuration, json_type_object))
+        return error_set(err, STATUS_CORRUPT, "codec '%s': its configuration is not an object",
+                         name);
+    struct codec_step step = {.codec = codec};
+    enum status status = codec->parse(configuration, item_bytes, step.parameters, err);
+    if (status)
+        return error_prefix(err, status, "codec '%s': ", name);
+    chain->steps[chain->step_count++] = step;
+    return STATUS_OK;
+}
+
+void codec_chain_describe(const struct codec_chain *chain, struct text *out)
+{
+    if (chain->step_count == 0)
+        text_append(out, "none");
+    for (size_t i = 0; i < chain->step_count; i++) {
+        const struct codec_step *step = &chain->steps[i];
+        text_append(out, "%s%s", i ? " " : "", step->codec->name);
+        if (step->codec->describe)
+            step->codec->describe(step->parameters, out);
+    }
+}
+
+/* Names alone: every codec decodes by what the chunk says, none by its settings. */
+void codec_chain_identify(const struct codec_chain *chain, struct text *out)
+{
+    if (chain->step_count == 0)
+        text_append(out, "raw");
+    for (size_t i = 0; i < chain->step_count; i++)
+        text_append(out, "%s%s", i ? "+" : "", chain->steps[i].codec->name);
+}
+
+size_t codec_chain_bound_after(const struct codec_chain *chain, size_t step_count,
+                               size_t decoded_bytes)
+{
+    size_t bytes = decoded_bytes;
+    for (size_t i = 0; i < step_count; i++)
+        bytes = chain->steps[i].codec->stored_bound(bytes);
+    return bytes;
+}
+
+size_t codec_chain_stored_bound(const struct codec_chain *chain, size_t decoded_bytes)
+{
+    return codec_chain_bound_after(chain, chain->step_count, decoded_bytes);
+}
+
+bool codec_chain_is_raw(const struct codec_chain *chain)
+{
+    return chain->step_count == 0;
+}
+
+static void write_v2(const struct codec_step *step, struct text *out)
+{
+    text_append(out, "{\"id\": \"%s\"", step->codec->name);
+    if (step->codec->write_json) {
+        text_append(out, ", ");
+        step->codec->write_json(step->parameters, CODEC_ZARR_V2, out);
+    }
+    text_append(out, "}");
+}
+
+static void write_v3(const struct codec_step *step, struct text *out)
+{
+    text_append(out, ", {\"name\": \"%s%s\"", step->codec->is_zarr_v3_core ? "" : v3_prefix,
+                step->codec->name);
+    if (step->codec->write_json) {
+        text_append(out, ", \"configuration\": {");
+        step->codec->write_json(step->parameters, CODEC_ZARR_V3, out);
+        text_append(out, "}");
+    }
+    text_append(out, "}");
+}
+
+void codec_chain_write_json(const struct codec_chain *chain, enum codec_format format,
+                            struct text *out)
+{
+    if (format == CODEC_ZARR_V3) {
+        for (size_t i = 0; i < chain->step_count; i++)
+            write_v3(&chain->steps[i], out);
+        return;
+    }
+    assert(chain->step_count <= 1 && "v2 has one compressor");
+    if (chain->step_count == 0)
+        text_append(out, "null");
+    else
+        write_v2(&chain->steps[0], out);
+}

@@ -1,0 +1,86 @@
+/* What a codec provides: one `struct codec`, defined in a file of its own and listed in codec.c.
+ *
+ * A codec's functions see one step: settings read from metadata, or bytes in and bytes out. They
+ * know nothing of chains or threads. `state` is what state_new() made for the calling thread's
+ * context, NULL for codecs without one.
+ */
+#ifndef PENSTOCK_CODEC_CODEC_INTERNAL_H
+#define PENSTOCK_CODEC_CODEC_INTERNAL_H
+
+#include "codec/codec.h"
+
+#include <stdint.h>
+
+struct bytes {
+    const uint8_t *data; /* may be NULL only if size is 0 */
+    size_t size;
+};
+
+struct room {
+    uint8_t *data;
+    size_t capacity;
+};
+
+struct codec {
+    const char *name;     /* v2's id, and what messages say */
+    bool is_zarr_v3_core; /* v3 knows it by `name`; otherwise as "numcodecs." and the name only */
+    bool trims;           /* decoding gives a part of its input and writes nothing */
+
+    /* Settings from a configuration (may be NULL) into `parameters`; all zero on entry. */
+    enum status (*parse)(struct json_object *configuration, size_t item_bytes, int *parameters,
+                         struct error *err);
+
+    /* See codec_chain_stored_bound(). */
+    size_t (*stored_bound)(size_t decoded_bytes);
+
+    /* A thread's reused decompressor; NULL and 0 if there is none. */
+    enum status (*state_new)(void **ret_state, struct error *err);
+    void (*state_free)(void *state);
+    size_t state_bytes; /* about what it takes, for budgets */
+
+    /* Decodes into `room`, or, if it trims, returns a part of `stored`. Whether the size is the
+     * right one is for the caller to check. */
+    enum status (*decode)(void *state, struct bytes stored, struct room room,
+                          struct bytes *ret_decoded, struct error *err);
+
+    /* Encodes into `room`, which has stored_bound() bytes. May allocate. */
+    enum status (*encode)(const int *parameters, struct bytes decoded, struct room room,
+                          size_t *ret_size, struct error *err);
+
+    /* What follows the name in a description: "(level 3)", or nothing. NULL: never anything. */
+    void (*describe)(const int *parameters, struct text *out);
+
+    /* The members of the configuration, without braces. NULL: there are none. */
+    void (*write_json)(const int *parameters, enum codec_format format, struct text *out);
+};
+
+extern const struct codec codec_blosc, codec_zstd, codec_gzip, codec_zlib, codec_lz4, codec_crc32c;
+
+enum { CODEC_COUNT = 6 };
+
+/* The codec's place in the table: [0, CODEC_COUNT). */
+size_t codec_index(const struct codec *codec);
+
+/* The most bytes that `decoded_bytes` can take after the first `step_count` steps. */
+size_t codec_chain_bound_after(const struct codec_chain *chain, size_t step_count,
+                               size_t decoded_bytes);
+
+/* The integer `key` of a configuration that may be NULL or lack it. CORRUPT: not an integer within
+ * [low, high]. */
+MUST_USE enum status codec_setting(struct json_object *configuration, const char *key, int fallback,
+                                   int low, int high, int *ret_value, struct error *err);
+
+/* The boolean `key`, 0 or 1; 0 where it is absent. CORRUPT: not a boolean. */
+MUST_USE enum status codec_setting_bool(struct json_object *configuration, const char *key,
+                                        int *ret_value, struct error *err);
+
+/* The string `key`, borrowed from the configuration. CORRUPT: not a string. */
+MUST_USE enum status codec_setting_text(struct json_object *configuration, const char *key,
+                                        const char *fallback, const char **ret_text,
+                                        struct error *err);
+
+/* A configuration whose only setting is "level", in [low, high]. */
+void codec_level_describe(const int *parameters, struct text *out);
+void codec_level_write_json(const int *parameters, enum codec_format format, struct text *out);
+
+#endif

@@ -1,0 +1,185 @@
+/* See config.h: defaults, single assignments, the environment, checks. Reading YAML is in yaml.c. */
+#include "config/config.h"
+
+#include "config/options.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char FIELDS_PREFIX[] = "dataset.fields.";
+
+enum status config_init(struct config *ret_config, struct error *err)
+{
+    struct config config = {0};
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        enum status status = option_store(&config, &options[i], options[i].preset, err);
+        if (status) {
+            config_done(&config);
+            return status;
+        }
+    }
+    *ret_config = config;
+    return STATUS_OK;
+}
+
+static void free_field(struct dataset_field_spec *field)
+{
+    free((char *)field->name);
+    free((char *)field->array);
+    free((char *)field->index);
+}
+
+void config_done(struct config *config)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (options[i].type == OPTION_STRING)
+            free(*(char **)((char *)config + options[i].offset));
+    for (size_t i = 0; i < config->field_count; i++)
+        free_field(&config->fields[i]);
+    free(config->fields);
+    *config = (struct config){0};
+}
+
+static enum status check_field(const char *name, const char *array, const char *index,
+                               struct error *err)
+{
+    if (!*name || strlen(name) >= DATASET_NAME_BYTES)
+        return error_set(err, STATUS_INVALID,
+                         "dataset.fields: '%.80s' is no name for a field: 1 to %d bytes", name,
+                         DATASET_NAME_BYTES - 1);
+    for (const char *c = name; *c; c++)
+        if (iscntrl((unsigned char)*c))
+            return error_set(err, STATUS_INVALID,
+                             "dataset.fields: a field's name holds a control character");
+    if (!*array || (index && !*index))
+        return error_set(err, STATUS_INVALID, "dataset.fields.%s: the name of its %s is empty", name,
+                         *array ? "index" : "array");
+    return STATUS_OK;
+}
+
+static struct dataset_field_spec *find_field(struct config *config, const char *name)
+{
+    for (size_t i = 0; i < config->field_count; i++)
+        if (strcmp(config->fields[i].name, name) == 0)
+            return &config->fields[i];
+    return NULL;
+}
+
+/* Room for one more field at fields[field_count]. */
+static enum status grow_fields(struct config *config, struct error *err)
+{
+    if (config->field_count == DATASET_MAX_FIELDS)
+        return error_set(err, STATUS_INVALID, "dataset.fields: more than %d fields",
+                         DATASET_MAX_FIELDS);
+    size_t bytes = (config->field_count + 1) * sizeof *config->fields;
+    struct dataset_field_spec *fields = realloc(config->fields, bytes);
+    if (!fields)
+        return error_set(err, STATUS_NO_MEMORY, "dataset.fields: out of memory");
+    config->fields = fields;
+    return STATUS_OK;
+}
+
+enum status config_put_field(struct config *config, const char *name, const char *array,
+                             const char *index, struct error *err)
+{
+    enum status status = check_field(name, array, index, err);
+    if (status)
+        return status;
+    struct dataset_field_spec *old = find_field(config, name);
+    if (!old) {
+        status = grow_fields(config, err);
+        if (status)
+            return status;
+    }
+    struct dataset_field_spec field = {
+        .name = strdup(name), .array = strdup(array), .index = index ? strdup(index) : NULL};
+    if (!field.name || !field.array || (index && !field.index)) {
+        free_field(&field);
+        return error_set(err, STATUS_NO_MEMORY, "dataset.fields.%s: out of memory", name);
+    }
+    if (old) {
+        free_field(old);
+        *old = field;
+    } else {
+        config->fields[config->field_count++] = field;
+    }
+    return STATUS_OK;
+}
+
+/* `value` is "ARRAY" or "ARRAY[INDEX]"; cut up in place. */
+static enum status set_field(struct config *config, const char *name, char *value,
+                             struct error *err)
+{
+    char *bracket = strchr(value, '[');
+    if (!bracket)
+        return config_put_field(config, name, value, NULL, err);
+    size_t length = strlen(value);
+    if (value[length - 1] != ']')
+        return error_set(err, STATUS_INVALID, "dataset.fields.%s: '%s' is neither ARRAY nor ARRAY[INDEX]",
+                         name, value);
+    value[length - 1] = '\0';
+    *bracket = '\0';
+    return config_put_field(config, name, value, bracket + 1, err);
+}
+
+static enum status set_key(struct config *config, const char *key, char *value, struct error *err)
+{
+    size_t prefix = sizeof FIELDS_PREFIX - 1;
+    if (strncmp(key, FIELDS_PREFIX, prefix) == 0)
+        return set_field(config, key + prefix, value, err);
+    const struct option *option = option_find(key);
+    return option ? option_store(config, option, value, err) : option_unknown(key, err);
+}
+
+enum status config_set(struct config *config, const char *assignment, struct error *err)
+{
+    const char *equals = strchr(assignment, '=');
+    if (!equals)
+        return error_set(err, STATUS_INVALID, "--set %s: write section.key=value", assignment);
+    char *copy = strdup(assignment);
+    if (!copy)
+        return error_set(err, STATUS_NO_MEMORY, "--set %s: out of memory", assignment);
+    copy[equals - assignment] = '\0';
+    enum status status = set_key(config, copy, copy + (equals - assignment) + 1, err);
+    free(copy);
+    return status ? error_prefix(err, status, "--set %s: ", assignment) : STATUS_OK;
+}
+
+/* "order.seed" -> "PENSTOCK_ORDER_SEED". */
+static void environment_name(const char *key, char *ret_name, size_t capacity)
+{
+    snprintf(ret_name, capacity, "PENSTOCK_%s", key);
+    for (char *c = ret_name; *c; c++)
+        *c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+enum status config_read_environment(struct config *config, struct error *err)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        char name[OPTION_KEY_BYTES + 16];
+        environment_name(options[i].key, name, sizeof name);
+        const char *value = getenv(name);
+        if (!value || !*value)
+            continue;
+        enum status status = option_store(config, &options[i], value, err);
+        if (status)
+            return error_prefix(err, status, "environment variable %s: ", name);
+    }
+    return STATUS_OK;
+}
+
+enum status config_check(const struct config *config, struct error *err)
+{
+    if (!*config->uri)
+        return error_set(err, STATUS_INVALID,
+                         "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
+                         "dataset.uri=PATH");
+    if (config->global_batch % config->trainers != 0)
+        return error_set(err, STATUS_INVALID,
+                         "batch.global_size %llu is not a multiple of delivery.trainers %llu",
+                         (unsigned long long)config->global_batch,
+                         (unsigned long long)config->trainers);
+    return STATUS_OK;
+}

@@ -1,0 +1,218 @@
+/* See options.h: values of options, from and to text. */
+#include "config/options.h"
+
+#include "base/size.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTION_ROW(key, member, type, preset, low, high, help)                                     \
+    {key, OPTION_##type, preset, low, high, help, offsetof(struct config, member)},
+const struct option options[OPTION_COUNT] = {CONFIG_TABLE(OPTION_ROW)};
+#undef OPTION_ROW
+
+/* Names in order of their enum's values. */
+static const char *const last_names[] = {"drop", "pad", "partial", NULL};
+static const char *const bind_names[] = {"none", "numa", "core", NULL};
+static const char *const cache_names[] = {"decoded", "off", NULL};
+static const char *const bad_sample_names[] = {"fail", NULL};
+
+_Static_assert(PLAN_DROP == 0 && PLAN_PAD == 1 && PLAN_PARTIAL == 2, "order of last_names");
+_Static_assert(BIND_NONE == 0 && BIND_NUMA == 1 && BIND_CORE == 2, "order of bind_names");
+_Static_assert(CACHE_DECODED == 0 && CACHE_OFF == 1, "order of cache_names");
+_Static_assert(BAD_SAMPLE_FAIL == 0, "order of bad_sample_names");
+_Static_assert(sizeof(enum plan_last) == sizeof(unsigned), "choices are stored as unsigned");
+
+static const char *const *choice_names(enum option_type type)
+{
+    switch (type) {
+    case OPTION_CHOICE_LAST:
+        return last_names;
+    case OPTION_CHOICE_BIND:
+        return bind_names;
+    case OPTION_CHOICE_CACHE:
+        return cache_names;
+    case OPTION_CHOICE_BAD_SAMPLE:
+        return bad_sample_names;
+    default:
+        return NULL;
+    }
+}
+
+static bool takes_auto(const struct option *option)
+{
+    return option->type == OPTION_AUTO_U64 || option->type == OPTION_AUTO_SIZE;
+}
+
+static bool is_size(const struct option *option)
+{
+    return option->type == OPTION_SIZE || option->type == OPTION_AUTO_SIZE;
+}
+
+const struct option *option_find(const char *key)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strcmp(options[i].key, key) == 0)
+            return &options[i];
+    return NULL;
+}
+
+size_t option_section_length(const char *key)
+{
+    return strcspn(key, ".");
+}
+
+bool option_section_exists(const char *section)
+{
+    size_t length = strlen(section);
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (option_section_length(options[i].key) == length &&
+            memcmp(options[i].key, section, length) == 0)
+            return true;
+    return false;
+}
+
+static void print_number(const struct option *option, uint64_t value, struct text *out)
+{
+    if (is_size(option))
+        text_append(out, "%s", size_format(value).text);
+    else
+        text_append(out, "%llu", (unsigned long long)value);
+}
+
+void option_describe_values(const struct option *option, struct text *out)
+{
+    const char *const *names = choice_names(option->type);
+    if (names) {
+        for (size_t i = 0; names[i]; i++)
+            text_append(out, "%s%s", i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
+    } else if (option->type == OPTION_STRING) {
+        text_append(out, "text");
+    } else if (option->type == OPTION_BOOL) {
+        text_append(out, "true or false");
+    } else {
+        print_number(option, option->low, out);
+        text_append(out, " to ");
+        print_number(option, option->high, out);
+        if (takes_auto(option))
+            text_append(out, ", or auto");
+    }
+}
+
+/* "order.epochs: '0' is <wrong>; it takes 1 to 4294967295". */
+static enum status reject(const struct option *option, const char *text, const char *wrong,
+                          struct error *err)
+{
+    struct text values = {0};
+    option_describe_values(option, &values);
+    enum status status = error_set(err, STATUS_INVALID, "%s: '%s' is %s; it takes %s", option->key,
+                                   text, wrong, values.data);
+    text_done(&values);
+    return status;
+}
+
+static bool parse_count(const char *text, uint64_t *ret_value)
+{
+    if (!*text || text[strspn(text, "0123456789")])
+        return false;
+    errno = 0;
+    *ret_value = strtoull(text, NULL, 10);
+    return errno == 0;
+}
+
+static enum status parse_number(const struct option *option, const char *text, uint64_t *ret_value,
+                                struct error *err)
+{
+    uint64_t value = 0;
+    if (takes_auto(option) && strcmp(text, "auto") == 0) {
+        *ret_value = 0;
+        return STATUS_OK;
+    }
+    bool parsed = parse_count(text, &value);
+    if (!parsed && is_size(option))
+        parsed = size_parse(text, &value, NULL) == STATUS_OK;
+    if (!parsed)
+        return reject(option, text, is_size(option) ? "not a size" : "not a count", err);
+    if (value < option->low || value > option->high)
+        return reject(option, text, "out of range", err);
+    *ret_value = value;
+    return STATUS_OK;
+}
+
+static enum status store_string(char **member, const struct option *option, const char *text,
+                                struct error *err)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", option->key);
+    free(*member);
+    *member = copy;
+    return STATUS_OK;
+}
+
+static enum status store_choice(unsigned *member, const struct option *option, const char *text,
+                                struct error *err)
+{
+    const char *const *names = choice_names(option->type);
+    for (unsigned i = 0; names[i]; i++) {
+        if (strcmp(names[i], text) != 0)
+            continue;
+        *member = i;
+        return STATUS_OK;
+    }
+    return reject(option, text, "not a choice", err);
+}
+
+static enum status store_bool(bool *member, const struct option *option, const char *text,
+                              struct error *err)
+{
+    bool value = strcmp(text, "true") == 0;
+    if (!value && strcmp(text, "false") != 0)
+        return reject(option, text, "not a truth value", err);
+    *member = value;
+    return STATUS_OK;
+}
+
+enum status option_store(struct config *config, const struct option *option, const char *text,
+                         struct error *err)
+{
+    void *member = (char *)config + option->offset;
+    switch (option->type) {
+    case OPTION_STRING:
+        return store_string(member, option, text, err);
+    case OPTION_BOOL:
+        return store_bool(member, option, text, err);
+    case OPTION_U64:
+    case OPTION_SIZE:
+    case OPTION_AUTO_U64:
+    case OPTION_AUTO_SIZE:
+        return parse_number(option, text, member, err);
+    default:
+        return store_choice(member, option, text, err);
+    }
+}
+
+void option_print(const struct config *config, const struct option *option, struct text *out)
+{
+    const void *member = (const char *)config + option->offset;
+    switch (option->type) {
+    case OPTION_STRING:
+        print_quoted(*(char *const *)member, out);
+        break;
+    case OPTION_BOOL:
+        text_append(out, "%s", *(const bool *)member ? "true" : "false");
+        break;
+    case OPTION_U64:
+    case OPTION_SIZE:
+    case OPTION_AUTO_U64:
+    case OPTION_AUTO_SIZE:
+        if (takes_auto(option) && *(const uint64_t *)member == 0)
+            text_append(out, "auto");
+        else
+            text_append(out, "%llu", (unsigned long long)*(const uint64_t *)member);
+        break;
+    default:
+        text_append(out, "%s", choice_names(option->type)[*(const unsigned *)member]);
+    }
+}

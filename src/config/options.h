@@ -1,0 +1,74 @@
+/* The table of options at run time, and the dataset's fields: what all sources of configuration share.
+ *
+ * Internal to src/config. A value is always given as text; option_store() checks it against the option's type
+ * and range. Pure but for allocating strings; one thread.
+ */
+#ifndef PENSTOCK_CONFIG_OPTIONS_H
+#define PENSTOCK_CONFIG_OPTIONS_H
+
+#include "config/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_type {
+    OPTION_STRING,
+    OPTION_U64,
+    OPTION_SIZE,
+    OPTION_AUTO_U64,
+    OPTION_AUTO_SIZE,
+    OPTION_BOOL,
+    OPTION_CHOICE_LAST,
+    OPTION_CHOICE_BIND,
+    OPTION_CHOICE_CACHE,
+    OPTION_CHOICE_BAD_SAMPLE,
+};
+
+struct option {
+    const char *key; /* "order.seed" */
+    enum option_type type;
+    const char *preset; /* the default, as text */
+    uint64_t low, high; /* of numbers */
+    const char *help;
+    size_t offset; /* of the member in struct config */
+};
+
+#define OPTION_COUNT_ONE(key, member, type, preset, low, high, help) +1
+enum { OPTION_COUNT = 0 CONFIG_TABLE(OPTION_COUNT_ONE), OPTION_KEY_BYTES = 64 };
+#undef OPTION_COUNT_ONE
+
+extern const struct option options[OPTION_COUNT];
+
+/* The option of that key, NULL if there is none. */
+const struct option *option_find(const char *key);
+
+/* Bytes of the part of a key before its dot. */
+size_t option_section_length(const char *key);
+bool option_section_exists(const char *section);
+
+/* Parses and stores a value. INVALID: wrong type or out of range; the message starts with the key. NO_MEMORY. */
+MUST_USE enum status option_store(struct config *config, const struct option *option,
+                                  const char *text, struct error *err);
+
+/* Appends the value as option_store() reads it; strings in double quotes. */
+void option_print(const struct config *config, const struct option *option, struct text *out);
+
+/* Appends what values the option takes, for people: "1 to 512, or auto". */
+void option_describe_values(const struct option *option, struct text *out);
+
+/* INVALID: unknown key 'x', with the key (or section, for a text without a dot) that was probably meant. */
+enum status option_unknown(const char *key, struct error *err);
+
+/* The candidate nearest to `word` by edit distance, NULL if none is near enough to be meant. */
+const char *nearest_word(const char *word, const char *const *candidates, size_t count);
+
+/* Appends a YAML double-quoted scalar. */
+void print_quoted(const char *string, struct text *out);
+
+/* Adds the field or replaces the one of the same name; `index` may be NULL; all copied. INVALID: an empty or too
+ * long name, no array, more than DATASET_MAX_FIELDS. NO_MEMORY. */
+MUST_USE enum status config_put_field(struct config *config, const char *name, const char *array,
+                                      const char *index, struct error *err);
+
+#endif

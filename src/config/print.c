@@ -1,0 +1,86 @@
+/* See config.h: a configuration as YAML, and the table of options as help. */
+#include "config/config.h"
+
+#include "config/options.h"
+
+#include <string.h>
+
+void print_quoted(const char *string, struct text *out)
+{
+    text_append(out, "\"");
+    for (const char *c = string; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            text_append(out, "\\%c", *c);
+        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            text_append(out, "\\x%02x", (unsigned)*c);
+        else
+            text_append(out, "%c", *c);
+    }
+    text_append(out, "\"");
+}
+
+static void print_fields(const struct config *config, struct text *out)
+{
+    if (config->field_count > 0)
+        text_append(out, "  fields:\n");
+    for (size_t i = 0; i < config->field_count; i++) {
+        const struct dataset_field_spec *field = &config->fields[i];
+        text_append(out, "    ");
+        print_quoted(field->name, out);
+        text_append(out, ": {array: ");
+        print_quoted(field->array, out);
+        if (field->index) {
+            text_append(out, ", index: ");
+            print_quoted(field->index, out);
+        }
+        text_append(out, "}\n");
+    }
+}
+
+/* Whether option i is the first of its section: options of a section follow one another in the table. */
+static bool starts_section(size_t i)
+{
+    size_t length = option_section_length(options[i].key);
+    return i == 0 || strncmp(options[i].key, options[i - 1].key, length + 1) != 0;
+}
+
+void config_print(const struct config *config, struct text *out)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        int section_length = (int)option_section_length(options[i].key);
+        bool first = starts_section(i);
+        if (first)
+            text_append(out, "%.*s:\n", section_length, options[i].key);
+        text_append(out, "  %s: ", options[i].key + section_length + 1);
+        option_print(config, &options[i], out);
+        text_append(out, "\n");
+        if (strcmp(options[i].key, "dataset.uri") == 0)
+            print_fields(config, out);
+    }
+}
+
+void config_help(struct text *out)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        text_append(out, "  %-26s %s [%s]\n", option->key, option->help, option->preset);
+    }
+    text_append(out, "  %-26s %s\n", "dataset.fields.NAME",
+                "ARRAY, or ARRAY[INDEX] for element INDEX[i] of ARRAY [every array with the sample "
+                "count]");
+}
+
+void config_help_markdown(struct text *out)
+{
+    text_append(out, "| option | default | values | meaning |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        text_append(out, "| `%s` | %s%s%s | ", option->key, *option->preset ? "`" : "",
+                    *option->preset ? option->preset : "none", *option->preset ? "`" : "");
+        option_describe_values(option, out);
+        text_append(out, " | %s |\n", option->help);
+    }
+    text_append(out, "| `dataset.fields` | every array whose axis 0 has the sample count | a map from names to "
+                     "`{array: A}`, `{array: A, index: I}` or `A` | fields of a sample; with an index, sample "
+                     "i is `A[I[i]]` |\n");
+}

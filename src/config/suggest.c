@@ -1,0 +1,83 @@
+/* See options.h: what somebody meant who wrote an unknown key. */
+#include "config/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein's distance, row by row; both words are cut at OPTION_KEY_BYTES. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t a_length = strnlen(a, OPTION_KEY_BYTES), b_length = strnlen(b, OPTION_KEY_BYTES);
+    size_t row[OPTION_KEY_BYTES + 1];
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t above = row[j];
+            row[j] = least_of(diagonal + (a[i - 1] != b[j - 1]), least_of(above, row[j - 1]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[b_length];
+}
+
+const char *nearest_word(const char *word, const char *const *candidates, size_t count)
+{
+    const char *nearest = NULL;
+    size_t least = 2 + strnlen(word, OPTION_KEY_BYTES) / 5;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = edit_distance(word, candidates[i]);
+        if (distance < least) {
+            least = distance;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}
+
+/* The right key in the wrong section: batch.seed for order.seed. */
+static const char *same_name_elsewhere(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    for (size_t i = 0; dot && i < OPTION_COUNT; i++)
+        if (strcmp(options[i].key + option_section_length(options[i].key), dot) == 0)
+            return options[i].key;
+    return NULL;
+}
+
+static const char *nearest_key(const char *key)
+{
+    const char *keys[OPTION_COUNT + 1];
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        keys[i] = options[i].key;
+    keys[OPTION_COUNT] = "dataset.fields";
+    const char *nearest = nearest_word(key, keys, OPTION_COUNT + 1);
+    return nearest ? nearest : same_name_elsewhere(key);
+}
+
+static const char *nearest_section(const char *section)
+{
+    static _Thread_local char names[OPTION_COUNT][OPTION_KEY_BYTES];
+    const char *sections[OPTION_COUNT];
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "%.*s", (int)option_section_length(options[i].key),
+                 options[i].key);
+        sections[i] = names[i];
+    }
+    return nearest_word(section, sections, OPTION_COUNT);
+}
+
+enum status option_unknown(const char *key, struct error *err)
+{
+    const char *nearest = strchr(key, '.') ? nearest_key(key) : nearest_section(key);
+    if (nearest)
+        return error_set(err, STATUS_INVALID, "unknown key '%s': did you mean '%s'?", key, nearest);
+    return error_set(err, STATUS_INVALID, "unknown key '%s': --help lists all keys", key);
+}

@@ -1,0 +1,351 @@
+/* See config.h: reading a YAML file into a configuration.
+ *
+ * The file is two levels of maps, section and key, and under dataset.fields two more. libyaml makes nodes with
+ * line numbers of it; whatever they do not fit is an error at that line. Each message starts "run.yaml:7: ".
+ */
+#include "config/config.h"
+
+#include "config/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+enum { CONFIG_MAX_BYTES = 1 << 20 };
+
+struct yaml_reader {
+    yaml_document_t document;
+    const char *name;   /* of the file, for messages */
+    const char *folder; /* for relative URIs; NULL leaves them */
+    struct config *config;
+    bool seen[OPTION_COUNT];
+};
+
+/* Puts "name:line: " in front of the message. */
+static enum status at_line(const struct yaml_reader *reader, size_t line, enum status status,
+                           struct error *err)
+{
+    return error_prefix(err, status, "%s:%zu: ", reader->name, line + 1);
+}
+
+static enum status at_node(const struct yaml_reader *reader, const yaml_node_t *node,
+                           enum status status, struct error *err)
+{
+    return at_line(reader, node->start_mark.line, status, err);
+}
+
+static yaml_node_t *node_at(struct yaml_reader *reader, int index)
+{
+    return yaml_document_get_node(&reader->document, index);
+}
+
+/* A scalar's text; NULL for other nodes and for text with a NUL in it. */
+static const char *scalar_text(const yaml_node_t *node)
+{
+    if (node->type != YAML_SCALAR_NODE)
+        return NULL;
+    const char *text = (const char *)node->data.scalar.value;
+    return strlen(text) == node->data.scalar.length ? text : NULL;
+}
+
+/* "key:" with nothing after it. */
+static bool is_empty(const yaml_node_t *node)
+{
+    return node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0 &&
+           node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+}
+
+/* Calls `visit` for every entry of a map; `path` names the map in messages. */
+typedef enum status entry_function(struct yaml_reader *reader, const char *path, const char *key,
+                                   const yaml_node_t *key_node, yaml_node_t *value,
+                                   struct error *err);
+
+static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, const char *path,
+                              entry_function *visit, struct error *err)
+{
+    if (is_empty(map))
+        return STATUS_OK;
+    if (map->type != YAML_MAPPING_NODE)
+        return at_node(reader, map,
+                       error_set(err, STATUS_INVALID, "%s must be a map of keys to values",
+                                 *path ? path : "the file"),
+                       err);
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top; pair++) {
+        yaml_node_t *key_node = node_at(reader, pair->key);
+        const char *key = scalar_text(key_node);
+        if (!key)
+            return at_node(reader, key_node,
+                           error_set(err, STATUS_INVALID, "%s%sa key must be plain text", path,
+                                     *path ? ": " : ""),
+                           err);
+        enum status status = visit(reader, path, key, key_node, node_at(reader, pair->value), err);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+/* Whether `key` stands in `map` before `key_node`. */
+static bool given_before(struct yaml_reader *reader, const yaml_node_t *map, const char *key,
+                         const yaml_node_t *key_node)
+{
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *other = node_at(reader, pair->key);
+        if (other == key_node)
+            return false;
+        const char *text = scalar_text(other);
+        if (text && strcmp(text, key) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum status given_twice(struct yaml_reader *reader, const char *key,
+                               const yaml_node_t *key_node, struct error *err)
+{
+    return at_node(reader, key_node, error_set(err, STATUS_INVALID, "'%s' is given twice", key),
+                   err);
+}
+
+/* A field's own map: {array: A, index: I}. */
+struct field_parts {
+    const char *array, *index;
+};
+
+static enum status read_field_part(struct yaml_reader *reader, const char *path, const char *key,
+                                   const yaml_node_t *key_node, const yaml_node_t *value,
+                                   struct field_parts *parts, struct error *err)
+{
+    static const char *const known[] = {"array", "index"};
+    const char **part = strcmp(key, "array") == 0   ? &parts->array
+                        : strcmp(key, "index") == 0 ? &parts->index
+                                                    : NULL;
+    const char *text = scalar_text(value);
+    if (!part) {
+        const char *nearest = nearest_word(key, known, 2);
+        return at_node(reader, key_node,
+                       error_set(err, STATUS_INVALID, "unknown key '%s.%s': did you mean '%s'?", path,
+                                 key, nearest ? nearest : "array' or 'index"),
+                       err);
+    }
+    if (*part)
+        return given_twice(reader, key, key_node, err);
+    if (!text)
+        return at_node(reader, value,
+                       error_set(err, STATUS_INVALID, "%s.%s must be the name of an array", path,
+                                 key),
+                       err);
+    *part = text;
+    return STATUS_OK;
+}
+
+static enum status read_field_parts(struct yaml_reader *reader, const char *path,
+                                    const yaml_node_t *map, struct field_parts *ret_parts,
+                                    struct error *err)
+{
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key_node = node_at(reader, pair->key);
+        const char *key = scalar_text(key_node);
+        enum status status = read_field_part(reader, path, key ? key : "?", key_node,
+                                             node_at(reader, pair->value), ret_parts, err);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_field(struct yaml_reader *reader, const char *path, const char *name,
+                              const yaml_node_t *key_node, yaml_node_t *value, struct error *err)
+{
+    struct field_parts parts = {.array = scalar_text(value)};
+    char field_path[OPTION_KEY_BYTES + DATASET_NAME_BYTES];
+    snprintf(field_path, sizeof field_path, "%s.%.63s", path, name);
+    if (value->type == YAML_MAPPING_NODE) {
+        enum status status = read_field_parts(reader, field_path, value, &parts, err);
+        if (status)
+            return status;
+    }
+    if (!parts.array)
+        return at_node(reader, key_node,
+                       error_set(err, STATUS_INVALID,
+                                 "%s must be the name of an array, or {array: A, index: I}",
+                                 field_path),
+                       err);
+    enum status status = config_put_field(reader->config, name, parts.array, parts.index, err);
+    return status ? at_node(reader, key_node, status, err) : STATUS_OK;
+}
+
+static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *key_node,
+                               yaml_node_t *value, struct error *err)
+{
+    (void)key_node;
+    if (value->type == YAML_MAPPING_NODE) {
+        yaml_node_pair_t *pair = value->data.mapping.pairs.start;
+        for (; pair < value->data.mapping.pairs.top; pair++) {
+            const yaml_node_t *name_node = node_at(reader, pair->key);
+            const char *name = scalar_text(name_node);
+            if (name && given_before(reader, value, name, name_node))
+                return given_twice(reader, name, name_node, err);
+        }
+    }
+    return each_entry(reader, value, "dataset.fields", read_field, err);
+}
+
+static bool is_relative(const char *uri)
+{
+    return *uri && uri[0] != '/' && !strstr(uri, "://");
+}
+
+/* dataset.uri, relative to the file's folder. */
+static enum status store_uri(struct yaml_reader *reader, const struct option *option,
+                             const char *uri, struct error *err)
+{
+    if (!reader->folder || !is_relative(uri))
+        return option_store(reader->config, option, uri, err);
+    struct text path = {0};
+    text_append(&path, "%s/%s", reader->folder, uri);
+    enum status status = option_store(reader->config, option, path.data, err);
+    text_done(&path);
+    return status;
+}
+
+static enum status read_option(struct yaml_reader *reader, const char *section, const char *name,
+                               const yaml_node_t *key_node, yaml_node_t *value, struct error *err)
+{
+    char key[2 * OPTION_KEY_BYTES];
+    snprintf(key, sizeof key, "%.63s.%.63s", section, name);
+    if (strcmp(key, "dataset.fields") == 0)
+        return read_fields(reader, key_node, value, err);
+    const struct option *option = option_find(key);
+    if (!option)
+        return at_node(reader, key_node, option_unknown(key, err), err);
+    if (reader->seen[option - options])
+        return given_twice(reader, key, key_node, err);
+    reader->seen[option - options] = true;
+    const char *text = scalar_text(value);
+    if (!text)
+        return at_node(reader, value,
+                       error_set(err, STATUS_INVALID, "%s must be a single value", key), err);
+    bool uri = strcmp(key, "dataset.uri") == 0;
+    enum status status = uri ? store_uri(reader, option, text, err)
+                             : option_store(reader->config, option, text, err);
+    return status ? at_node(reader, value, status, err) : STATUS_OK;
+}
+
+static enum status read_section(struct yaml_reader *reader, const char *path, const char *section,
+                                const yaml_node_t *key_node, yaml_node_t *value, struct error *err)
+{
+    (void)path;
+    if (!option_section_exists(section))
+        return at_node(reader, key_node, option_unknown(section, err), err);
+    const yaml_node_t *root = yaml_document_get_root_node(&reader->document);
+    if (given_before(reader, root, section, key_node))
+        return given_twice(reader, section, key_node, err);
+    return each_entry(reader, value, section, read_option, err);
+}
+
+static enum status syntax_error(const yaml_parser_t *parser, const char *name, struct error *err)
+{
+    return error_set(err, STATUS_INVALID, "%s:%zu: not YAML: %s", name,
+                     parser->problem_mark.line + 1,
+                     parser->problem ? parser->problem : "out of memory");
+}
+
+/* Nothing may follow the first document. */
+static enum status check_end(yaml_parser_t *parser, const char *name, struct error *err)
+{
+    yaml_document_t next;
+    if (!yaml_parser_load(parser, &next))
+        return syntax_error(parser, name, err);
+    const yaml_node_t *root = yaml_document_get_root_node(&next);
+    size_t line = root ? root->start_mark.line : 0;
+    yaml_document_delete(&next);
+    if (!root)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s:%zu: a second YAML document: there must be one", name,
+                     line + 1);
+}
+
+static enum status read_document(yaml_parser_t *parser, struct yaml_reader *reader,
+                                 struct error *err)
+{
+    if (!yaml_parser_load(parser, &reader->document))
+        return syntax_error(parser, reader->name, err);
+    yaml_node_t *root = yaml_document_get_root_node(&reader->document);
+    enum status status = STATUS_OK;
+    if (root) {
+        status = check_end(parser, reader->name, err);
+        if (!status)
+            status = each_entry(reader, root, "", read_section, err);
+    }
+    yaml_document_delete(&reader->document);
+    return status;
+}
+
+enum status config_read_text(struct config *config, const char *text, size_t size, const char *name,
+                             const char *folder, struct error *err)
+{
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser))
+        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
+    struct yaml_reader reader = {.name = name, .folder = folder, .config = config};
+    enum status status = read_document(&parser, &reader, err);
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+/* The whole file; *ret_text is malloc'ed. */
+static enum status read_whole(FILE *file, const char *path, char **ret_text, size_t *ret_size,
+                              struct error *err)
+{
+    char *text = malloc(CONFIG_MAX_BYTES + 1);
+    if (!text)
+        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
+    size_t size = fread(text, 1, CONFIG_MAX_BYTES + 1, file);
+    enum status status = STATUS_OK;
+    if (ferror(file))
+        status = error_set_errno(err, STATUS_IO, "read '%s'", path);
+    else if (size > CONFIG_MAX_BYTES)
+        status = error_set(err, STATUS_INVALID, "%s: a configuration has at most 1 MiB", path);
+    if (status) {
+        free(text);
+        return status;
+    }
+    *ret_text = text;
+    *ret_size = size;
+    return STATUS_OK;
+}
+
+/* The folder of a path, malloc'ed: "a" of "a/b", "." of "b", "/" of "/b". */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return strdup(".");
+    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+enum status config_read_file(struct config *config, const char *path, struct error *err)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
+                               "open configuration '%s'", path);
+    char *text = NULL, *folder = folder_of(path);
+    size_t size = 0;
+    enum status status = read_whole(file, path, &text, &size, err);
+    if (!status && !folder)
+        status = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
+    if (!status)
+        status = config_read_text(config, text, size, path, folder, err);
+    free(folder);
+    free(text);
+    fclose(file);
+    return status;
+}

@@ -1,0 +1,43 @@
+/* The inside of a dataset, shared by the files of src/dataset. */
+#ifndef PENSTOCK_DATASET_DATASET_INTERNAL_H
+#define PENSTOCK_DATASET_DATASET_INTERNAL_H
+
+#include "dataset/dataset.h"
+#include "store/store.h"
+#include "zarr/hierarchy.h"
+
+#include <stdbool.h>
+
+/* What a field is made of. */
+struct field_origin {
+    const struct zarr_array *array;
+    const struct zarr_array *index; /* NULL for a direct field */
+    size_t held_offset;             /* FIELD_HELD: the array, in the held memory, multiple of 64 */
+    size_t index_offset;            /* joined: int64[N] in the held memory, multiple of 64 */
+    char name[DATASET_NAME_BYTES];
+};
+
+struct dataset_private {
+    char *uri;
+    uint64_t hold_limit_bytes;
+    struct store *store;
+    struct zarr_hierarchy *hierarchy;
+    const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
+    struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
+    struct dataset_field fields[DATASET_MAX_FIELDS];
+};
+
+/* select.c: which arrays are the fields. Both fill origins (name, array, index) in order of name and return their
+ * count; names and paths are checked, sample counts are not. */
+MUST_USE enum status select_configured(const struct zarr_hierarchy *hierarchy,
+                                       const struct dataset_field_spec *specs, size_t spec_count,
+                                       struct field_origin *origins, size_t *ret_count,
+                                       struct error *err);
+MUST_USE enum status select_default(const struct zarr_hierarchy *hierarchy,
+                                    struct field_origin *origins, size_t *ret_count,
+                                    struct error *err);
+
+/* layout.c: everything that follows of the origins: counts, sources, offsets, fingerprint. */
+MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);
+
+#endif

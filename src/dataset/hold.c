@@ -1,0 +1,121 @@
+/* Arrays that are held whole: filled once by one process a node, read by all. See dataset.h. */
+#include "dataset/dataset_internal.h"
+
+#include "zarr/chunk.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Item `i` of integers of `dtype` at `items`, sign-extended; uint64 values wrap to negative ones. */
+static int64_t integer_at(enum dtype dtype, const unsigned char *items, uint64_t i)
+{
+    size_t bytes = dtype_bytes(dtype);
+    bool is_signed = dtype >= DTYPE_INT8 && dtype <= DTYPE_INT64;
+    unsigned unused_bits = (unsigned)(64 - 8 * bytes);
+    uint64_t bits = 0;
+
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        memcpy((unsigned char *)&bits + sizeof bits - bytes, items + i * bytes, bytes);
+    else
+        memcpy(&bits, items + i * bytes, bytes);
+    if (is_signed)
+        return (int64_t)(bits << unused_bits) >> unused_bits;
+    return (int64_t)bits;
+}
+
+static enum status refuse_index(const struct field_origin *origin, uint64_t position, int64_t value,
+                                struct error *err)
+{
+    char text[32];
+
+    if (origin->index->dtype == DTYPE_UINT64)
+        snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value);
+    else
+        snprintf(text, sizeof text, "%" PRId64, value);
+    return error_set(err, STATUS_INVALID,
+                     "array '%s' position %" PRIu64 ": index %s is out of range: array '%s' has %" PRIu64
+                     " along axis 0",
+                     origin->index->path, position, text, origin->array->path,
+                     origin->array->shape[0]);
+}
+
+/* Reads an index array as int64[N] to `out`. Narrower integers are read to the end of `out` and widened from its start:
+ * the write of item i ends where item i + 1 is read, or before. */
+static enum status hold_index(struct zarr_chunk_reader *reader, const struct field_origin *origin,
+                              int64_t *out, struct zarr_read_stats *stats, struct error *err)
+{
+    uint64_t count = origin->index->shape[0];
+    unsigned char *items =
+        (unsigned char *)out + count * (sizeof *out - origin->index->item_bytes);
+    enum status status =
+        zarr_read_samples(reader, origin->index, 0, count, items, stats, err);
+
+    for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
+        int64_t value = integer_at(origin->index->dtype, items, i);
+
+        if (value < 0 || (uint64_t)value >= origin->array->shape[0])
+            return refuse_index(origin, i, value, err);
+        out[i] = value;
+    }
+    return status;
+}
+
+static enum status hold_field(struct zarr_chunk_reader *reader, const struct field_origin *origin,
+                              unsigned char *memory, struct error *err)
+{
+    struct zarr_read_stats stats = {0};
+    enum status status = zarr_read_samples(reader, origin->array, 0, origin->array->shape[0],
+                                           memory + origin->held_offset, &stats, err);
+
+    if (status == STATUS_OK && origin->index)
+        status = hold_index(reader, origin, (int64_t *)(void *)(memory + origin->index_offset),
+                            &stats, err);
+    return status;
+}
+
+enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err)
+{
+    const struct dataset_private *private = dataset->private;
+    const struct zarr_array *arrays[2 * DATASET_MAX_FIELDS];
+    struct zarr_chunk_reader *reader;
+    size_t count = 0;
+
+    _Static_assert(2 * DATASET_MAX_FIELDS <= ZARR_READER_MAX_ARRAYS, "one reader for all");
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        if (dataset->fields[i].source != FIELD_HELD)
+            continue;
+        arrays[count++] = private->origins[i].array;
+        if (private->origins[i].index)
+            arrays[count++] = private->origins[i].index;
+    }
+    if (count == 0)
+        return STATUS_OK;
+    enum status status = zarr_chunk_reader_new(private->store, arrays, count, &reader, err);
+    if (status != STATUS_OK)
+        return status;
+    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
+        if (dataset->fields[i].source == FIELD_HELD)
+            status = hold_field(reader, &private->origins[i], memory, err);
+    zarr_chunk_reader_free(reader);
+    if (status == STATUS_OK)
+        dataset_attach(dataset, memory);
+    return status;
+}
+
+void dataset_attach(struct dataset *dataset, const void *memory)
+{
+    dataset->private->held = memory;
+}
+
+const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index)
+{
+    const struct field_origin *origin = &dataset->private->origins[field];
+    const unsigned char *held = dataset->private->held;
+
+    assert(held && index < dataset->sample_count);
+    if (origin->index)
+        index = (uint64_t)((const int64_t *)(const void *)(held + origin->index_offset))[index];
+    return held + origin->held_offset + index * dataset->fields[field].sample_bytes;
+}

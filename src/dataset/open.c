@@ -1,0 +1,174 @@
+/* Opening, packing and freeing a dataset. See dataset.h.
+ *
+ * What is packed are the fields as settled, not the options: an unpacked dataset is the same even where the default
+ * selection of fields would change between versions.
+ */
+#include "dataset/dataset_internal.h"
+
+#include "zarr/packed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char pack_magic[] = "penstock dataset 1";
+
+static enum status allocate(const char *uri, uint64_t hold_limit_bytes,
+                            struct dataset **ret_dataset, struct error *err)
+{
+    struct dataset *dataset = calloc(1, sizeof *dataset);
+
+    if (dataset)
+        dataset->private = calloc(1, sizeof *dataset->private);
+    if (!dataset || !dataset->private) {
+        free(dataset);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
+    }
+    dataset->fields = dataset->private->fields;
+    dataset->private->hold_limit_bytes = hold_limit_bytes;
+    dataset->private->uri = strdup(uri);
+    if (!dataset->private->uri) {
+        dataset_free(dataset);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
+    }
+    *ret_dataset = dataset;
+    return STATUS_OK;
+}
+
+static enum status settle_fields(struct dataset *dataset, const struct dataset_field_spec *fields,
+                                 size_t field_count, struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    enum status status =
+        fields ? select_configured(private->hierarchy, fields, field_count, private->origins,
+                                   &dataset->field_count, err)
+               : select_default(private->hierarchy, private->origins, &dataset->field_count, err);
+
+    if (status == STATUS_OK)
+        status = layout_settle(dataset, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "'%s': ", private->uri);
+    return STATUS_OK;
+}
+
+enum status dataset_open(const struct dataset_options *options, struct dataset **ret_dataset,
+                         struct error *err)
+{
+    struct dataset *dataset;
+    enum status status = allocate(options->uri, options->hold_limit_bytes, &dataset, err);
+
+    if (status != STATUS_OK)
+        return status;
+    status = store_open(options->uri, &dataset->private->store, err);
+    if (status == STATUS_OK)
+        status = zarr_hierarchy_open(dataset->private->store, &dataset->private->hierarchy, err);
+    if (status == STATUS_OK)
+        status = settle_fields(dataset, options->fields, options->field_count, err);
+    if (status != STATUS_OK) {
+        dataset_free(dataset);
+        return status;
+    }
+    *ret_dataset = dataset;
+    return STATUS_OK;
+}
+
+static void put_string(struct text *out, const char *string)
+{
+    packed_put_run(out, string, strlen(string));
+}
+
+enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
+                         struct error *err)
+{
+    struct text out = {0};
+
+    (void)err; /* growing the text does not fail */
+    put_string(&out, pack_magic);
+    put_string(&out, dataset->private->uri);
+    packed_put_number(&out, dataset->private->hold_limit_bytes);
+    packed_put_number(&out, dataset->field_count);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+
+        put_string(&out, origin->name);
+        put_string(&out, origin->array->path);
+        packed_put_number(&out, origin->index != NULL);
+        put_string(&out, origin->index ? origin->index->path : "");
+    }
+    zarr_hierarchy_pack(dataset->private->hierarchy, &out);
+    *ret_bytes = out.data;
+    *ret_size = out.length;
+    return STATUS_OK;
+}
+
+static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t has_index;
+
+        if (!packed_take_string(packed, &specs[i].name) ||
+            !packed_take_string(packed, &specs[i].array) ||
+            !packed_take_number(packed, &has_index) ||
+            !packed_take_string(packed, &specs[i].index))
+            return false;
+        if (!has_index)
+            specs[i].index = NULL;
+    }
+    return true;
+}
+
+enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_dataset,
+                           struct error *err)
+{
+    struct packed packed = {bytes, size};
+    struct dataset_field_spec specs[DATASET_MAX_FIELDS];
+    const char *magic, *uri;
+    uint64_t hold_limit_bytes, count;
+    struct dataset *dataset;
+
+    if (!packed_take_string(&packed, &magic) || strcmp(magic, pack_magic) != 0 ||
+        !packed_take_string(&packed, &uri) || !packed_take_number(&packed, &hold_limit_bytes) ||
+        !packed_take_number(&packed, &count) || count > DATASET_MAX_FIELDS ||
+        !take_specs(&packed, specs, count))
+        return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
+    enum status status = allocate(uri, hold_limit_bytes, &dataset, err);
+    if (status != STATUS_OK)
+        return status;
+    status = store_open(uri, &dataset->private->store, err);
+    if (status == STATUS_OK)
+        status =
+            zarr_hierarchy_unpack(packed.at, packed.left, &dataset->private->hierarchy, err);
+    if (status == STATUS_OK)
+        status = settle_fields(dataset, specs, count, err);
+    if (status != STATUS_OK) {
+        dataset_free(dataset);
+        return status;
+    }
+    *ret_dataset = dataset;
+    return STATUS_OK;
+}
+
+const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset)
+{
+    return dataset->private->hierarchy;
+}
+
+const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field)
+{
+    return dataset->private->origins[field].array;
+}
+
+const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field)
+{
+    return dataset->private->origins[field].index;
+}
+
+void dataset_free(struct dataset *dataset)
+{
+    if (!dataset)
+        return;
+    zarr_hierarchy_free(dataset->private->hierarchy);
+    store_free(dataset->private->store);
+    free(dataset->private->uri);
+    free(dataset->private);
+    free(dataset);
+}

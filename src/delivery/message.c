@@ -1,0 +1,128 @@
+/* See message.h. */
+#include "delivery/message.h"
+
+#include "delivery/fdpass.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PREFIX_BYTES = offsetof(struct message, hello) };
+
+_Static_assert(PREFIX_BYTES == 16, "wire layout");
+_Static_assert(sizeof(struct message_goodbye) == 16, "wire layout");
+_Static_assert(sizeof(struct error) == 16 + ERROR_FILE_BYTES + ERROR_MESSAGE_BYTES, "wire layout");
+_Static_assert(sizeof(int[WELCOME_FDS]) <= sizeof(int[PACKET_MAX_FDS]), "a WELCOME is one packet");
+
+static const struct kind {
+    const char *name;
+    size_t body_bytes;
+    size_t fd_count;
+} kinds[] = {
+    [MESSAGE_HELLO] = {"HELLO", sizeof(struct message_hello), 0},
+    [MESSAGE_WAIT] = {"WAIT", sizeof(struct message_wait), 0},
+    [MESSAGE_WELCOME] = {"WELCOME", 0, WELCOME_FDS},
+    [MESSAGE_GOODBYE] = {"GOODBYE", sizeof(struct message_goodbye), 0},
+    [MESSAGE_END] = {"END", 0, 0},
+    [MESSAGE_FAIL] = {"FAIL", sizeof(struct error), 0},
+};
+
+static const struct kind *kind_of(uint32_t type)
+{
+    bool known = type > 0 && type < sizeof kinds / sizeof kinds[0];
+    return known ? &kinds[type] : NULL;
+}
+
+enum status message_send(int socket, const struct message *message, const int *fds,
+                         struct error *err)
+{
+    const struct kind *kind = kind_of(message->type);
+    if (!kind)
+        return error_set(err, STATUS_INVALID, "no message has type %" PRIu32, message->type);
+    struct message stamped = *message;
+    stamped.magic = MESSAGE_MAGIC;
+    stamped.version = MESSAGE_VERSION;
+    stamped.reserved = 0;
+    enum status status = packet_send(socket, &stamped, PREFIX_BYTES + kind->body_bytes, fds,
+                                     kind->fd_count, MSG_DONTWAIT, err);
+    return status ? error_prefix(err, status, "%s: ", kind->name) : STATUS_OK;
+}
+
+static enum status check(const struct message *message, size_t size, size_t fd_count,
+                         struct error *err)
+{
+    if (size < PREFIX_BYTES || message->magic != MESSAGE_MAGIC)
+        return error_set(err, STATUS_PROTOCOL, "%zu bytes that are not a Penstock message", size);
+    if (message->version != MESSAGE_VERSION)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the peer speaks protocol version %" PRIu32 ", this program version %d; "
+                         "install the same release of Penstock on both sides",
+                         message->version, MESSAGE_VERSION);
+    const struct kind *kind = kind_of(message->type);
+    if (!kind)
+        return error_set(err, STATUS_PROTOCOL, "a message of unknown type %" PRIu32, message->type);
+    if (size != PREFIX_BYTES + kind->body_bytes)
+        return error_set(err, STATUS_PROTOCOL, "a %s of %zu bytes, it has %zu", kind->name, size,
+                         PREFIX_BYTES + kind->body_bytes);
+    if (fd_count != kind->fd_count)
+        return error_set(err, STATUS_PROTOCOL, "a %s with %zu descriptors, it has %zu", kind->name,
+                         fd_count, kind->fd_count);
+    return STATUS_OK;
+}
+
+/* A FAIL must be a failure, and its text must be one. */
+static void tame(struct error *fail)
+{
+    if (fail->status <= STATUS_OK || fail->status > STATUS_MPI)
+        fail->status = STATUS_PROTOCOL;
+    fail->file[sizeof fail->file - 1] = '\0';
+    fail->message[sizeof fail->message - 1] = '\0';
+    for (char *c = fail->message; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+}
+
+enum status message_receive(int socket, struct message *ret_message, int ret_fds[WELCOME_FDS],
+                            struct error *err)
+{
+    struct message message = {0};
+    int fds[PACKET_MAX_FDS];
+    size_t size, fd_count;
+    enum status status = packet_receive(socket, &message, sizeof message, MSG_DONTWAIT, &size, fds,
+                                        &fd_count, err);
+    if (status)
+        return status;
+    status = check(&message, size, fd_count, err);
+    if (!status && fd_count > 0 && !ret_fds)
+        status = error_set(err, STATUS_PROTOCOL, "a WELCOME that nobody waits for");
+    if (status) {
+        for (size_t i = 0; i < fd_count; i++)
+            close(fds[i]);
+        return status;
+    }
+    if (message.type == MESSAGE_FAIL)
+        tame(&message.fail);
+    if (fd_count > 0)
+        memcpy(ret_fds, fds, sizeof(int[WELCOME_FDS]));
+    *ret_message = message;
+    return STATUS_OK;
+}
+
+enum status peer_credentials(int socket, uid_t *ret_uid, pid_t *ret_pid, struct error *err)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return error_set_errno(err, STATUS_IO, "ask for the peer's user");
+    *ret_uid = peer.uid;
+    *ret_pid = peer.pid;
+    return STATUS_OK;
+}
+
+bool peer_allowed(uid_t uid)
+{
+    return uid == geteuid();
+}

@@ -1,0 +1,177 @@
+/* See ring.h. */
+#include "delivery/ring.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
+/* Lack of memory must be an error here, never SIGBUS later. Populating comes first because it can take huge pages,
+ * which fallocate cannot; kernels that do not know it leave the work to the other two. */
+static enum status make_present(int memfd, void *memory, uint64_t bytes, struct error *err)
+{
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    int failure = madvise(memory, bytes, MADV_POPULATE_WRITE) < 0 ? errno : 0;
+    if (failure == 0 || failure == EINVAL || failure == EAGAIN)
+        failure = posix_fallocate(memfd, 0, (off_t)bytes);
+    if (failure) {
+        errno = failure;
+        return error_set_errno(err, STATUS_NO_MEMORY,
+                               "fill a ring of %s with pages (%s available); lower delivery.slots or "
+                               "the global batch",
+                               size_format(bytes).text, size_format(memory_available_bytes()).text);
+    }
+    memory_touch(memory, bytes);
+    return STATUS_OK;
+}
+
+static enum status map(int memfd, uint64_t bytes, void **ret_memory, struct error *err)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (memory == MAP_FAILED)
+        return error_set_errno(err, STATUS_NO_MEMORY, "map a ring of %s", size_format(bytes).text);
+    *ret_memory = memory;
+    return STATUS_OK;
+}
+
+static struct ring ring_over(int memfd, void *memory, const struct ring_layout *layout)
+{
+    return (struct ring){.memory = memory,
+                         .bytes = layout->total_bytes,
+                         .memfd = memfd,
+                         .control = (void *)((unsigned char *)memory + layout->control_offset),
+                         .data_offset = layout->data_offset,
+                         .slot_stride = layout->slot_stride,
+                         .slot_count = layout->slot_count};
+}
+
+static enum status fill_memfd(int memfd, const struct ring_layout *layout,
+                              const struct ring_service *service, struct ring *ret_ring,
+                              struct error *err)
+{
+    uint64_t bytes = layout->total_bytes;
+    if (ftruncate(memfd, (off_t)bytes) < 0)
+        return error_set_errno(err, STATUS_NO_MEMORY, "size a ring to %s", size_format(bytes).text);
+    void *memory = NULL;
+    enum status status = map(memfd, bytes, &memory, err);
+    if (status)
+        return status;
+    status = make_present(memfd, memory, bytes, err);
+    if (!status && fcntl(memfd, F_ADD_SEALS, SEALS) < 0)
+        status = error_set_errno(err, STATUS_IO, "seal a ring");
+    if (status) {
+        munmap(memory, bytes);
+        return status;
+    }
+    struct ring_header *header = memory;
+    header->layout = *layout;
+    header->service = *service;
+    *ret_ring = ring_over(memfd, memory, layout);
+    return STATUS_OK;
+}
+
+enum status ring_create(const struct ring_layout *layout, const struct ring_service *service,
+                        struct ring *ret_ring, struct error *err)
+{
+    uint64_t available = memory_available_bytes();
+    if (layout->total_bytes > available)
+        return error_set(err, STATUS_NO_MEMORY,
+                         "a ring takes %s and only %s are available; lower delivery.slots or the "
+                         "global batch",
+                         size_format(layout->total_bytes).text, size_format(available).text);
+    int memfd = memfd_create("penstock-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memfd < 0)
+        return error_set_errno(err, STATUS_IO, "create shared memory for a ring");
+    enum status status = fill_memfd(memfd, layout, service, ret_ring, err);
+    if (status)
+        close(memfd);
+    return status;
+}
+
+/* Seals first: without them the other side could shrink the memory under our feet. */
+static enum status check_memfd(int memfd, uint64_t *ret_bytes, struct error *err)
+{
+    int seals = fcntl(memfd, F_GET_SEALS);
+    struct stat info;
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(memfd, &info) < 0)
+        return error_set(err, STATUS_PROTOCOL, "ring: what came is not sealed shared memory");
+    if (info.st_size < (off_t)sizeof(struct ring_header))
+        return error_set(err, STATUS_PROTOCOL, "ring: %jd bytes do not hold a header",
+                         (intmax_t)info.st_size);
+    *ret_bytes = (uint64_t)info.st_size;
+    return STATUS_OK;
+}
+
+enum status ring_open(int memfd, struct ring *ret_ring, struct ring_header *ret_header,
+                      struct error *err)
+{
+    uint64_t bytes = 0;
+    void *memory = NULL;
+    enum status status = check_memfd(memfd, &bytes, err);
+    if (!status)
+        status = map(memfd, bytes, &memory, err);
+    if (status) {
+        close(memfd);
+        return status;
+    }
+    memcpy(ret_header, memory, sizeof *ret_header);
+    status = ring_layout_check(&ret_header->layout, bytes, err);
+    if (status) {
+        munmap(memory, bytes);
+        close(memfd);
+        return status;
+    }
+    *ret_ring = ring_over(memfd, memory, &ret_header->layout);
+    return STATUS_OK;
+}
+
+void ring_done(struct ring *ring)
+{
+    if (ring->memory)
+        munmap(ring->memory, ring->bytes);
+    if (ring->memfd >= 0)
+        close(ring->memfd);
+    *ring = (struct ring){.memfd = -1};
+}
+
+void ring_publish(struct ring *ring, uint64_t head, int wake_fd)
+{
+    atomic_store(&ring->control->head, head);
+    if (atomic_load(&ring->control->trainer_waits))
+        event_signal(wake_fd);
+}
+
+enum status event_new(int *ret_fd, struct error *err)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
+        return error_set_errno(err, STATUS_IO, "create an eventfd");
+    *ret_fd = fd;
+    return STATUS_OK;
+}
+
+void event_signal(int fd)
+{
+    uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof one);
+    (void)written; /* a full counter means that the sleeper is woken already */
+}
+
+void event_drain(int fd)
+{
+    uint64_t count;
+    ssize_t got = read(fd, &count, sizeof count);
+    (void)got; /* nothing to read when nobody woke us */
+}

@@ -1,0 +1,62 @@
+/* One ring of slots in shared memory: made by the reader, mapped by the trainer, and the steps of its two ends.
+ *
+ * The ends sleep on eventfds and are woken only when they said that they sleep. Both sides store first and then
+ * look, sequentially consistently (Dekker's pattern), so that a wake-up is never lost:
+ *
+ *     sleeper: waits = 1; look at the counter once more; poll; waits = 0
+ *     other:   counter = n; look at waits; write the eventfd if set
+ *
+ * There is no lock in shared memory: a process that dies anywhere leaves at worst a flag set, which costs the other
+ * side a system call a slot. Here is the producer's end (one thread) and what both share; the consumer's end, with
+ * its releases from any thread, is in session.c.
+ */
+#ifndef PENSTOCK_DELIVERY_RING_H
+#define PENSTOCK_DELIVERY_RING_H
+
+#include "base/error.h"
+#include "delivery/layout.h"
+
+#include <stdbool.h>
+
+struct ring {
+    unsigned char *memory; /* the whole memfd, mapped read-write; owned */
+    uint64_t bytes;
+    int memfd; /* owned; -1: none */
+    struct ring_control *control;
+    uint64_t data_offset, slot_stride; /* private copies: shared memory is never trusted */
+    uint32_t slot_count;
+};
+
+/* Makes a ring of its own, sealed, every page present. The calling thread's NUMA policy places the pages.
+ * NO_MEMORY: with the sizes. IO. */
+MUST_USE enum status ring_create(const struct ring_layout *layout, const struct ring_service *service,
+                                 struct ring *ret_ring, struct error *err);
+
+/* Maps a ring that came from elsewhere, which is taken also on failure. *ret_header is a checked private copy of its
+ * header. PROTOCOL: it is not a sealed ring. UNSUPPORTED: another layout version. NO_MEMORY, IO. */
+MUST_USE enum status ring_open(int memfd, struct ring *ret_ring, struct ring_header *ret_header,
+                               struct error *err);
+
+/* Unmaps and closes. A zeroed ring with memfd -1 is fine. */
+void ring_done(struct ring *ring);
+
+static inline unsigned char *ring_slot(const struct ring *ring, uint64_t sequence)
+{
+    return ring->memory + ring->data_offset + sequence % ring->slot_count * ring->slot_stride;
+}
+
+/* Whether a tail can be: slots are released after they are published, and never more than there are. */
+static inline bool ring_tail_possible(const struct ring *ring, uint64_t head, uint64_t tail)
+{
+    return tail <= head && head - tail <= ring->slot_count;
+}
+
+/* Makes slots below `head` visible to the trainer, and wakes it if it sleeps. */
+void ring_publish(struct ring *ring, uint64_t head, int wake_fd);
+
+/* Non-blocking eventfd. */
+MUST_USE enum status event_new(int *ret_fd, struct error *err);
+void event_signal(int fd);
+void event_drain(int fd);
+
+#endif

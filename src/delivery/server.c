@@ -1,0 +1,371 @@
+/* See server.h. This part listens, accepts, shakes hands and hears goodbyes; one thread, nothing blocks.
+ *
+ * A connection is `pending` until its HELLO came (5 seconds at most), and a trainer from then on. Before
+ * server_start() a trainer that hangs up is forgotten, so that it may be started again. */
+#include "delivery/server.h"
+
+#include "base/clock.h"
+#include "delivery/rundir.h"
+#include "delivery/server_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const uint64_t hello_timeout_ns = UINT64_C(5000000000);
+
+static enum status open_place(struct server *server, struct error *err)
+{
+    enum status status = rundir_open(server->run_dir, true, &server->dir, err);
+    if (!status)
+        status = rundir_claim(server->dir, server->reader, &server->lock, err);
+    if (!status)
+        status = rundir_listen(server->dir, server->reader, &server->listener, err);
+    return status;
+}
+
+enum status server_new(const struct server_options *options, struct server **ret_server,
+                       struct error *err)
+{
+    enum status status = ring_layout_check(options->layout, options->layout->total_bytes, err);
+    if (status)
+        return error_prefix(err, status, "settle the layout first: ");
+    struct server *server = calloc(1, sizeof *server);
+    if (server) {
+        *server = (struct server){.dir = -1,
+                                  .lock = -1,
+                                  .listener = -1,
+                                  .reader = options->reader,
+                                  .max_trainers = options->max_trainers,
+                                  .layout = *options->layout,
+                                  .service = *options->service};
+        server->run_dir = strdup(options->run_dir);
+        server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
+    }
+    if (!server || !server->run_dir || !server->trainers)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu32 " trainers",
+                           options->max_trainers);
+    else
+        status = open_place(server, err);
+    if (status) {
+        server_free(server);
+        return status;
+    }
+    *ret_server = server;
+    return STATUS_OK;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Best effort: a peer that cannot be told is gone, or does not listen. */
+static void send_fail(int socket, const struct error *error)
+{
+    struct message message = {.type = MESSAGE_FAIL, .fail = *error};
+    enum status status = message_send(socket, &message, NULL, NULL);
+    (void)status;
+}
+
+void trainer_lose(struct trainer *trainer, const struct error *error)
+{
+    trainer->state = SERVER_PEER_LOST;
+    trainer->error = *error;
+    close_fd(&trainer->socket);
+}
+
+void trainer_done(struct trainer *trainer)
+{
+    close_fd(&trainer->socket);
+    close_fd(&trainer->publish_fd);
+    close_fd(&trainer->release_fd);
+    ring_done(&trainer->ring);
+}
+
+static void drop_pending(struct server *server, uint32_t index)
+{
+    close(server->pending[index].socket);
+    server->pending[index] = server->pending[--server->pending_count];
+}
+
+/* Accepts one connection if there is one. A stranger is told and dropped: REFUSED. */
+static enum status accept_one(struct server *server, bool *ret_accepted, struct error *err)
+{
+    *ret_accepted = false;
+    if (server->pending_count == MAX_PENDING)
+        return STATUS_OK; /* the kernel's backlog holds the others until places are free */
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return STATUS_OK;
+    *ret_accepted = true;
+    uid_t uid;
+    pid_t pid;
+    struct error error;
+    enum status status = peer_credentials(fd, &uid, &pid, &error);
+    if (!status && !peer_allowed(uid))
+        status = error_set(&error, STATUS_REFUSED,
+                           "process %ld of user %ju may not connect: this reader serves user %ju",
+                           (long)pid, (uintmax_t)uid, (uintmax_t)geteuid());
+    if (status) {
+        send_fail(fd, &error);
+        close(fd);
+        if (err)
+            *err = error;
+        return STATUS_REFUSED;
+    }
+    server->pending[server->pending_count++] =
+        (struct pending){.socket = fd, .pid = pid, .accepted_ns = clock_now_ns()};
+    return STATUS_OK;
+}
+
+static const struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
+{
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        if (server->trainers[i].rank == rank)
+            return &server->trainers[i];
+    return NULL;
+}
+
+static enum status judge_hello(const struct server *server, const struct message_hello *hello,
+                               struct error *err)
+{
+    const struct ring_service *service = &server->service;
+    if (server->finished)
+        return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
+    if (hello->world_size != service->world_size)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " says that there are %" PRIu32
+                         " trainers, the service was started for %" PRIu32
+                         "; set delivery.trainers or the trainers' WORLD_SIZE",
+                         hello->rank, hello->world_size, service->world_size);
+    if (hello->rank >= service->world_size)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer rank %" PRIu32 " is not below the %" PRIu32
+                         " trainers of this service",
+                         hello->rank, service->world_size);
+    const struct trainer *other = trainer_of_rank(server, hello->rank);
+    if (other && other->state == SERVER_PEER_CONNECTED)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer rank %" PRIu32 " is taken by process %ld; give every trainer a "
+                         "RANK of its own",
+                         hello->rank, (long)other->pid);
+    if (server->started)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " comes too late: delivery has started; restart the "
+                         "service with --resume",
+                         hello->rank);
+    if (server->trainer_count == server->max_trainers)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " is one too many: reader %" PRIu32
+                         " serves %" PRIu32 " trainers",
+                         hello->rank, server->reader, server->max_trainers);
+    return STATUS_OK;
+}
+
+static void admit(struct server *server, const struct pending *pending, uint32_t rank)
+{
+    struct trainer *trainer = &server->trainers[server->trainer_count++];
+    *trainer = (struct trainer){.socket = pending->socket,
+                                .pid = pending->pid,
+                                .rank = rank,
+                                .state = SERVER_PEER_CONNECTED,
+                                .ring = {.memfd = -1},
+                                .publish_fd = -1,
+                                .release_fd = -1};
+}
+
+/* Reads a pending connection. Only a refusal is the owner's business; nonsense, silence and hanging up are not. */
+static enum status hear_pending(struct server *server, uint32_t *index, bool *active,
+                                struct error *err)
+{
+    struct pending *pending = &server->pending[*index];
+    struct message message;
+    struct error error;
+    enum status status = message_receive(pending->socket, &message, NULL, &error);
+    if (status == STATUS_TIMEOUT) {
+        if (clock_now_ns() - pending->accepted_ns < hello_timeout_ns) {
+            ++*index;
+            return STATUS_OK;
+        }
+        error_set(&error, STATUS_PROTOCOL, "no HELLO came within %d s",
+                  (int)(hello_timeout_ns / 1000000000u));
+    }
+    *active = true;
+    if (!status && message.type != MESSAGE_HELLO)
+        status = error_set(&error, STATUS_PROTOCOL, "a connection begins with HELLO");
+    bool understood = !status;
+    if (!status)
+        status = judge_hello(server, &message.hello, &error);
+    if (!status) {
+        admit(server, pending, message.hello.rank);
+        server->pending[*index] = server->pending[--server->pending_count];
+        return STATUS_OK;
+    }
+    if (status != STATUS_LOST)
+        send_fail(pending->socket, &error);
+    drop_pending(server, *index);
+    if (!understood || status != STATUS_REFUSED)
+        return STATUS_OK;
+    if (err)
+        *err = error;
+    return STATUS_REFUSED;
+}
+
+/* Forgets a trainer that hung up before delivery began. */
+static void forget(struct server *server, struct trainer *trainer)
+{
+    trainer_done(trainer);
+    struct trainer *end = server->trainers + --server->trainer_count;
+    memmove(trainer, trainer + 1, (size_t)(end - trainer) * sizeof *trainer);
+}
+
+/* Reads a trainer's socket; returns whether anything came. */
+static bool hear_trainer(struct trainer *trainer)
+{
+    struct message message;
+    struct error error;
+    enum status status = message_receive(trainer->socket, &message, NULL, &error);
+    if (status == STATUS_TIMEOUT)
+        return false;
+    if (!status && message.type == MESSAGE_GOODBYE) {
+        trainer->state = SERVER_PEER_CLOSED;
+        trainer->goodbye = message.goodbye;
+        close_fd(&trainer->socket);
+        return true;
+    }
+    if (!status)
+        status = error_set(&error, STATUS_PROTOCOL, "it sent a message that only a reader sends");
+    if (status == STATUS_LOST)
+        error_set(&error, STATUS_LOST,
+                  "trainer %" PRIu32 " (process %ld) went without a goodbye: it crashed or was killed",
+                  trainer->rank, (long)trainer->pid);
+    else
+        error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,
+                     (long)trainer->pid);
+    trainer_lose(trainer, &error);
+    return true;
+}
+
+static bool hear_trainers(struct server *server)
+{
+    bool active = false;
+    for (uint32_t i = 0; i < server->trainer_count;) {
+        struct trainer *trainer = &server->trainers[i];
+        bool heard = trainer->state == SERVER_PEER_CONNECTED && hear_trainer(trainer);
+        if (server->started && trainer->state == SERVER_PEER_CONNECTED)
+            heard |= trainer_check_tail(trainer);
+        active |= heard;
+        if (!server->started && trainer->state != SERVER_PEER_CONNECTED)
+            forget(server, trainer);
+        else
+            i++;
+    }
+    return active;
+}
+
+enum status server_progress(struct server *server, bool *ret_active, struct error *err)
+{
+    bool active = hear_trainers(server); /* first: a rank that hung up is free for the next */
+    enum status status = STATUS_OK;
+    for (bool accepted = true; accepted && !status;) {
+        status = accept_one(server, &accepted, err);
+        active |= accepted;
+    }
+    for (uint32_t i = 0; i < server->pending_count && !status;)
+        status = hear_pending(server, &i, &active, err);
+    *ret_active = active;
+    return status;
+}
+
+static size_t add_fd(struct pollfd *fds, size_t count, size_t capacity, int fd)
+{
+    if (fd < 0 || count == capacity)
+        return count;
+    fds[count] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return count + 1;
+}
+
+size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity)
+{
+    size_t count = 0;
+    if (server->pending_count < MAX_PENDING)
+        count = add_fd(fds, count, capacity, server->listener);
+    for (uint32_t i = 0; i < server->trainer_count; i++) {
+        const struct trainer *trainer = &server->trainers[i];
+        count = add_fd(fds, count, capacity, trainer->socket);
+        if (trainer->state == SERVER_PEER_CONNECTED)
+            count = add_fd(fds, count, capacity, trainer->release_fd);
+    }
+    for (uint32_t i = 0; i < server->pending_count; i++)
+        count = add_fd(fds, count, capacity, server->pending[i].socket);
+    return count;
+}
+
+uint32_t server_trainer_count(const struct server *server)
+{
+    return server->trainer_count;
+}
+
+uint32_t server_trainer_rank(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].rank;
+}
+
+void server_announce(struct server *server, uint32_t connected, uint32_t expected)
+{
+    struct message message = {.type = MESSAGE_WAIT,
+                              .wait = {.connected = connected, .expected = expected}};
+    for (uint32_t i = 0; i < server->trainer_count; i++) {
+        enum status status = message_send(server->trainers[i].socket, &message, NULL, NULL);
+        (void)status; /* news only; who is gone is found by server_progress() */
+    }
+}
+
+void server_finish(struct server *server, const struct error *outcome)
+{
+    server->finished = true;
+    server->outcome = *outcome;
+    struct message end = {.type = MESSAGE_END};
+    for (uint32_t i = 0; i < server->trainer_count; i++) {
+        struct trainer *trainer = &server->trainers[i];
+        if (trainer->state != SERVER_PEER_CONNECTED)
+            continue;
+        if (server->started && outcome->status == STATUS_ENDED) {
+            enum status status = message_send(trainer->socket, &end, NULL, NULL);
+            (void)status;
+        } else {
+            send_fail(trainer->socket, outcome);
+        }
+    }
+    while (server->pending_count > 0) {
+        send_fail(server->pending[0].socket, outcome);
+        drop_pending(server, 0);
+    }
+}
+
+void server_free(struct server *server)
+{
+    if (!server)
+        return;
+    while (server->pending_count > 0)
+        drop_pending(server, 0);
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        trainer_done(&server->trainers[i]);
+    close_fd(&server->listener);
+    if (server->lock >= 0) {
+        rundir_leave(server->dir, server->reader);
+        if (rmdir(server->run_dir) < 0)
+            errno = 0; /* other readers still use it */
+    }
+    close_fd(&server->lock);
+    close_fd(&server->dir);
+    free(server->trainers);
+    free(server->run_dir);
+    free(server);
+}

@@ -1,0 +1,55 @@
+/* What server.c (listening, handshake) and server_ring.c (rings, slots) share. Not for others. */
+#ifndef PENSTOCK_DELIVERY_SERVER_INTERNAL_H
+#define PENSTOCK_DELIVERY_SERVER_INTERNAL_H
+
+#include "delivery/message.h"
+#include "delivery/ring.h"
+#include "delivery/server.h"
+
+enum { MAX_PENDING = 64 };
+
+/* Accepted, but without a HELLO yet. */
+struct pending {
+    int socket;
+    pid_t pid;
+    uint64_t accepted_ns;
+};
+
+struct trainer {
+    int socket; /* -1 once closed or lost */
+    pid_t pid;
+    uint32_t rank;
+    enum server_peer state;
+    struct ring ring;     /* from server_start() on */
+    int publish_fd;       /* eventfd that wakes the trainer */
+    int release_fd;       /* eventfd that wakes this process */
+    uint64_t head;        /* slots published: the truth, shared memory has a copy */
+    uint64_t tail;        /* as last seen in shared memory and found possible */
+    struct error error;   /* why it is lost */
+    struct message_goodbye goodbye;
+};
+
+struct server {
+    char *run_dir;
+    int dir, lock, listener; /* owned */
+    uint32_t reader, max_trainers;
+    struct ring_layout layout;
+    struct ring_service service;
+    struct pending pending[MAX_PENDING];
+    uint32_t pending_count;
+    struct trainer *trainers; /* [max_trainers] */
+    uint32_t trainer_count;
+    bool started, finished;
+    struct error outcome; /* once finished */
+};
+
+/* Marks a trainer lost and closes its socket. */
+void trainer_lose(struct trainer *trainer, const struct error *error);
+
+/* Looks at the trainer's tail; an impossible one makes it lost. Returns whether it moved. */
+bool trainer_check_tail(struct trainer *trainer);
+
+/* Frees what a trainer has; a zeroed one with descriptors -1 is fine. */
+void trainer_done(struct trainer *trainer);
+
+#endif

@@ -1,0 +1,134 @@
+/* See server.h. This part makes the rings, publishes slots and watches the trainers' tails. */
+#include "delivery/server_internal.h"
+
+#include <inttypes.h>
+
+/* Descriptors and memory for one trainer; undone by trainer_done(). */
+static enum status equip(const struct server *server, struct trainer *trainer, struct error *err)
+{
+    struct ring_service service = server->service;
+    service.rank = trainer->rank;
+    enum status status = ring_create(&server->layout, &service, &trainer->ring, err);
+    if (!status)
+        status = event_new(&trainer->publish_fd, err);
+    if (!status)
+        status = event_new(&trainer->release_fd, err);
+    return status ? error_prefix(err, status, "ring of trainer %" PRIu32 ": ", trainer->rank)
+                  : STATUS_OK;
+}
+
+static void welcome(struct trainer *trainer)
+{
+    const int fds[WELCOME_FDS] = {trainer->ring.memfd, trainer->publish_fd, trainer->release_fd};
+    struct message message = {.type = MESSAGE_WELCOME};
+    struct error error;
+    enum status status = message_send(trainer->socket, &message, fds, &error);
+    if (!status)
+        return;
+    error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,
+                 (long)trainer->pid);
+    trainer_lose(trainer, &error);
+}
+
+enum status server_start(struct server *server, struct error *err)
+{
+    for (uint32_t i = 0; i < server->trainer_count; i++) {
+        enum status status = equip(server, &server->trainers[i], err);
+        if (status)
+            return status;
+    }
+    server->started = true;
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        welcome(&server->trainers[i]);
+    return STATUS_OK;
+}
+
+/* The tail in shared memory if it is possible and did not go back, else false. */
+static bool read_tail(const struct trainer *trainer, uint64_t *ret_tail)
+{
+    uint64_t tail = atomic_load(&trainer->ring.control->tail);
+    if (tail < trainer->tail || !ring_tail_possible(&trainer->ring, trainer->head, tail))
+        return false;
+    *ret_tail = tail;
+    return true;
+}
+
+bool trainer_check_tail(struct trainer *trainer)
+{
+    uint64_t tail;
+    if (read_tail(trainer, &tail)) {
+        bool moved = tail != trainer->tail;
+        trainer->tail = tail;
+        return moved;
+    }
+    struct error error;
+    error_set(&error, STATUS_PROTOCOL,
+              "trainer %" PRIu32 " (process %ld) wrote an impossible tail into its ring: %" PRIu64
+              " with %" PRIu64 " published, last %" PRIu64,
+              trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail),
+              trainer->head, trainer->tail);
+    trainer_lose(trainer, &error);
+    return true;
+}
+
+bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    uint64_t tail;
+    if (t->state != SERVER_PEER_CONNECTED)
+        return true;
+    return read_tail(t, &tail) && sequence < tail + t->ring.slot_count;
+}
+
+void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence)
+{
+    return ring_slot(&server->trainers[trainer].ring, sequence);
+}
+
+void server_publish(struct server *server, uint32_t trainer)
+{
+    struct trainer *t = &server->trainers[trainer];
+    ring_publish(&t->ring, ++t->head, t->publish_fd);
+}
+
+enum server_peer server_trainer_state(const struct server *server, uint32_t trainer,
+                                      struct error *ret_error)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    if (t->state == SERVER_PEER_LOST && ret_error)
+        *ret_error = t->error;
+    return t->state;
+}
+
+void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
+                            uint64_t *ret_step)
+{
+    *ret_epoch = server->trainers[trainer].goodbye.epoch;
+    *ret_step = server->trainers[trainer].goodbye.step;
+}
+
+uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    uint64_t tail;
+    bool alive = server->started && t->state == SERVER_PEER_CONNECTED && read_tail(t, &tail);
+    return alive ? t->head - tail : 0;
+}
+
+static void set_waits(struct server *server, uint32_t waits)
+{
+    for (uint32_t i = 0; server->started && i < server->trainer_count; i++)
+        atomic_store(&server->trainers[i].ring.control->reader_waits, waits);
+}
+
+void server_arm(struct server *server)
+{
+    set_waits(server, 1);
+}
+
+void server_disarm(struct server *server)
+{
+    set_waits(server, 0);
+    for (uint32_t i = 0; server->started && i < server->trainer_count; i++)
+        event_drain(server->trainers[i].release_fd);
+}

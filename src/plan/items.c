@@ -1,0 +1,151 @@
+/* See round.h: the samples of a window that one reader sends, in the order they are due.
+ *
+ * The reader's rows are walked and each sample's position is looked up, so that the work of all readers
+ * together is one look-up a sample. Then the items are sorted by radix within the caller's array: an MSD
+ * radix sort that permutes in place (McIlroy, Bostic and McIlroy, "Engineering radix sort", Computing
+ * Systems 6, 1993). It takes time linear in the items and 4 KiB of stack a level, and allocates nothing.
+ *
+ * The sort key is dense, so that few bits of it need sorting: (round, trainer, offset in the slice) as one number
+ * counted from the window's first round. It stands in item.round during the sort.
+ */
+#include "plan/assign.h"
+#include "plan/round.h"
+
+#include "base/size.h"
+
+enum { RADIX_BITS = 8, RADIX = 1 << RADIX_BITS, INSERTION_COUNT = 32 };
+
+static void sort_by_insertion(struct round_item *items, uint64_t count)
+{
+    for (uint64_t i = 1; i < count; i++) {
+        struct round_item item = items[i];
+        uint64_t j = i;
+        for (; j > 0 && items[j - 1].round > item.round; j--)
+            items[j] = items[j - 1];
+        items[j] = item;
+    }
+}
+
+static unsigned digit(const struct round_item *item, unsigned shift)
+{
+    return (unsigned)(item->round >> shift) & (RADIX - 1);
+}
+
+/* Moves every item into the bucket of its digit; bucket d ends at ret_ends[d]. */
+static void distribute(struct round_item *items, uint64_t count, unsigned shift,
+                       uint64_t ret_ends[RADIX])
+{
+    uint64_t next[RADIX], sizes[RADIX] = {0};
+    for (uint64_t i = 0; i < count; i++)
+        sizes[digit(&items[i], shift)]++;
+    uint64_t end = 0;
+    for (unsigned d = 0; d < RADIX; d++) {
+        next[d] = end;
+        end += sizes[d];
+        ret_ends[d] = end;
+    }
+    for (unsigned d = 0; d < RADIX; d++) {
+        while (next[d] < ret_ends[d]) {
+            struct round_item item = items[next[d]];
+            unsigned to = digit(&item, shift);
+            while (to != d) {
+                struct round_item displaced = items[next[to]];
+                items[next[to]++] = item;
+                item = displaced;
+                to = digit(&item, shift);
+            }
+            items[next[d]++] = item;
+        }
+    }
+}
+
+/* Sorts by the bits of the key below shift + RADIX_BITS; the bits above are equal. At most 8 levels deep. */
+static void sort_by_radix(struct round_item *items, uint64_t count, unsigned shift)
+{
+    if (count <= INSERTION_COUNT) {
+        sort_by_insertion(items, count);
+        return;
+    }
+    uint64_t ends[RADIX];
+    distribute(items, count, shift, ends);
+    if (shift == 0)
+        return;
+    for (unsigned d = 0; d < RADIX; d++) {
+        uint64_t begin = d ? ends[d - 1] : 0;
+        sort_by_radix(items + begin, ends[d] - begin, shift >= RADIX_BITS ? shift - RADIX_BITS : 0);
+    }
+}
+
+/* The top digit starts at the highest bit that is set in any key, so that its buckets are of even size. */
+static void sort_by_key(struct round_item *items, uint64_t count)
+{
+    uint64_t bits = 1;
+    for (uint64_t i = 0; i < count; i++)
+        bits |= items[i].round;
+    unsigned width = 64 - (unsigned)__builtin_clzll(bits);
+    sort_by_radix(items, count, width > RADIX_BITS ? width - RADIX_BITS : 0);
+}
+
+/* Without parts, rounds follow one another in order of position. */
+static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64_t first_position,
+                       uint64_t position)
+{
+    if (shape.parts_per_step == 1)
+        return position - first_position;
+    struct plan_seat seat = plan_seat_of(plan, position);
+    uint64_t index = round_of(plan, shape, seat);
+    struct plan_round round = round_at(plan, shape, index);
+    struct round_slice slice = round_slice_at(plan, &round, seat.step, seat.trainer);
+    uint64_t first_round = first_position / plan->global_batch * shape.parts_per_step;
+    uint64_t slice_records = round_max_trainer_records(plan, shape);
+    return ((index - first_round) * plan->trainer_count + seat.trainer) * slice_records +
+           (seat.offset - slice.first);
+}
+
+/* Adds the sample at `place` at its position and wherever padding repeats it, `period` positions apart. */
+static uint64_t add_item(const struct plan *plan, const struct plan_window *window,
+                         struct round_shape shape, struct plan_place place, uint64_t period,
+                         struct round_item *ret_items, uint64_t count)
+{
+    uint64_t position = plan_position_of(window, place);
+    for (; position < plan->position_count; position += period) {
+        ret_items[count++] = (struct round_item){
+            .position = position,
+            .round = key_of(plan, shape, window->first_position, position),
+            .slot = (uint32_t)place.slot,
+            .offset = (uint32_t)place.offset,
+        };
+        if (period == 0)
+            break;
+    }
+    return count;
+}
+
+uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
+                            struct round_shape shape, const uint16_t *owners, uint32_t reader,
+                            struct round_item *ret_items)
+{
+    const struct plan *plan = &epoch->plan;
+    bool last = window->index + 1 == plan->window_count;
+    uint64_t period = last ? window->sample_count : 0;
+    uint64_t count = 0;
+    for (uint64_t slot = 0; slot < window->row_count; slot++) {
+        if ((owners[slot] & ASSIGN_READER_MASK) != reader)
+            continue;
+        uint64_t length = slot == window->short_slot ? window->short_length : window->row_length;
+        for (uint64_t offset = 0; offset < length; offset++)
+            count = add_item(plan, window, shape, (struct plan_place){slot, offset}, period,
+                             ret_items, count);
+    }
+    sort_by_key(ret_items, count);
+    for (uint64_t i = 0; i < count; i++)
+        ret_items[i].round = round_of(plan, shape, plan_seat_of(plan, ret_items[i].position));
+    return count;
+}
+
+uint64_t round_window_capacity(const struct plan *plan)
+{
+    uint64_t samples = plan->window_rows * plan->row_length;
+    uint64_t padding = plan->last == PLAN_PAD ? plan->position_count - plan->sample_count : 0;
+    return (samples < plan->sample_count ? samples : plan->sample_count) + padding;
+}

@@ -1,0 +1,13 @@
+/* Purposes of random keys within src/plan: random_u64(seed, purpose, epoch) is that purpose's key for an
+ * epoch. The numbers are part of the order: never renumber.
+ */
+#ifndef PENSTOCK_PLAN_KEYS_H
+#define PENSTOCK_PLAN_KEYS_H
+
+enum plan_key {
+    KEY_ROWS = 1,    /* the order of rows */
+    KEY_WINDOWS = 2, /* random_u64(this, 0, window): the order of samples in a window */
+    KEY_SAMPLES = 3, /* random_u64(this, 0, index): the key delivered with a sample */
+};
+
+#endif

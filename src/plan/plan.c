@@ -1,0 +1,117 @@
+/* See plan.h: sizes of an epoch, steps, and the trainers' shares of them. The order is in order.c. */
+#include "plan/plan.h"
+
+#include "base/random.h"
+#include "base/size.h"
+#include "plan/keys.h"
+
+#include <assert.h>
+
+static const uint64_t MAX_SAMPLES = UINT64_C(1) << 48;
+static const uint64_t DEFAULT_WINDOW_BYTES = UINT64_C(16) << 30;
+enum { DEFAULT_WINDOW_STEPS = 8, DEFAULT_WINDOW_ROWS = 64 };
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t plan_default_window_rows(uint64_t sample_count, uint64_t row_length, uint64_t row_bytes,
+                                  uint64_t global_batch)
+{
+    uint64_t rows = size_divide_up(DEFAULT_WINDOW_STEPS * global_batch, row_length);
+    if (rows < DEFAULT_WINDOW_ROWS)
+        rows = DEFAULT_WINDOW_ROWS;
+    if (row_bytes > 0)
+        rows = least_of(rows, DEFAULT_WINDOW_BYTES / row_bytes);
+    rows = least_of(rows, size_divide_up(sample_count, row_length));
+    return rows > 0 ? rows : 1;
+}
+
+static enum status check_options(const struct plan_options *o, struct error *err)
+{
+    if (o->sample_count < 1 || o->sample_count > MAX_SAMPLES)
+        return error_set(err, STATUS_INVALID, "%llu samples: a plan takes 1 to 2^48",
+                         (unsigned long long)o->sample_count);
+    if (o->row_length < 1 || o->row_length > UINT32_MAX)
+        return error_set(err, STATUS_INVALID, "chunk rows of %llu samples: a plan takes 1 to 2^32-1",
+                         (unsigned long long)o->row_length);
+    if (o->global_batch < 1 || o->global_batch > INT32_MAX)
+        return error_set(err, STATUS_INVALID, "global batch %llu: must be 1 to 2^31-1",
+                         (unsigned long long)o->global_batch);
+    if (o->trainer_count < 1 || o->global_batch % o->trainer_count != 0)
+        return error_set(err, STATUS_INVALID,
+                         "global batch %llu does not divide evenly among %u trainers: choose a multiple",
+                         (unsigned long long)o->global_batch, o->trainer_count);
+    if (o->last == PLAN_DROP && o->global_batch > o->sample_count)
+        return error_set(err, STATUS_INVALID,
+                         "global batch %llu exceeds the dataset's %llu samples, so that an epoch has no step: "
+                         "choose a smaller one, or batch.last pad or partial",
+                         (unsigned long long)o->global_batch, (unsigned long long)o->sample_count);
+    return STATUS_OK;
+}
+
+enum status plan_init(struct plan *ret_plan, const struct plan_options *options, struct error *err)
+{
+    const struct plan_options *o = options;
+    enum status status = check_options(o, err);
+    if (status)
+        return status;
+    uint64_t row_count = size_divide_up(o->sample_count, o->row_length);
+    uint64_t window_rows = o->window_rows ? least_of(o->window_rows, row_count)
+                                          : plan_default_window_rows(o->sample_count, o->row_length,
+                                                                     o->row_bytes, o->global_batch);
+    if (window_rows > UINT32_MAX)
+        return error_set(err, STATUS_INVALID, "window of %llu rows: at most 2^32-1",
+                         (unsigned long long)window_rows);
+    uint64_t steps = o->last == PLAN_DROP ? o->sample_count / o->global_batch
+                                          : size_divide_up(o->sample_count, o->global_batch);
+    *ret_plan = (struct plan){
+        .sample_count = o->sample_count,
+        .row_length = o->row_length,
+        .row_count = row_count,
+        .window_rows = window_rows,
+        .window_count = size_divide_up(row_count, window_rows),
+        .seed = o->seed,
+        .shuffle = o->shuffle,
+        .global_batch = o->global_batch,
+        .last = o->last,
+        .trainer_count = o->trainer_count,
+        .batch = (uint32_t)(o->global_batch / o->trainer_count),
+        .steps_per_epoch = steps,
+        .position_count = o->last == PLAN_PARTIAL ? o->sample_count : steps * o->global_batch,
+    };
+    return STATUS_OK;
+}
+
+uint64_t plan_step_samples(const struct plan *plan, uint64_t step)
+{
+    assert(step < plan->steps_per_epoch);
+    return least_of(plan->global_batch, plan->position_count - step * plan->global_batch);
+}
+
+struct plan_share plan_share_at(const struct plan *plan, uint64_t step, uint32_t trainer)
+{
+    assert(trainer < plan->trainer_count);
+    uint64_t samples = plan_step_samples(plan, step);
+    uint64_t first = trainer * samples / plan->trainer_count;
+    uint64_t end = (trainer + UINT64_C(1)) * samples / plan->trainer_count;
+    return (struct plan_share){step * plan->global_batch + first, (uint32_t)(end - first)};
+}
+
+/* The trainer t with floor(t*b/T) <= o < floor((t+1)*b/T) is the largest with t*b < (o+1)*T. */
+struct plan_seat plan_seat_of(const struct plan *plan, uint64_t position)
+{
+    assert(position < plan->position_count);
+    uint64_t step = position / plan->global_batch;
+    uint64_t offset = position % plan->global_batch;
+    uint64_t samples = plan_step_samples(plan, step);
+    uint64_t trainer = ((offset + 1) * plan->trainer_count - 1) / samples;
+    uint64_t first = trainer * samples / plan->trainer_count;
+    return (struct plan_seat){step, (uint32_t)trainer, (uint32_t)(offset - first)};
+}
+
+uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index)
+{
+    return random_u64(random_u64(seed, KEY_SAMPLES, epoch), 0, index);
+}

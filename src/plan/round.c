@@ -1,0 +1,128 @@
+/* See round.h: shapes of rounds and what each carries. The items of a window are in items.c. */
+#include "plan/round.h"
+
+#include "base/size.h"
+
+#include <assert.h>
+
+enum { PAIR_MESSAGE_BYTES = 1 << 20 };
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* a*b, or the largest number where 64 bits do not hold it: larger than any limit. */
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product = UINT64_MAX;
+    (void)size_multiply(a, b, &product);
+    return product;
+}
+
+/* A step that is larger than the limit is cut so that each trainer's part is as large as still fits. */
+static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
+                            struct round_shape *ret_shape, struct error *err)
+{
+    uint64_t least = times(plan->trainer_count, record_bytes);
+    uint64_t records = limit / least;
+    if (records == 0)
+        return error_set(err, STATUS_INVALID,
+                         "exchange.buffer_limit %s is below one record of %s for each of %u trainers: raise "
+                         "it to at least %s",
+                         size_format(limit).text, size_format(record_bytes).text,
+                         plan->trainer_count, size_format(least).text);
+    *ret_shape = (struct round_shape){1, (uint32_t)size_divide_up(plan->batch, records)};
+    return STATUS_OK;
+}
+
+static enum status check_steps(uint32_t steps, uint64_t most_slots, uint64_t step_bytes,
+                               uint64_t limit, struct error *err)
+{
+    if (steps > most_slots)
+        return error_set(err, STATUS_INVALID,
+                         "exchange.steps_per_round %u: at most half of delivery.slots, which is %llu here",
+                         steps, (unsigned long long)most_slots);
+    if (steps > 1 && times(steps, step_bytes) > limit)
+        return error_set(err, STATUS_INVALID,
+                         "exchange.steps_per_round %u: steps of %s exceed exchange.buffer_limit %s", steps,
+                         size_format(step_bytes).text, size_format(limit).text);
+    return STATUS_OK;
+}
+
+enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, uint32_t slot_count,
+                               uint64_t record_bytes, uint32_t steps_per_round,
+                               uint64_t buffer_limit_bytes, struct round_shape *ret_shape,
+                               struct error *err)
+{
+    uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
+    uint64_t record = record_bytes > 0 ? record_bytes : 1;
+    uint64_t step_bytes = times(plan->global_batch, record);
+    if (reader_count == 1) {
+        *ret_shape = (struct round_shape){1, 1};
+        return STATUS_OK;
+    }
+    enum status status =
+        check_steps(steps_per_round, most_slots, step_bytes, buffer_limit_bytes, err);
+    if (status)
+        return status;
+    if (step_bytes > buffer_limit_bytes)
+        return cut_step(plan, record, buffer_limit_bytes, ret_shape, err);
+    uint64_t steps = steps_per_round;
+    if (steps == 0) {
+        uint64_t pairs = (uint64_t)reader_count * reader_count;
+        steps = size_divide_up(times(pairs, PAIR_MESSAGE_BYTES), step_bytes);
+        steps = least_of(steps, buffer_limit_bytes / step_bytes);
+        steps = least_of(least_of(steps, most_slots), plan->steps_per_epoch);
+    }
+    *ret_shape = (struct round_shape){(uint32_t)steps, 1};
+    return STATUS_OK;
+}
+
+uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape)
+{
+    return size_divide_up(plan->steps_per_epoch, shape.steps_per_round) * shape.parts_per_step;
+}
+
+struct plan_round round_at(const struct plan *plan, struct round_shape shape, uint64_t index)
+{
+    uint64_t first_step = index / shape.parts_per_step * shape.steps_per_round;
+    assert(first_step < plan->steps_per_epoch);
+    return (struct plan_round){
+        .index = index,
+        .first_step = first_step,
+        .end_step = least_of(first_step + shape.steps_per_round, plan->steps_per_epoch),
+        .part = (uint32_t)(index % shape.parts_per_step),
+        .part_count = shape.parts_per_step,
+    };
+}
+
+uint64_t round_max_records(const struct plan *plan, struct round_shape shape)
+{
+    return round_max_trainer_records(plan, shape) * plan->trainer_count;
+}
+
+uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape shape)
+{
+    return size_divide_up(plan->batch, shape.parts_per_step) * shape.steps_per_round;
+}
+
+struct round_slice round_slice_at(const struct plan *plan, const struct plan_round *round,
+                                  uint64_t step, uint32_t trainer)
+{
+    uint64_t count = plan_share_at(plan, step, trainer).count;
+    return (struct round_slice){
+        .first = (uint32_t)(round->part * count / round->part_count),
+        .end = (uint32_t)((round->part + UINT64_C(1)) * count / round->part_count),
+    };
+}
+
+/* Part p of c samples is [p*c/P, (p+1)*c/P): the same division as of a step among trainers. */
+uint64_t round_of(const struct plan *plan, struct round_shape shape, struct plan_seat seat)
+{
+    if (shape.parts_per_step == 1)
+        return seat.step / shape.steps_per_round;
+    uint64_t count = plan_share_at(plan, seat.step, seat.trainer).count;
+    uint64_t part = ((seat.offset + UINT64_C(1)) * shape.parts_per_step - 1) / count;
+    return seat.step * shape.parts_per_step + part;
+}

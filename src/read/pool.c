@@ -1,0 +1,440 @@
+/* See pool.h. One mutex per domain guards its queues, its workers' published counters and their
+ * state; a worker takes it once per task. Tasks are whole rows or large copies, so the mutex is
+ * held for a millionth of the time and needs no cleverer queue.
+ */
+#include "read/pool.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct task {
+    pool_function *function;
+    void *argument;
+    uint64_t begin, end;
+};
+
+/* Counts down to the moment that the owner waits for. */
+struct latch {
+    pthread_mutex_t mutex;
+    pthread_cond_t reached;
+    uint32_t left;
+};
+
+struct queue {
+    struct task *ring; /* [capacity] */
+    size_t head, count;
+};
+
+enum { PRIORITY_COUNT = POOL_NORMAL + 1 };
+
+/* A NUMA node's queues and the state of its workers, all under `mutex`. */
+struct domain {
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* a task came, or `stopping` */
+    pthread_cond_t idle; /* `running` became 0 */
+    struct queue queues[PRIORITY_COUNT];
+    uint32_t running;
+    uint32_t worker_count;
+    bool stopping;
+} __attribute__((aligned(MEMORY_LINE_BYTES)));
+
+/* A thread of the pool. `public` and `busy_ns` are its own; the rest of what changes is its
+ * domain's. */
+struct worker {
+    struct pool_worker public;
+    uint64_t busy_ns;
+    struct pool *pool;
+    struct domain *domain;
+    pthread_t thread;
+    bool started;
+    struct task own; /* for this very worker; function NULL when there is none */
+    struct latch *own_done;
+    struct pool_stats published; /* as of its last finished task */
+    enum status start_status;
+    struct error start_error;
+} __attribute__((aligned(MEMORY_LINE_BYTES)));
+
+struct pool {
+    struct placement placement;
+    const struct dataset *dataset;
+    struct waker *waker;
+    size_t queue_capacity;
+    struct latch start;
+    struct domain *domains; /* [placement.domain_count] */
+    struct worker *workers; /* [placement.worker_count] */
+};
+
+static void latch_init(struct latch *latch, uint32_t count)
+{
+    pthread_mutex_init(&latch->mutex, NULL);
+    pthread_cond_init(&latch->reached, NULL);
+    latch->left = count;
+}
+
+static void latch_done(struct latch *latch)
+{
+    pthread_mutex_destroy(&latch->mutex);
+    pthread_cond_destroy(&latch->reached);
+}
+
+static void latch_count_down(struct latch *latch, uint32_t count)
+{
+    pthread_mutex_lock(&latch->mutex);
+    latch->left -= count;
+    if (latch->left == 0)
+        pthread_cond_signal(&latch->reached);
+    pthread_mutex_unlock(&latch->mutex);
+}
+
+static void latch_wait(struct latch *latch)
+{
+    pthread_mutex_lock(&latch->mutex);
+    while (latch->left > 0)
+        pthread_cond_wait(&latch->reached, &latch->mutex);
+    pthread_mutex_unlock(&latch->mutex);
+}
+
+static bool queue_pop(struct queue *queue, size_t capacity, struct task *ret_task)
+{
+    if (queue->count == 0)
+        return false;
+    *ret_task = queue->ring[queue->head];
+    queue->head = (queue->head + 1) % capacity;
+    queue->count--;
+    return true;
+}
+
+/* The next task for this worker, waiting for one; false when the pool stops. Holds the domain's
+ * mutex. */
+static bool next_task(struct worker *worker, struct task *ret_task, struct latch **ret_done)
+{
+    struct domain *domain = worker->domain;
+    size_t capacity = worker->pool->queue_capacity;
+    *ret_done = NULL;
+    while (!domain->stopping) {
+        if (worker->own.function) {
+            *ret_task = worker->own;
+            *ret_done = worker->own_done;
+            worker->own.function = NULL;
+            return true;
+        }
+        if (queue_pop(&domain->queues[POOL_URGENT], capacity, ret_task) ||
+            queue_pop(&domain->queues[POOL_NORMAL], capacity, ret_task))
+            return true;
+        pthread_cond_wait(&domain->work, &domain->mutex);
+    }
+    return false;
+}
+
+static void publish_stats(struct worker *worker)
+{
+    worker->published = (struct pool_stats){.read = worker->public.stats,
+                                            .copy_ns = worker->public.copy_ns,
+                                            .copy_bytes = worker->public.copy_bytes,
+                                            .busy_ns = worker->busy_ns};
+}
+
+static void run_tasks(struct worker *worker)
+{
+    struct domain *domain = worker->domain;
+    struct task task;
+    struct latch *done;
+    pthread_mutex_lock(&domain->mutex);
+    while (next_task(worker, &task, &done)) {
+        domain->running++;
+        pthread_mutex_unlock(&domain->mutex);
+
+        uint64_t start_ns = clock_now_ns();
+        task.function(&worker->public, task.argument, task.begin, task.end);
+        worker->busy_ns += clock_now_ns() - start_ns;
+        if (done)
+            latch_count_down(done, 1);
+        if (worker->pool->waker)
+            waker_wake(worker->pool->waker);
+
+        pthread_mutex_lock(&domain->mutex);
+        publish_stats(worker);
+        if (--domain->running == 0)
+            pthread_cond_signal(&domain->idle);
+    }
+    pthread_mutex_unlock(&domain->mutex);
+}
+
+/* Takes its seat and makes its reader there, so that the reader's memory is local. */
+static enum status worker_start(struct worker *worker, struct error *err)
+{
+    const struct pool *pool = worker->pool;
+    char name[16];
+    snprintf(name, sizeof name, "worker-%u", worker->public.index % TOPOLOGY_MAX_WORKERS);
+    pthread_setname_np(pthread_self(), name);
+    enum status status =
+        topology_bind_self(pool->placement.workers[worker->public.index].cpuset, err);
+    if (status == STATUS_OK && pool->dataset)
+        status = dataset_reader_new(pool->dataset, &worker->public.reader, err);
+    return status;
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    worker->start_status = worker_start(worker, &worker->start_error);
+    bool ok = worker->start_status == STATUS_OK;
+    latch_count_down(&worker->pool->start, 1);
+    if (ok)
+        run_tasks(worker);
+    dataset_reader_free(worker->public.reader);
+    return NULL;
+}
+
+/* Signals belong to the program's main thread: workers inherit a mask that blocks them all. */
+static enum status start_threads(struct pool *pool, struct error *err)
+{
+    enum status status = STATUS_OK;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    uint32_t count = pool->placement.worker_count;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        struct worker *worker = &pool->workers[i];
+        int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
+        worker->started = failed == 0;
+        if (failed) {
+            latch_count_down(&pool->start, count - i);
+            status = error_set(err, STATUS_IO, "start worker thread %u of %u: %s", i, count,
+                               strerror(failed));
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    latch_wait(&pool->start);
+    return status;
+}
+
+static enum status first_start_error(const struct pool *pool, struct error *err)
+{
+    for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
+        const struct worker *worker = &pool->workers[i];
+        if (worker->start_status == STATUS_OK)
+            continue;
+        if (err)
+            *err = worker->start_error;
+        return error_prefix(err, worker->start_status, "worker thread %u of %u: ", i,
+                            pool->placement.worker_count);
+    }
+    return STATUS_OK;
+}
+
+static void *lines_new(size_t count, size_t item_bytes)
+{
+    void *memory = aligned_alloc(MEMORY_LINE_BYTES, count * item_bytes);
+    if (memory)
+        memset(memory, 0, count * item_bytes);
+    return memory;
+}
+
+/* Everything but the threads; false when memory is short, and pool_free() cleans up. */
+static bool pool_allocate(struct pool *pool)
+{
+    const struct placement *placement = &pool->placement;
+    pool->domains = lines_new(placement->domain_count, sizeof *pool->domains);
+    if (!pool->domains)
+        return false;
+    for (uint32_t i = 0; i < placement->domain_count; i++) {
+        struct domain *domain = &pool->domains[i];
+        pthread_mutex_init(&domain->mutex, NULL);
+        pthread_cond_init(&domain->work, NULL);
+        pthread_cond_init(&domain->idle, NULL);
+    }
+    for (uint32_t i = 0; i < placement->domain_count; i++) {
+        for (int priority = 0; priority < PRIORITY_COUNT; priority++) {
+            struct queue *queue = &pool->domains[i].queues[priority];
+            queue->ring = calloc(pool->queue_capacity, sizeof *queue->ring);
+            if (!queue->ring)
+                return false;
+        }
+    }
+    pool->workers = lines_new(placement->worker_count, sizeof *pool->workers);
+    if (!pool->workers)
+        return false;
+    for (uint32_t i = 0; i < placement->worker_count; i++) {
+        struct worker *worker = &pool->workers[i];
+        worker->public = (struct pool_worker){.index = i, .domain = placement->workers[i].domain};
+        worker->pool = pool;
+        worker->domain = &pool->domains[worker->public.domain];
+        worker->domain->worker_count++;
+    }
+    return true;
+}
+
+enum status pool_new(const struct placement *placement, const struct dataset *dataset,
+                     size_t queue_capacity, struct waker *waker, struct pool **ret_pool,
+                     struct error *err)
+{
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return error_set(err, STATUS_NO_MEMORY, "worker pool: out of memory");
+    pool->placement = *placement;
+    pool->dataset = dataset;
+    pool->waker = waker;
+    pool->queue_capacity = queue_capacity > 0 ? queue_capacity : 1;
+    latch_init(&pool->start, placement->worker_count);
+
+    enum status status;
+    if (!pool_allocate(pool))
+        status = error_set(err, STATUS_NO_MEMORY,
+                           "worker pool of %u threads, queues of %zu tasks: out of memory",
+                           placement->worker_count, pool->queue_capacity);
+    else
+        status = start_threads(pool, err);
+    if (status == STATUS_OK)
+        status = first_start_error(pool, err);
+    if (status != STATUS_OK) {
+        pool_free(pool);
+        return status;
+    }
+    *ret_pool = pool;
+    return STATUS_OK;
+}
+
+bool pool_submit(struct pool *pool, uint32_t domain_index, enum pool_priority priority,
+                 pool_function *function, void *argument, uint64_t begin, uint64_t end)
+{
+    struct domain *domain = &pool->domains[domain_index];
+    struct queue *queue = &domain->queues[priority];
+    pthread_mutex_lock(&domain->mutex);
+    bool room = queue->count < pool->queue_capacity;
+    if (room) {
+        queue->ring[(queue->head + queue->count++) % pool->queue_capacity] =
+            (struct task){function, argument, begin, end};
+        pthread_cond_signal(&domain->work);
+    }
+    pthread_mutex_unlock(&domain->mutex);
+    return room;
+}
+
+/* Gives the first `hands` workers of every domain (at most all of them) a task of their own, and
+ * waits. */
+static void run_own_tasks(struct pool *pool, uint32_t hands, pool_function *function,
+                          void *argument)
+{
+    struct latch done;
+    latch_init(&done, pool->placement.worker_count);
+    for (uint32_t d = 0; d < pool->placement.domain_count; d++) {
+        struct domain *domain = &pool->domains[d];
+        uint32_t end = hands < domain->worker_count ? hands : domain->worker_count;
+        uint32_t seen = 0;
+        pthread_mutex_lock(&domain->mutex);
+        for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
+            struct worker *worker = &pool->workers[i];
+            if (worker->domain != domain || seen++ >= end)
+                continue;
+            worker->own = (struct task){function, argument, seen - 1, end};
+            worker->own_done = &done;
+        }
+        pthread_cond_broadcast(&domain->work);
+        pthread_mutex_unlock(&domain->mutex);
+        latch_count_down(&done, domain->worker_count - end);
+    }
+    latch_wait(&done);
+    latch_done(&done);
+}
+
+void pool_run_on_domains(struct pool *pool, pool_function *function, void *argument)
+{
+    run_own_tasks(pool, 1, function, argument);
+}
+
+void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument)
+{
+    run_own_tasks(pool, TOPOLOGY_MAX_WORKERS, function, argument);
+}
+
+void pool_drain(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
+        struct domain *domain = &pool->domains[i];
+        pthread_mutex_lock(&domain->mutex);
+        for (int priority = 0; priority < PRIORITY_COUNT; priority++)
+            domain->queues[priority].count = 0;
+        while (domain->running > 0)
+            pthread_cond_wait(&domain->idle, &domain->mutex);
+        pthread_mutex_unlock(&domain->mutex);
+    }
+}
+
+static void add_stats(struct pool_stats *sum, const struct pool_stats *add)
+{
+    sum->read.stored_bytes += add->read.stored_bytes;
+    sum->read.decoded_bytes += add->read.decoded_bytes;
+    sum->read.chunk_count += add->read.chunk_count;
+    sum->read.missing_chunk_count += add->read.missing_chunk_count;
+    sum->read.read_ns += add->read.read_ns;
+    sum->read.decode_ns += add->read.decode_ns;
+    sum->copy_ns += add->copy_ns;
+    sum->copy_bytes += add->copy_bytes;
+    sum->busy_ns += add->busy_ns;
+}
+
+void pool_stats(const struct pool *pool, struct pool_stats *ret_stats)
+{
+    struct pool_stats sum = {0};
+    for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
+        const struct worker *worker = &pool->workers[i];
+        pthread_mutex_lock(&worker->domain->mutex);
+        add_stats(&sum, &worker->published);
+        pthread_mutex_unlock(&worker->domain->mutex);
+    }
+    *ret_stats = sum;
+}
+
+uint32_t pool_worker_count(const struct pool *pool)
+{
+    return pool->placement.worker_count;
+}
+
+const struct placement *pool_placement(const struct pool *pool)
+{
+    return &pool->placement;
+}
+
+static void stop_threads(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
+        struct domain *domain = &pool->domains[i];
+        pthread_mutex_lock(&domain->mutex);
+        domain->stopping = true;
+        pthread_cond_broadcast(&domain->work);
+        pthread_mutex_unlock(&domain->mutex);
+    }
+    for (uint32_t i = 0; i < pool->placement.worker_count; i++)
+        if (pool->workers[i].started)
+            pthread_join(pool->workers[i].thread, NULL);
+}
+
+static void domain_done(struct domain *domain)
+{
+    for (int priority = 0; priority < PRIORITY_COUNT; priority++)
+        free(domain->queues[priority].ring);
+    pthread_cond_destroy(&domain->idle);
+    pthread_cond_destroy(&domain->work);
+    pthread_mutex_destroy(&domain->mutex);
+}
+
+void pool_free(struct pool *pool)
+{
+    if (!pool)
+        return;
+    if (pool->workers)
+        stop_threads(pool);
+    for (uint32_t i = 0; pool->domains && i < pool->placement.domain_count; i++)
+        domain_done(&pool->domains[i]);
+    latch_done(&pool->start);
+    free(pool->workers);
+    free(pool->domains);
+    free(pool);
+}

@@ -1,0 +1,359 @@
+/* See row_store.h.
+ *
+ * Buffers lie one after another in one region of memory per NUMA domain, touched by that domain's
+ * workers. What the owner alone needs (rows, free lists, the index) is plain; what workers change
+ * is atomic:
+ *
+ *   state    LOADING -> READY or FAILED, by the worker that fills the buffer
+ *   pending  uses still to come; whoever takes it to 0 pushes the buffer on the `ended` list
+ *   ended    a lock-free stack of buffers to look at; the owner takes all of it at once
+ *
+ * `ended` is a hint, not a verdict: more uses may be expected of a buffer after it was pushed, or
+ * it may have been dropped and claimed anew, so row_store_collect() decides by what it finds then.
+ * A buffer is on the stack at most once: `queued` is set before the push and cleared by the owner
+ * before it looks at `pending`, so that either the owner sees the last use, or the last user sees
+ * `queued` cleared and pushes again. (Both are sequentially consistent, as is everything atomic
+ * here but the state.)
+ */
+#include "read/row_store.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+#include "read/row_index.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct buffer {
+    _Atomic int state; /* enum row_state */
+    _Atomic uint64_t pending;
+    _Atomic bool queued;
+    int32_t next_ended; /* valid while on the stack */
+    int32_t next_free;  /* valid while free */
+    uint64_t row;
+    uint32_t domain;
+    bool kept;
+    bool expected;       /* something was, since the claim */
+    struct error *error; /* of a FAILED buffer, malloc'ed; NULL when even that failed */
+};
+
+struct region {
+    unsigned char *memory;
+    size_t bytes;
+    uint32_t first_buffer, buffer_count;
+    uint32_t free_count;
+    int32_t first_free;
+    _Atomic uint32_t loading_count;
+};
+
+struct row_store {
+    struct pool *pool;
+    size_t row_bytes;
+    uint32_t buffer_count;
+    uint32_t region_count; /* one a domain */
+    struct region *regions;
+    struct buffer *buffers;
+    struct row_index index;
+    _Atomic int32_t ended; /* top of the stack, ROW_NONE when empty */
+};
+
+static const struct error no_memory_error = {
+    .status = STATUS_NO_MEMORY,
+    .rank = -1,
+    .message = "reading a row failed, and there is no memory left to say why",
+};
+
+/* Touches the i-th of n parts of the region that lies in the worker's domain. Parts start on huge
+ * pages. */
+static void touch_region(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
+{
+    enum { HUGE_PAGE_BYTES = 2 << 20 };
+    struct row_store *store = argument;
+    struct region *region = &store->regions[worker->domain];
+    uint64_t pages = size_divide_up(region->bytes, HUGE_PAGE_BYTES);
+    uint64_t begin = pages * i / n * HUGE_PAGE_BYTES;
+    uint64_t end = pages * (i + 1) / n * HUGE_PAGE_BYTES;
+    if (end > region->bytes)
+        end = region->bytes;
+    if (begin < end)
+        memory_touch(region->memory + begin, end - begin);
+}
+
+static enum status map_region(struct row_store *store, uint32_t domain, struct error *err)
+{
+    struct region *region = &store->regions[domain];
+    uint64_t count = store->buffer_count, regions = store->region_count;
+    region->first_buffer = (uint32_t)(count * domain / regions);
+    region->buffer_count = (uint32_t)(count * (domain + 1) / regions) - region->first_buffer;
+    region->first_free = ROW_NONE;
+    if (region->buffer_count == 0)
+        return STATUS_OK;
+    void *memory;
+    size_t bytes = region->buffer_count * store->row_bytes;
+    enum status status = memory_map(bytes, "row store", &memory, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "%u of %u row buffers of %s: ", region->buffer_count,
+                            store->buffer_count, size_format(store->row_bytes).text);
+    region->memory = memory;
+    region->bytes = bytes;
+    return STATUS_OK;
+}
+
+static void push_free(struct row_store *store, int32_t buffer)
+{
+    struct region *region = &store->regions[store->buffers[buffer].domain];
+    store->buffers[buffer].next_free = region->first_free;
+    region->first_free = buffer;
+    region->free_count++;
+}
+
+static enum status allocate(struct row_store *store, struct error *err)
+{
+    enum status status = row_index_init(&store->index, store->buffer_count, err);
+    if (status != STATUS_OK)
+        return status;
+    store->buffers = calloc(store->buffer_count, sizeof *store->buffers);
+    store->regions = calloc(store->region_count, sizeof *store->regions);
+    if (!store->buffers || !store->regions)
+        return error_set(err, STATUS_NO_MEMORY, "row store of %u buffers: out of memory",
+                         store->buffer_count);
+    for (uint32_t d = 0; d < store->region_count && status == STATUS_OK; d++) {
+        status = map_region(store, d, err);
+        const struct region *region = &store->regions[d];
+        for (uint32_t i = region->buffer_count; status == STATUS_OK && i-- > 0;) {
+            int32_t buffer = (int32_t)(region->first_buffer + i);
+            store->buffers[buffer].domain = d;
+            push_free(store, buffer); /* last one first, so that the first is taken first */
+        }
+    }
+    return status;
+}
+
+enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_count,
+                          struct row_store **ret_store, struct error *err)
+{
+    uint64_t total_bytes;
+    if (buffer_count == 0 || buffer_count > INT32_MAX || row_bytes == 0 ||
+        row_bytes % MEMORY_LINE_BYTES != 0 || !size_multiply(row_bytes, buffer_count, &total_bytes))
+        return error_set(err, STATUS_INVALID, "row store of %u buffers of %zu bytes: no such store",
+                         buffer_count, row_bytes);
+    struct row_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return error_set(err, STATUS_NO_MEMORY, "row store: out of memory");
+    store->pool = pool;
+    store->row_bytes = row_bytes;
+    store->buffer_count = buffer_count;
+    store->region_count = pool_placement(pool)->domain_count;
+    store->ended = ROW_NONE;
+    enum status status = allocate(store, err);
+    if (status != STATUS_OK) {
+        row_store_free(store);
+        return status;
+    }
+    pool_run_on_workers(pool, touch_region, store);
+    *ret_store = store;
+    return STATUS_OK;
+}
+
+void row_store_free(struct row_store *store)
+{
+    if (!store)
+        return;
+    for (uint32_t i = 0; store->buffers && i < store->buffer_count; i++)
+        free(store->buffers[i].error);
+    for (uint32_t d = 0; store->regions && d < store->region_count; d++)
+        memory_unmap(store->regions[d].memory, store->regions[d].bytes);
+    free(store->regions);
+    free(store->buffers);
+    row_index_done(&store->index);
+    free(store);
+}
+
+int32_t row_store_find(const struct row_store *store, uint64_t row)
+{
+    return row_index_find(&store->index, row);
+}
+
+/* The one to read the next row: fewest rows loading, then most buffers free; NULL when all are
+ * full. */
+static struct region *choose_region(struct row_store *store)
+{
+    struct region *best = NULL;
+    uint32_t best_loading = 0;
+    for (uint32_t d = 0; d < store->region_count; d++) {
+        struct region *region = &store->regions[d];
+        uint32_t loading = region->loading_count;
+        if (region->free_count == 0)
+            continue;
+        if (!best || loading < best_loading ||
+            (loading == best_loading && region->free_count > best->free_count)) {
+            best = region;
+            best_loading = loading;
+        }
+    }
+    return best;
+}
+
+int32_t row_store_claim(struct row_store *store, uint64_t row)
+{
+    struct region *region = choose_region(store);
+    if (!region)
+        return ROW_NONE;
+    int32_t index = region->first_free;
+    struct buffer *buffer = &store->buffers[index];
+    region->first_free = buffer->next_free;
+    region->free_count--;
+    region->loading_count++;
+    buffer->row = row;
+    buffer->kept = false;
+    buffer->expected = false;
+    atomic_store(&buffer->state, ROW_LOADING);
+    row_index_add(&store->index, row, index);
+    return index;
+}
+
+void row_store_expect(struct row_store *store, int32_t buffer, uint64_t uses)
+{
+    if (uses == 0)
+        return;
+    store->buffers[buffer].pending += uses;
+    store->buffers[buffer].expected = true;
+}
+
+void row_store_used(struct row_store *store, int32_t index, uint64_t count)
+{
+    struct buffer *buffer = &store->buffers[index];
+    uint64_t before = atomic_fetch_sub(&buffer->pending, count);
+    assert(before >= count);
+    if (count == 0 || before != count || atomic_exchange(&buffer->queued, true))
+        return;
+    int32_t top = store->ended;
+    do
+        buffer->next_ended = top;
+    while (!atomic_compare_exchange_weak(&store->ended, &top, index));
+}
+
+void row_store_keep(struct row_store *store, int32_t buffer)
+{
+    store->buffers[buffer].kept = true;
+}
+
+static void release(struct row_store *store, int32_t index)
+{
+    struct buffer *buffer = &store->buffers[index];
+    row_index_remove(&store->index, buffer->row);
+    free(buffer->error);
+    buffer->error = NULL;
+    atomic_store(&buffer->state, ROW_FREE);
+    push_free(store, index);
+}
+
+uint32_t row_store_collect(struct row_store *store)
+{
+    if (store->ended == ROW_NONE)
+        return 0;
+    uint32_t freed = 0;
+    int32_t next;
+    for (int32_t i = atomic_exchange(&store->ended, ROW_NONE); i != ROW_NONE; i = next) {
+        struct buffer *buffer = &store->buffers[i];
+        next = buffer->next_ended; /* before `queued` is cleared: then it may be pushed again */
+        buffer->queued = false;
+        bool over = buffer->pending == 0 && buffer->expected;
+        if (!over || buffer->kept || buffer->state == ROW_FREE)
+            continue;
+        release(store, i);
+        freed++;
+    }
+    return freed;
+}
+
+void row_store_drop(struct row_store *store, int32_t index)
+{
+    struct buffer *buffer = &store->buffers[index];
+    assert(buffer->state != ROW_FREE);
+    if (buffer->state == ROW_LOADING)
+        store->regions[buffer->domain].loading_count--;
+    buffer->pending = 0;
+    release(store, index);
+}
+
+void row_store_loaded(struct row_store *store, int32_t index)
+{
+    struct buffer *buffer = &store->buffers[index];
+    store->regions[buffer->domain].loading_count--;
+    atomic_store_explicit(&buffer->state, ROW_READY, memory_order_release);
+}
+
+void row_store_failed(struct row_store *store, int32_t index, const struct error *err)
+{
+    struct buffer *buffer = &store->buffers[index];
+    buffer->error = malloc(sizeof *buffer->error);
+    if (buffer->error)
+        *buffer->error = *err;
+    store->regions[buffer->domain].loading_count--;
+    atomic_store_explicit(&buffer->state, ROW_FAILED, memory_order_release);
+}
+
+enum row_state row_store_state(const struct row_store *store, int32_t buffer)
+{
+    return (enum row_state)atomic_load_explicit(&store->buffers[buffer].state,
+                                                memory_order_acquire);
+}
+
+const struct error *row_store_error(const struct row_store *store, int32_t buffer)
+{
+    const struct error *error = store->buffers[buffer].error;
+    return error ? error : &no_memory_error;
+}
+
+unsigned char *row_store_data(const struct row_store *store, int32_t buffer)
+{
+    const struct region *region = &store->regions[store->buffers[buffer].domain];
+    return region->memory + ((uint32_t)buffer - region->first_buffer) * store->row_bytes;
+}
+
+uint64_t row_store_row(const struct row_store *store, int32_t buffer)
+{
+    return store->buffers[buffer].row;
+}
+
+uint32_t row_store_domain(const struct row_store *store, int32_t buffer)
+{
+    return store->buffers[buffer].domain;
+}
+
+uint32_t row_store_free_count(const struct row_store *store)
+{
+    uint32_t count = 0;
+    for (uint32_t d = 0; d < store->region_count; d++)
+        count += store->regions[d].free_count;
+    return count;
+}
+
+uint32_t row_store_buffer_count(const struct row_store *store)
+{
+    return store->buffer_count;
+}
+
+/* The task of row_store_load(). */
+static void load_row(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)end;
+    struct row_store *store = argument;
+    int32_t buffer = (int32_t)begin;
+    uint64_t row = row_store_row(store, buffer);
+    struct error err;
+    enum status status =
+        dataset_read_row(worker->reader, row, row_store_data(store, buffer), &worker->stats, &err);
+    if (status == STATUS_OK)
+        row_store_loaded(store, buffer);
+    else
+        row_store_failed(store, buffer, &err);
+}
+
+bool row_store_load(struct row_store *store, int32_t buffer)
+{
+    return pool_submit(store->pool, row_store_domain(store, buffer), POOL_NORMAL, load_row, store,
+                       (uint64_t)buffer, (uint64_t)buffer + 1);
+}

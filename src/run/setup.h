@@ -1,0 +1,52 @@
+/* What a run is: plan, rounds, memory and rings, settled from configuration, dataset and machine shape.
+ *
+ * The one way from (config, dataset, readers, trainers, threads) to the numbers that a run goes by. Every rank
+ * of penstock-reader calls it, and `penstock plan` prints what comes out. Pure but for the dataset's header: it
+ * neither reads data nor allocates. The members of `struct run_shape` must be the same on all ranks (the least
+ * memory and the most threads of any): then the results are the same everywhere, and nobody keeps rows that
+ * another rank has no room for.
+ */
+#ifndef PENSTOCK_RUN_SETUP_H
+#define PENSTOCK_RUN_SETUP_H
+
+#include "config/config.h"
+#include "dataset/dataset.h"
+#include "delivery/layout.h"
+#include "plan/budget.h"
+#include "plan/plan.h"
+#include "plan/round.h"
+#include "run/state.h"
+
+struct run_shape {
+    uint32_t reader_count;
+    uint32_t readers_on_node;      /* most on any node */
+    uint32_t trainers_served;      /* most that one reader serves */
+    uint32_t worker_count;         /* most threads of any reader */
+    uint64_t node_available_bytes; /* memory_available_bytes(), least of any node */
+};
+
+struct run_setup {
+    struct plan plan;
+    struct round_shape shape;
+    struct budget_demand demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
+    struct budget budget;
+    struct ring_layout layout;   /* settled */
+    struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
+};
+
+/* Settles everything. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half of what the
+ * node has available, shared by its readers.
+ * INVALID: the plan, the rounds or the rings cannot be as configured; the state to resume from is of another
+ * dataset, seed or global batch, or lies beyond the last epoch. NO_MEMORY: the limit is too low; the message
+ * lists the sizes. */
+MUST_USE enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
+                                      const struct run_shape *shape, const struct run_state *resume,
+                                      struct run_setup *ret_setup, struct error *err);
+
+/* The memory one reader may take: readers.memory_limit, or what "auto" stands for. */
+uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape);
+
+/* Memory by purpose, one line each, against the limit: budget_describe() of this setup. */
+void run_setup_describe_memory(const struct run_setup *setup, struct text *out);
+
+#endif

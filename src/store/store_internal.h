@@ -1,0 +1,46 @@
+/* What a kind of store provides; store.c dispatches to it after checking keys.
+ *
+ * A store embeds `struct store` as its first member. Every function may be called by any number of
+ * threads at once and gets keys and prefixes that store.c has found well-formed. The contracts are
+ * those of store.h.
+ */
+#ifndef PENSTOCK_STORE_STORE_INTERNAL_H
+#define PENSTOCK_STORE_STORE_INTERNAL_H
+
+#include "store/store.h"
+
+struct store_operations {
+    enum status (*get)(const struct store *store, const char *key, void *buffer, size_t capacity,
+                       size_t *ret_size, struct error *err);
+    enum status (*get_text)(const struct store *store, const char *key, size_t limit,
+                            char **ret_text, size_t *ret_size, struct error *err);
+    enum status (*put)(const struct store *store, const char *key, const void *data, size_t size,
+                       struct error *err);
+    enum status (*list)(const struct store *store, const char *prefix, store_visit *visit,
+                        void *argument, struct error *err);
+    enum status (*usage)(const struct store *store, const char *prefix, uint64_t *ret_bytes,
+                         uint64_t *ret_count, struct error *err);
+    void (*free)(struct store *store); /* all but `uri`, which store.c frees */
+};
+
+struct store {
+    const struct store_operations *operations;
+    char *uri; /* owned; as the user gave it */
+};
+
+/* directory.c: `path` is the uri without its scheme. */
+MUST_USE enum status directory_open(const char *path, struct store **ret_store, struct error *err);
+
+/* directory_tree.c: makes the folder, or empties it where `overwrite` allows; see store_create().
+ */
+MUST_USE enum status directory_create(const char *path, bool overwrite, struct error *err);
+
+/* directory_tree.c: adds up the values below the directory `fd`, which is taken. Symbolic links to
+ * folders are not followed. */
+MUST_USE enum status directory_sum(int fd, const char *path, uint64_t *bytes, uint64_t *count,
+                                   struct error *err);
+
+/* Names of values that are being written start so; listings leave them out. */
+#define DIRECTORY_PARTIAL_PREFIX ".penstock-partial-"
+
+#endif

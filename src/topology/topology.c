@@ -1,0 +1,195 @@
+/* Discovery: turns hwloc's tree into the flat list of cores that placement works on.
+ *
+ * Only cores, hardware threads and NUMA nodes are kept: caches and devices cost time at start and
+ * are of no use here. A core belongs to the first NUMA node that has it: machines with two kinds of
+ * memory show two nodes over the same cores, the ordinary one first.
+ */
+#include "topology/machine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the description is a file's name rather than hwloc's synthetic form. */
+static bool is_xml(const char *description)
+{
+    size_t length = strlen(description);
+    return length > 4 && strcmp(description + length - 4, ".xml") == 0;
+}
+
+static enum status set_source(hwloc_topology_t hwloc, const char *description, struct error *err)
+{
+    if (!description) {
+        hwloc_topology_set_flags(hwloc, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
+                                            HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
+        return STATUS_OK;
+    }
+    int failed = is_xml(description) ? hwloc_topology_set_xml(hwloc, description)
+                                     : hwloc_topology_set_synthetic(hwloc, description);
+    if (failed)
+        return error_set(
+            err, STATUS_INVALID,
+            "topology '%s': neither hwloc's synthetic form (\"numa:2 core:4 pu:2\") nor "
+            "a readable .xml file",
+            description);
+    return STATUS_OK;
+}
+
+static enum status restrict_to(hwloc_topology_t hwloc, const char *allowed, struct error *err)
+{
+    if (!allowed)
+        return STATUS_OK;
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    if (!set)
+        return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
+    enum status status = STATUS_OK;
+    if (hwloc_bitmap_list_sscanf(set, allowed) != 0)
+        status = error_set(err, STATUS_INVALID, "cpuset '%s': not a list such as 0-3,8", allowed);
+    else if (hwloc_topology_restrict(hwloc, set, HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) != 0)
+        status =
+            error_set(err, STATUS_INVALID, "cpuset '%s': none of these cpus is there", allowed);
+    hwloc_bitmap_free(set);
+    return status;
+}
+
+static enum status load_tree(struct topology *topology, const char *description,
+                             const char *allowed, struct error *err)
+{
+    if (hwloc_topology_init(&topology->hwloc) != 0)
+        return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
+    enum status status = set_source(topology->hwloc, description, err);
+    if (status == STATUS_OK && hwloc_topology_load(topology->hwloc) != 0)
+        status = error_set_errno(err, STATUS_INVALID, "topology '%s': load",
+                                 description ? description : "of this machine");
+    if (status == STATUS_OK)
+        status = restrict_to(topology->hwloc, allowed, err);
+    return status;
+}
+
+/* Cores where hwloc shows them, else hardware threads. */
+static hwloc_obj_type_t core_type(hwloc_topology_t hwloc)
+{
+    return hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+}
+
+/* Appends the cores within `cpuset` that no earlier node had, taking them out of `left`. */
+static uint32_t take_cores(struct topology *topology, hwloc_const_cpuset_t cpuset,
+                           hwloc_bitmap_t left)
+{
+    hwloc_obj_type_t type = core_type(topology->hwloc);
+    uint32_t before = topology->core_count;
+    hwloc_obj_t core = NULL;
+    while ((core = hwloc_get_next_obj_by_type(topology->hwloc, type, core))) {
+        if (!hwloc_bitmap_intersects(core->cpuset, cpuset) ||
+            !hwloc_bitmap_intersects(core->cpuset, left))
+            continue;
+        topology->cores[topology->core_count++] =
+            (struct core){.cpuset = core->cpuset, .node = topology->node_count};
+        hwloc_bitmap_andnot(left, left, core->cpuset);
+    }
+    return topology->core_count - before;
+}
+
+static void take_node(struct topology *topology, hwloc_const_cpuset_t cpuset, uint32_t os_index,
+                      hwloc_bitmap_t left)
+{
+    if (take_cores(topology, cpuset, left) > 0)
+        topology->node_os_indexes[topology->node_count++] = os_index;
+}
+
+static enum status flatten(struct topology *topology, struct error *err)
+{
+    hwloc_topology_t hwloc = topology->hwloc;
+    int cores = hwloc_get_nbobjs_by_type(hwloc, core_type(hwloc));
+    int nodes = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_NUMANODE);
+    if (cores <= 0 || nodes <= 0)
+        return error_set(err, STATUS_INVALID, "topology: no cores or no memory");
+    topology->cores = calloc((size_t)cores, sizeof *topology->cores);
+    topology->node_os_indexes = calloc((size_t)nodes + 1, sizeof *topology->node_os_indexes);
+    hwloc_bitmap_t left = hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(hwloc));
+    if (!topology->cores || !topology->node_os_indexes || !left) {
+        hwloc_bitmap_free(left);
+        return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
+    }
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)))
+        take_node(topology, node->cpuset, node->os_index, left);
+    /* Cores without memory of their own sit together behind the others. */
+    take_node(topology, hwloc_topology_get_topology_cpuset(hwloc),
+              hwloc_get_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, 0)->os_index, left);
+    hwloc_bitmap_free(left);
+    return STATUS_OK;
+}
+
+enum status topology_load(const char *description, const char *allowed,
+                          struct topology **ret_topology, struct error *err)
+{
+    struct topology *topology = calloc(1, sizeof *topology);
+    if (!topology)
+        return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
+    enum status status = load_tree(topology, description, allowed, err);
+    if (status == STATUS_OK)
+        status = flatten(topology, err);
+    if (status != STATUS_OK) {
+        topology_free(topology);
+        return status;
+    }
+    *ret_topology = topology;
+    return STATUS_OK;
+}
+
+void topology_free(struct topology *topology)
+{
+    if (!topology)
+        return;
+    if (topology->hwloc)
+        hwloc_topology_destroy(topology->hwloc);
+    free(topology->node_os_indexes);
+    free(topology->cores);
+    free(topology);
+}
+
+uint32_t topology_core_count(const struct topology *topology)
+{
+    return topology->core_count;
+}
+
+uint32_t topology_numa_count(const struct topology *topology)
+{
+    return topology->node_count;
+}
+
+/* Binds to every cpu of a finite, non-empty set. */
+static enum status bind_to(hwloc_const_cpuset_t set, const char *cpuset, struct error *err)
+{
+    int cpu_count = hwloc_bitmap_last(set) + 1;
+    cpu_set_t *cpus = CPU_ALLOC((size_t)cpu_count);
+    if (!cpus)
+        return error_set(err, STATUS_NO_MEMORY, "bind to cpus %s: out of memory", cpuset);
+    size_t bytes = CPU_ALLOC_SIZE((size_t)cpu_count);
+    CPU_ZERO_S(bytes, cpus);
+    for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu))
+        CPU_SET_S((size_t)cpu, bytes, cpus);
+    enum status status = STATUS_OK;
+    if (sched_setaffinity(0, bytes, cpus) != 0)
+        status = error_set_errno(err, STATUS_IO, "bind to cpus %s", cpuset);
+    CPU_FREE(cpus);
+    return status;
+}
+
+enum status topology_bind_self(const char *cpuset, struct error *err)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    if (!set)
+        return error_set(err, STATUS_NO_MEMORY, "bind to cpus %s: out of memory", cpuset);
+    enum status status;
+    if (hwloc_bitmap_list_sscanf(set, cpuset) != 0 || hwloc_bitmap_last(set) < 0)
+        status = error_set(err, STATUS_INVALID, "cpuset '%s': not a list such as 0-3,8", cpuset);
+    else
+        status = bind_to(set, cpuset, err);
+    hwloc_bitmap_free(set);
+    return status;
+}

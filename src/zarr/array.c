@@ -1,0 +1,112 @@
+/* A Zarr array's grid and keys. See array.h; the documents are read in metadata_v2.c and metadata_v3.c. */
+#include "zarr/array.h"
+
+#include "zarr/document.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static enum status set_path(struct zarr_array *array, const char *path, struct error *err)
+{
+    size_t length = strlen(path);
+
+    if (length >= sizeof array->path)
+        return error_set(err, STATUS_UNSUPPORTED, "path of %zu bytes; the limit is %zu", length,
+                         sizeof array->path - 1);
+    memcpy(array->path, path, length + 1);
+    return STATUS_OK;
+}
+
+enum status zarr_array_parse(enum zarr_format format, const char *path, const char *text,
+                             size_t text_bytes, struct zarr_array *ret_array, struct error *err)
+{
+    struct json_object *root;
+    enum status status;
+
+    memset(ret_array, 0, sizeof *ret_array);
+    ret_array->format = format;
+    status = set_path(ret_array, path, err);
+    if (status != STATUS_OK)
+        return status;
+    status = document_parse(text, text_bytes, &root, err);
+    if (status != STATUS_OK)
+        return status;
+    status = format == ZARR_V2 ? metadata_v2_parse(root, ret_array, err)
+                               : metadata_v3_parse(root, ret_array, err);
+    json_object_put(root);
+    return status;
+}
+
+uint64_t zarr_array_chunk_count(const struct zarr_array *array)
+{
+    uint64_t count = 1;
+
+    for (int i = 0; i < array->rank; i++)
+        count *= array->chunk_counts[i]; /* at most the number of items, which fits */
+    return count;
+}
+
+uint64_t zarr_array_sample_bytes(const struct zarr_array *array)
+{
+    return array->total_bytes / array->shape[0];
+}
+
+/* "17.0.0" at `out`, without a NUL; returns its end. `out` has room for 21 bytes an axis. */
+static char *put_index(const struct zarr_array *array, const uint64_t *chunk_index, char separator,
+                       char *out)
+{
+    for (int i = 0; i < array->rank; i++) {
+        char digits[20];
+        int count = 0;
+        uint64_t value = chunk_index[i];
+
+        if (i > 0)
+            *out++ = separator;
+        do
+            digits[count++] = (char)('0' + value % 10);
+        while ((value /= 10) > 0);
+        while (count > 0)
+            *out++ = digits[--count];
+    }
+    return out;
+}
+
+void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
+                    char ret_key[ZARR_KEY_BYTES])
+{
+    _Static_assert(ZARR_PATH_BYTES + 3 + ZARR_MAX_RANK * 21 <= ZARR_KEY_BYTES, "keys fit");
+    size_t length = strlen(array->path);
+    char *out = ret_key;
+
+    memcpy(out, array->path, length);
+    out += length;
+    if (length > 0)
+        *out++ = '/';
+    if (array->key_prefixed) {
+        *out++ = 'c';
+        *out++ = array->key_separator;
+    }
+    out = put_index(array, chunk_index, array->key_separator, out);
+    *out = '\0';
+}
+
+struct zarr_index_text zarr_index_format(const struct zarr_array *array,
+                                         const uint64_t *chunk_index)
+{
+    struct zarr_index_text text;
+
+    *put_index(array, chunk_index, '.', text.text) = '\0';
+    return text;
+}
+
+void zarr_array_identify(const struct zarr_array *array, struct text *out)
+{
+    text_append(out, "%s%s", dtype_name(array->dtype), array->byte_swapped ? " swapped" : "");
+    for (int i = 0; i < array->rank; i++)
+        text_append(out, " %" PRIu64 "/%" PRIu64, array->shape[i], array->chunk_shape[i]);
+    text_append(out, " fill ");
+    for (size_t i = 0; i < array->item_bytes; i++)
+        text_append(out, "%02x", array->fill[i]);
+    text_append(out, " codecs ");
+    codec_chain_identify(&array->codecs, out);
+}

@@ -1,0 +1,82 @@
+/* One Zarr array: what its metadata document says, checked and ready for reading.
+ *
+ * Parses v2 `.zarray` and v3 `zarr.json` documents. They are foreign bytes: every number is checked, all
+ * sizes are computed with overflow checks, and what we cannot read is refused here, by name, rather than
+ * at the first batch.
+ *
+ * Pure functions over the caller's memory, safe from any thread.
+ */
+#ifndef PENSTOCK_ZARR_ARRAY_H
+#define PENSTOCK_ZARR_ARRAY_H
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "codec/codec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ZARR_MAX_RANK = 8,
+    ZARR_PATH_BYTES = 512, /* of an array's path, with its NUL */
+    ZARR_KEY_BYTES = 768,  /* of a chunk's key, with its NUL */
+};
+
+/* Decoded chunks beyond this are refused: codecs count in 32 bits. */
+#define ZARR_MAX_CHUNK_BYTES ((size_t)2147483647)
+
+/* The values are those of "zarr_format". */
+enum zarr_format { ZARR_V2 = 2, ZARR_V3 = 3 };
+
+struct zarr_array {
+    char path[ZARR_PATH_BYTES]; /* "group/name"; "" for an array that is the root */
+    enum zarr_format format;
+    int rank;                             /* 1..8; 0 where the shape could not be read */
+    uint64_t shape[ZARR_MAX_RANK];        /* in items */
+    uint64_t chunk_shape[ZARR_MAX_RANK];  /* in items; may exceed the shape */
+    uint64_t chunk_counts[ZARR_MAX_RANK]; /* ceil(shape / chunk_shape) */
+    enum dtype dtype;
+    size_t item_bytes;
+    bool byte_swapped;                   /* stored in the other endianness than this machine's */
+    unsigned char fill[DTYPE_MAX_BYTES]; /* one item, native byte order */
+    bool key_prefixed;                   /* keys start with "c": v3's default encoding */
+    char key_separator;                  /* '.' or '/' */
+    struct codec_chain codecs;           /* bytes -> bytes */
+    size_t chunk_bytes;                  /* of one decoded chunk, at most ZARR_MAX_CHUNK_BYTES */
+    uint64_t total_bytes;                /* of the whole decoded array */
+};
+
+/* Parses the metadata document of the array at `path`.
+ * Messages do not name the array: the caller puts "array '...': " in front.
+ * CORRUPT: not JSON, a required member missing, of the wrong type or out of range, sizes that overflow.
+ * INVALID: an array without items. UNSUPPORTED: something legal that we do not read, by name.
+ *
+ * Unlike elsewhere *ret_array is filled on failure too, as far as parsing came, so that it can be listed: path and format
+ * always; rank and shape, dtype, total_bytes, chunk_shape in this order, each zero if not reached. */
+MUST_USE enum status zarr_array_parse(enum zarr_format format, const char *path, const char *text,
+                                      size_t text_bytes, struct zarr_array *ret_array,
+                                      struct error *err);
+
+/* Number of chunks in the grid. */
+uint64_t zarr_array_chunk_count(const struct zarr_array *array);
+
+/* Bytes of one index along axis 0: the product of the other axes. */
+uint64_t zarr_array_sample_bytes(const struct zarr_array *array);
+
+/* The store's key of the chunk at `chunk_index` (rank numbers): "base_frames/c/17/0/0". */
+void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
+                    char ret_key[ZARR_KEY_BYTES]);
+
+/* A chunk's index for messages: "17.0.0". Returned by value so that it can stand in a printf. */
+struct zarr_index_text {
+    char text[ZARR_MAX_RANK * 21];
+};
+struct zarr_index_text zarr_index_format(const struct zarr_array *array,
+                                         const uint64_t *chunk_index);
+
+/* A string that is equal only for arrays whose samples are stored alike (shape, dtype, grid, fill, codecs);
+ * for fingerprints. The path and chunk keys are not part of it. */
+void zarr_array_identify(const struct zarr_array *array, struct text *out);
+
+#endif

@@ -1,0 +1,366 @@
+/* Reading chunks. See chunk.h.
+ *
+ * A reader's memory is one mapping: the stored bytes of a chunk, then scratch for one decoded chunk.
+ *
+ *     | stored: largest bound of the codecs | pad to 64 | scratch: largest decoded chunk |
+ */
+#include "zarr/chunk.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct zarr_chunk_reader {
+    const struct store *store; /* borrowed */
+    struct codec_context *context;
+    unsigned char *stored; /* start of the mapping */
+    size_t stored_capacity;
+    unsigned char *scratch;
+    size_t mapped_bytes;
+};
+
+/* What a reader for some arrays needs. */
+struct demand {
+    const struct codec_chain *chains[ZARR_READER_MAX_ARRAYS];
+    size_t stored_bytes; /* multiple of 64 */
+    size_t decoded_bytes;
+    size_t context_bytes; /* largest chunk that passes through a codec */
+};
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void sum_demand(const struct zarr_array *const *arrays, size_t array_count,
+                       struct demand *ret_demand)
+{
+    assert(array_count > 0 && array_count <= ZARR_READER_MAX_ARRAYS);
+    memset(ret_demand, 0, sizeof *ret_demand);
+    for (size_t i = 0; i < array_count; i++) {
+        const struct zarr_array *array = arrays[i];
+
+        ret_demand->chains[i] = &array->codecs;
+        ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
+        if (codec_chain_is_raw(&array->codecs))
+            continue;
+        size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
+        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, bound);
+        ret_demand->context_bytes = larger(ret_demand->context_bytes, array->chunk_bytes);
+    }
+    ret_demand->stored_bytes = size_round_up(ret_demand->stored_bytes, MEMORY_LINE_BYTES);
+}
+
+size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count)
+{
+    struct demand demand;
+
+    sum_demand(arrays, array_count, &demand);
+    return size_round_up(demand.stored_bytes + demand.decoded_bytes, MEMORY_PAGE_BYTES) +
+           codec_context_bytes(demand.chains, array_count, demand.context_bytes);
+}
+
+enum status zarr_chunk_reader_new(const struct store *store,
+                                  const struct zarr_array *const *arrays, size_t array_count,
+                                  struct zarr_chunk_reader **ret_reader, struct error *err)
+{
+    struct zarr_chunk_reader *reader = calloc(1, sizeof *reader);
+    struct demand demand;
+    enum status status;
+    void *memory;
+
+    if (!reader)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a chunk reader");
+    sum_demand(arrays, array_count, &demand);
+    reader->store = store;
+    reader->stored_capacity = demand.stored_bytes;
+    status = codec_context_new(demand.chains, array_count, demand.context_bytes, &reader->context,
+                               err);
+    if (status != STATUS_OK)
+        goto fail;
+    size_t bytes = demand.stored_bytes + demand.decoded_bytes;
+    status = memory_map(bytes, "chunk buffers", &memory, err);
+    if (status != STATUS_OK)
+        goto fail;
+    memory_touch(memory, bytes);
+    reader->mapped_bytes = bytes;
+    reader->stored = memory;
+    reader->scratch = reader->stored + demand.stored_bytes;
+    *ret_reader = reader;
+    return STATUS_OK;
+
+fail:
+    zarr_chunk_reader_free(reader);
+    return status;
+}
+
+void zarr_chunk_reader_free(struct zarr_chunk_reader *reader)
+{
+    if (!reader)
+        return;
+    memory_unmap(reader->stored, reader->mapped_bytes);
+    codec_context_free(reader->context);
+    free(reader);
+}
+
+/* Chunks that have no codec are read into place; their size is the only thing that can be wrong. */
+static enum status load_raw(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                            const char *key, void *decoded, struct zarr_read_stats *stats,
+                            struct error *err)
+{
+    uint64_t start_ns = clock_now_ns();
+    size_t size = 0;
+    enum status status = store_get(reader->store, key, decoded, array->chunk_bytes, &size, err);
+
+    stats->read_ns += clock_now_ns() - start_ns;
+    if (status != STATUS_OK)
+        return status;
+    stats->stored_bytes += size;
+    if (size != array->chunk_bytes)
+        return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
+                         size, array->chunk_bytes);
+    return STATUS_OK;
+}
+
+static enum status load_encoded(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                                const char *key, void *decoded, struct zarr_read_stats *stats,
+                                struct error *err)
+{
+    uint64_t start_ns = clock_now_ns();
+    size_t size = 0;
+    enum status status =
+        store_get(reader->store, key, reader->stored, reader->stored_capacity, &size, err);
+    uint64_t read_ns = clock_now_ns();
+
+    stats->read_ns += read_ns - start_ns;
+    if (status != STATUS_OK)
+        return status;
+    stats->stored_bytes += size;
+    status = codec_decode(&array->codecs, reader->context, reader->stored, size, decoded,
+                          array->chunk_bytes, err);
+    stats->decode_ns += clock_now_ns() - read_ns;
+    return status;
+}
+
+/* A whole chunk in native byte order at `decoded`. A chunk that is not there sets *ret_missing and nothing else. */
+static enum status load_chunk(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                              const uint64_t *chunk_index, void *decoded, bool *ret_missing,
+                              struct zarr_read_stats *stats, struct error *err)
+{
+    char key[ZARR_KEY_BYTES];
+    struct error cause;
+    enum status status;
+
+    zarr_chunk_key(array, chunk_index, key);
+    error_clear(&cause);
+    status = codec_chain_is_raw(&array->codecs)
+                 ? load_raw(reader, array, key, decoded, stats, &cause)
+                 : load_encoded(reader, array, key, decoded, stats, &cause);
+    stats->chunk_count++;
+    if (status == STATUS_NOT_FOUND) {
+        stats->missing_chunk_count++;
+        *ret_missing = true;
+        return STATUS_OK;
+    }
+    if (status != STATUS_OK) {
+        if (err)
+            *err = cause;
+        return error_prefix(err, status, "array '%s' chunk %s: ", array->path,
+                            zarr_index_format(array, chunk_index).text);
+    }
+    if (array->byte_swapped) {
+        uint64_t start_ns = clock_now_ns();
+        bytes_swap(decoded, array->chunk_bytes, dtype_swap_bytes(array->dtype));
+        stats->decode_ns += clock_now_ns() - start_ns;
+    }
+    *ret_missing = false;
+    return STATUS_OK;
+}
+
+/* Repeats the fill value over `size` bytes, doubling what is already there. */
+static void put_fill(const struct zarr_array *array, unsigned char *out, size_t size)
+{
+    size_t done = array->item_bytes;
+
+    memcpy(out, array->fill, done);
+    while (done < size) {
+        size_t count = done < size - done ? done : size - done;
+        memcpy(out + done, out, count);
+        done += count;
+    }
+}
+
+enum status zarr_read_chunk(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                            const uint64_t *chunk_index, void *decoded,
+                            struct zarr_read_stats *stats, struct error *err)
+{
+    bool missing;
+    enum status status =
+        load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (missing)
+        put_fill(array, decoded, array->chunk_bytes);
+    stats->decoded_bytes += array->chunk_bytes;
+    return STATUS_OK;
+}
+
+/* One chunk's share of a destination: a box of `extent` items at `from` in the chunk, at `to` in the
+ * destination of `shape`. */
+struct part {
+    uint64_t from[ZARR_MAX_RANK];
+    uint64_t to[ZARR_MAX_RANK];
+    uint64_t extent[ZARR_MAX_RANK];
+    uint64_t shape[ZARR_MAX_RANK];
+};
+
+static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                     uint64_t end, struct part *ret_part)
+{
+    for (int i = 0; i < array->rank; i++) {
+        uint64_t want_begin = i == 0 ? begin : 0;
+        uint64_t want_end = i == 0 ? end : array->shape[i];
+        uint64_t chunk_begin = chunk_index[i] * array->chunk_shape[i];
+        uint64_t chunk_end = chunk_begin + array->chunk_shape[i];
+        uint64_t low = chunk_begin > want_begin ? chunk_begin : want_begin;
+        uint64_t high = chunk_end < want_end ? chunk_end : want_end;
+
+        ret_part->from[i] = low - chunk_begin;
+        ret_part->to[i] = low - want_begin;
+        ret_part->extent[i] = high - low;
+        ret_part->shape[i] = want_end - want_begin;
+    }
+}
+
+/* Byte offset of the item at `position` in a C-order box of `shape`. */
+static size_t offset_in(const struct zarr_array *array, const uint64_t *shape,
+                        const uint64_t *position)
+{
+    uint64_t offset = 0;
+
+    for (int i = 0; i < array->rank; i++)
+        offset = offset * shape[i] + position[i];
+    return offset * array->item_bytes;
+}
+
+/* Whether the part is the whole chunk and one run of the destination, so that it can be decoded in place. */
+static bool is_direct(const struct zarr_array *array, const struct part *part)
+{
+    bool outer_is_one = true;
+
+    for (int i = 0; i < array->rank; i++) {
+        if (part->extent[i] != array->chunk_shape[i])
+            return false;
+        if (!outer_is_one && part->extent[i] != part->shape[i])
+            return false;
+        outer_is_one = outer_is_one && part->extent[i] == 1;
+    }
+    return true;
+}
+
+static size_t part_bytes(const struct zarr_array *array, const struct part *part)
+{
+    size_t bytes = array->item_bytes;
+
+    for (int i = 0; i < array->rank; i++)
+        bytes *= part->extent[i];
+    return bytes;
+}
+
+/* The outermost axis of which several indices still are one run in chunk and destination. */
+static int run_axis(const struct zarr_array *array, const struct part *part)
+{
+    int axis = array->rank - 1;
+
+    while (axis > 0 && part->extent[axis] == array->chunk_shape[axis] &&
+           part->extent[axis] == part->shape[axis])
+        axis--;
+    return axis;
+}
+
+/* Steps `position` through a box of `extent` over axes [0, axis_count); false after the last. */
+static bool next_position(uint64_t *position, const uint64_t *extent, int axis_count)
+{
+    for (int i = axis_count - 1; i >= 0; i--) {
+        if (++position[i] < extent[i])
+            return true;
+        position[i] = 0;
+    }
+    return false;
+}
+
+/* Copies the part run by run from `chunk`, or fills it where `chunk` is NULL. */
+static void put_part(const struct zarr_array *array, const struct part *part,
+                     const unsigned char *chunk, unsigned char *destination)
+{
+    int axis = run_axis(array, part);
+    uint64_t position[ZARR_MAX_RANK] = {0};
+    size_t run_bytes = array->item_bytes;
+
+    for (int i = axis; i < array->rank; i++)
+        run_bytes *= part->extent[i];
+    do {
+        uint64_t from[ZARR_MAX_RANK], to[ZARR_MAX_RANK];
+
+        for (int i = 0; i < array->rank; i++) {
+            from[i] = part->from[i] + position[i];
+            to[i] = part->to[i] + position[i];
+        }
+        unsigned char *out = destination + offset_in(array, part->shape, to);
+        if (chunk)
+            memcpy(out, chunk + offset_in(array, array->chunk_shape, from), run_bytes);
+        else
+            put_fill(array, out, run_bytes);
+    } while (next_position(position, part->extent, axis));
+}
+
+static enum status read_part(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             const uint64_t *chunk_index, const struct part *part,
+                             unsigned char *destination, struct zarr_read_stats *stats,
+                             struct error *err)
+{
+    bool direct = is_direct(array, part), missing;
+    unsigned char *decoded =
+        direct ? destination + offset_in(array, part->shape, part->to) : reader->scratch;
+    enum status status = load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
+
+    if (status != STATUS_OK)
+        return status;
+    stats->decoded_bytes += part_bytes(array, part);
+    if (direct && !missing)
+        return STATUS_OK;
+    uint64_t start_ns = clock_now_ns();
+    put_part(array, part, missing ? NULL : reader->scratch, destination);
+    stats->decode_ns += clock_now_ns() - start_ns;
+    return STATUS_OK;
+}
+
+enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                              uint64_t begin, uint64_t end, void *destination,
+                              struct zarr_read_stats *stats, struct error *err)
+{
+    uint64_t first = begin / array->chunk_shape[0];
+    uint64_t position[ZARR_MAX_RANK] = {0}, counts[ZARR_MAX_RANK];
+
+    assert(begin < end && end <= array->shape[0]);
+    memcpy(counts, array->chunk_counts, sizeof counts);
+    counts[0] = (end - 1) / array->chunk_shape[0] - first + 1;
+    do {
+        uint64_t chunk_index[ZARR_MAX_RANK];
+        struct part part;
+
+        memcpy(chunk_index, position, sizeof chunk_index);
+        chunk_index[0] += first;
+        cut_part(array, chunk_index, begin, end, &part);
+        enum status status =
+            read_part(reader, array, chunk_index, &part, destination, stats, err);
+        if (status != STATUS_OK)
+            return status;
+    } while (next_position(position, counts, array->rank));
+    return STATUS_OK;
+}

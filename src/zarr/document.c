@@ -1,0 +1,198 @@
+/* Checked access to JSON metadata, and the parts that v2 and v3 documents share. Pure. */
+#include "zarr/document.h"
+
+#include "base/size.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum status document_parse(const char *text, size_t size, struct json_object **ret_root,
+                           struct error *err)
+{
+    struct json_tokener *tokener = json_tokener_new_ex(DOCUMENT_MAX_DEPTH);
+    struct json_object *root = NULL;
+    enum json_tokener_error why;
+    bool is_complete = false;
+
+    if (!tokener)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to parse metadata");
+    if (size > INT_MAX) {
+        json_tokener_free(tokener);
+        return error_set(err, STATUS_CORRUPT, "metadata of %zu bytes is too long", size);
+    }
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    root = json_tokener_parse_ex(tokener, text, (int)size);
+    why = json_tokener_get_error(tokener);
+    is_complete = why == json_tokener_success;
+    size_t offset = json_tokener_get_parse_end(tokener);
+    json_tokener_free(tokener);
+
+    if (!is_complete) {
+        json_object_put(root);
+        return error_set(err, STATUS_CORRUPT, "not valid JSON at byte %zu: %s", offset,
+                         why == json_tokener_continue ? "it ends early"
+                                                      : json_tokener_error_desc(why));
+    }
+    if (!json_object_is_type(root, json_type_object)) {
+        json_object_put(root);
+        return error_set(err, STATUS_CORRUPT, "not a JSON object");
+    }
+    *ret_root = root;
+    return STATUS_OK;
+}
+
+enum status document_member(struct json_object *object, const char *name, enum json_type type,
+                            struct json_object **ret_member, struct error *err)
+{
+    struct json_object *member;
+
+    if (!json_object_object_get_ex(object, name, &member))
+        return error_set(err, STATUS_CORRUPT, "'%s' is missing", name);
+    if (!json_object_is_type(member, type))
+        return error_set(err, STATUS_CORRUPT, "'%s' is a JSON %s, expected %s", name,
+                         json_type_to_name(json_object_get_type(member)), json_type_to_name(type));
+    *ret_member = member;
+    return STATUS_OK;
+}
+
+enum status document_expect(struct json_object *object, const char *name, int64_t value,
+                            struct error *err)
+{
+    struct json_object *member;
+    enum status status = document_member(object, name, json_type_int, &member, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (json_object_get_int64(member) != value)
+        return error_set(err, STATUS_UNSUPPORTED, "'%s' is %lld, expected %lld", name,
+                         (long long)json_object_get_int64(member), (long long)value);
+    return STATUS_OK;
+}
+
+enum status document_named(struct json_object *object, const char *what, const char **ret_name,
+                           struct json_object **ret_configuration, struct error *err)
+{
+    struct json_object *name, *configuration = NULL;
+    enum status status;
+
+    if (json_object_is_type(object, json_type_string)) {
+        *ret_name = json_object_get_string(object);
+        *ret_configuration = NULL;
+        return STATUS_OK;
+    }
+    if (!json_object_is_type(object, json_type_object))
+        return error_set(err, STATUS_CORRUPT, "'%s' is neither a name nor an object", what);
+    status = document_member(object, "name", json_type_string, &name, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "'%s': ", what);
+    if (json_object_object_get_ex(object, "configuration", &configuration) &&
+        !json_object_is_type(configuration, json_type_object))
+        return error_set(err, STATUS_CORRUPT, "'%s': 'configuration' is not an object", what);
+    *ret_name = json_object_get_string(name);
+    *ret_configuration = configuration;
+    return STATUS_OK;
+}
+
+/* One extent. Beyond 2^63-1 json-c may have clamped the number, and nothing that long exists. */
+static enum status parse_extent(struct json_object *value, const char *what, size_t axis,
+                                uint64_t *ret_extent, struct error *err)
+{
+    if (!json_object_is_type(value, json_type_int))
+        return error_set(err, STATUS_CORRUPT, "'%s' axis %zu is not an integer", what, axis);
+    int64_t extent = json_object_get_int64(value);
+    if (extent < 0)
+        return error_set(err, STATUS_CORRUPT, "'%s' axis %zu is negative (%lld)", what, axis,
+                         (long long)extent);
+    if (extent == INT64_MAX)
+        return error_set(err, STATUS_CORRUPT, "'%s' axis %zu does not fit 63 bits", what, axis);
+    *ret_extent = (uint64_t)extent;
+    return STATUS_OK;
+}
+
+enum status document_shape(struct json_object *root, struct zarr_array *array, struct error *err)
+{
+    uint64_t shape[ZARR_MAX_RANK] = {0};
+    struct json_object *list;
+    enum status status = document_member(root, "shape", json_type_array, &list, err);
+
+    if (status != STATUS_OK)
+        return status;
+    size_t rank = json_object_array_length(list);
+    if (rank == 0)
+        return error_set(err, STATUS_UNSUPPORTED, "zero-dimensional: it has no axis of samples");
+    if (rank > ZARR_MAX_RANK)
+        return error_set(err, STATUS_UNSUPPORTED, "%zu dimensions; the limit is %d", rank,
+                         ZARR_MAX_RANK);
+    for (size_t i = 0; i < rank; i++) {
+        status = parse_extent(json_object_array_get_idx(list, i), "shape", i, &shape[i], err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    array->rank = (int)rank;
+    memcpy(array->shape, shape, sizeof shape);
+    for (size_t i = 0; i < rank; i++)
+        if (shape[i] == 0)
+            return error_set(err, STATUS_INVALID, "empty: 'shape' axis %zu is 0", i);
+    return STATUS_OK;
+}
+
+enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool little_endian,
+                               struct error *err)
+{
+    uint64_t total_bytes = dtype_bytes(dtype);
+
+    for (int i = 0; i < array->rank; i++)
+        if (!size_multiply(total_bytes, array->shape[i], &total_bytes) || total_bytes > INT64_MAX)
+            return error_set(err, STATUS_CORRUPT,
+                             "'shape' overflows: the array's size does not fit 63 bits");
+    array->dtype = dtype;
+    array->item_bytes = dtype_bytes(dtype);
+    array->total_bytes = total_bytes;
+    array->byte_swapped = dtype_swap_bytes(dtype) > 1 &&
+                          little_endian != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+    return STATUS_OK;
+}
+
+enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
+                                 struct error *err)
+{
+    uint64_t extents[ZARR_MAX_RANK] = {0};
+    uint64_t chunk_bytes = array->item_bytes;
+    size_t rank = json_object_array_length(list);
+
+    if (rank != (size_t)array->rank)
+        return error_set(err, STATUS_CORRUPT, "chunks have %zu dimensions, the array %d", rank,
+                         array->rank);
+    for (size_t i = 0; i < rank; i++) {
+        enum status status =
+            parse_extent(json_object_array_get_idx(list, i), "chunks", i, &extents[i], err);
+        if (status != STATUS_OK)
+            return status;
+        if (extents[i] == 0)
+            return error_set(err, STATUS_CORRUPT, "'chunks' axis %zu is 0", i);
+        if (!size_multiply(chunk_bytes, extents[i], &chunk_bytes))
+            return error_set(err, STATUS_CORRUPT, "'chunks' overflows: a chunk's size does not "
+                                                  "fit 64 bits");
+    }
+    if (chunk_bytes > ZARR_MAX_CHUNK_BYTES)
+        return error_set(err, STATUS_UNSUPPORTED, "a chunk takes %s decoded; the limit is %s",
+                         size_format(chunk_bytes).text, size_format(ZARR_MAX_CHUNK_BYTES).text);
+    for (size_t i = 0; i < rank; i++) {
+        array->chunk_shape[i] = extents[i];
+        array->chunk_counts[i] = size_divide_up(array->shape[i], extents[i]);
+    }
+    array->chunk_bytes = chunk_bytes;
+    return STATUS_OK;
+}
+
+enum status document_separator(struct json_object *value, char *ret_separator, struct error *err)
+{
+    const char *text = json_object_is_type(value, json_type_string) ? json_object_get_string(value)
+                                                                    : "";
+
+    if (strcmp(text, ".") != 0 && strcmp(text, "/") != 0)
+        return error_set(err, STATUS_CORRUPT, "chunk-key separator is %s, expected \".\" or \"/\"",
+                         json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));
+    *ret_separator = text[0];
+    return STATUS_OK;
+}

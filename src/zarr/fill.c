@@ -1,0 +1,242 @@
+/* Fill values: the many ways in which metadata writes one item. See document.h. Pure.
+ *
+ * Numbers are kept exact: integers as 64-bit ones, floats by way of double, and 16-bit floats rounded to nearest
+ * even straight from the double.
+ */
+#include "zarr/document.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint16_t bfloat16_nan = 0x7fc0, float16_nan = 0x7e00;
+
+static enum status refuse(enum dtype dtype, struct json_object *value, struct error *err)
+{
+    return error_set(err, STATUS_CORRUPT, "'fill_value' %.60s is not a value of type %s",
+                     json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN),
+                     dtype_name(dtype));
+}
+
+/* The bits of a binary float with that many mantissa and exponent bits (together at most 15). */
+static uint16_t narrow_float(double value, int mantissa_bits, int exponent_bits, uint16_t nan_bits)
+{
+    int lowest_exponent = 2 - (1 << (exponent_bits - 1));
+    uint16_t infinity = (uint16_t)(((1u << exponent_bits) - 1) << mantissa_bits);
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    int exponent = lowest_exponent;
+
+    if (isnan(value))
+        return nan_bits;
+    if (isinf(value))
+        return sign | infinity;
+    value = fabs(value);
+    if (value > 0 && ilogb(value) > lowest_exponent)
+        exponent = ilogb(value);
+    if (exponent - lowest_exponent >= (1 << exponent_bits) - 2)
+        return sign | infinity;
+    /* A mantissa that rounds up to the next power of two carries into the exponent by itself. */
+    double mantissa = nearbyint(ldexp(value, mantissa_bits - exponent));
+    return (uint16_t)(sign | (((unsigned)(exponent - lowest_exponent) << mantissa_bits) +
+                              (unsigned)mantissa));
+}
+
+/* One real number in the format of `dtype`, or of a complex one's parts. Returns its bytes. */
+static size_t put_float(enum dtype dtype, double value, unsigned char *out)
+{
+    float narrow = (float)value;
+    uint16_t bits;
+
+    switch (dtype) {
+    case DTYPE_FLOAT16:
+        bits = narrow_float(value, 10, 5, float16_nan);
+        memcpy(out, &bits, sizeof bits);
+        return sizeof bits;
+    case DTYPE_BFLOAT16:
+        bits = narrow_float(value, 7, 8, bfloat16_nan);
+        memcpy(out, &bits, sizeof bits);
+        return sizeof bits;
+    case DTYPE_FLOAT32:
+    case DTYPE_COMPLEX64:
+        memcpy(out, &narrow, sizeof narrow);
+        return sizeof narrow;
+    default:
+        memcpy(out, &value, sizeof value);
+        return sizeof value;
+    }
+}
+
+static bool parse_double(const char *text, double *ret_value)
+{
+    char *end;
+
+    if (strcmp(text, "NaN") == 0)
+        *ret_value = NAN;
+    else if (strcmp(text, "Infinity") == 0)
+        *ret_value = INFINITY;
+    else if (strcmp(text, "-Infinity") == 0)
+        *ret_value = -INFINITY;
+    else {
+        if (text[0] == '\0' || strspn(text, "+-.0123456789eE") != strlen(text))
+            return false;
+        *ret_value = strtod(text, &end);
+        return *end == '\0';
+    }
+    return true;
+}
+
+/* "0x7fc00000": the bits, most significant first, all of them. Unaligned `bytes` of native order. */
+static bool parse_hex(const char *text, size_t bytes, unsigned char *out)
+{
+    uint64_t bits = 0;
+
+    if (strncmp(text, "0x", 2) != 0 || strlen(text + 2) != 2 * bytes ||
+        strspn(text + 2, "0123456789abcdefABCDEF") != 2 * bytes)
+        return false;
+    bits = strtoull(text + 2, NULL, 16);
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        bits <<= 64 - 8 * bytes;
+    memcpy(out, &bits, bytes);
+    return true;
+}
+
+static bool parse_float(enum zarr_format format, enum dtype dtype, struct json_object *value,
+                        unsigned char *out)
+{
+    double number;
+
+    switch (json_object_get_type(value)) {
+    case json_type_double:
+        put_float(dtype, json_object_get_double(value), out);
+        return true;
+    case json_type_int: /* the bounds may stand for any number beyond them */
+        if (json_object_get_uint64(value) == UINT64_MAX ||
+            json_object_get_int64(value) == INT64_MIN)
+            return false;
+        put_float(dtype, json_object_get_double(value), out);
+        return true;
+    case json_type_string:
+        if (format == ZARR_V3 && parse_hex(json_object_get_string(value), dtype_swap_bytes(dtype),
+                                           out))
+            return true;
+        if (!parse_double(json_object_get_string(value), &number))
+            return false;
+        put_float(dtype, number, out);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* [re, im]; v2 writers also leave it at one real number. */
+static bool parse_complex(enum zarr_format format, enum dtype dtype, struct json_object *value,
+                          unsigned char *out)
+{
+    size_t part_bytes = dtype_swap_bytes(dtype);
+
+    if (!json_object_is_type(value, json_type_array))
+        return format == ZARR_V2 && parse_float(format, dtype, value, out);
+    return json_object_array_length(value) == 2 &&
+           parse_float(format, dtype, json_object_array_get_idx(value, 0), out) &&
+           parse_float(format, dtype, json_object_array_get_idx(value, 1), out + part_bytes);
+}
+
+/* Whether `text` is a decimal integer; its magnitude and sign. */
+static bool parse_decimal(const char *text, bool *ret_negative, uint64_t *ret_magnitude)
+{
+    const char *digits = text + (text[0] == '-');
+
+    if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
+        return false;
+    errno = 0;
+    *ret_magnitude = strtoull(digits, NULL, 10);
+    *ret_negative = text[0] == '-' && *ret_magnitude > 0;
+    return errno == 0;
+}
+
+/* An integer as sign and magnitude. Floats pass if they are whole ("0.0" for an integer array). */
+static bool parse_whole(enum zarr_format format, struct json_object *value, bool *ret_negative,
+                        uint64_t *ret_magnitude)
+{
+    double number;
+    int64_t integer;
+
+    switch (json_object_get_type(value)) {
+    case json_type_int:
+        integer = json_object_get_int64(value);
+        *ret_negative = integer < 0;
+        *ret_magnitude = integer < 0 ? -(uint64_t)integer : json_object_get_uint64(value);
+        return true;
+    case json_type_double:
+        number = json_object_get_double(value);
+        if (!(fabs(number) <= 9007199254740992.0) || trunc(number) != number)
+            return false;
+        *ret_negative = number < 0;
+        *ret_magnitude = (uint64_t)fabs(number);
+        return true;
+    case json_type_string:
+        return format == ZARR_V2 &&
+               parse_decimal(json_object_get_string(value), ret_negative, ret_magnitude);
+    default:
+        return false;
+    }
+}
+
+static bool parse_integer(enum zarr_format format, enum dtype dtype, struct json_object *value,
+                          unsigned char *out)
+{
+    size_t bytes = dtype_bytes(dtype);
+    bool is_signed = dtype >= DTYPE_INT8 && dtype <= DTYPE_INT64;
+    uint64_t highest = UINT64_MAX >> (64 - 8 * bytes + is_signed);
+    uint64_t magnitude;
+    bool negative;
+
+    if (!parse_whole(format, value, &negative, &magnitude))
+        return false;
+    if (magnitude > highest + (negative && is_signed) || (negative && !is_signed))
+        return false;
+    uint64_t bits = negative ? -magnitude : magnitude;
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        bits <<= 64 - 8 * bytes;
+    memcpy(out, &bits, bytes);
+    return true;
+}
+
+static bool parse_bool(enum zarr_format format, struct json_object *value, unsigned char *out)
+{
+    uint64_t magnitude;
+    bool negative;
+
+    if (json_object_is_type(value, json_type_boolean)) {
+        out[0] = json_object_get_boolean(value);
+        return true;
+    }
+    if (format != ZARR_V2 || !parse_whole(format, value, &negative, &magnitude) || negative ||
+        magnitude > 1)
+        return false;
+    out[0] = (unsigned char)magnitude;
+    return true;
+}
+
+enum status fill_parse(enum zarr_format format, enum dtype dtype, struct json_object *value,
+                       unsigned char *ret_item, struct error *err)
+{
+    unsigned char item[DTYPE_MAX_BYTES] = {0};
+    bool is_valid;
+
+    if (!value)
+        is_valid = format == ZARR_V2;
+    else if (dtype == DTYPE_BOOL)
+        is_valid = parse_bool(format, value, item);
+    else if (dtype_is_integer(dtype))
+        is_valid = parse_integer(format, dtype, value, item);
+    else if (dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128)
+        is_valid = parse_complex(format, dtype, value, item);
+    else
+        is_valid = parse_float(format, dtype, value, item);
+    if (!is_valid)
+        return refuse(dtype, value, err);
+    memcpy(ret_item, item, sizeof item);
+    return STATUS_OK;
+}

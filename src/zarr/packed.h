@@ -1,0 +1,74 @@
+/* Packed documents: length-prefixed runs of bytes that travel between ranks of one job.
+ *
+ * Native byte order: all ranks run the same build. Reading is bounds-checked all the same.
+ */
+#ifndef PENSTOCK_ZARR_PACKED_H
+#define PENSTOCK_ZARR_PACKED_H
+
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What is left to read; borrowed. */
+struct packed {
+    const unsigned char *at;
+    size_t left;
+};
+
+static inline void packed_put_number(struct text *out, uint64_t number)
+{
+    text_append_bytes(out, &number, sizeof number);
+}
+
+/* The run is followed by a NUL, so that a reader may use it as a string in place. */
+static inline void packed_put_run(struct text *out, const void *data, size_t size)
+{
+    packed_put_number(out, size);
+    text_append_bytes(out, data, size);
+    text_append_bytes(out, "", 1);
+}
+
+/* False, with nothing taken, where too little is left. */
+static inline bool packed_take_number(struct packed *packed, uint64_t *ret_number)
+{
+    if (packed->left < sizeof *ret_number)
+        return false;
+    memcpy(ret_number, packed->at, sizeof *ret_number);
+    packed->at += sizeof *ret_number;
+    packed->left -= sizeof *ret_number;
+    return true;
+}
+
+/* A run (borrowed) and its size without the NUL. */
+static inline bool packed_take_run(struct packed *packed, const char **ret_data, size_t *ret_size)
+{
+    struct packed rest = *packed;
+    uint64_t size;
+
+    if (!packed_take_number(&rest, &size) || size >= rest.left || rest.at[size] != '\0')
+        return false;
+    *ret_data = (const char *)rest.at;
+    *ret_size = (size_t)size;
+    packed->at = rest.at + size + 1;
+    packed->left = rest.left - (size_t)size - 1;
+    return true;
+}
+
+/* A run without NULs inside. */
+static inline bool packed_take_string(struct packed *packed, const char **ret_string)
+{
+    struct packed rest = *packed;
+    const char *data;
+    size_t size;
+
+    if (!packed_take_run(&rest, &data, &size) || strlen(data) != size)
+        return false;
+    *packed = rest;
+    *ret_string = data;
+    return true;
+}
+
+#endif

@@ -1,0 +1,52 @@
+"""Writes order_v1.txt: the order of samples, worked out a second time from its description.
+
+Shares no code with src/plan: Philox 4x32-10 from its paper, the permutation and the windows from
+docs/design.md. The file is fixed for ever; this program is here to show where it comes from.
+
+    python3 tests/golden/order_v1.py > tests/golden/order_v1.txt
+"""
+from math import isqrt
+
+N, C, W, B, SEED, EPOCHS = 1000, 8, 5, 50, 17, 2
+KEY_ROWS, KEY_WINDOWS = 1, 2
+M64, M32 = 2**64 - 1, 2**32 - 1
+
+
+def random_u64(key, high, low):
+    x = [low & M32, low >> 32, high & M32, high >> 32]
+    k0, k1 = key & M32, key >> 32
+    for _ in range(10):
+        a, b = 0xD2511F53 * x[0], 0xCD9E8D57 * x[2]
+        x = [(b >> 32) ^ x[1] ^ k0, b & M32, (a >> 32) ^ x[3] ^ k1, a & M32]
+        k0, k1 = (k0 + 0x9E3779B9) & M32, (k1 + 0xBB67AE85) & M32
+    return x[1] << 32 | x[0]
+
+
+def permute(i, n, key):
+    a = isqrt(n - 1) + 1
+    a += a % 2
+    b = -(-n // a)
+    while True:
+        right, left = divmod(i, a)
+        for r in range(0, 24 if n < 4096 else 8, 2):
+            left = (left + (random_u64(key, r, right) * a >> 64)) % a
+            right = (right + (random_u64(key, r + 1, left) * b >> 64)) % b
+        i = left + a * right
+        if i < n:
+            return i
+
+
+def epoch_order(epoch):
+    row_count = -(-N // C)
+    row_key = random_u64(SEED, KEY_ROWS, epoch)
+    rows = [permute(i, row_count, row_key) for i in range(row_count)]
+    for j in range(0, row_count, W):
+        samples = [s for r in rows[j:j + W] for s in range(r * C, min((r + 1) * C, N))]
+        key = random_u64(random_u64(SEED, KEY_WINDOWS, epoch), 0, j // W)
+        yield from (samples[permute(i, len(samples), key)] for i in range(len(samples)))
+
+
+print(f"# epoch step position index: {N} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
+for e in range(EPOCHS):
+    for p, sample in enumerate(epoch_order(e)):
+        print(e, p // B, p % B, sample)

@@ -1,0 +1,7 @@
+penstock_unit_test(plan permutation LINKS plan SYSTEM m)
+penstock_unit_test(plan order LINKS plan)
+target_compile_definitions(test_plan_order PRIVATE
+  GOLDEN_FOLDER="${PROJECT_SOURCE_DIR}/tests/golden")
+penstock_unit_test(plan round LINKS plan)
+penstock_unit_test(plan assign LINKS plan)
+penstock_unit_test(plan budget LINKS plan)

@@ -1,0 +1,3 @@
+penstock_unit_test(read pool LINKS read)
+penstock_unit_test(read row_index LINKS read)
+penstock_unit_test(read row_store LINKS read)

@@ -1,0 +1,145 @@
+/* Known stored bytes, most of them made by other programs: the formats are those of the others, not
+ * just our own. */
+#include "codec_chains.h"
+
+static void check_decodes(const char *list, const void *stored, size_t stored_size,
+                          const void *expected, size_t size)
+{
+    struct codec_chain chain = chain_of(list);
+    struct codec_context *context = context_of(&chain, size);
+    struct error err;
+    uint8_t decoded[256];
+    assert_true(size <= sizeof decoded);
+    if (codec_decode(&chain, context, stored, stored_size, decoded, size, &err))
+        fail_msg("%s: %s", list, err.message);
+    assert_memory_equal(decoded, expected, size);
+    codec_context_free(context);
+}
+
+/* The check value of CRC-32C is 0xe3069283 (RFC 3720, and catalogues of CRCs). */
+static void test_crc32c_is_castagnoli_in_little_endian(void **state)
+{
+    (void)state;
+    static const uint8_t expected[] = {'1', '2', '3',  '4',  '5',  '6', '7',
+                                       '8', '9', 0x83, 0x92, 0x06, 0xe3};
+    struct codec_chain chain = chain_of("[{'name': 'crc32c'}]");
+    size_t size = 0;
+    uint8_t *stored = encode(&chain, expected, 9, &size);
+    assert_int_equal(size, sizeof expected);
+    assert_memory_equal(stored, expected, sizeof expected);
+    free(stored);
+    check_decodes("[{'name': 'crc32c'}]", expected, sizeof expected, "123456789", 9);
+}
+
+static const char abab[] = "abababababababababababababababab reads Zarr";
+
+/* numcodecs.LZ4().encode() */
+static void test_lz4_of_numcodecs(void **state)
+{
+    (void)state;
+    static const uint8_t stored[] = {0x2b, 0x00, 0x00, 0x00, 0x2f, 0x61, 0x62, 0x02,
+                                     0x00, 0x0b, 0xb0, 0x20, 0x72, 0x65, 0x61, 0x64,
+                                     0x73, 0x20, 0x5a, 0x61, 0x72, 0x72};
+    check_decodes("[{'name': 'numcodecs.lz4'}]", stored, sizeof stored, abab, strlen(abab));
+}
+
+/* From the zstd program reading a pipe: no content size in the frame, a checksum behind it. */
+static const uint8_t zstd_frame[] = {
+    0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x9d, 0x00, 0x00, 0x68, 0x61, 0x62, 0x20, 0x72, 0x65, 0x61,
+    0x64, 0x73, 0x20, 0x5a, 0x61, 0x72, 0x72, 0x01, 0x00, 0x89, 0x0e, 0x0b, 0x3f, 0x44, 0xaa, 0xb2};
+
+static void test_zstd_without_content_size(void **state)
+{
+    (void)state;
+    check_decodes("[{'name': 'zstd'}]", zstd_frame, sizeof zstd_frame, abab, strlen(abab));
+}
+
+static void test_zstd_of_several_frames(void **state)
+{
+    (void)state;
+    static const uint8_t skippable[] = {0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 'a', 'b', 'c'};
+    uint8_t stored[2 * sizeof zstd_frame + sizeof skippable];
+    memcpy(stored, zstd_frame, sizeof zstd_frame);
+    memcpy(stored + sizeof zstd_frame, skippable, sizeof skippable);
+    memcpy(stored + sizeof zstd_frame + sizeof skippable, zstd_frame, sizeof zstd_frame);
+    char expected[2 * sizeof abab];
+    int length = snprintf(expected, sizeof expected, "%s%s", abab, abab);
+    check_decodes("[{'name': 'zstd'}]", stored, sizeof stored, expected, (size_t)length);
+}
+
+/* Two calls of Python's gzip.compress(), then padding. */
+static void test_gzip_of_several_members(void **state)
+{
+    (void)state;
+    static const uint8_t stored[] = {
+        0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x4b, 0xcb, 0x2c, 0x2a,
+        0x2e, 0x51, 0xc8, 0x4d, 0xcd, 0x4d, 0x4a, 0x2d, 0xd2, 0x51, 0x00, 0x00, 0xde, 0xff,
+        0x0a, 0x62, 0x0e, 0x00, 0x00, 0x00, 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x02, 0x03, 0x2b, 0x4e, 0x4d, 0xce, 0xcf, 0x4b, 0x51, 0xc8, 0x4d, 0xcd, 0x4d, 0x4a,
+        0x2d, 0x02, 0x00, 0x24, 0x74, 0xfa, 0x9f, 0x0d, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
+    static const char expected[] = "first member, second member";
+    check_decodes("[{'name': 'gzip'}]", stored, sizeof stored - 3, expected, strlen(expected));
+    check_decodes("[{'name': 'gzip'}]", stored, sizeof stored, expected, strlen(expected));
+}
+
+/* Python's zlib.compress() */
+static void test_zlib_of_python(void **state)
+{
+    (void)state;
+    static const uint8_t stored[] = {0x78, 0xda, 0xab, 0xca, 0xc9, 0x4c, 0x52, 0x28, 0x2e, 0x29,
+                                     0x4a, 0x4d, 0xcc, 0x05, 0x00, 0x1a, 0x3e, 0x04, 0x5e};
+    check_decodes("[{'name': 'numcodecs.zlib'}]", stored, sizeof stored, "zlib stream", 11);
+}
+
+/* numcodecs.Blosc(cname='lz4', shuffle=1).encode(np.arange(64, dtype='<u2')): the configuration
+ * says otherwise. */
+static void test_blosc_goes_by_the_header_alone(void **state)
+{
+    (void)state;
+    static const uint8_t head[] = {0x02, 0x01, 0x31, 0x02, 0x80, 0x00, 0x00, 0x00, 0x80,
+                                   0x00, 0x00, 0x00, 0x68, 0x00, 0x00, 0x00, 0x14, 0x00,
+                                   0x00, 0x00, 0x50, 0x00, 0x00, 0x00, 0xff, 0x36};
+    static const uint8_t tail[] = {0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00,
+                                   0x23, 0x50, 0x00, 0x00, 0x00, 0x00, 0x00};
+    uint8_t stored[104], expected[128] = {0};
+    assert_int_equal(sizeof head + 64 + sizeof tail, sizeof stored);
+    memcpy(stored, head, sizeof head);
+    for (uint8_t i = 0; i < 64; i++)
+        stored[sizeof head + i] = expected[2 * i] = i;
+    memcpy(stored + sizeof head + 64, tail, sizeof tail);
+    check_decodes("[{'name': 'blosc', 'configuration': {'cname': 'zlib', 'typesize': 8, "
+                  "'shuffle': 'bitshuffle'}}]",
+                  stored, sizeof stored, expected, sizeof expected);
+}
+
+/* A chunk in a format that only snappy decodes, which a libblosc may lack. */
+static void test_blosc_names_a_compressor_that_is_missing(void **state)
+{
+    (void)state;
+    uint8_t stored[32] = {0x02, 0x01, 0x40, 0x01, 0x40, 0, 0, 0, 0x40, 0, 0, 0, 0x20, 0, 0, 0};
+    struct codec_chain chain = chain_of("[{'name': 'blosc'}]");
+    struct codec_context *context = context_of(&chain, 64);
+    struct error err;
+    uint8_t decoded[64];
+    enum status status = codec_decode(&chain, context, stored, sizeof stored, decoded, 64, &err);
+    if (status == STATUS_UNSUPPORTED)
+        assert_string_equal(err.message, "blosc: chunk needs snappy, which this libblosc lacks");
+    else
+        assert_int_equal(status, STATUS_CORRUPT);
+    codec_context_free(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_crc32c_is_castagnoli_in_little_endian),
+        cmocka_unit_test(test_lz4_of_numcodecs),
+        cmocka_unit_test(test_zstd_without_content_size),
+        cmocka_unit_test(test_zstd_of_several_frames),
+        cmocka_unit_test(test_gzip_of_several_members),
+        cmocka_unit_test(test_zlib_of_python),
+        cmocka_unit_test(test_blosc_goes_by_the_header_alone),
+        cmocka_unit_test(test_blosc_names_a_compressor_that_is_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,462 @@
+/* Delivery from end to end in one process: a server and a client of the public API, step by step, then both in
+ * threads, then each killed. */
+#include "delivery_support.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+static uint64_t ms_since(uint64_t start_ns)
+{
+    return (clock_now_ns() - start_ns) / 1000000;
+}
+
+static void service_is_described(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    const struct penstock_info *info = penstock_describe(pair.client);
+    assert_int_equal(info->field_count, 2);
+    assert_string_equal(info->fields[0].name, "image");
+    assert_int_equal(info->fields[0].dtype, PENSTOCK_FLOAT16);
+    assert_int_equal(info->fields[0].rank, 2);
+    assert_int_equal(info->fields[0].shape[1], 3);
+    assert_int_equal(info->fields[0].sample_bytes, 12);
+    assert_int_equal(info->fields[1].rank, 0);
+    assert_int_equal(info->fields[1].sample_bytes, 8);
+    assert_int_equal(info->slot_count, SUPPORT_SLOTS);
+    assert_int_equal(info->batch_size, SUPPORT_BATCH);
+    assert_int_equal(info->world_size, 1);
+    assert_int_equal(info->dataset_samples, SUPPORT_SAMPLES);
+    assert_int_equal(info->fingerprint, 0xfeed);
+    pair_done(&pair);
+}
+
+static void batches_come_in_order(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    for (uint64_t n = 0; n < 25; n++) {
+        publish(&pair);
+        struct penstock_batch batch = take(&pair);
+        assert_int_equal(batch.epoch, n / SUPPORT_STEPS);
+        assert_int_equal(batch.step, n % SUPPORT_STEPS);
+        assert_int_equal(batch.sample_count, SUPPORT_BATCH);
+        assert_int_equal(batch.indices[2], n * 10 + 2);
+        assert_int_equal(((int64_t *)batch.data[1])[1], n * 1000 + 1);
+        assert_int_equal(((unsigned char *)batch.data[0])[35], n);
+        assert_int_equal(batch.valid[0], 1);
+        assert_int_equal((uintptr_t)batch.data[0] % 64, 0);
+        give(&pair, &batch);
+    }
+    pair_done(&pair);
+}
+
+static void slots_limit_the_reader(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    for (int i = 0; i < SUPPORT_SLOTS; i++)
+        publish(&pair);
+    assert_false(server_slot_free(pair.server, 0, pair.filled));
+    assert_int_equal(server_trainer_backlog(pair.server, 0), SUPPORT_SLOTS);
+    struct penstock_batch batch = take(&pair);
+    assert_false(server_slot_free(pair.server, 0, pair.filled));
+    give(&pair, &batch);
+    assert_true(server_slot_free(pair.server, 0, pair.filled));
+    assert_false(server_slot_free(pair.server, 0, pair.filled + 1));
+    assert_int_equal(server_trainer_backlog(pair.server, 0), SUPPORT_SLOTS - 1);
+    pair_done(&pair);
+}
+
+static void release_in_any_order(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_batch batch[SUPPORT_SLOTS];
+    for (int i = 0; i < SUPPORT_SLOTS; i++) {
+        publish(&pair);
+        batch[i] = take(&pair);
+    }
+    give(&pair, &batch[2]);
+    give(&pair, &batch[1]);
+    assert_false(server_slot_free(pair.server, 0, pair.filled));
+    assert_int_equal(((int64_t *)batch[0].data[1])[0], 0);
+    give(&pair, &batch[0]);
+    assert_true(server_slot_free(pair.server, 0, pair.filled + 2));
+    assert_false(server_slot_free(pair.server, 0, pair.filled + 3));
+    give(&pair, &batch[3]);
+    assert_true(server_slot_free(pair.server, 0, pair.filled + 3));
+    pair_done(&pair);
+}
+
+static void holding_all_slots_is_said_at_once(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(2);
+    publish(&pair);
+    publish(&pair);
+    struct penstock_batch first = take(&pair), second = take(&pair), third;
+    uint64_t start = clock_now_ns();
+    assert_int_equal(penstock_next(pair.client, &third, 3000), PENSTOCK_INVALID);
+    assert_true(ms_since(start) < 1000);
+    assert_non_null(strstr(penstock_last_error(pair.client), "epoch 0 step 0"));
+    give(&pair, &second);
+    assert_int_equal(penstock_next(pair.client, &third, 3000), PENSTOCK_INVALID);
+    give(&pair, &first);
+    publish(&pair);
+    third = take(&pair);
+    assert_int_equal(third.step, 2);
+    assert_string_equal(penstock_last_error(pair.client), "");
+    pair_done(&pair);
+}
+
+static void releasing_twice_is_refused(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(1);
+    publish(&pair);
+    struct penstock_batch first = take(&pair);
+    give(&pair, &first);
+    assert_int_equal(penstock_release(pair.client, &first), PENSTOCK_INVALID);
+    publish(&pair);
+    struct penstock_batch second = take(&pair);
+    assert_int_equal(second.slot, first.slot);
+    assert_int_equal(penstock_release(pair.client, &first), PENSTOCK_INVALID);
+    give(&pair, &second);
+    struct penstock_batch wild = {.slot = 77};
+    assert_int_equal(penstock_release(pair.client, &wild), PENSTOCK_INVALID);
+    pair_done(&pair);
+}
+
+static void waiting_has_an_end(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_batch batch;
+    assert_int_equal(penstock_next(pair.client, &batch, 0), PENSTOCK_TIMEOUT);
+    uint64_t start = clock_now_ns(), cpu = clock_process_cpu_ns();
+    assert_int_equal(penstock_next(pair.client, &batch, 80), PENSTOCK_TIMEOUT);
+    assert_in_range(ms_since(start), 79, 2000);
+    assert_true(clock_process_cpu_ns() - cpu < 40000000); /* asleep, not spinning */
+    publish(&pair);
+    assert_int_equal(penstock_next(pair.client, &batch, 0), PENSTOCK_OK);
+    pair_done(&pair);
+}
+
+static void the_end_comes_after_the_last_batch(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    publish(&pair);
+    publish(&pair);
+    struct error ended = {.status = STATUS_ENDED, .message = "done"};
+    server_finish(pair.server, &ended);
+    server_free(pair.server); /* the reader leaves before its trainer has read everything */
+    pair.server = NULL;
+    for (int i = 0; i < 2; i++) {
+        struct penstock_batch batch = take(&pair);
+        assert_int_equal(batch.step, i);
+    }
+    struct penstock_batch batch;
+    assert_int_equal(penstock_next(pair.client, &batch, -1), PENSTOCK_ENDED);
+    assert_int_equal(penstock_next(pair.client, &batch, -1), PENSTOCK_ENDED);
+    pair_done(&pair);
+}
+
+static void a_failure_comes_at_once_with_its_message(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    publish(&pair);
+    struct error outcome;
+    error_set(&outcome, STATUS_CORRUPT, "reader 1 on node h1: array 'images' chunk 0.3: short");
+    server_finish(pair.server, &outcome);
+    struct penstock_batch batch;
+    assert_int_equal(penstock_next(pair.client, &batch, -1), PENSTOCK_CORRUPT);
+    assert_string_equal(penstock_last_error(pair.client), outcome.message);
+    assert_int_equal(penstock_next(pair.client, &batch, -1), PENSTOCK_CORRUPT);
+    pair_done(&pair);
+}
+
+static void state_follows_the_batches(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    char text[256];
+    assert_int_equal(penstock_state(pair.client, text, sizeof text), PENSTOCK_OK);
+    assert_string_equal(text, "{\"version\":1,\"dataset\":\"000000000000feed\",\"seed\":17,"
+                              "\"epoch\":0,\"step\":0,\"global_batch\":3}");
+    for (int i = 0; i < SUPPORT_STEPS; i++) {
+        publish(&pair);
+        struct penstock_batch batch = take(&pair);
+        give(&pair, &batch);
+    }
+    assert_int_equal(penstock_state(pair.client, text, sizeof text), PENSTOCK_OK);
+    assert_non_null(strstr(text, "\"epoch\":1,\"step\":0"));
+    assert_int_equal(penstock_state(pair.client, text, 20), PENSTOCK_INVALID);
+
+    penstock_close(pair.client);
+    pair.client = NULL;
+    bool active;
+    assert_int_equal(server_progress(pair.server, &active, NULL), STATUS_OK);
+    assert_int_equal(server_trainer_state(pair.server, 0, NULL), SERVER_PEER_CLOSED);
+    uint64_t epoch, step;
+    server_trainer_goodbye(pair.server, 0, &epoch, &step);
+    assert_int_equal(epoch, 1);
+    assert_int_equal(step, 0);
+    pair_done(&pair);
+}
+
+/* The control words as the trainer's process can reach them. */
+static struct ring_control *control_of(struct pair *pair)
+{
+    struct ring_layout layout = support_layout(SUPPORT_SLOTS);
+    publish(pair);
+    struct penstock_batch batch = take(pair);
+    unsigned char *memory = (unsigned char *)batch.indices - layout.indices_offset -
+                            layout.data_offset - batch.slot * layout.slot_stride;
+    return (void *)(memory + layout.control_offset);
+}
+
+static void a_wild_tail_loses_that_trainer(void **state)
+{
+    (void)state;
+    static const uint64_t wild[] = {2, UINT64_MAX, UINT64_C(1) << 40};
+    for (size_t i = 0; i < sizeof wild / sizeof wild[0]; i++) {
+        struct pair pair = pair_new(SUPPORT_SLOTS);
+        atomic_store(&control_of(&pair)->tail, wild[i]);
+        assert_false(server_slot_free(pair.server, 0, 1));
+        assert_int_equal(server_trainer_backlog(pair.server, 0), 0);
+        bool active;
+        assert_int_equal(server_progress(pair.server, &active, NULL), STATUS_OK);
+        struct error error;
+        assert_int_equal(server_trainer_state(pair.server, 0, &error), SERVER_PEER_LOST);
+        assert_int_equal(error.status, STATUS_PROTOCOL);
+        assert_non_null(strstr(error.message, "tail"));
+        assert_true(server_slot_free(pair.server, 0, 1000)); /* an exchange under way goes on */
+        publish(&pair);
+        pair_done(&pair);
+    }
+}
+
+static void a_wild_head_or_slot_stops_the_trainer(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_batch batch;
+    atomic_store(&control_of(&pair)->head, 77);
+    assert_int_equal(penstock_next(pair.client, &batch, 0), PENSTOCK_PROTOCOL);
+    assert_int_equal(penstock_next(pair.client, &batch, 0), PENSTOCK_PROTOCOL);
+    pair_done(&pair);
+
+    static const struct slot_header wild[] = {
+        {.sample_count = SUPPORT_BATCH + 1},
+        {.sample_count = SUPPORT_BATCH, .step = SUPPORT_STEPS},
+        {.sample_count = SUPPORT_BATCH, .first_position = 1},
+    };
+    for (size_t i = 0; i < sizeof wild / sizeof wild[0]; i++) {
+        pair = pair_new(SUPPORT_SLOTS);
+        *(struct slot_header *)server_slot(pair.server, 0, 0) = wild[i];
+        server_publish(pair.server, 0);
+        assert_int_equal(penstock_next(pair.client, &batch, 0), PENSTOCK_PROTOCOL);
+        pair_done(&pair);
+    }
+}
+
+/* A process that serves one trainer two batches and then sleeps until it is killed. */
+static void serve_and_sleep(const char *run_dir)
+{
+    struct server *server = support_server(run_dir, 1, SUPPORT_SLOTS, 0);
+    pump_until(server, 1);
+    if (server_start(server, NULL))
+        _exit(1);
+    publish_to(server, 0, 0);
+    publish_to(server, 0, 1);
+    for (;;)
+        pause();
+}
+
+static void a_dead_reader_is_seen_at_once(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    pid_t reader = fork();
+    if (reader == 0)
+        serve_and_sleep(place.path);
+    struct penstock_options options = {.run_dir = place.path, .world_size = 1, .timeout_ms = 5000};
+    struct penstock *client;
+    char message[PENSTOCK_MESSAGE_BYTES];
+    if (penstock_connect(&options, &client, message))
+        fail_msg("%s", message);
+    struct penstock_batch batch, second;
+    assert_int_equal(penstock_next(client, &batch, 5000), PENSTOCK_OK);
+    assert_int_equal(penstock_next(client, &second, 5000), PENSTOCK_OK);
+    assert_int_equal(penstock_release(client, &second), PENSTOCK_OK);
+    kill(reader, SIGKILL);
+    uint64_t start = clock_now_ns();
+    assert_int_equal(penstock_next(client, &second, -1), PENSTOCK_LOST);
+    assert_true(ms_since(start) < 2000);
+    assert_int_equal(((int64_t *)batch.data[1])[1], 1); /* what is held stays readable */
+    assert_int_equal(penstock_release(client, &batch), PENSTOCK_OK);
+    penstock_close(client);
+    waitpid(reader, NULL, 0);
+    server_free(support_server(place.path, 1, 1, 0)); /* takes the dead one's place, and cleans up */
+    place_done(&place);
+}
+
+static void consume_and_sleep(const char *run_dir)
+{
+    struct penstock_options options = {.run_dir = run_dir, .world_size = 1, .timeout_ms = 5000};
+    struct penstock *client;
+    if (penstock_connect(&options, &client, NULL))
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void a_dead_trainer_is_seen_at_once(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    pid_t trainer = fork();
+    if (trainer == 0)
+        consume_and_sleep(place.path);
+    pump_until(server, 1);
+    assert_int_equal(server_start(server, NULL), STATUS_OK);
+    assert_int_equal(server_trainer_state(server, 0, NULL), SERVER_PEER_CONNECTED);
+    kill(trainer, SIGKILL);
+    waitpid(trainer, NULL, 0);
+    bool active;
+    assert_int_equal(server_progress(server, &active, NULL), STATUS_OK);
+    assert_true(active);
+    struct error error;
+    assert_int_equal(server_trainer_state(server, 0, &error), SERVER_PEER_LOST);
+    assert_int_equal(error.status, STATUS_LOST);
+    assert_non_null(strstr(error.message, "trainer 0"));
+    server_free(server);
+    place_done(&place);
+}
+
+/* A server that sleeps whenever it has nothing to do, as a reader does. */
+struct serving {
+    struct server *server;
+    uint64_t count;
+};
+
+static void sleep_for_slot(struct server *server, uint64_t sequence)
+{
+    server_arm(server);
+    if (!server_slot_free(server, 0, sequence)) {
+        struct pollfd fds[8];
+        size_t count = server_pollfds(server, fds, 8);
+        int ready = poll(fds, count, 10000);
+        if (ready <= 0)
+            fail_msg("the server slept through a release");
+    }
+    server_disarm(server);
+}
+
+static void *serve_thread(void *argument)
+{
+    struct serving *serving = argument;
+    for (uint64_t n = 0; n < serving->count; n++) {
+        while (!server_slot_free(serving->server, 0, n))
+            sleep_for_slot(serving->server, n);
+        publish_to(serving->server, 0, n);
+    }
+    struct error ended = {.status = STATUS_ENDED};
+    server_finish(serving->server, &ended);
+    return NULL;
+}
+
+/* A mailbox of one batch for a thread that releases. */
+struct releaser {
+    struct penstock *client;
+    struct penstock_batch batch;
+    _Atomic int full; /* 2: no more */
+};
+
+static void *release_thread(void *argument)
+{
+    struct releaser *releaser = argument;
+    for (;;) {
+        int full = atomic_load(&releaser->full);
+        if (full == 2)
+            return NULL;
+        if (full == 0) {
+            sched_yield();
+            continue;
+        }
+        if (penstock_release(releaser->client, &releaser->batch))
+            fail_msg("a held batch was not released");
+        atomic_store(&releaser->full, 0);
+    }
+}
+
+static void stress(uint32_t slots, uint64_t count)
+{
+    struct pair pair = pair_new(slots);
+    struct serving serving = {.server = pair.server, .count = count};
+    struct releaser releasers[2] = {{.client = pair.client}, {.client = pair.client}};
+    pthread_t server_id, releaser_ids[2];
+    pthread_create(&server_id, NULL, serve_thread, &serving);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&releaser_ids[i], NULL, release_thread, &releasers[i]);
+
+    for (uint64_t n = 0; n < count; n++) {
+        struct penstock_batch batch;
+        enum penstock_status status;
+        while ((status = penstock_next(pair.client, &batch, 10000)) == PENSTOCK_INVALID)
+            sched_yield(); /* the releasing threads still hold all */
+        assert_int_equal(status, PENSTOCK_OK);
+        assert_int_equal(((int64_t *)batch.data[1])[2], n * 1000 + 2);
+        struct releaser *mail = &releasers[n * 7 / 3 % 2];
+        while (atomic_load(&mail->full) != 0)
+            sched_yield();
+        mail->batch = batch;
+        atomic_store(&mail->full, 1);
+    }
+    struct penstock_batch none;
+    assert_int_equal(penstock_next(pair.client, &none, 10000), PENSTOCK_ENDED);
+    for (int i = 0; i < 2; i++) {
+        while (atomic_load(&releasers[i].full) != 0)
+            sched_yield();
+        atomic_store(&releasers[i].full, 2);
+        pthread_join(releaser_ids[i], NULL);
+    }
+    pthread_join(server_id, NULL);
+    assert_int_equal(server_trainer_backlog(pair.server, 0), 0);
+    pair_done(&pair);
+}
+
+static void no_wake_up_is_lost(void **state)
+{
+    (void)state;
+    stress(1, 4000);
+    stress(2, 4000);
+    stress(5, 4000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(service_is_described),
+        cmocka_unit_test(batches_come_in_order),
+        cmocka_unit_test(slots_limit_the_reader),
+        cmocka_unit_test(release_in_any_order),
+        cmocka_unit_test(holding_all_slots_is_said_at_once),
+        cmocka_unit_test(releasing_twice_is_refused),
+        cmocka_unit_test(waiting_has_an_end),
+        cmocka_unit_test(the_end_comes_after_the_last_batch),
+        cmocka_unit_test(a_failure_comes_at_once_with_its_message),
+        cmocka_unit_test(state_follows_the_batches),
+        cmocka_unit_test(a_wild_tail_loses_that_trainer),
+        cmocka_unit_test(a_wild_head_or_slot_stops_the_trainer),
+        cmocka_unit_test(a_dead_reader_is_seen_at_once),
+        cmocka_unit_test(a_dead_trainer_is_seen_at_once),
+        cmocka_unit_test(no_wake_up_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

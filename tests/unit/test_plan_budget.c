@@ -1,0 +1,219 @@
+/* The budget: never above the limit, never below what a run needs, everything kept where everything fits. */
+#include "plan/budget.h"
+
+#include "base/size.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const uint64_t MIB = 1 << 20, GIB = 1 << 30;
+
+static struct plan make_plan(uint64_t n, uint64_t c, uint64_t w, uint64_t b, uint32_t trainers)
+{
+    struct plan_options options = {.sample_count = n,
+                                   .row_length = c,
+                                   .window_rows = w,
+                                   .shuffle = true,
+                                   .global_batch = b,
+                                   .trainer_count = trainers};
+    struct plan plan;
+    assert_int_equal(plan_init(&plan, &options, NULL), STATUS_OK);
+    return plan;
+}
+
+/* 1,000 rows of 100 samples of 10 KiB, 4 readers that serve 2 trainers each, 100 rows a window. */
+static struct budget_demand usual(const struct plan *plan)
+{
+    return (struct budget_demand){
+        .plan = plan,
+        .shape = {1, 1},
+        .reader_count = 4,
+        .trainers_served = 2,
+        .worker_count = 8,
+        .row_bytes = 1000 * 1024,
+        .record_bytes = 10 * 1024,
+        .held_bytes = 3 * MIB,
+        .scratch_bytes = MIB,
+        .ring_bytes = 20 * MIB,
+        .cache = true,
+        .limit_bytes = 2 * GIB,
+    };
+}
+
+static struct budget settle(const struct budget_demand *demand)
+{
+    struct budget b;
+    assert_int_equal(budget_settle(demand, &b, NULL), STATUS_OK);
+    assert_true(b.total_bytes <= demand->limit_bytes);
+    assert_true(b.least_bytes <= demand->limit_bytes);
+    assert_int_equal(b.total_bytes, b.rows_bytes + b.held_bytes + b.rings_bytes + b.exchange_bytes +
+                                        b.scratch_bytes + b.plan_bytes);
+    assert_int_equal(b.rows_bytes, (b.transient_rows + b.keep_rows) * demand->row_bytes);
+    uint64_t all = size_divide_up(demand->plan->row_count, demand->reader_count) + 1;
+    assert_true(b.transient_rows + b.keep_rows <= all);
+    return b;
+}
+
+static void purposes(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    struct budget b = settle(&demand);
+    assert_int_equal(b.held_bytes, 3 * MIB);
+    assert_int_equal(b.rings_bytes, 40 * MIB);
+    assert_int_equal(b.scratch_bytes, 8 * MIB);
+    assert_int_equal(b.exchange_bytes, 2 * (256 + 2 * 32) * 10 * 1024);
+    assert_int_equal(b.window_slots, 4);
+    assert_int_equal(b.plan_bytes, 4 * (10000 * sizeof(struct round_item) + 200) + 2000);
+    demand.reader_count = 1;
+    assert_int_equal(settle(&demand).exchange_bytes, 0);
+    struct plan small_windows = make_plan(100000, 100, 2, 1000, 8);
+    demand.plan = &small_windows;
+    assert_int_equal(settle(&demand).window_slots, 2 + 15);
+}
+
+static void everything_fits(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    struct budget b = settle(&demand);
+    assert_int_equal(b.keep_rows, 251);
+    assert_int_equal(b.transient_rows, 0);
+    demand.cache = false;
+    b = settle(&demand);
+    assert_int_equal(b.keep_rows, 0);
+    assert_int_equal(b.transient_rows, 50);
+    demand.cache = true;
+    demand.last_epoch = true;
+    b = settle(&demand);
+    assert_int_equal(b.keep_rows, 0);
+    assert_int_equal(b.transient_rows, 50);
+}
+
+static void reading_ahead_before_keeping(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    struct budget b = settle(&demand);
+    uint64_t fixed = b.total_bytes - b.rows_bytes;
+    assert_int_equal(b.least_bytes, fixed + 25 * demand.row_bytes);
+    demand.limit_bytes = b.least_bytes;
+    assert_int_equal(settle(&demand).transient_rows, 25);
+    assert_int_equal(settle(&demand).keep_rows, 0);
+    demand.limit_bytes = fixed + 40 * demand.row_bytes;
+    assert_int_equal(settle(&demand).transient_rows, 40);
+    assert_int_equal(settle(&demand).keep_rows, 0);
+    demand.limit_bytes = fixed + 150 * demand.row_bytes + 7;
+    assert_int_equal(settle(&demand).transient_rows, 50);
+    assert_int_equal(settle(&demand).keep_rows, 100);
+    demand.limit_bytes = fixed + 251 * demand.row_bytes;
+    assert_int_equal(settle(&demand).transient_rows, 0);
+    assert_int_equal(settle(&demand).keep_rows, 251);
+}
+
+static void row_rules(void **state)
+{
+    (void)state;
+    struct plan single = make_plan(100000, 1, 1000, 256, 8);
+    struct budget_demand demand = usual(&single);
+    demand.cache = false;
+    struct budget b = settle(&demand);
+    assert_int_equal(b.transient_rows, 2 * 64); /* two rounds of 256 over 4 readers */
+    assert_int_equal(b.least_bytes, b.total_bytes - b.rows_bytes + (2 * 8 + 2) * demand.row_bytes);
+
+    struct plan parts = make_plan(100000, 10, 20, 1000, 8); /* a step touches up to 6 windows */
+    demand.plan = &parts;
+    demand.shape = (struct round_shape){1, 4};
+    b = settle(&demand);
+    assert_int_equal(b.least_bytes, b.total_bytes - b.rows_bytes + 5 * (1 + 6) * demand.row_bytes);
+
+    struct plan one_window = make_plan(1000, 10, 100, 50, 1);
+    demand.plan = &one_window;
+    demand.shape = (struct round_shape){1, 1};
+    assert_int_equal(settle(&demand).transient_rows, 26);
+}
+
+static void too_low_a_limit(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    uint64_t least = settle(&demand).least_bytes;
+    struct budget b = {.keep_rows = 42};
+    struct error err;
+    demand.limit_bytes = least - 1;
+    assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);
+    assert_int_equal(b.keep_rows, 42);
+    const char *const words[] = {"readers.memory_limit", "at least",     "row buffers",
+                                 "held arrays",          "rings",        "exchange",
+                                 "scratch",              "plan",         "order.window_rows",
+                                 "delivery.slots",       "raise",        "25 x"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        assert_non_null(strstr(err.message, words[i]));
+    unsigned long long mib;
+    assert_int_equal(sscanf(strstr(err.message, "at least"), "at least %lluMiB", &mib), 1);
+    demand.limit_bytes = mib * MIB;
+    (void)settle(&demand);
+    assert_true((mib - 1) * MIB < least);
+}
+
+/* 10^10 samples of 150 MB over 1,024 readers: refused with a sum, not accepted through an overflow. */
+static void large_sizes_saturate(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(UINT64_C(10000000000), 16, 0, 8192 * 16, 8192);
+    struct budget_demand demand = usual(&plan);
+    demand.reader_count = 1024;
+    demand.trainers_served = 8;
+    demand.row_bytes = UINT64_C(16) * 150000000;
+    demand.record_bytes = 150000000;
+    demand.ring_bytes = UINT64_C(4) * 16 * 150000000;
+    demand.shape = (struct round_shape){1, 6};
+    struct error err;
+    struct budget b;
+    assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);
+    demand.limit_bytes = UINT64_C(1) << 50;
+    b = settle(&demand);
+    assert_true(b.exchange_bytes == UINT64_C(2) * (8192 * 3 + 8 * 3) * 150000000);
+    demand.row_bytes = UINT64_MAX / 2;
+    demand.limit_bytes = UINT64_MAX / 2;
+    assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);
+}
+
+static void description(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    struct budget b = settle(&demand);
+    struct text out = {0};
+    budget_describe(&demand, &b, &out);
+    assert_non_null(strstr(out.data, "0 transient + 251 kept"));
+    assert_non_null(strstr(out.data, "total"));
+    assert_non_null(strstr(out.data, "2.00 GiB"));
+    text_done(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(purposes),
+        cmocka_unit_test(everything_fits),
+        cmocka_unit_test(reading_ahead_before_keeping),
+        cmocka_unit_test(row_rules),
+        cmocka_unit_test(too_low_a_limit),
+        cmocka_unit_test(large_sizes_saturate),
+        cmocka_unit_test(description),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

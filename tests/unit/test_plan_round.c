@@ -1,0 +1,269 @@
+/* Rounds: what readers send is what trainers expect, for any number of both, and sizes never overflow. */
+#include "plan/assign.h"
+#include "plan/round.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct plan make_plan(uint64_t n, uint64_t c, uint64_t w, uint64_t b, uint32_t trainers,
+                             enum plan_last last)
+{
+    struct plan_options options = {.sample_count = n,
+                                   .row_length = c,
+                                   .window_rows = w,
+                                   .seed = 3,
+                                   .shuffle = true,
+                                   .global_batch = b,
+                                   .last = last,
+                                   .trainer_count = trainers};
+    struct plan plan;
+    assert_int_equal(plan_init(&plan, &options, NULL), STATUS_OK);
+    return plan;
+}
+
+/* What one epoch delivers: the sample at each position, and how many records each reader sends to each
+ * trainer in each round. */
+struct delivery {
+    uint64_t *samples; /* [position_count] */
+    uint32_t *sent;    /* [rounds][readers][trainers] */
+};
+
+static void check_item(const struct plan *plan, struct round_shape shape,
+                       const struct round_item *item, const struct round_item *previous)
+{
+    struct plan_seat seat = plan_seat_of(plan, item->position);
+    struct plan_round round = round_at(plan, shape, item->round);
+    struct round_slice slice = round_slice_at(plan, &round, seat.step, seat.trainer);
+    assert_int_equal(item->round, round_of(plan, shape, seat));
+    assert_true(seat.step >= round.first_step && seat.step < round.end_step);
+    assert_true(seat.offset >= slice.first && seat.offset < slice.end);
+    if (previous)
+        assert_true(previous->round < item->round ||
+                    (previous->round == item->round && previous->position < item->position));
+}
+
+static void take_window(const struct plan_epoch *epoch, const struct plan_window *window,
+                        struct round_shape shape, const uint16_t *owners, uint32_t readers,
+                        struct delivery *delivery)
+{
+    const struct plan *plan = &epoch->plan;
+    struct round_item *items = calloc(round_window_capacity(plan), sizeof *items);
+    assert_non_null(items);
+    for (uint32_t reader = 0; reader < readers; reader++) {
+        uint64_t count = round_window_items(epoch, window, shape, owners, reader, items);
+        assert_true(count <= round_window_capacity(plan));
+        for (uint64_t i = 0; i < count; i++) {
+            check_item(plan, shape, &items[i], i ? &items[i - 1] : NULL);
+            uint64_t row = plan_row_at(epoch, window->first_row_position + items[i].slot);
+            uint32_t trainer = plan_seat_of(plan, items[i].position).trainer;
+            assert_int_equal(delivery->samples[items[i].position], UINT64_MAX);
+            delivery->samples[items[i].position] = row * plan->row_length + items[i].offset;
+            delivery->sent[(items[i].round * readers + reader) * plan->trainer_count + trainer]++;
+        }
+    }
+    free(items);
+}
+
+/* The receiver's side: it walks a round's positions and looks up who owns each. */
+static void check_received(const struct plan_epoch *epoch, struct round_shape shape,
+                           const uint16_t *const *owners, uint32_t readers,
+                           const struct delivery *delivery)
+{
+    const struct plan *plan = &epoch->plan;
+    for (uint64_t k = 0; k < rounds_per_epoch(plan, shape); k++) {
+        struct plan_round round = round_at(plan, shape, k);
+        uint64_t records = 0;
+        for (uint32_t trainer = 0; trainer < plan->trainer_count; trainer++) {
+            uint32_t expected[16] = {0}, total = 0;
+            for (uint64_t step = round.first_step; step < round.end_step; step++) {
+                struct plan_share share = plan_share_at(plan, step, trainer);
+                struct round_slice slice = round_slice_at(plan, &round, step, trainer);
+                for (uint32_t o = slice.first; o < slice.end; o++, total++) {
+                    uint64_t position = plan_unpad(epoch, share.first + o);
+                    uint64_t j = plan_window_of(epoch, position);
+                    struct plan_window window;
+                    plan_window_at(&window, epoch, j);
+                    uint64_t slot = plan_place_at(&window, position).slot;
+                    expected[owners[j][slot] & ASSIGN_READER_MASK]++;
+                }
+            }
+            for (uint32_t r = 0; r < readers; r++)
+                assert_int_equal(delivery->sent[(k * readers + r) * plan->trainer_count + trainer],
+                                 expected[r]);
+            assert_true(total <= round_max_trainer_records(plan, shape));
+            records += total;
+        }
+        assert_true(records <= round_max_records(plan, shape));
+    }
+}
+
+static void check_epoch(const struct plan *plan, struct round_shape shape, uint32_t readers,
+                        uint64_t e)
+{
+    struct plan_epoch epoch;
+    plan_epoch_init(&epoch, plan, e);
+    uint64_t rounds = rounds_per_epoch(plan, shape);
+    struct delivery delivery = {
+        .samples = malloc(plan->position_count * sizeof(uint64_t)),
+        .sent = calloc(rounds * readers * plan->trainer_count, sizeof(uint32_t)),
+    };
+    uint16_t **owners = calloc(plan->window_count, sizeof *owners);
+    uint64_t keep_rows[16] = {0};
+    struct assigner *assigner;
+    assert_true(delivery.samples && delivery.sent && owners);
+    memset(delivery.samples, 0xff, plan->position_count * sizeof(uint64_t));
+    assert_int_equal(assigner_new(plan, readers, keep_rows, &assigner, NULL), STATUS_OK);
+    for (uint64_t j = 0; j < plan->window_count; j++) {
+        struct plan_window window;
+        plan_window_at(&window, &epoch, j);
+        owners[j] = calloc(window.row_count, sizeof *owners[j]);
+        assert_non_null(owners[j]);
+        assigner_window(assigner, &epoch, &window, owners[j]);
+        take_window(&epoch, &window, shape, owners[j], readers, &delivery);
+    }
+    for (uint64_t p = 0; p < plan->position_count; p++)
+        assert_int_equal(delivery.samples[p], plan_sample_at(&epoch, p));
+    check_received(&epoch, shape, (const uint16_t *const *)owners, readers, &delivery);
+    for (uint64_t j = 0; j < plan->window_count; j++)
+        free(owners[j]);
+    free(owners);
+    assigner_free(assigner);
+    free(delivery.sent);
+    free(delivery.samples);
+}
+
+/* All that readers send, merged by position, is the order itself: whoever reads, whoever trains. */
+static void same_order_for_any_machine(void **state)
+{
+    (void)state;
+    const struct round_shape shapes[] = {{1, 1}, {3, 1}, {1, 2}, {1, 5}};
+    for (uint32_t readers = 1; readers <= 9; readers++) {
+        for (uint32_t trainers = 1; trainers <= 8; trainers++) {
+            struct round_shape shape = shapes[(readers + trainers) % 4];
+            enum plan_last last = (enum plan_last)(readers % 3);
+            struct plan plan = make_plan(1003, 7, 10, trainers * 6, trainers, last);
+            check_epoch(&plan, shape, readers, trainers);
+        }
+    }
+}
+
+/* Steps larger than windows, tiny last windows that padding repeats several times, one sample a row. */
+static void unusual_sizes(void **state)
+{
+    (void)state;
+    const struct round_shape shapes[] = {{1, 1}, {2, 1}, {1, 3}, {1, 64}};
+    for (size_t i = 0; i < 4 * 3; i++) {
+        enum plan_last last = (enum plan_last)(i % 3);
+        struct plan large_step = make_plan(500, 5, 2, 192, 3, last);
+        struct plan tiny_tail = make_plan(81, 8, 2, 64, 1, last);
+        struct plan single_rows = make_plan(300, 1, 40, 64, 1, last);
+        check_epoch(&large_step, shapes[i / 3], 4, 0);
+        check_epoch(&tiny_tail, shapes[i / 3], 3, 1);
+        check_epoch(&single_rows, shapes[i / 3], 5, 2);
+    }
+}
+
+/* Large enough for several levels of radix sort; 70,000 items of one reader. */
+static void large_windows_are_sorted(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(70001, 1000, 71, 700, 7, PLAN_PAD);
+    check_epoch(&plan, (struct round_shape){1, 1}, 1, 0);
+    check_epoch(&plan, (struct round_shape){1, 9}, 2, 0);
+}
+
+static struct round_shape choose(const struct plan *plan, uint32_t readers, uint32_t slots,
+                                 uint64_t record_bytes, uint32_t steps, uint64_t limit)
+{
+    struct round_shape shape;
+    assert_int_equal(
+        round_shape_choose(plan, readers, slots, record_bytes, steps, limit, &shape, NULL),
+        STATUS_OK);
+    assert_true(shape.steps_per_round == 1 || shape.parts_per_step == 1);
+    assert_true(round_max_records(plan, shape) * record_bytes <= limit || readers == 1);
+    return shape;
+}
+
+static void shapes(void **state)
+{
+    (void)state;
+    const uint64_t mib = 1 << 20;
+    struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
+    struct round_shape shape = choose(&plan, 1, 4, mib, 0, 128 * mib);
+    assert_int_equal(shape.steps_per_round, 1);
+    assert_int_equal(shape.parts_per_step, 1);
+    shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
+    assert_int_equal(shape.steps_per_round, 8);
+    shape = choose(&plan, 4, 6, 8192, 0, 128 * mib); /* at most half the slots */
+    assert_int_equal(shape.steps_per_round, 3);
+    shape = choose(&plan, 4, 16, 8192, 0, 11 * mib); /* at most the limit */
+    assert_int_equal(shape.steps_per_round, 5);
+    shape = choose(&plan, 4, 4, mib, 0, 128 * mib); /* 256 MiB a step: two parts of 16 each */
+    assert_int_equal(shape.parts_per_step, 2);
+    shape = choose(&plan, 4, 4, mib, 0, 8 * mib); /* one record a trainer */
+    assert_int_equal(shape.parts_per_step, 32);
+    shape = choose(&plan, 4, 8, 8192, 2, 128 * mib);
+    assert_int_equal(shape.steps_per_round, 2);
+    shape = choose(&plan, 4, 4, 0, 0, 128 * mib); /* all fields held: empty records */
+    assert_int_equal(shape.parts_per_step, 1);
+}
+
+static void expect_invalid(const struct plan *plan, uint64_t record_bytes, uint32_t steps,
+                           uint64_t limit, const char *words)
+{
+    struct round_shape shape = {42, 42};
+    struct error err;
+    assert_int_equal(round_shape_choose(plan, 4, 8, record_bytes, steps, limit, &shape, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.message, words));
+    assert_int_equal(shape.parts_per_step, 42);
+}
+
+static void impossible_shapes(void **state)
+{
+    (void)state;
+    const uint64_t mib = 1 << 20;
+    struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
+    expect_invalid(&plan, mib, 0, 8 * mib - 1, "one record of 1.00 MiB for each of 8 trainers");
+    expect_invalid(&plan, 8192, 5, 128 * mib, "delivery.slots");
+    expect_invalid(&plan, 8192, 4, 5 * mib, "exceed exchange.buffer_limit");
+}
+
+/* 10^10 samples of 150 MB over 1,024 readers, each with 8 trainers. */
+static void large_runs_do_not_overflow(void **state)
+{
+    (void)state;
+    const uint64_t record_bytes = 150000000, limit = UINT64_C(4) << 40;
+    struct plan plan =
+        make_plan(UINT64_C(10000000000), 16, 0, UINT64_C(8192) * 16, 8192, PLAN_PAD);
+    struct round_shape shape = choose(&plan, 1024, 4, record_bytes, 0, limit);
+    assert_int_equal(shape.parts_per_step, 6);
+    assert_int_equal(round_max_trainer_records(&plan, shape), 3);
+    uint64_t rounds = rounds_per_epoch(&plan, shape);
+    assert_int_equal(rounds, plan.steps_per_epoch * 6);
+    struct plan_round last = round_at(&plan, shape, rounds - 1);
+    assert_int_equal(last.first_step, plan.steps_per_epoch - 1);
+    assert_int_equal(last.part, 5);
+    struct plan_seat seat = plan_seat_of(&plan, plan.position_count - 1);
+    assert_int_equal(seat.trainer, 8191);
+    assert_int_equal(round_of(&plan, shape, seat), rounds - 1);
+    shape = choose(&plan, 32767, 1024, 1, 0, UINT64_MAX / 2);
+    assert_int_equal(shape.steps_per_round, 512);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_order_for_any_machine), cmocka_unit_test(unusual_sizes),
+        cmocka_unit_test(large_windows_are_sorted),   cmocka_unit_test(shapes),
+        cmocka_unit_test(impossible_shapes),          cmocka_unit_test(large_runs_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

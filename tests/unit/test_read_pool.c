@@ -1,0 +1,359 @@
+/* The worker pool: every task runs once, on its domain, in its place, and the owner hears of it. */
+#include "read/pool.h"
+
+#include "base/clock.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Workers in `domain_count` domains of a made-up machine; all may run anywhere on this one. */
+static struct placement make_placement(uint32_t domain_count, uint32_t worker_count)
+{
+    struct topology *topology = NULL;
+    struct placement placement;
+    assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
+    assert_int_equal(topology_place(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
+                     STATUS_OK);
+    topology_free(topology);
+    placement.domain_count = domain_count;
+    for (uint32_t i = 0; i < worker_count; i++)
+        placement.workers[i].domain = i * domain_count / worker_count;
+    return placement;
+}
+
+static struct pool *make_pool(uint32_t domain_count, uint32_t worker_count, size_t capacity,
+                              struct waker *waker)
+{
+    struct placement placement = make_placement(domain_count, worker_count);
+    struct pool *pool = NULL;
+    struct error err;
+    if (pool_new(&placement, NULL, capacity, waker, &pool, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
+    return pool;
+}
+
+/* Holds the pool's workers inside a task until it is opened. */
+struct gate {
+    _Atomic uint32_t inside;
+    _Atomic bool open;
+};
+
+static void wait_at_gate(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)worker, (void)begin, (void)end;
+    struct gate *gate = argument;
+    gate->inside++;
+    while (!gate->open)
+        clock_sleep_ns(100000);
+}
+
+/* Occupies the only worker of domain 0. */
+static void occupy(struct pool *pool, struct gate *gate)
+{
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, wait_at_gate, gate, 0, 0));
+    while (gate->inside == 0)
+        clock_sleep_ns(100000);
+}
+
+static void *open_gate(void *argument)
+{
+    struct gate *gate = argument;
+    clock_sleep_ns(20000000);
+    gate->open = true;
+    return NULL;
+}
+
+enum { LOG_CAPACITY = 4096 };
+struct log {
+    _Atomic uint32_t taken, count;
+    uint64_t begins[LOG_CAPACITY];
+};
+
+static void log_begin(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)worker, (void)end;
+    struct log *log = argument;
+    log->begins[log->taken++] = begin;
+    log->count++;
+}
+
+static void test_urgent_goes_first_and_order_holds(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(1, 1, 8, NULL);
+    struct gate gate = {0};
+    struct log log = {0};
+    occupy(pool, &gate);
+    for (uint64_t i = 0; i < 8; i++)
+        assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 100 + i, 0));
+    for (uint64_t i = 0; i < 8; i++)
+        assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, i, 0));
+    gate.open = true;
+    while (log.count < 16)
+        clock_sleep_ns(100000);
+    for (uint64_t i = 0; i < 8; i++) {
+        assert_int_equal(log.begins[i], i);
+        assert_int_equal(log.begins[8 + i], 100 + i);
+    }
+    pool_free(pool);
+}
+
+static void test_full_queue_refuses(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(2, 2, 3, NULL);
+    struct gate gate = {0};
+    struct log log = {0};
+    occupy(pool, &gate);
+    for (int i = 0; i < 3; i++)
+        assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 0, 0));
+    assert_false(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 0, 0));
+    assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, 0, 0));
+    assert_true(pool_submit(pool, 1, POOL_NORMAL, log_begin, &log, 0, 0));
+    gate.open = true;
+    while (log.count < 5)
+        clock_sleep_ns(100000);
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 0, 0));
+    pool_free(pool);
+}
+
+static void test_drain_forgets_what_waits(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(1, 1, 4, NULL);
+    struct gate gate = {0};
+    struct log log = {0};
+    occupy(pool, &gate);
+    for (int i = 0; i < 4; i++)
+        assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, 0, 0));
+    pthread_t opener;
+    assert_int_equal(pthread_create(&opener, NULL, open_gate, &gate), 0);
+    pool_drain(pool);
+    assert_true(gate.open);
+    pthread_join(opener, NULL);
+    struct pool_stats stats;
+    pool_stats(pool, &stats);
+    assert_true(stats.busy_ns > 0);
+    assert_int_equal(log.count, 0);
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 7, 0));
+    while (log.count == 0)
+        clock_sleep_ns(100000);
+    assert_int_equal(log.begins[0], 7);
+    pool_free(pool);
+}
+
+/* Every (domain, number) once: workers of a domain see that domain's tasks only. */
+enum { STRESS_DOMAINS = 3, STRESS_TASKS = 20000 };
+struct stress {
+    _Atomic uint8_t runs[STRESS_DOMAINS][STRESS_TASKS];
+    _Atomic uint32_t wrong_domain;
+    _Atomic uint32_t done;
+};
+
+static void stress_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    struct stress *stress = argument;
+    if (worker->domain != end)
+        stress->wrong_domain++;
+    stress->runs[end][begin]++;
+    worker->copy_bytes += begin;
+    worker->copy_ns++;
+    stress->done++;
+}
+
+/* Sleeps until a worker is done with something; fails when nobody wakes us. */
+static void sleep_unless(struct waker *waker, const struct stress *stress, uint32_t seen)
+{
+    waker_arm(waker);
+    if (stress->done == seen) {
+        struct pollfd fd = {.fd = waker_fd(waker), .events = POLLIN};
+        assert_int_equal(poll(&fd, 1, 10000), 1);
+    }
+    waker_disarm(waker);
+}
+
+static void test_stress(void **state)
+{
+    (void)state;
+    static struct stress stress;
+    struct waker waker;
+    assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
+    struct pool *pool = make_pool(STRESS_DOMAINS, 7, 16, &waker);
+    assert_int_equal(pool_worker_count(pool), 7);
+    uint64_t next[STRESS_DOMAINS] = {0};
+    struct pool_stats stats;
+    for (uint64_t submitted = 0; submitted < STRESS_DOMAINS * STRESS_TASKS;) {
+        uint32_t seen = stress.done;
+        uint64_t before = submitted;
+        for (uint32_t d = 0; d < STRESS_DOMAINS; d++)
+            while (next[d] < STRESS_TASKS &&
+                   pool_submit(pool, d, next[d] % 3 ? POOL_NORMAL : POOL_URGENT, stress_task,
+                               &stress, next[d], d))
+                next[d]++, submitted++;
+        pool_stats(pool, &stats);
+        if (submitted == before)
+            sleep_unless(&waker, &stress, seen);
+    }
+    while (stress.done < STRESS_DOMAINS * STRESS_TASKS)
+        sleep_unless(&waker, &stress, stress.done);
+    for (uint32_t d = 0; d < STRESS_DOMAINS; d++)
+        for (uint32_t i = 0; i < STRESS_TASKS; i++)
+            assert_int_equal(stress.runs[d][i], 1);
+    assert_int_equal(stress.wrong_domain, 0);
+    pool_drain(pool);
+    pool_stats(pool, &stats);
+    uint64_t sum = (uint64_t)STRESS_TASKS * (STRESS_TASKS - 1) / 2;
+    assert_int_equal(stats.copy_bytes, STRESS_DOMAINS * sum);
+    assert_int_equal(stats.copy_ns, STRESS_DOMAINS * STRESS_TASKS);
+    pool_free(pool);
+    waker_done(&waker);
+}
+
+struct roll {
+    _Atomic uint32_t calls[8];       /* by worker */
+    _Atomic uint32_t parts[4];       /* by domain: bit i for part i */
+    _Atomic uint32_t part_counts[4]; /* by domain */
+};
+
+static void answer_roll(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
+{
+    struct roll *roll = argument;
+    roll->calls[worker->index]++;
+    roll->parts[worker->domain] |= 1u << i;
+    roll->part_counts[worker->domain] = (uint32_t)n;
+}
+
+static void test_run_on_all(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(2, 5, 4, NULL); /* 3 and 2 workers */
+    struct roll roll = {0};
+    pool_run_on_workers(pool, answer_roll, &roll);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(roll.calls[i], 1);
+    assert_int_equal(roll.parts[0], 7);
+    assert_int_equal(roll.part_counts[0], 3);
+    assert_int_equal(roll.parts[1], 3);
+    assert_int_equal(roll.part_counts[1], 2);
+    struct roll domains = {0};
+    pool_run_on_domains(pool, answer_roll, &domains);
+    assert_int_equal(domains.parts[0], 1);
+    assert_int_equal(domains.parts[1], 1);
+    assert_int_equal(domains.part_counts[0], 1);
+    assert_int_equal(domains.calls[0] + domains.calls[1] + domains.calls[2], 1);
+    pool_free(pool);
+}
+
+struct seats {
+    const struct placement *placement;
+    _Atomic uint32_t right;
+};
+
+/* A worker's affinity, as the kernel has it, is the one cpu that its seat names. */
+static void check_seat(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
+{
+    (void)i, (void)n;
+    struct seats *seats = argument;
+    cpu_set_t now;
+    unsigned first, last;
+    const char *list = seats->placement->workers[worker->index].cpuset;
+    int read = sscanf(list, "%u-%u", &first, &last);
+    if (sched_getaffinity(0, sizeof now, &now) != 0 || read < 1)
+        return;
+    uint32_t expected = read == 2 ? last - first + 1 : 1;
+    if (CPU_ISSET(first, &now) && (uint32_t)CPU_COUNT(&now) == expected)
+        seats->right++;
+}
+
+static void test_workers_sit_where_placed(void **state)
+{
+    (void)state;
+    struct topology *topology = NULL;
+    struct placement placement;
+    assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
+    uint32_t cores = topology_core_count(topology);
+    assert_int_equal(topology_place(topology, 0, 1, 0, cores, BIND_CORE, &placement, NULL),
+                     STATUS_OK);
+    topology_free(topology);
+    if (strchr(placement.workers[0].cpuset, ','))
+        skip(); /* sibling threads are not neighbours here; unit.topology.real covers that */
+    struct pool *pool = NULL;
+    assert_int_equal(pool_new(&placement, NULL, 4, NULL, &pool, NULL), STATUS_OK);
+    struct seats seats = {.placement = pool_placement(pool)};
+    pool_run_on_workers(pool, check_seat, &seats);
+    assert_int_equal(seats.right, cores);
+    pool_free(pool);
+}
+
+static void note_signal_mask(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
+{
+    (void)worker, (void)i, (void)n;
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    *(_Atomic bool *)argument = sigismember(&mask, SIGTERM) && sigismember(&mask, SIGINT);
+}
+
+static void test_signals_stay_with_the_owner(void **state)
+{
+    (void)state;
+    sigset_t mask;
+    _Atomic bool blocked = false;
+    struct pool *pool = make_pool(1, 1, 1, NULL);
+    pool_run_on_workers(pool, note_signal_mask, &blocked);
+    assert_true(blocked);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    assert_false(sigismember(&mask, SIGTERM));
+    pool_free(pool);
+}
+
+static void test_start_failure_names_the_worker(void **state)
+{
+    (void)state;
+    struct placement placement = make_placement(1, 3);
+    snprintf(placement.workers[1].cpuset, sizeof placement.workers[1].cpuset, "8190");
+    struct pool *pool = NULL;
+    struct error err;
+    assert_int_equal(pool_new(&placement, NULL, 4, NULL, &pool, &err), STATUS_IO);
+    assert_null(pool);
+    assert_non_null(strstr(err.message, "worker thread 1 of 3: bind to cpus 8190"));
+    assert_int_equal(pool_new(&placement, NULL, 4, NULL, &pool, NULL), STATUS_IO);
+}
+
+static void test_free_with_work_queued(void **state)
+{
+    (void)state;
+    struct log log = {0};
+    for (int i = 0; i < 50; i++) {
+        struct pool *pool = make_pool(2, 4, 32, NULL);
+        for (int k = 0; k < 32; k++)
+            (void)!pool_submit(pool, k % 2, POOL_NORMAL, log_begin, &log, 0, 0);
+        pool_free(pool);
+    }
+    pool_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_urgent_goes_first_and_order_holds),
+        cmocka_unit_test(test_full_queue_refuses),
+        cmocka_unit_test(test_drain_forgets_what_waits),
+        cmocka_unit_test(test_stress),
+        cmocka_unit_test(test_run_on_all),
+        cmocka_unit_test(test_workers_sit_where_placed),
+        cmocka_unit_test(test_signals_stay_with_the_owner),
+        cmocka_unit_test(test_start_failure_names_the_worker),
+        cmocka_unit_test(test_free_with_work_queued),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

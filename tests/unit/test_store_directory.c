@@ -1,0 +1,323 @@
+/* The directory store: reading, writing atomically, listing, and what it refuses. Runs in a
+ * temporary folder. */
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char path[64];
+    struct store *store;
+};
+
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    strcpy(fixture->path, "/tmp/penstock-store-XXXXXX");
+    assert_non_null(mkdtemp(fixture->path));
+    assert_int_equal(store_open(fixture->path, &fixture->store, NULL), STATUS_OK);
+    *state = fixture;
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info, (void)type, (void)walk;
+    return remove(path);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    store_free(fixture->store);
+    nftw(fixture->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(fixture);
+    return 0;
+}
+
+static void put(const struct store *store, const char *key, const char *text)
+{
+    struct error err;
+    if (store_put(store, key, text, strlen(text), &err))
+        fail_msg("put '%s': %s", key, err.message);
+}
+
+static const char *join(const struct fixture *fixture, const char *name)
+{
+    static char path[160];
+    snprintf(path, sizeof path, "%s/%s", fixture->path, name);
+    return path;
+}
+
+static void test_get_returns_what_was_put(void **state)
+{
+    const struct store *store = ((struct fixture *)*state)->store;
+    char buffer[16];
+    size_t size = 99;
+    put(store, "a/c/0/1", "twelve bytes");
+    assert_int_equal(store_get(store, "a/c/0/1", buffer, sizeof buffer, &size, NULL), STATUS_OK);
+    assert_int_equal(size, 12);
+    assert_memory_equal(buffer, "twelve bytes", 12);
+    put(store, "a/c/0/1", "new");
+    assert_int_equal(store_get(store, "a/c/0/1", buffer, 3, &size, NULL), STATUS_OK);
+    assert_int_equal(size, 3);
+    put(store, "empty", "");
+    assert_int_equal(store_get(store, "empty", buffer, 0, &size, NULL), STATUS_OK);
+    assert_int_equal(size, 0);
+}
+
+static void test_a_missing_key_is_not_found_and_only_that(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct error err;
+    char buffer[4];
+    size_t size = 99;
+    put(fixture->store, "folder/value", "x");
+    static const char *const absent[] = {"none", "folder/none", "none/none", "folder",
+                                         "folder/value/below"};
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
+        assert_int_equal(store_get(fixture->store, absent[i], buffer, sizeof buffer, &size, &err),
+                         STATUS_NOT_FOUND);
+    assert_int_equal(size, 99);
+    assert_int_equal(symlink("loop", join(fixture, "loop")), 0);
+    assert_int_equal(store_get(fixture->store, "loop", buffer, sizeof buffer, &size, &err),
+                     STATUS_IO);
+    assert_int_equal(mkfifo(join(fixture, "pipe"), 0600), 0);
+    assert_int_equal(store_get(fixture->store, "pipe", buffer, sizeof buffer, &size, &err),
+                     STATUS_IO);
+    assert_non_null(strstr(err.message, "/pipe'"));
+}
+
+static void test_a_value_longer_than_expected_is_corrupt(void **state)
+{
+    const struct store *store = ((struct fixture *)*state)->store;
+    struct error err;
+    char buffer[16] = "untouched behind", *text = NULL;
+    size_t size = 99;
+    put(store, "long", "0123456789");
+    assert_int_equal(store_get(store, "long", buffer, 9, &size, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "/long' has 10 bytes, at most 9"));
+    assert_int_equal(buffer[9], ' ');
+    assert_int_equal(store_get_text(store, "long", 9, &text, &size, &err), STATUS_CORRUPT);
+    assert_null(text);
+    assert_int_equal(size, 99);
+}
+
+static void test_text_is_terminated(void **state)
+{
+    const struct store *store = ((struct fixture *)*state)->store;
+    char *text = NULL;
+    size_t size = 0;
+    put(store, ".zgroup", "{\"zarr_format\": 2}");
+    assert_int_equal(store_get_text(store, ".zgroup", 1 << 20, &text, &size, NULL), STATUS_OK);
+    assert_int_equal(size, 18);
+    assert_string_equal(text, "{\"zarr_format\": 2}");
+    free(text);
+    assert_int_equal(store_get_text(store, ".zarray", 10, &text, &size, NULL), STATUS_NOT_FOUND);
+}
+
+static void test_keys_that_leave_the_store_are_refused(void **state)
+{
+    const struct store *store = ((struct fixture *)*state)->store;
+    static const char *const keys[] = {"",     "/etc/passwd", "..",    "../x", "a/../../x",
+                                       "a/..", ".",           "a/./b", "a//b", "a/"};
+    char buffer[4];
+    size_t size;
+    uint64_t bytes, count;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        assert_int_equal(store_get(store, keys[i], buffer, sizeof buffer, &size, NULL),
+                         STATUS_INVALID);
+        assert_int_equal(store_put(store, keys[i], "x", 1, NULL), STATUS_INVALID);
+        if (keys[i][0])
+            assert_int_equal(store_usage(store, keys[i], &bytes, &count, NULL), STATUS_INVALID);
+    }
+    put(store, "..a/...", "dots are fine within names");
+}
+
+struct names {
+    char text[256];
+    int stop_after;
+};
+
+static enum status note(const char *name, bool is_prefix, void *argument, struct error *err)
+{
+    struct names *names = argument;
+    if (names->stop_after-- == 0)
+        return error_set(err, STATUS_INTERRUPTED, "enough");
+    strcat(names->text, name);
+    strcat(names->text, is_prefix ? "/ " : " ");
+    return STATUS_OK;
+}
+
+static void test_a_listing_is_sorted_and_tells_folders(void **state)
+{
+    const struct fixture *fixture = *state;
+    put(fixture->store, "g/b/.zarray", "");
+    put(fixture->store, "g/a10", "");
+    put(fixture->store, "g/a9", "");
+    put(fixture->store, "g/.zgroup", "");
+    put(fixture->store, "g/.penstock-partial-0000000000000000", "left by a writer that died");
+    assert_int_equal(symlink("b", join(fixture, "g/link")), 0);
+    struct names names = {.stop_after = -1};
+    assert_int_equal(store_list(fixture->store, "g", note, &names, NULL), STATUS_OK);
+    assert_string_equal(names.text, ".zgroup a10 a9 b/ link/ ");
+    names = (struct names){.stop_after = -1};
+    assert_int_equal(store_list(fixture->store, "", note, &names, NULL), STATUS_OK);
+    assert_string_equal(names.text, "g/ ");
+    names = (struct names){.stop_after = 2};
+    assert_int_equal(store_list(fixture->store, "g", note, &names, NULL), STATUS_INTERRUPTED);
+    assert_string_equal(names.text, ".zgroup a10 ");
+    assert_int_equal(store_list(fixture->store, "none", note, &names, NULL), STATUS_NOT_FOUND);
+    assert_int_equal(store_list(fixture->store, "g/a9", note, &names, NULL), STATUS_NOT_FOUND);
+}
+
+static void test_usage_adds_up_and_ends(void **state)
+{
+    const struct fixture *fixture = *state;
+    uint64_t bytes = 0, count = 0;
+    put(fixture->store, "a/0", "12345");
+    put(fixture->store, "a/b/1", "123");
+    put(fixture->store, "other", "1");
+    assert_int_equal(symlink("..", join(fixture, "a/up")), 0);
+    assert_int_equal(symlink("0", join(fixture, "a/same")), 0);
+    assert_int_equal(store_usage(fixture->store, "a", &bytes, &count, NULL), STATUS_OK);
+    assert_int_equal(bytes, 13);
+    assert_int_equal(count, 3);
+    assert_int_equal(store_usage(fixture->store, "", &bytes, &count, NULL), STATUS_OK);
+    assert_int_equal(bytes, 14);
+    assert_int_equal(store_usage(fixture->store, "none", &bytes, &count, NULL), STATUS_NOT_FOUND);
+}
+
+static void test_uris(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct store *store = NULL;
+    struct error err;
+    char uri[128];
+    snprintf(uri, sizeof uri, "file://%s", fixture->path);
+    assert_int_equal(store_open(uri, &store, &err), STATUS_OK);
+    assert_string_equal(store_uri(store), uri);
+    store_free(store);
+    store = NULL;
+    put(fixture->store, "plain", "");
+    put(fixture->store, "pack.zip", "PK");
+    assert_int_equal(store_open(join(fixture, "plain"), &store, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "/plain' is a file"));
+    assert_int_equal(store_open(join(fixture, "pack.zip"), &store, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "zip stores are not supported"));
+    assert_int_equal(store_open(join(fixture, "none.zip"), &store, &err), STATUS_NOT_FOUND);
+    assert_int_equal(store_open("s3://bucket/a.zarr", &store, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "'s3://bucket/a.zarr': s3 stores are not supported"));
+    assert_int_equal(store_open("https://host/a", &store, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(store_open("file://relative", &store, &err), STATUS_INVALID);
+    assert_int_equal(store_open("", &store, &err), STATUS_INVALID);
+    assert_null(store);
+}
+
+static void test_create_deletes_only_zarr_hierarchies(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct store *store = NULL;
+    struct error err;
+    uint64_t bytes, count;
+    char path[160];
+    snprintf(path, sizeof path, "%s", join(fixture, "new.zarr"));
+    assert_int_equal(store_create(path, false, &store, &err), STATUS_OK);
+    put(store, "x/c/0", "data");
+    store_free(store);
+    assert_int_equal(store_create(path, false, &store, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "exists and is not empty"));
+    assert_int_equal(store_create(path, true, &store, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "no Zarr metadata"));
+    assert_int_equal(access(join(fixture, "new.zarr/x/c/0"), F_OK), 0);
+    put(fixture->store, "new.zarr/zarr.json", "{}");
+    put(fixture->store, "kept", "outside");
+    assert_int_equal(symlink("../..", join(fixture, "new.zarr/x/outside")), 0);
+    assert_int_equal(store_create(path, false, &store, &err), STATUS_INVALID);
+    assert_int_equal(store_create(path, true, &store, &err), STATUS_OK);
+    assert_int_equal(store_usage(store, "", &bytes, &count, NULL), STATUS_OK);
+    assert_int_equal(count, 0);
+    store_free(store);
+    assert_int_equal(access(join(fixture, "kept"), F_OK), 0);
+    assert_int_equal(store_create(join(fixture, "kept"), true, &store, &err), STATUS_INVALID);
+    assert_int_equal(store_create(join(fixture, "no/such/parent"), true, &store, &err), STATUS_IO);
+}
+
+static void test_a_failed_put_leaves_nothing(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct error err;
+    struct names names = {.stop_after = -1};
+    put(fixture->store, "folder/value", "x");
+    assert_int_equal(store_put(fixture->store, "folder", "y", 1, &err), STATUS_IO);
+    assert_non_null(strstr(err.message, "rename"));
+    assert_int_equal(store_put(fixture->store, "folder/value/below", "y", 1, &err), STATUS_IO);
+    assert_int_equal(store_list(fixture->store, "", note, &names, NULL), STATUS_OK);
+    assert_string_equal(names.text, "folder/ ");
+    uint64_t bytes, count;
+    assert_int_equal(store_usage(fixture->store, "", &bytes, &count, NULL), STATUS_OK);
+    assert_int_equal(count, 1);
+}
+
+enum { WRITERS = 3, ROUNDS = 200, VALUE_BYTES = 20000 };
+
+/* Writes one key again and again, with a value of equal bytes, and reads it: never a mixture. */
+static void *write_and_read(void *argument)
+{
+    const struct store *store = argument;
+    char value[VALUE_BYTES], seen[VALUE_BYTES];
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t size = 0;
+        memset(value, 'a' + round % 26, sizeof value);
+        if (store_put(store, "shared/key", value, sizeof value, NULL) ||
+            store_get(store, "shared/key", seen, sizeof seen, &size, NULL) || size != sizeof seen)
+            return "put or get failed";
+        if (memcmp(seen, seen + 1, sizeof seen - 1) != 0)
+            return "two writers' bytes in one value";
+    }
+    return NULL;
+}
+
+static void test_writers_and_readers_at_once(void **state)
+{
+    const struct fixture *fixture = *state;
+    pthread_t threads[WRITERS];
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_and_read, fixture->store), 0);
+    for (int i = 0; i < WRITERS; i++) {
+        void *failure = NULL;
+        pthread_join(threads[i], &failure);
+        if (failure)
+            fail_msg("%s", (const char *)failure);
+    }
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_get_returns_what_was_put),
+        TEST(test_a_missing_key_is_not_found_and_only_that),
+        TEST(test_a_value_longer_than_expected_is_corrupt),
+        TEST(test_text_is_terminated),
+        TEST(test_keys_that_leave_the_store_are_refused),
+        TEST(test_a_listing_is_sorted_and_tells_folders),
+        TEST(test_usage_adds_up_and_ends),
+        TEST(test_uris),
+        TEST(test_create_deletes_only_zarr_hierarchies),
+        TEST(test_a_failed_put_leaves_nothing),
+        TEST(test_writers_and_readers_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,2 @@
+penstock_unit_test(topology place LINKS topology)
+penstock_unit_test(topology real LINKS topology)
