@@ -7,11 +7,10 @@ static const struct {
     const char *name;
     size_t item_bytes;
     size_t swap_bytes;
-} table[] = {
-    {"none", 0, 0},
-#define DTYPE_ROW(name, value, text, item_bytes, swap_bytes)                                       \
+} table[] = {{"none", 0, 0},
+#define DTYPE_ROW(name, value, text, item_bytes, swap_bytes) \
     [value] = {text, item_bytes, swap_bytes},
-    DTYPE_TABLE(DTYPE_ROW)
+             DTYPE_TABLE(DTYPE_ROW)
 #undef DTYPE_ROW
 };
 

@@ -8,23 +8,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* name, value, text (also the Zarr v3 name), bytes an item, bytes of the unit that endianness swaps.
- * The values travel in shared memory and in penstock.h: never renumber. */
-#define DTYPE_TABLE(X)                                                                             \
-    X(BOOL, 1, "bool", 1, 1)                                                                       \
-    X(INT8, 2, "int8", 1, 1)                                                                       \
-    X(INT16, 3, "int16", 2, 2)                                                                     \
-    X(INT32, 4, "int32", 4, 4)                                                                     \
-    X(INT64, 5, "int64", 8, 8)                                                                     \
-    X(UINT8, 6, "uint8", 1, 1)                                                                     \
-    X(UINT16, 7, "uint16", 2, 2)                                                                   \
-    X(UINT32, 8, "uint32", 4, 4)                                                                   \
-    X(UINT64, 9, "uint64", 8, 8)                                                                   \
-    X(FLOAT16, 10, "float16", 2, 2)                                                                \
-    X(BFLOAT16, 11, "bfloat16", 2, 2)                                                              \
-    X(FLOAT32, 12, "float32", 4, 4)                                                                \
-    X(FLOAT64, 13, "float64", 8, 8)                                                                \
-    X(COMPLEX64, 14, "complex64", 8, 4)                                                            \
+/* name, value, text (also the Zarr v3 name), bytes an item, bytes of the unit that endianness
+ * swaps. The values travel in shared memory and in penstock.h: never renumber. */
+#define DTYPE_TABLE(X)                  \
+    X(BOOL, 1, "bool", 1, 1)            \
+    X(INT8, 2, "int8", 1, 1)            \
+    X(INT16, 3, "int16", 2, 2)          \
+    X(INT32, 4, "int32", 4, 4)          \
+    X(INT64, 5, "int64", 8, 8)          \
+    X(UINT8, 6, "uint8", 1, 1)          \
+    X(UINT16, 7, "uint16", 2, 2)        \
+    X(UINT32, 8, "uint32", 4, 4)        \
+    X(UINT64, 9, "uint64", 8, 8)        \
+    X(FLOAT16, 10, "float16", 2, 2)     \
+    X(BFLOAT16, 11, "bfloat16", 2, 2)   \
+    X(FLOAT32, 12, "float32", 4, 4)     \
+    X(FLOAT64, 13, "float64", 8, 8)     \
+    X(COMPLEX64, 14, "complex64", 8, 4) \
     X(COMPLEX128, 15, "complex128", 16, 8)
 
 enum dtype {

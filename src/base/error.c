@@ -24,8 +24,7 @@ enum status error_set_at(struct error *err, enum status status, int system_errno
     va_end(args);
     if (system_errno && length >= 0 && (size_t)length < sizeof message)
         snprintf(message + length, sizeof message - (size_t)length, ": %s", strerror(system_errno));
-    *err = (struct error){
-        .status = status, .system_errno = system_errno, .rank = -1, .line = line};
+    *err = (struct error){.status = status, .system_errno = system_errno, .rank = -1, .line = line};
     snprintf(err->file, sizeof err->file, "%s", base_name(file));
     memcpy(err->message, message, sizeof message);
     return status;
@@ -54,8 +53,8 @@ void error_clear(struct error *err)
 const char *status_text(enum status status)
 {
     switch (status) {
-#define STATUS_CASE(name, value, text)                                                             \
-    case STATUS_##name:                                                                            \
+#define STATUS_CASE(name, value, text) \
+    case STATUS_##name:                \
         return text;
         STATUS_TABLE(STATUS_CASE)
 #undef STATUS_CASE

@@ -1,13 +1,14 @@
 /* Errors: a status and one message that says what failed, where and why.
  *
- * A `struct error` is owned by the caller and may be NULL where the message is not wanted. The one who
- * detects a failure writes the exact cause with error_set(); each layer above adds in front, with
- * error_prefix(), only what it alone knows:
+ * A `struct error` is owned by the caller and may be NULL where the message is not wanted. The one
+ * who detects a failure writes the exact cause with error_set(); each layer above adds in front,
+ * with error_prefix(), only what it alone knows:
  *
  *     array 'images' chunk 0.3: open 'images/0.3': Permission denied
  *
- * A `struct error` has a fixed size and no pointers, so it travels between threads, processes and ranks
- * as plain bytes. Nothing here logs, exits or allocates. Not synchronised: one thread, one error.
+ * A `struct error` has a fixed size and no pointers, so it travels between threads, processes and
+ * ranks as plain bytes. Nothing here logs, exits or allocates. Not synchronised: one thread, one
+ * error.
  */
 #ifndef PENSTOCK_BASE_ERROR_H
 #define PENSTOCK_BASE_ERROR_H
@@ -15,20 +16,20 @@
 #include <stdint.h>
 
 /* name, value, text. The values are part of the wire protocol and of penstock.h: never renumber. */
-#define STATUS_TABLE(X)                                                                            \
-    X(OK, 0, "ok")                                                                                 \
-    X(INVALID, 1, "invalid argument or configuration")                                             \
-    X(NOT_FOUND, 2, "not found")                                                                   \
-    X(IO, 3, "input or output failed")                                                             \
-    X(CORRUPT, 4, "data is corrupt")                                                               \
-    X(UNSUPPORTED, 5, "not supported")                                                             \
-    X(NO_MEMORY, 6, "not enough memory")                                                           \
-    X(PROTOCOL, 7, "peer broke the protocol")                                                      \
-    X(REFUSED, 8, "refused by the service")                                                        \
-    X(TIMEOUT, 9, "timed out")                                                                     \
-    X(ENDED, 10, "no more batches")                                                                \
-    X(LOST, 11, "the other side went away")                                                        \
-    X(INTERRUPTED, 12, "stopped by a signal")                                                      \
+#define STATUS_TABLE(X)                                \
+    X(OK, 0, "ok")                                     \
+    X(INVALID, 1, "invalid argument or configuration") \
+    X(NOT_FOUND, 2, "not found")                       \
+    X(IO, 3, "input or output failed")                 \
+    X(CORRUPT, 4, "data is corrupt")                   \
+    X(UNSUPPORTED, 5, "not supported")                 \
+    X(NO_MEMORY, 6, "not enough memory")               \
+    X(PROTOCOL, 7, "peer broke the protocol")          \
+    X(REFUSED, 8, "refused by the service")            \
+    X(TIMEOUT, 9, "timed out")                         \
+    X(ENDED, 10, "no more batches")                    \
+    X(LOST, 11, "the other side went away")            \
+    X(INTERRUPTED, 12, "stopped by a signal")          \
     X(MPI, 13, "MPI failed")
 
 enum status {
@@ -51,11 +52,13 @@ struct error {
 #define MUST_USE              __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, arg) __attribute__((format(printf, fmt, arg)))
 
-/* Fills *err (may be NULL) and returns `status`. The message is cut at its limit, never overflowed. */
-#define error_set(err, status, ...) error_set_at((err), (status), 0, __FILE__, __LINE__, __VA_ARGS__)
+/* Fills *err (may be NULL) and returns `status`. The message is cut at its limit, never overflowed.
+ */
+#define error_set(err, status, ...) \
+    error_set_at((err), (status), 0, __FILE__, __LINE__, __VA_ARGS__)
 
 /* The same for a failed system call: records errno and appends ": <strerror>". */
-#define error_set_errno(err, status, ...)                                                          \
+#define error_set_errno(err, status, ...) \
     error_set_at((err), (status), errno, __FILE__, __LINE__, __VA_ARGS__)
 
 enum status error_set_at(struct error *err, enum status status, int system_errno, const char *file,

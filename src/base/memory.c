@@ -4,8 +4,8 @@
 #include "base/size.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,17 +33,23 @@ void memory_touch(void *memory, size_t bytes)
         page[offset] = page[offset];
 }
 
-/* The number in the first line of a file, or `fallback` where there is no such file or number. */
-static uint64_t read_number(const char *path, const char *format, uint64_t fallback)
+/* The number behind `key` in the first line that starts with it; `fallback` where there is none. */
+static uint64_t read_number(const char *path, const char *key, uint64_t fallback)
 {
     FILE *file = fopen(path, "re");
     if (!file)
         return fallback;
     uint64_t value = fallback;
     char line[256];
-    while (fgets(line, sizeof line, file))
-        if (sscanf(line, format, &value) == 1)
-            break;
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, key, strlen(key)) != 0)
+            continue;
+        char *end;
+        unsigned long long number = strtoull(line + strlen(key), &end, 10);
+        if (end != line + strlen(key))
+            value = number;
+        break;
+    }
     fclose(file);
     return value;
 }
@@ -59,8 +65,8 @@ static uint64_t cgroup_left_bytes(void)
     };
     uint64_t left = UINT64_MAX;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        uint64_t limit = read_number(places[i].limit, "%" SCNu64, UINT64_MAX);
-        uint64_t used = read_number(places[i].used, "%" SCNu64, 0);
+        uint64_t limit = read_number(places[i].limit, "", UINT64_MAX);
+        uint64_t used = read_number(places[i].used, "", 0);
         if (limit == UINT64_MAX)
             continue;
         uint64_t here = limit > used ? limit - used : 0;
@@ -71,7 +77,7 @@ static uint64_t cgroup_left_bytes(void)
 
 uint64_t memory_available_bytes(void)
 {
-    uint64_t kib = read_number("/proc/meminfo", "MemAvailable: %" SCNu64, UINT64_MAX / 1024);
+    uint64_t kib = read_number("/proc/meminfo", "MemAvailable:", UINT64_MAX / 1024);
     uint64_t machine = kib * 1024;
     uint64_t cgroup = cgroup_left_bytes();
     return cgroup < machine ? cgroup : machine;

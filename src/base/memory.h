@@ -1,7 +1,7 @@
 /* Large memory taken at start: mapped, bounded, and touched before it is relied on.
  *
- * mmap'ed anonymous regions, zero-filled, page aligned, with huge pages advised. Not for small objects:
- * those use calloc. Safe from any thread.
+ * mmap'ed anonymous regions, zero-filled, page aligned, with huge pages advised. Not for small
+ * objects: those use calloc. Safe from any thread.
  */
 #ifndef PENSTOCK_BASE_MEMORY_H
 #define PENSTOCK_BASE_MEMORY_H
@@ -21,8 +21,8 @@ MUST_USE enum status memory_map(size_t bytes, const char *purpose, void **ret_me
 /* Unmaps; NULL is fine. `bytes` as given to memory_map. */
 void memory_unmap(void *memory, size_t bytes);
 
-/* Makes every page of the range present by writing to it; contents are kept. Call it from the thread whose NUMA
- * node shall hold the pages: Linux places a page where it is first touched. */
+/* Makes every page of the range present by writing to it; contents are kept. Call it from the
+ * thread whose NUMA node shall hold the pages: Linux places a page where it is first touched. */
 void memory_touch(void *memory, size_t bytes);
 
 /* What this process may still take: MemAvailable, lowered to what its cgroup (v1 or v2) leaves. */

@@ -32,11 +32,12 @@ static void draw(struct progress *progress, uint64_t done, uint64_t bytes, uint6
     bar[BAR_WIDTH] = '\0';
     char rate[64] = "";
     if (bytes)
-        snprintf(rate, sizeof rate, ", %s/s", size_format((uint64_t)((double)bytes / elapsed)).text);
+        snprintf(rate, sizeof rate, ", %s/s",
+                 size_format((uint64_t)((double)bytes / elapsed)).text);
     double left = share > 0 ? elapsed / share - elapsed : 0;
-    fprintf(stderr, "%s%s [%s] %3.0f%% %s of %s %s%s, %.0f s left%s", progress->terminal ? "\r" : "",
-            progress->label, bar, share * 100, count_format(done).text,
-            count_format(progress->total).text, progress->unit, rate, left,
+    fprintf(stderr, "%s%s [%s] %3.0f%% %s of %s %s%s, %.0f s left%s",
+            progress->terminal ? "\r" : "", progress->label, bar, share * 100,
+            count_format(done).text, count_format(progress->total).text, progress->unit, rate, left,
             progress->terminal ? "\033[K" : "\n");
     fflush(stderr);
     progress->shown = true;
@@ -45,8 +46,8 @@ static void draw(struct progress *progress, uint64_t done, uint64_t bytes, uint6
 void progress_update(struct progress *progress, uint64_t done, uint64_t bytes)
 {
     uint64_t now = clock_now_ns();
-    uint64_t wait = progress->shown ? (progress->terminal ? second_ns / 5 : 10 * second_ns)
-                                    : 2 * second_ns;
+    uint64_t wait =
+        progress->shown ? (progress->terminal ? second_ns / 5 : 10 * second_ns) : 2 * second_ns;
     if (now - progress->last_ns < wait)
         return;
     progress->last_ns = now;

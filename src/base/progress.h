@@ -1,7 +1,8 @@
 /* A progress line for work that takes longer than two seconds.
  *
- * On a terminal one line is redrawn a few times a second; elsewhere a line is printed every ten seconds, so
- * that logs stay short. Nothing is printed before two seconds have passed. One thread calls it.
+ * On a terminal one line is redrawn a few times a second; elsewhere a line is printed every ten
+ * seconds, so that logs stay short. Nothing is printed before two seconds have passed. One thread
+ * calls it.
  */
 #ifndef PENSTOCK_BASE_PROGRESS_H
 #define PENSTOCK_BASE_PROGRESS_H
@@ -21,7 +22,8 @@ struct progress {
 
 void progress_init(struct progress *progress, const char *label, const char *unit, uint64_t total);
 
-/* `done` of `total` units; `bytes` so far for the rate, 0 to leave it out. Cheap: may be called often. */
+/* `done` of `total` units; `bytes` so far for the rate, 0 to leave it out. Cheap: may be called
+ * often. */
 void progress_update(struct progress *progress, uint64_t done, uint64_t bytes);
 
 /* Ends the line, if there is one. */

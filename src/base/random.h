@@ -1,7 +1,7 @@
 /* Counter-based random numbers: the same value for the same key and counter on every machine.
  *
- * Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11), from Random123.
- * Pure functions, safe from any thread.
+ * Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11), from
+ * Random123. Pure functions, safe from any thread.
  */
 #ifndef PENSTOCK_BASE_RANDOM_H
 #define PENSTOCK_BASE_RANDOM_H
@@ -11,7 +11,8 @@
 /* 64 random bits, a function of the key and of a 128-bit counter (high, low). */
 uint64_t random_u64(uint64_t key, uint64_t counter_high, uint64_t counter_low);
 
-/* Maps 64 random bits to [0, bound) by multiplication (Lemire); the bias is at most bound / 2^64. */
+/* Maps 64 random bits to [0, bound) by multiplication (Lemire); the bias is at most bound / 2^64.
+ */
 static inline uint64_t random_below(uint64_t bits, uint64_t bound)
 {
     return (uint64_t)(((unsigned __int128)bits * bound) >> 64);

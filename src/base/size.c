@@ -11,13 +11,20 @@ static const struct {
     const char *name;
     double bytes;
 } units[] = {
-    {"", 1},      {"b", 1},
-    {"k", 1024},  {"kib", 1024},
-    {"kb", 1e3},  {"m", 1048576},
-    {"mib", 1048576},       {"mb", 1e6},
-    {"g", 1073741824},      {"gib", 1073741824},
-    {"gb", 1e9},            {"t", 1099511627776.0},
-    {"tib", 1099511627776.0}, {"tb", 1e12},
+    {"", 1},
+    {"b", 1},
+    {"k", 1024},
+    {"kib", 1024},
+    {"kb", 1e3},
+    {"m", 1048576},
+    {"mib", 1048576},
+    {"mb", 1e6},
+    {"g", 1073741824},
+    {"gib", 1073741824},
+    {"gb", 1e9},
+    {"t", 1099511627776.0},
+    {"tib", 1099511627776.0},
+    {"tb", 1e12},
 };
 
 enum status size_parse(const char *text, uint64_t *ret_bytes, struct error *err)
@@ -25,7 +32,8 @@ enum status size_parse(const char *text, uint64_t *ret_bytes, struct error *err)
     char *end = NULL;
     double value = strtod(text, &end);
     if (end == text || !isfinite(value) || value < 0)
-        return error_set(err, STATUS_INVALID, "'%s' is not a size: write e.g. 512MiB or 32GiB", text);
+        return error_set(err, STATUS_INVALID, "'%s' is not a size: write e.g. 512MiB or 32GiB",
+                         text);
     while (*end == ' ')
         end++;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -37,7 +45,8 @@ enum status size_parse(const char *text, uint64_t *ret_bytes, struct error *err)
         *ret_bytes = (uint64_t)bytes;
         return STATUS_OK;
     }
-    return error_set(err, STATUS_INVALID, "'%s': unknown unit '%s': use KiB, MiB, GiB, TiB", text, end);
+    return error_set(err, STATUS_INVALID, "'%s': unknown unit '%s': use KiB, MiB, GiB, TiB", text,
+                     end);
 }
 
 struct size_text size_format(uint64_t bytes)

@@ -1,7 +1,7 @@
 /* A growable string, for messages, reports and packed documents; not for the batch path.
  *
- * Zero-initialise, append, then text_done(). A failed allocation ends the program with a message: these
- * strings are small and made at start or at the end. Owned by one thread.
+ * Zero-initialise, append, then text_done(). A failed allocation ends the program with a message:
+ * these strings are small and made at start or at the end. Owned by one thread.
  */
 #ifndef PENSTOCK_BASE_TEXT_H
 #define PENSTOCK_BASE_TEXT_H

@@ -1,5 +1,5 @@
-/* See waker.h. Arming and the work it guards against are ordered by sequentially consistent fences on both
- * sides (Dekker's pattern): either the sleeper sees the work, or the waker sees `armed`. */
+/* See waker.h. Arming and the work it guards against are ordered by sequentially consistent fences
+ * on both sides (Dekker's pattern): either the sleeper sees the work, or the waker sees `armed`. */
 #include "base/waker.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Byte order. Loops that compilers turn into vector shuffles; compiled with -O3 for that. */
+/* Byte order. Plain loops that compilers turn into vector code where the target has byte shuffles;
+ * compiled with -O3 for that. Safe from any thread. */
 #include "codec/codec.h"
 
 #include <assert.h>

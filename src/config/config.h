@@ -79,14 +79,16 @@ struct config {
 MUST_USE enum status config_init(struct config *ret_config, struct error *err);
 
 /* Reads a YAML file over what is set. NOT_FOUND/IO: the file. INVALID: not YAML, an unknown key (with file, line and
- * the nearest known key), a key given twice, a value of the wrong type or out of range. */
+ * the nearest known key), a key given twice, a value of the wrong type or out of range. After a failure some
+ * options of the file may have been set. Fields of a file add to those there are, one of the same name
+ * replaces it. */
 MUST_USE enum status config_read_file(struct config *config, const char *path, struct error *err);
 
 /* The same for text in memory; `name` stands for the file in messages, `folder` for relative URIs. */
 MUST_USE enum status config_read_text(struct config *config, const char *text, size_t size,
                                       const char *name, const char *folder, struct error *err);
 
-/* Environment variables PENSTOCK_<SECTION>_<KEY> of known options. */
+/* Environment variables PENSTOCK_<SECTION>_<KEY> of known options; an empty one counts as not set. */
 MUST_USE enum status config_read_environment(struct config *config, struct error *err);
 
 /* One "section.key=value", and also "dataset.fields.NAME=ARRAY" and "dataset.fields.NAME=ARRAY[INDEX]". */

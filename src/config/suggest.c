@@ -62,12 +62,12 @@ static const char *nearest_key(const char *key)
     return nearest ? nearest : same_name_elsewhere(key);
 }
 
-static const char *nearest_section(const char *section)
+/* `names` is room for the sections' names, to one of which the result points. */
+static const char *nearest_section(const char *section, char names[][OPTION_KEY_BYTES])
 {
-    static _Thread_local char names[OPTION_COUNT][OPTION_KEY_BYTES];
     const char *sections[OPTION_COUNT];
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        snprintf(names[i], sizeof names[i], "%.*s", (int)option_section_length(options[i].key),
+        snprintf(names[i], OPTION_KEY_BYTES, "%.*s", (int)option_section_length(options[i].key),
                  options[i].key);
         sections[i] = names[i];
     }
@@ -76,7 +76,8 @@ static const char *nearest_section(const char *section)
 
 enum status option_unknown(const char *key, struct error *err)
 {
-    const char *nearest = strchr(key, '.') ? nearest_key(key) : nearest_section(key);
+    char names[OPTION_COUNT][OPTION_KEY_BYTES];
+    const char *nearest = strchr(key, '.') ? nearest_key(key) : nearest_section(key, names);
     if (nearest)
         return error_set(err, STATUS_INVALID, "unknown key '%s': did you mean '%s'?", key, nearest);
     return error_set(err, STATUS_INVALID, "unknown key '%s': --help lists all keys", key);

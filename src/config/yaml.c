@@ -21,6 +21,7 @@ struct yaml_reader {
     const char *folder; /* for relative URIs; NULL leaves them */
     struct config *config;
     bool seen[OPTION_COUNT];
+    bool seen_fields;
 };
 
 /* Puts "name:line: " in front of the message. */
@@ -183,7 +184,9 @@ static enum status read_field(struct yaml_reader *reader, const char *path, cons
 static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *key_node,
                                yaml_node_t *value, struct error *err)
 {
-    (void)key_node;
+    if (reader->seen_fields)
+        return given_twice(reader, "dataset.fields", key_node, err);
+    reader->seen_fields = true;
     if (value->type == YAML_MAPPING_NODE) {
         yaml_node_pair_t *pair = value->data.mapping.pairs.start;
         for (; pair < value->data.mapping.pairs.top; pair++) {

@@ -40,14 +40,28 @@ static bool is_absent(int number)
     return number == ENOENT || number == ENOTDIR;
 }
 
+/* A key may be absent because the whole store is: then its chunks must not pass for missing ones,
+ * which readers fill. */
+static enum status open_failed(const struct directory *directory, const char *key, int number,
+                               struct error *err)
+{
+    struct stat info;
+    bool removed = fstat(directory->fd, &info) == 0 && info.st_nlink == 0;
+    if (removed)
+        return error_set(err, STATUS_IO, "open '%s/%s': the store was removed while in use",
+                         directory->path, key);
+    errno = number;
+    return error_set_errno(err, is_absent(number) ? STATUS_NOT_FOUND : STATUS_IO, "open '%s/%s'",
+                           directory->path, key);
+}
+
 static enum status open_value(const struct directory *directory, const char *key, int *ret_fd,
                               struct error *err)
 {
     /* O_NONBLOCK: a named pipe in a dataset is an error, not a hang; files do not care. */
     int fd = openat(directory->fd, key, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return error_set_errno(err, is_absent(errno) ? STATUS_NOT_FOUND : STATUS_IO, "open '%s/%s'",
-                               directory->path, key);
+        return open_failed(directory, key, errno, err);
     *ret_fd = fd;
     return STATUS_OK;
 }

@@ -31,8 +31,8 @@ MUST_USE enum status store_create(const char *uri, bool overwrite, struct store 
                                   struct error *err);
 
 /* Reads the whole value of `key` into `buffer`. Allocates nothing; opens without a stat before.
- * NOT_FOUND: there is no such key (and only then). CORRUPT: the value is longer than `capacity`.
- * IO: the rest, with the path. */
+ * NOT_FOUND: there is no such key (and only then: not when the store itself is gone). CORRUPT: the
+ * value is longer than `capacity`. IO: the rest, with the path. */
 MUST_USE enum status store_get(const struct store *store, const char *key, void *buffer,
                                size_t capacity, size_t *ret_size, struct error *err);
 

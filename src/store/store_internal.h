@@ -31,8 +31,7 @@ struct store {
 /* directory.c: `path` is the uri without its scheme. */
 MUST_USE enum status directory_open(const char *path, struct store **ret_store, struct error *err);
 
-/* directory_tree.c: makes the folder, or empties it where `overwrite` allows; see store_create().
- */
+/* directory_tree.c: makes the folder, or empties it if `overwrite` allows that (store_create()). */
 MUST_USE enum status directory_create(const char *path, bool overwrite, struct error *err);
 
 /* directory_tree.c: adds up the values below the directory `fd`, which is taken. Symbolic links to

@@ -1,5 +1,5 @@
 penstock_unit_test(delivery layout LINKS delivery)
-#penstock_unit_test(delivery rundir LINKS delivery)
-#penstock_unit_test(delivery message LINKS delivery)
+penstock_unit_test(delivery rundir LINKS delivery)
+penstock_unit_test(delivery message LINKS delivery)
 penstock_unit_test(delivery ring LINKS delivery SYSTEM penstock)
-#penstock_unit_test(delivery handshake LINKS delivery SYSTEM penstock)
+penstock_unit_test(delivery handshake LINKS delivery SYSTEM penstock)

@@ -395,6 +395,15 @@ static void *release_thread(void *argument)
     }
 }
 
+/* INVALID: the releasing threads still hold all slots. */
+static enum penstock_status next_patiently(struct penstock *client, struct penstock_batch *batch)
+{
+    enum penstock_status status;
+    while ((status = penstock_next(client, batch, 10000)) == PENSTOCK_INVALID)
+        sched_yield();
+    return status;
+}
+
 static void stress(uint32_t slots, uint64_t count)
 {
     struct pair pair = pair_new(slots);
@@ -407,10 +416,7 @@ static void stress(uint32_t slots, uint64_t count)
 
     for (uint64_t n = 0; n < count; n++) {
         struct penstock_batch batch;
-        enum penstock_status status;
-        while ((status = penstock_next(pair.client, &batch, 10000)) == PENSTOCK_INVALID)
-            sched_yield(); /* the releasing threads still hold all */
-        assert_int_equal(status, PENSTOCK_OK);
+        assert_int_equal(next_patiently(pair.client, &batch), PENSTOCK_OK);
         assert_int_equal(((int64_t *)batch.data[1])[2], n * 1000 + 2);
         struct releaser *mail = &releasers[n * 7 / 3 % 2];
         while (atomic_load(&mail->full) != 0)
@@ -419,7 +425,7 @@ static void stress(uint32_t slots, uint64_t count)
         atomic_store(&mail->full, 1);
     }
     struct penstock_batch none;
-    assert_int_equal(penstock_next(pair.client, &none, 10000), PENSTOCK_ENDED);
+    assert_int_equal(next_patiently(pair.client, &none), PENSTOCK_ENDED);
     for (int i = 0; i < 2; i++) {
         while (atomic_load(&releasers[i].full) != 0)
             sched_yield();

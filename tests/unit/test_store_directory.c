@@ -269,6 +269,22 @@ static void test_a_failed_put_leaves_nothing(void **state)
     assert_int_equal(count, 1);
 }
 
+/* Readers fill missing chunks: a store that is gone must not look like one that is full of them. */
+static void test_a_removed_store_is_not_an_empty_one(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct store *store = NULL;
+    struct error err;
+    char buffer[4];
+    size_t size = 0;
+    assert_int_equal(store_create(join(fixture, "gone.zarr"), false, &store, &err), STATUS_OK);
+    assert_int_equal(store_get(store, "c/0", buffer, sizeof buffer, &size, &err), STATUS_NOT_FOUND);
+    assert_int_equal(rmdir(join(fixture, "gone.zarr")), 0);
+    assert_int_equal(store_get(store, "c/0", buffer, sizeof buffer, &size, &err), STATUS_IO);
+    assert_non_null(strstr(err.message, "removed while in use"));
+    store_free(store);
+}
+
 enum { WRITERS = 3, ROUNDS = 200, VALUE_BYTES = 20000 };
 
 /* Writes one key again and again, with a value of equal bytes, and reads it: never a mixture. */
@@ -317,6 +333,7 @@ int main(void)
         TEST(test_uris),
         TEST(test_create_deletes_only_zarr_hierarchies),
         TEST(test_a_failed_put_leaves_nothing),
+        TEST(test_a_removed_store_is_not_an_empty_one),
         TEST(test_writers_and_readers_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

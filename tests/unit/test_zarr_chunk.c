@@ -3,6 +3,8 @@
 #include "zarr/chunk.h"
 #include "zarr_fixture.h"
 
+#include <unistd.h>
+
 static const char *const v2_codecs[] = {
     NULL,
     "{\"id\": \"zstd\", \"level\": 1}",
@@ -216,7 +218,7 @@ static void test_damaged_chunks(void **state)
     assert_non_null(strstr(err.message, "array 'a' chunk 1.0: zstd"));
 }
 
-/* A value that is a folder is not missing; only a key that does not exist is. */
+/* Only a key that does not exist is a missing chunk; one that cannot be opened is a failure. */
 static void test_failure_is_not_missing(void **state)
 {
     struct fixture *fixture = *state;
@@ -227,6 +229,7 @@ static void test_failure_is_not_missing(void **state)
     struct zarr_chunk_reader *reader;
     struct zarr_read_stats stats = {0};
     unsigned char out[4];
+    char link[96];
     struct error err;
 
     recipe_put_metadata(fixture, &recipe, &array);
@@ -235,7 +238,8 @@ static void test_failure_is_not_missing(void **state)
     assert_memory_equal(out, "\x9\x9\x9\x9", 4);
     assert_int_equal(stats.chunk_count, 2);
     assert_int_equal(stats.missing_chunk_count, 2);
-    fixture_put(fixture, "a/1/folder", "");
+    snprintf(link, sizeof link, "%s/a/1", fixture->path);
+    assert_int_equal(symlink("1", link), 0);
     assert_int_equal(zarr_read_samples(reader, &array, 0, 4, out, &stats, &err), STATUS_IO);
     assert_non_null(strstr(err.message, "array 'a' chunk 1: "));
     zarr_chunk_reader_free(reader);

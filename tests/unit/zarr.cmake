@@ -1,1 +1,3 @@
+penstock_unit_test(zarr metadata LINKS zarr)
+penstock_unit_test(zarr fill LINKS zarr)
 penstock_unit_test(zarr chunk LINKS zarr)

@@ -1,0 +1,129 @@
+# shellcheck shell=bash
+# What the scripts share: Debian packages, building, and how to start MPI programs. Sourced, not run.
+#
+# Nothing here changes the caller's directory. Functions that cannot go on end the script with fail().
+
+readonly BUILD_PACKAGES=(
+    gcc libc6-dev cmake ninja-build pkg-config
+    libblosc-dev libzstd-dev libdeflate-dev liblz4-dev libisal-dev
+    libjson-c-dev libyaml-dev libhwloc-dev libxxhash-dev librandom123-dev
+)
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+fail() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+# The given Debian packages that are not installed, one a line.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+            printf '%s\n' "$package"
+    done
+}
+
+# What Penstock needs to be built: any MPI will do; where there is none, Open MPI is taken.
+build_packages() {
+    printf '%s\n' "${BUILD_PACKAGES[@]}"
+    command -v mpicc >/dev/null && command -v mpiexec >/dev/null ||
+        printf '%s\n' openmpi-bin libopenmpi-dev
+}
+
+# Installs what is missing of the given packages, as root or through sudo; else says what to type.
+install_packages() {
+    local -a missing as_root=()
+    if ! command -v dpkg-query >/dev/null; then
+        say "not a Debian system: make sure that the equivalents of these are installed: $*"
+        return
+    fi
+    mapfile -t missing < <(missing_packages "$@")
+    ((${#missing[@]})) || return 0
+    local command="apt-get install -y --no-install-recommends ${missing[*]}"
+    if ((EUID != 0)); then
+        # Without a terminal sudo cannot ask for a password: then only if it need not.
+        if command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+            as_root=(sudo)
+        else
+            fail "packages are missing and this is not root. Have them installed with
+    $command"
+        fi
+    fi
+    say "installing ${#missing[@]} packages: ${missing[*]}"
+    local log
+    log=$(mktemp)
+    # Lists of a fresh container are empty, those of an old one out of date: update only if need be.
+    if ! apt_install "$log" "${missing[@]}" && {
+        ! "${as_root[@]}" apt-get update >>"$log" 2>&1 </dev/null || ! apt_install "$log" "${missing[@]}"
+    }; then
+        cat "$log" >&2
+        rm -f "$log"
+        fail "this failed: $command"
+    fi
+    rm -f "$log"
+}
+
+# Uses as_root of install_packages().
+apt_install() {
+    local log=$1
+    shift
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y \
+        --no-install-recommends -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 </dev/null
+}
+
+# build_preset PRESET [TARGET...]: configures and builds build/PRESET below the repository's root, which
+# must be the current directory. Extra arguments of cmake in CMAKE_ARGUMENTS.
+build_preset() {
+    local preset=$1
+    shift
+    local log="build/$preset.log"
+    mkdir -p build || fail "cannot write to $PWD/build"
+    say "building build/$preset"
+    if ! cmake --preset "$preset" "${CMAKE_ARGUMENTS[@]}" >"$log" 2>&1; then
+        cat "$log" >&2
+        fail "cannot configure build/$preset"
+    fi
+    build_directory "build/$preset" "$@"
+}
+
+# build_directory DIRECTORY [TARGET...]: on a terminal ninja's own line is shown, else only what went wrong.
+build_directory() {
+    local directory=$1
+    shift
+    local -a targets=()
+    (($#)) && targets=(--target "$@")
+    if [[ -t 1 && -t 2 ]]; then
+        cmake --build "$directory" "${targets[@]}" >&2 || fail "cannot build $directory"
+    elif ! cmake --build "$directory" "${targets[@]}" >>"$directory.log" 2>&1; then
+        tail -n 60 "$directory.log" >&2
+        fail "cannot build $directory: see $directory.log"
+    fi
+}
+
+# The value of a variable in a build directory's CMake cache.
+cached() {
+    sed -n "s/^$2:[A-Z]*=//p" "$1/CMakeCache.txt"
+}
+
+# mpi_launcher BUILD_DIRECTORY: sets MPI_LAUNCH to a launcher of the MPI that the directory was built with
+# and its options for a machine with fewer cores than processes; append "-np N".
+mpi_launcher() {
+    local launcher
+    launcher=$(cached "$1" MPIEXEC_EXECUTABLE)
+    [[ -x $launcher ]] || fail "no mpirun that belongs to the MPI of $1; is it installed?"
+    case $("$launcher" --version 2>&1) in
+        *"Open MPI"* | *OpenRTE* | *PRRTE*)
+            MPI_LAUNCH=("$launcher" --oversubscribe --bind-to none)
+            if ((EUID == 0)); then
+                export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+                export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+            fi
+            ;;
+        *HYDRA*) MPI_LAUNCH=("$launcher" -bind-to none) ;;
+        *) MPI_LAUNCH=("$launcher") ;;
+    esac
+}

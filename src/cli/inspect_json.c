@@ -1,0 +1,109 @@
+/* `penstock inspect --json`: one object, sizes in bytes.
+ *
+ *     {"uri", "zarr_format", "consolidated",
+ *      "arrays": [{"path", "readable", "reason" or ("dtype", "shape", "chunks", "codecs",
+ *                  "stored_bytes", "decoded_bytes")}],
+ *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
+ *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}]},
+ *      "dataset_error": why "dataset" is null}
+ */
+#include "base/dtype.h"
+#include "base/text.h"
+#include "cli/inspect.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+
+static void add_text(struct json_object *object, const char *key, const char *text)
+{
+    json_object_object_add(object, key, json_object_new_string(text));
+}
+
+static void add_count(struct json_object *object, const char *key, uint64_t count)
+{
+    json_object_object_add(object, key, json_object_new_uint64(count));
+}
+
+static void add_flag(struct json_object *object, const char *key, bool flag)
+{
+    json_object_object_add(object, key, json_object_new_boolean(flag));
+}
+
+static void add_shape(struct json_object *object, const char *key, const uint64_t *shape, int rank)
+{
+    struct json_object *list = json_object_new_array();
+    for (int i = 0; i < rank; i++)
+        json_object_array_add(list, json_object_new_uint64(shape[i]));
+    json_object_object_add(object, key, list);
+}
+
+static struct json_object *array_json(const struct zarr_node *node, uint64_t stored_bytes)
+{
+    const struct zarr_array *array = &node->array;
+    struct json_object *object = json_object_new_object();
+    add_text(object, "path", array->path);
+    add_flag(object, "readable", node->status == STATUS_OK);
+    if (node->status != STATUS_OK) {
+        add_text(object, "reason", node->reason);
+        return object;
+    }
+    struct text codecs = {0};
+    codec_chain_describe(&array->codecs, &codecs);
+    add_text(object, "dtype", dtype_name(array->dtype));
+    add_shape(object, "shape", array->shape, array->rank);
+    add_shape(object, "chunks", array->chunk_shape, array->rank);
+    add_text(object, "codecs", codecs.data);
+    add_count(object, "stored_bytes", stored_bytes);
+    add_count(object, "decoded_bytes", array->total_bytes);
+    text_done(&codecs);
+    return object;
+}
+
+static struct json_object *field_json(const struct dataset_field *field)
+{
+    struct json_object *object = json_object_new_object();
+    add_text(object, "name", field->name);
+    add_text(object, "dtype", dtype_name(field->dtype));
+    add_shape(object, "shape", field->shape, field->rank);
+    add_count(object, "sample_bytes", field->sample_bytes);
+    add_flag(object, "held", field->source == FIELD_HELD);
+    return object;
+}
+
+static struct json_object *dataset_json(const struct dataset *dataset)
+{
+    char fingerprint[17];
+    snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
+    struct json_object *object = json_object_new_object();
+    add_count(object, "samples", dataset->sample_count);
+    add_count(object, "sample_bytes", dataset->sample_bytes);
+    add_count(object, "row_length", dataset->row_length);
+    add_count(object, "rows", dataset->row_count);
+    add_count(object, "row_bytes", dataset->row_bytes);
+    add_text(object, "fingerprint", fingerprint);
+    struct json_object *fields = json_object_new_array();
+    for (size_t i = 0; i < dataset->field_count; i++)
+        json_object_array_add(fields, field_json(&dataset->fields[i]));
+    json_object_object_add(object, "fields", fields);
+    return object;
+}
+
+void inspect_print_json(const struct report *report)
+{
+    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    struct json_object *root = json_object_new_object();
+    add_text(root, "uri", report->uri);
+    add_count(root, "zarr_format", hierarchy->format);
+    add_flag(root, "consolidated", hierarchy->consolidated);
+    struct json_object *arrays = json_object_new_array();
+    for (size_t i = 0; i < hierarchy->node_count; i++)
+        json_object_array_add(arrays, array_json(&hierarchy->nodes[i], report->stored_bytes[i]));
+    json_object_object_add(root, "arrays", arrays);
+    json_object_object_add(root, "dataset", report->dataset ? dataset_json(report->dataset) : NULL);
+    if (!report->dataset)
+        add_text(root, "dataset_error", report->dataset_error.message);
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                                  JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(root);
+}

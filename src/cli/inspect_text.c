@@ -1,0 +1,179 @@
+/* `penstock inspect` for people: two tables, and what to do next. */
+#include "base/dtype.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "cli/inspect.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COLUMNS = 8, SMALL_CHUNK_BYTES = 64 << 10, LARGE_ROW_BYTES = 256 << 20 };
+
+/* Cells are written one after another; columns are as wide as their widest cell. */
+struct table {
+    struct text cells; /* NUL-terminated strings */
+    size_t widths[COLUMNS];
+    size_t cell_count;
+};
+
+static void add_cell(struct table *table, const char *cell)
+{
+    size_t *width = &table->widths[table->cell_count++ % COLUMNS];
+    size_t length = strlen(cell);
+    *width = *width < length ? length : *width;
+    text_append_bytes(&table->cells, cell, length + 1);
+}
+
+static void print_table(const struct table *table)
+{
+    const char *cell = table->cells.data;
+    for (size_t i = 0; i < table->cell_count; i++, cell += strlen(cell) + 1) {
+        bool last = i % COLUMNS == COLUMNS - 1;
+        printf("%-*s%s", last ? 0 : (int)table->widths[i % COLUMNS], cell, last ? "\n" : "  ");
+    }
+}
+
+struct shape_text {
+    char text[ZARR_MAX_RANK * 24];
+};
+
+static struct shape_text format_shape(const uint64_t *shape, int rank, const char *separator)
+{
+    struct shape_text out = {""};
+    for (int i = 0, used = 0; i < rank; i++)
+        used += snprintf(out.text + used, sizeof out.text - (size_t)used, "%s%" PRIu64,
+                         i ? separator : "", shape[i]);
+    return out;
+}
+
+static void add_array(struct table *table, const struct zarr_node *node, uint64_t stored_bytes)
+{
+    const struct zarr_array *array = &node->array;
+    struct text codecs = {0};
+    char ratio[32] = "-";
+    codec_chain_describe(&array->codecs, &codecs);
+    if (stored_bytes > 0)
+        snprintf(ratio, sizeof ratio, "%.2f", (double)array->total_bytes / (double)stored_bytes);
+    add_cell(table, array->path[0] ? array->path : "/");
+    add_cell(table, dtype_name(array->dtype));
+    add_cell(table, format_shape(array->shape, array->rank, " x ").text);
+    add_cell(table, format_shape(array->chunk_shape, array->rank, " x ").text);
+    add_cell(table, codecs.data);
+    add_cell(table, size_format(stored_bytes).text);
+    add_cell(table, size_format(array->total_bytes).text);
+    add_cell(table, ratio);
+    text_done(&codecs);
+}
+
+static void print_arrays(const struct report *report)
+{
+    static const char *const heads[COLUMNS] = {"array",  "type",   "shape",   "chunks",
+                                               "codecs", "stored", "decoded", "ratio"};
+    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    struct table table = {0};
+    for (int i = 0; i < COLUMNS; i++)
+        add_cell(&table, heads[i]);
+    size_t readable = 0;
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        if (hierarchy->nodes[i].status != STATUS_OK)
+            continue;
+        add_array(&table, &hierarchy->nodes[i], report->stored_bytes[i]);
+        readable++;
+    }
+    if (readable > 0)
+        print_table(&table);
+    text_done(&table.cells);
+}
+
+static void print_unreadable(const struct zarr_hierarchy *hierarchy)
+{
+    bool first = true;
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        if (node->status == STATUS_OK)
+            continue;
+        printf("%s  %s: %s\n", first ? "\nCannot be read:\n" : "", node->array.path, node->reason);
+        first = false;
+    }
+}
+
+/* Whether an array could be the index of a join: one integer for each sample. */
+static bool is_index(const struct zarr_node *node, uint64_t sample_count)
+{
+    return node->status == STATUS_OK && node->array.rank == 1 &&
+           node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype);
+}
+
+/* Arrays with another number of entries than samples may be meant to be joined: shows how. */
+static void print_joins(const struct report *report)
+{
+    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    uint64_t samples = report->dataset->sample_count;
+    const char *index = NULL;
+    for (size_t i = 0; i < hierarchy->node_count && !index; i++)
+        if (is_index(&hierarchy->nodes[i], samples))
+            index = hierarchy->nodes[i].array.path;
+    for (size_t i = 0; index && i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        if (node->status != STATUS_OK || node->array.shape[0] == samples)
+            continue;
+        printf("hint: '%s' has %s entries for %s samples; as a field through an index array:\n"
+               "      --set dataset.fields.NAME=%s[%s]\n",
+               node->array.path, count_format(node->array.shape[0]).text,
+               count_format(samples).text, node->array.path, index);
+    }
+}
+
+static void print_layout_hint(const struct dataset *dataset)
+{
+    if (dataset->row_bytes < SMALL_CHUNK_BYTES)
+        printf(
+            "hint: reading costs one request for each chunk of %s; chunks of 1 MiB and more along "
+            "axis 0 read faster\n",
+            size_format(dataset->row_bytes).text);
+    else if (dataset->row_bytes > LARGE_ROW_BYTES)
+        printf(
+            "hint: a reader holds many rows of %s at once; smaller chunks along axis 0 take less "
+            "memory and shuffle better\n",
+            size_format(dataset->row_bytes).text);
+}
+
+static const char *source_text(const struct dataset_field *field)
+{
+    return field->source == FIELD_ROW ? "read row by row" : "held in memory";
+}
+
+static void print_dataset(const struct report *report)
+{
+    const struct dataset *dataset = report->dataset;
+    printf("\nA run delivers by default:\n"
+           "  %s samples of %s\n"
+           "  %s chunk rows of %s sample%s, %s each\n",
+           count_format(dataset->sample_count).text, size_format(dataset->sample_bytes).text,
+           count_format(dataset->row_count).text, count_format(dataset->row_length).text,
+           dataset->row_length == 1 ? "" : "s", size_format(dataset->row_bytes).text);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct dataset_field *field = &dataset->fields[i];
+        printf("  field %-20s %s [%s], %s, %s\n", field->name, dtype_name(field->dtype),
+               format_shape(field->shape, field->rank, ", ").text,
+               size_format(field->sample_bytes).text, source_text(field));
+    }
+    print_joins(report);
+    print_layout_hint(dataset);
+    printf("next: penstock plan --set dataset.uri=%s\n", report->uri);
+}
+
+void inspect_print_text(const struct report *report)
+{
+    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    printf("%s: Zarr v%d, %zu array%s, metadata %s\n\n", report->uri, (int)hierarchy->format,
+           hierarchy->node_count, hierarchy->node_count == 1 ? "" : "s",
+           hierarchy->consolidated ? "consolidated" : "not consolidated");
+    print_arrays(report);
+    print_unreadable(hierarchy);
+    if (report->dataset)
+        print_dataset(report);
+    else
+        printf("\nNo run with default fields: %s\n", report->dataset_error.message);
+}

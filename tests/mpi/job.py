@@ -1,0 +1,155 @@
+"""Runs penstock-reader under mpirun for the tests: datasets, jobs, digests, and what must not be left behind.
+
+Only the standard library. The environment says where things are:
+  PENSTOCK_BIN      directory with penstock, penstock-reader and penstock-trainer
+  PENSTOCK_MPIEXEC  mpirun or mpiexec of the MPI library that penstock-reader was built with
+"""
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BIN = os.environ.get("PENSTOCK_BIN", "build/release/bin")
+MPIEXEC = os.environ.get("PENSTOCK_MPIEXEC", "mpirun")
+TIMEOUT_S = int(os.environ.get("PENSTOCK_TEST_TIMEOUT", "60"))
+
+
+def program(name):
+    return os.path.join(BIN, name)
+
+
+def mpi_flags():
+    """Flags that start more ranks than cores, unbound."""
+    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
+    if "Open MPI" in version or "OpenRTE" in version:
+        return ["--oversubscribe", "--bind-to", "none"]
+    return ["-bind-to", "none"]
+
+
+def environment(**more):
+    env = dict(os.environ)
+    env.pop("PENSTOCK_RUN_DIR", None)
+    env.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+    env.update({key: str(value) for key, value in more.items()})
+    return env
+
+
+class Outcome:
+    """What a run came to: exit code, everything it printed, seconds."""
+
+    def __init__(self, code, output, seconds):
+        self.code, self.output, self.seconds = code, output, seconds
+
+
+def run(command, timeout=TIMEOUT_S, env=None, send=None):
+    """Runs a command in a session of its own. `send` = (seconds, signal) goes to the command alone. A hang is
+    an error with the output so far, never a hang of the test."""
+    start = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               stdin=subprocess.DEVNULL, env=env or environment(),
+                               start_new_session=True)
+    try:
+        if send:
+            try:
+                process.communicate(timeout=send[0])
+            except subprocess.TimeoutExpired:
+                process.send_signal(send[1])
+                start = time.monotonic()
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        raise AssertionError(f"hangs: {' '.join(command)}\n{output}") from None
+    return Outcome(process.returncode, output, time.monotonic() - start)
+
+
+class JobTest(unittest.TestCase):
+    """A test with a folder of its own, and datasets made once per class."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.datasets = tempfile.mkdtemp(prefix="penstock-test-")
+        cls.flags = mpi_flags()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.datasets, ignore_errors=True)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="penstock-test-")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @classmethod
+    def synth(cls, name, samples, **options):
+        """Path of a dataset in the demo layout, made by `penstock synth`."""
+        path = os.path.join(cls.datasets, name)
+        if not os.path.exists(path):
+            command = [program("penstock"), "synth", path, "--samples", str(samples)]
+            for key, value in options.items():
+                command += [f"--{key}", str(value)]
+            made = run(command)
+            if made.code != 0:
+                raise AssertionError(made.output)
+        return path
+
+    def reader(self, readers, settings, trainer=None, options=(), timeout=TIMEOUT_S, env=None,
+               send=None):
+        """One mpirun of penstock-reader. `settings`: configuration by key; `trainer`: arguments of
+        penstock-trainer, or a whole command as a tuple."""
+        command = [MPIEXEC, *self.flags, "-np", str(readers), program("penstock-reader")]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        command += options
+        if isinstance(trainer, tuple):
+            command += ["--", *trainer]
+        elif trainer is not None:
+            command += ["--", program("penstock-trainer"), *trainer]
+        return run(command, timeout, env, send)
+
+    def digests(self, readers, trainers, settings, trainer=(), options=(), expect=0):
+        """Runs a job and returns the digest lines of all trainers, sorted by (epoch, step, position)."""
+        for old in glob.glob(os.path.join(self.folder, "digest.*")):
+            os.remove(old)
+        outcome = self.reader(readers, {"delivery.trainers": trainers, **settings},
+                              ["--digest", os.path.join(self.folder, "digest.{rank}"), *trainer],
+                              ["--quiet", *options])
+        self.assertEqual(outcome.code, expect, outcome.output)
+        lines = []
+        for path in glob.glob(os.path.join(self.folder, "digest.*")):
+            with open(path, encoding="ascii") as file:
+                lines += [line.split() for line in file]
+        return sorted(lines, key=lambda line: [int(word) for word in line[:3]])
+
+    def assert_nothing_left(self, before):
+        """No process of ours, no run directory, no shared memory beyond what there was `before`."""
+        deadline = time.monotonic() + 2
+        while True:
+            left = leftovers() - before
+            if not left:
+                return
+            if time.monotonic() > deadline:
+                self.fail(f"left behind: {sorted(left)}")
+            time.sleep(0.05)
+
+
+def leftovers():
+    """Processes that run our programs, run directories and shared-memory files, by name."""
+    found = set(glob.glob(f"/tmp/penstock-{os.getuid()}-*")) | set(glob.glob("/dev/shm/*penstock*"))
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                name = os.path.basename(file.read().split(b"\0")[0].decode())
+            with open(os.path.join(os.path.dirname(path), "stat"), encoding="ascii") as file:
+                state = file.read().rsplit(")", 1)[1].split()[0]
+        except (OSError, UnicodeDecodeError):
+            continue
+        if name in ("penstock-reader", "penstock-trainer") and state != "Z":
+            found.add(os.path.dirname(path) + " " + name)
+    return found

@@ -1,0 +1,121 @@
+"""The same samples in the same positions for any number of readers and trainers, cached or not, on every format."""
+
+import itertools
+import unittest
+
+from job import JobTest
+
+
+class Digests(JobTest):
+    SAMPLES = 203  # 25 rows of 8 and a short one
+    BATCH = 12
+
+    def dataset(self, zarr_format, chunk):
+        return self.synth(f"v{zarr_format}-chunk{chunk}", self.SAMPLES, format=zarr_format,
+                          chunk=chunk, videos=7)
+
+    def settings(self, uri, **more):
+        return {"dataset.uri": uri, "batch.global_size": self.BATCH, "batch.last": "partial",
+                "order.epochs": 2, "order.seed": 5, "order.window_rows": 9, "readers.threads": 1,
+                **more}
+
+    def check_shape_independence(self, zarr_format, chunk):
+        settings = self.settings(self.dataset(zarr_format, chunk))
+        expected = self.digests(1, 1, settings)
+        for epoch in ("0", "1"):
+            indices = [int(line[3]) for line in expected if line[0] == epoch]
+            self.assertEqual(sorted(indices), list(range(self.SAMPLES)))
+        for readers, trainers in itertools.product((1, 2, 3, 5), (1, 2, 4)):
+            for cache in ("decoded", "off"):
+                with self.subTest(readers=readers, trainers=trainers, cache=cache):
+                    lines = self.digests(readers, trainers, {**settings, "readers.cache": cache})
+                    self.assertEqual(lines, expected)
+        return expected
+
+    def test_v2_chunk_1(self):
+        self.check_shape_independence(2, 1)
+
+    def test_v2_chunk_8(self):
+        self.check_shape_independence(2, 8)
+
+    def test_v3_chunk_1(self):
+        self.check_shape_independence(3, 1)
+
+    def test_v3_chunk_8(self):
+        self.check_shape_independence(3, 8)
+
+    def test_formats_hold_the_same_samples(self):
+        """The digest of a sample depends on its index alone, not on how it is stored."""
+        by_index = []
+        for zarr_format, chunk in itertools.product((2, 3), (1, 8)):
+            lines = self.digests(2, 2, self.settings(self.dataset(zarr_format, chunk)))
+            by_index.append({line[3]: line[4] for line in lines})
+        for other in by_index[1:]:
+            self.assertEqual(by_index[0], other)
+
+
+class Shapes(JobTest):
+    """Rounds of every shape, windows smaller than a step, all ways to end an epoch."""
+
+    SAMPLES = 101
+
+    def setUp(self):
+        super().setUp()
+        self.settings = {"dataset.uri": self.synth("shapes", self.SAMPLES, chunk=4, videos=5),
+                         "batch.global_size": 12, "batch.last": "partial", "order.epochs": 2,
+                         "order.window_rows": 3, "readers.threads": 1}
+
+    def check(self, **changes):
+        """Any shape delivers what one reader and one trainer deliver."""
+        settings = {**self.settings, **{key.replace("__", "."): value
+                                        for key, value in changes.items()}}
+        order = {key: value for key, value in settings.items()
+                 if key.startswith(("dataset", "order", "batch"))}
+        self.assertEqual(self.digests(3, 4, settings), self.digests(1, 1, order))
+
+    def test_two_steps_a_round(self):
+        self.check(exchange__steps_per_round=2, delivery__slots=4)
+
+    def test_step_in_parts(self):
+        # A record is 160 KiB: 12 of them do not fit 1 MiB, so that a step takes parts.
+        self.check(exchange__buffer_limit="1MiB")
+
+    def test_one_record_a_trainer_a_part(self):
+        self.check(exchange__buffer_limit="700KiB", order__window_rows=1)
+
+    def test_windows_smaller_than_a_step(self):
+        self.check(order__window_rows=1)
+
+    def test_one_window(self):
+        self.check(order__window_rows=1000)
+
+    def test_two_slots(self):
+        self.check(delivery__slots=2)
+
+    def test_no_shuffle(self):
+        settings = {**self.settings, "order.shuffle": "false"}
+        lines = self.digests(2, 2, settings)
+        self.assertEqual([int(line[3]) for line in lines], list(range(self.SAMPLES)) * 2)
+
+    def test_drop(self):
+        lines = self.digests(3, 2, {**self.settings, "batch.last": "drop"})
+        self.assertEqual(len(lines), 2 * (self.SAMPLES // 12) * 12)
+        self.check(batch__last="drop")
+
+    def test_pad(self):
+        """Padding fills the last step; without it every sample comes once."""
+        self.check(batch__last="pad")
+        settings = {**self.settings, "batch.last": "pad"}
+        lines = self.digests(3, 4, settings)
+        self.assertEqual(sorted(int(line[3]) for line in lines if line[0] == "1"),
+                         list(range(self.SAMPLES)))
+        padded = self.digests(3, 4, settings, ["--digest-padding"])
+        self.assertEqual(len(padded), 2 * 108)
+
+    def test_little_memory(self):
+        """With room for few rows, rows are read again, and the order stays."""
+        self.check(readers__memory_limit="48MiB", exchange__buffer_limit="1MiB")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,198 @@
+"""Bad input of every kind: one clear message, a nonzero exit, no hang, on one rank and on three."""
+
+import glob
+import json
+import os
+import shutil
+import unittest
+
+from job import JobTest, leftovers, program, run
+
+
+class Errors(JobTest):
+    def settings(self, **more):
+        return {"dataset.uri": self.synth("good", 48, chunk=2, videos=3), "batch.global_size": 8,
+                "readers.threads": 1, **more}
+
+    def copy(self, name):
+        path = os.path.join(self.folder, name)
+        shutil.copytree(self.synth("good", 48, chunk=2, videos=3), path)
+        return path
+
+    def check(self, settings, message, trainer=(), options=(), ranks=(1, 3), times=1):
+        """The run fails with `message` (a regular expression), printed `times` times by the service."""
+        for readers in ranks:
+            with self.subTest(readers=readers):
+                before = leftovers()
+                outcome = self.reader(readers, settings, list(trainer), list(options))
+                self.assertNotEqual(outcome.code, 0, outcome.output)
+                self.assertRegex(outcome.output, message)
+                said = [line for line in outcome.output.splitlines()
+                        if line.startswith("penstock-reader: ")]
+                self.assertEqual(len(said), times, outcome.output)
+                self.assert_nothing_left(before)
+
+    def edit(self, path, change):
+        with open(path, encoding="ascii") as file:
+            document = json.load(file)
+        change(document)
+        with open(path, "w", encoding="ascii") as file:
+            json.dump(document, file)
+
+    def without_consolidated(self, name):
+        path = self.copy(name)
+        if os.path.exists(os.path.join(path, ".zmetadata")):
+            os.remove(os.path.join(path, ".zmetadata"))
+        return path
+
+    def test_no_dataset(self):
+        self.check(self.settings(**{"dataset.uri": "/nonexistent/x.zarr"}), "/nonexistent/x.zarr")
+
+    def test_no_uri(self):
+        self.check({"batch.global_size": 8}, "dataset.uri")
+
+    def test_no_arrays(self):
+        path = os.path.join(self.folder, "empty.zarr")
+        os.mkdir(path)
+        with open(os.path.join(path, ".zgroup"), "w", encoding="ascii") as file:
+            file.write('{"zarr_format":2}')
+        self.check(self.settings(**{"dataset.uri": path}), "no arrays")
+
+    def test_unequal_axis_0(self):
+        path = self.without_consolidated("unequal.zarr")
+        self.edit(os.path.join(path, "segment_to_video", ".zarray"),
+                  lambda array: array.update(shape=[47]))
+        self.check({**self.settings(**{"dataset.uri": path}),
+                    "dataset.fields.a": "base_frames", "dataset.fields.b": "segment_to_video"},
+                   "48.*47|47.*48")
+
+    def test_unknown_field(self):
+        self.check(self.settings(**{"dataset.fields.x": "no_such_array"}),
+                   "no_such_array.*base_frames")
+
+    def test_unknown_key(self):
+        path = os.path.join(self.folder, "run.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("batch:\n  global_size: 8\norder:\n  sed: 3\n")
+        self.check(self.settings(), r"run.yaml:4: .*order\.sed.*order\.seed", options=["-c", path])
+
+    def test_unknown_setting(self):
+        self.check(self.settings(**{"order.sed": 3}), r"order\.sed.*order\.seed")
+
+    def test_impossible_size(self):
+        self.check(self.settings(**{"batch.global_size": 0}), "batch.global_size")
+        self.check(self.settings(**{"readers.memory_limit": "lots"}), "readers.memory_limit.*lots")
+
+    def test_batch_larger_than_dataset(self):
+        self.check(self.settings(**{"batch.global_size": 49}), "49.*48|48.*49")
+
+    def test_batch_not_divisible(self):
+        self.check(self.settings(**{"delivery.trainers": 3}), "8.*3|3.*8")
+
+    def test_too_little_memory(self):
+        self.check(self.settings(**{"readers.memory_limit": "1MiB"}),
+                   "readers.memory_limit|memory limit")
+
+    def corrupt(self, name, damage):
+        path = self.copy(name)
+        chunk = sorted(glob.glob(os.path.join(path, "base_frames", "1[0-9].*")))[0]
+        damage(chunk)
+        return self.settings(**{"dataset.uri": path}), os.path.basename(chunk)
+
+    def test_truncated_chunk(self):
+        settings, chunk = self.corrupt("truncated.zarr",
+                                       lambda path: os.truncate(path, 1000))
+        self.check(settings, f"array 'base_frames' chunk {chunk}: blosc")
+
+    def test_empty_chunk(self):
+        settings, chunk = self.corrupt("empty.zarr", lambda path: os.truncate(path, 0))
+        self.check(settings, f"array 'base_frames' chunk {chunk}: blosc")
+
+    def test_corrupt_chunk(self):
+        def damage(path):
+            with open(path, "r+b") as file:
+                file.seek(16)
+                file.write(b"\xff" * 200)
+        settings, chunk = self.corrupt("corrupt.zarr", damage)
+        self.check(settings, f"array 'base_frames' chunk {chunk}: blosc")
+
+    def test_lying_chunk(self):
+        def damage(path):
+            with open(path, "r+b") as file:
+                file.seek(4)  # blosc header: uncompressed bytes
+                file.write((81920).to_bytes(4, "little"))
+        settings, chunk = self.corrupt("lying.zarr", damage)
+        self.check(settings, f"array 'base_frames' chunk {chunk}: blosc: .*81920")
+
+    def test_unreadable_chunk(self):
+        """A folder where the chunk should be: unreadable for root as well."""
+        def damage(path):
+            os.remove(path)
+            os.mkdir(path)
+        settings, chunk = self.corrupt("unreadable.zarr", damage)
+        self.check(settings, f"array 'base_frames' chunk {chunk}: ")
+
+    def test_index_out_of_range(self):
+        path = self.copy("range.zarr")
+        shutil.rmtree(os.path.join(path, "clip_emb"))
+        shutil.copytree(os.path.join(self.synth("few", 48, chunk=2, videos=2), "clip_emb"),
+                        os.path.join(path, "clip_emb"))
+        if os.path.exists(os.path.join(path, ".zmetadata")):
+            os.remove(os.path.join(path, ".zmetadata"))
+        self.check(self.settings(**{"dataset.uri": path, "dataset.fields.a": "base_frames",
+                                    "dataset.fields.t": "clip_emb[segment_to_video]"}),
+                   "segment_to_video.*2")
+
+    def test_no_such_trainer(self):
+        for readers in (1, 3):
+            outcome = self.reader(readers, self.settings(), ("/no/such/program",))
+            self.assertNotEqual(outcome.code, 0)
+            self.assertIn("/no/such/program", outcome.output)
+
+    def test_trainer_fails(self):
+        outcome = self.reader(2, self.settings(**{"delivery.trainers": 2}),
+                              ("sh", "-c", "exit 7"))
+        self.assertNotEqual(outcome.code, 0)
+        self.assertRegex(outcome.output, "exit code 7|ended before")
+
+    def test_trainer_wrong_rank(self):
+        self.check(self.settings(), "rank", ["--rank", "5", "--world-size", "9"], ranks=(1, 2))
+
+    def test_two_trainers_with_one_rank(self):
+        self.check(self.settings(**{"delivery.trainers": 2}), "rank 0",
+                   ["--rank", "0", "--world-size", "2"], ranks=(1, 2))
+
+    def test_trainers_that_never_come(self):
+        outcome = self.reader(2, self.settings(**{
+            "delivery.connect_timeout": 1, "delivery.trainers": 2,
+            "delivery.run_dir": os.path.join(self.folder, "run")}))
+        self.assertNotEqual(outcome.code, 0)
+        self.assertIn("0 of 2 trainers", outcome.output)
+
+    def test_unknown_option(self):
+        for readers in (1, 2):
+            outcome = self.reader(readers, self.settings(), options=["--nonsense"])
+            self.assertNotEqual(outcome.code, 0)
+            self.assertEqual(outcome.output.count("--nonsense"), 1)
+
+    def test_no_service(self):
+        outcome = run([program("penstock-trainer"), "--run-dir", os.path.join(self.folder, "none"),
+                       "--timeout", "1"])
+        self.assertNotEqual(outcome.code, 0)
+        self.assertIn(self.folder, outcome.output)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root to become another user")
+    def test_trainer_of_another_user(self):
+        """A run directory is 0700; opened by force, the user of the socket is still checked."""
+        run_dir = os.path.join(self.folder, "run")
+        os.chmod(self.folder, 0o755)
+        command = (f"sleep 1; chmod 755 {run_dir}; chmod 777 {run_dir}/*.sock; "
+                   f"setpriv --reuid=65534 --regid=65534 --clear-groups {program('penstock-trainer')}")
+        outcome = self.reader(1, self.settings(**{"delivery.run_dir": run_dir}),
+                              ("sh", "-c", command))
+        self.assertNotEqual(outcome.code, 0)
+        self.assertRegex(outcome.output, "user|uid")
+
+
+if __name__ == "__main__":
+    unittest.main()

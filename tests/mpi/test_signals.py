@@ -1,0 +1,68 @@
+"""SIGINT and SIGTERM end everything within two seconds, with nothing left; so does the death of any process."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+from job import JobTest, leftovers
+
+SLACK_S = 2.0
+
+
+class Signals(JobTest):
+    def settings(self):
+        return {"dataset.uri": self.synth("signals", 64, videos=3), "batch.global_size": 8,
+                "order.epochs": 1000, "delivery.trainers": 2, "readers.threads": 1}
+
+    def check(self, number):
+        before = leftovers()
+        outcome = self.reader(2, self.settings(), ["--compute-ms", "20"], send=(2.0, number))
+        self.assertNotEqual(outcome.code, 0)
+        self.assertLess(outcome.seconds, SLACK_S, outcome.output)
+        self.assert_nothing_left(before)
+
+    def test_interrupt(self):
+        self.check(signal.SIGINT)
+
+    def test_terminate(self):
+        self.check(signal.SIGTERM)
+
+    def kill_one(self, name, before):
+        """Kills one process of ours with SIGKILL once the run is under way."""
+        time.sleep(2.0)
+        mine = sorted(path for path in leftovers() - before if path.endswith(" " + name))
+        os.kill(int(mine[0].split()[0].split("/")[2]), signal.SIGKILL)
+
+    def check_killed(self, name):
+        before = leftovers()
+        killer = threading.Thread(target=self.kill_one, args=(name, before))
+        killer.start()
+        outcome = self.reader(2, self.settings(), ["--compute-ms", "20"])
+        killer.join()
+        self.assertNotEqual(outcome.code, 0)
+        return before, outcome
+
+    def test_trainer_killed(self):
+        before, outcome = self.check_killed("penstock-trainer")
+        self.assertRegex(outcome.output, "trainer [01] .*(killed by signal 9|went away|died|closed)")
+        self.assert_nothing_left(before)
+
+    def test_reader_killed(self):
+        """The job dies with its reader; trainers notice. Only the run directory of a killed reader may stay."""
+        before, _ = self.check_killed("penstock-reader")
+        deadline = time.monotonic() + SLACK_S
+        while time.monotonic() < deadline:
+            left = {path for path in leftovers() - before if path.startswith("/proc")}
+            if not left:
+                break
+            time.sleep(0.05)
+        self.assertFalse(left)
+        for path in leftovers() - before:
+            subprocess.run(["rm", "-rf", path], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

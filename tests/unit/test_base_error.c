@@ -1,0 +1,97 @@
+/* Errors: messages built from the inside out, cut and never overflowed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void message_grows_from_cause_to_place(void **state)
+{
+    (void)state;
+    struct error err;
+    errno = EACCES;
+    assert_int_equal(error_set_errno(&err, STATUS_IO, "open '%s'", "images/0.3"), STATUS_IO);
+    assert_int_equal(error_prefix(&err, STATUS_IO, "array '%s' chunk %s: ", "images", "0.3"),
+                     STATUS_IO);
+    assert_string_equal(err.message,
+                        "array 'images' chunk 0.3: open 'images/0.3': Permission denied");
+    assert_int_equal(err.system_errno, EACCES);
+    assert_int_equal(err.rank, -1);
+    assert_string_equal(err.file, "test_base_error.c");
+}
+
+static void no_error_wanted(void **state)
+{
+    (void)state;
+    assert_int_equal(error_set(NULL, STATUS_CORRUPT, "nobody reads this"), STATUS_CORRUPT);
+    assert_int_equal(error_prefix(NULL, STATUS_CORRUPT, "nor this"), STATUS_CORRUPT);
+}
+
+static void long_messages_are_cut(void **state)
+{
+    (void)state;
+    char long_text[2 * ERROR_MESSAGE_BYTES];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    struct error err;
+    error_set(&err, STATUS_INVALID, "%s", long_text);
+    assert_int_equal(strlen(err.message), ERROR_MESSAGE_BYTES - 1);
+    error_prefix(&err, STATUS_INVALID, "in front: ");
+    assert_int_equal(strlen(err.message), ERROR_MESSAGE_BYTES - 1);
+    assert_int_equal(strncmp(err.message, "in front: xxx", 13), 0);
+}
+
+static void every_status_has_a_text(void **state)
+{
+    (void)state;
+    assert_string_equal(status_text(STATUS_CORRUPT), "data is corrupt");
+    assert_string_equal(status_text((enum status)99), "unknown status");
+}
+
+static void dtypes_know_their_sizes(void **state)
+{
+    (void)state;
+    assert_int_equal(dtype_bytes(DTYPE_COMPLEX64), 8);
+    assert_int_equal(dtype_swap_bytes(DTYPE_COMPLEX64), 4);
+    assert_int_equal(dtype_by_name("bfloat16"), DTYPE_BFLOAT16);
+    assert_int_equal(dtype_by_name("string"), DTYPE_NONE);
+    assert_int_equal(dtype_bytes((enum dtype)77), 0);
+    assert_true(dtype_is_integer(DTYPE_UINT64));
+    assert_false(dtype_is_integer(DTYPE_BOOL));
+    assert_false(dtype_is_integer(DTYPE_FLOAT16));
+}
+
+static void texts_grow(void **state)
+{
+    (void)state;
+    struct text text = {0};
+    for (int i = 0; i < 1000; i++)
+        text_append(&text, "%d,", i % 10);
+    assert_int_equal(text.length, 2000);
+    assert_int_equal(strlen(text.data), 2000);
+    text_append_bytes(&text, "a\0b", 3);
+    assert_int_equal(text.length, 2003);
+    text_done(&text);
+    assert_null(text.data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(message_grows_from_cause_to_place),
+        cmocka_unit_test(no_error_wanted),
+        cmocka_unit_test(long_messages_are_cut),
+        cmocka_unit_test(every_status_has_a_text),
+        cmocka_unit_test(dtypes_know_their_sizes),
+        cmocka_unit_test(texts_grow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* Sources besides YAML text: files, the environment, --set; checks; and printing that reads back the same. */
+#include "config/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct config defaults(void)
+{
+    struct config config;
+    assert_int_equal(config_init(&config, NULL), STATUS_OK);
+    return config;
+}
+
+static void set(struct config *config, const char *assignment)
+{
+    struct error err;
+    if (config_set(config, assignment, &err))
+        fail_msg("%s", err.message);
+}
+
+static void expect_refused(const char *assignment, const char *message)
+{
+    struct config config = defaults();
+    struct error err = {0};
+    assert_int_equal(config_set(&config, assignment, &err), STATUS_INVALID);
+    if (!strstr(err.message, message))
+        fail_msg("'%s' gives '%s', not '%s'", assignment, err.message, message);
+    config_done(&config);
+}
+
+static void assignments(void **state)
+{
+    (void)state;
+    struct config c = defaults();
+    set(&c, "order.seed=3");
+    set(&c, "dataset.uri=a=b.zarr");
+    set(&c, "readers.memory_limit=auto");
+    set(&c, "readers.memory_limit=1.5GiB");
+    set(&c, "dataset.fields.image=images");
+    set(&c, "dataset.fields.text=clip_emb[segment_to_video]");
+    set(&c, "dataset.fields.image=pictures");
+    assert_int_equal(c.seed, 3);
+    assert_string_equal(c.uri, "a=b.zarr");
+    assert_int_equal(c.memory_limit_bytes, 3 << 29);
+    assert_int_equal(c.field_count, 2);
+    assert_string_equal(c.fields[0].array, "pictures");
+    assert_string_equal(c.fields[1].array, "clip_emb");
+    assert_string_equal(c.fields[1].index, "segment_to_video");
+    config_done(&c);
+    expect_refused("order.seed", "write section.key=value");
+    expect_refused("order.sed=1", "--set order.sed=1: unknown key 'order.sed': did you mean 'order.seed'?");
+    expect_refused("order.seed=", "order.seed: '' is not a count");
+    expect_refused("dataset.fields.x=a[b", "neither ARRAY nor ARRAY[INDEX]");
+    expect_refused("dataset.fields.x=a[]", "index is empty");
+    expect_refused("dataset.fields.x=[b]", "array is empty");
+    expect_refused("dataset.fields.=a", "no name for a field");
+    expect_refused("dataset.fields=a", "unknown key");
+}
+
+static void environment_over_file(void **state)
+{
+    (void)state;
+    struct config c = defaults();
+    const char *text = "order: {seed: 1, epochs: 7}";
+    assert_int_equal(config_read_text(&c, text, strlen(text), "x", NULL, NULL), STATUS_OK);
+    setenv("PENSTOCK_ORDER_SEED", "5", 1);
+    setenv("PENSTOCK_BATCH_GLOBAL_SIZE", "64", 1);
+    setenv("PENSTOCK_ORDER_EPOCHS", "", 1);
+    assert_int_equal(config_read_environment(&c, NULL), STATUS_OK);
+    assert_int_equal(c.seed, 5);
+    assert_int_equal(c.global_batch, 64);
+    assert_int_equal(c.epochs, 7);
+    setenv("PENSTOCK_ORDER_SEED", "five", 1);
+    struct error err;
+    assert_int_equal(config_read_environment(&c, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "environment variable PENSTOCK_ORDER_SEED: order.seed: 'five'"));
+    unsetenv("PENSTOCK_ORDER_SEED");
+    unsetenv("PENSTOCK_BATCH_GLOBAL_SIZE");
+    unsetenv("PENSTOCK_ORDER_EPOCHS");
+    config_done(&c);
+}
+
+static void files(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/penstock-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    const char text[] = "dataset: {uri: x.zarr}\norder: {sed: 2}\n";
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    close(fd);
+    struct config c = defaults();
+    struct error err;
+    assert_int_equal(config_read_file(&c, path, &err), STATUS_INVALID);
+    assert_memory_equal(err.message, path, strlen(path));
+    assert_non_null(strstr(err.message, ":2: unknown key"));
+    assert_string_equal(c.uri, "/tmp/x.zarr");
+    unlink(path);
+    assert_int_equal(config_read_file(&c, path, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(config_read_file(&c, "/tmp", &err), STATUS_IO);
+    config_done(&c);
+}
+
+static void checks(void **state)
+{
+    (void)state;
+    struct config c = defaults();
+    struct error err;
+    assert_int_equal(config_check(&c, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "dataset.uri"));
+    set(&c, "dataset.uri=x");
+    assert_int_equal(config_check(&c, &err), STATUS_OK);
+    set(&c, "delivery.trainers=3");
+    assert_int_equal(config_check(&c, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "256 is not a multiple of delivery.trainers 3"));
+    config_done(&c);
+}
+
+/* Printed, read back and printed again: the same text, with nothing left at its default. */
+static void prints_what_it_reads(void **state)
+{
+    (void)state;
+    struct config c = defaults(), again = defaults();
+    static const char *const assignments[] = {
+        "dataset.uri=/a b/\"quoted\"\\ \x01\xc3\xa9: #x",
+        "dataset.hold_limit=7",
+        "batch.global_size=48",
+        "batch.last=partial",
+        "order.seed=18446744073709551615",
+        "order.shuffle=false",
+        "order.window_rows=9",
+        "order.epochs=2",
+        "readers.threads=3",
+        "readers.bind=none",
+        "readers.memory_limit=9007199254740993",
+        "readers.cache=off",
+        "delivery.trainers=16",
+        "delivery.slots=5",
+        "delivery.run_dir=/run/x",
+        "delivery.connect_timeout=9",
+        "exchange.steps_per_round=2",
+        "exchange.buffer_limit=8192",
+        "errors.bad_sample=fail",
+        "dataset.fields.a: b=x",
+        "dataset.fields.t=x/y[z]",
+    };
+    for (size_t i = 0; i < sizeof assignments / sizeof assignments[0]; i++)
+        set(&c, assignments[i]);
+    struct text first = {0}, second = {0};
+    struct error err = {0};
+    config_print(&c, &first);
+    if (config_read_text(&again, first.data, first.length, "printed", NULL, &err))
+        fail_msg("%s", err.message);
+    config_print(&again, &second);
+    assert_string_equal(first.data, second.data);
+    assert_string_equal(again.uri, c.uri);
+    assert_int_equal(again.field_count, 2);
+    assert_string_equal(again.fields[0].name, "a: b");
+    assert_true(again.memory_limit_bytes == UINT64_C(9007199254740993));
+    assert_true(again.seed == UINT64_MAX);
+    text_done(&first);
+    text_done(&second);
+    config_done(&again);
+    config_done(&c);
+}
+
+static void defaults_print_and_read(void **state)
+{
+    (void)state;
+    struct config c = defaults(), again = defaults();
+    struct text out = {0};
+    config_print(&c, &out);
+    assert_int_equal(config_read_text(&again, out.data, out.length, "printed", "/else", NULL),
+                     STATUS_OK);
+    assert_string_equal(again.uri, "");
+    assert_int_equal(again.threads, 0);
+    text_done(&out);
+    config_done(&again);
+    config_done(&c);
+}
+
+static void help_names_every_option(void **state)
+{
+    (void)state;
+    struct text help = {0}, markdown = {0};
+    config_help(&help);
+    config_help_markdown(&markdown);
+#define NAMED(key, member, type, preset, low, high, words)                                         \
+    assert_non_null(strstr(help.data, key));                                                       \
+    assert_non_null(strstr(markdown.data, "`" key "`"));
+    CONFIG_TABLE(NAMED)
+    assert_non_null(strstr(markdown.data, "drop, pad or partial"));
+    text_done(&help);
+    text_done(&markdown);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(assignments),
+        cmocka_unit_test(environment_over_file),
+        cmocka_unit_test(files),
+        cmocka_unit_test(checks),
+        cmocka_unit_test(prints_what_it_reads),
+        cmocka_unit_test(defaults_print_and_read),
+        cmocka_unit_test(help_names_every_option),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

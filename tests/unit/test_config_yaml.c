@@ -1,0 +1,192 @@
+/* The YAML reader: what it takes, and that every mistake is named with its line. */
+#include "config/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static enum status read_text(struct config *config, const char *text, struct error *err)
+{
+    assert_int_equal(config_init(config, NULL), STATUS_OK);
+    return config_read_text(config, text, strlen(text), "run.yaml", "/data/runs", err);
+}
+
+static struct config good(const char *text)
+{
+    struct config config;
+    struct error err = {0};
+    if (read_text(&config, text, &err))
+        fail_msg("%s", err.message);
+    return config;
+}
+
+static void every_section(void **state)
+{
+    (void)state;
+    struct config c = good("dataset:\n"
+                           "  uri: latents.zarr   # a comment\n"
+                           "  fields:\n"
+                           "    latents: {array: base_frames}\n"
+                           "    text:    {array: clip_emb, index: segment_to_video}\n"
+                           "    plain: other\n"
+                           "batch:   {global_size: 512, last: pad}\n"
+                           "order:   {seed: 18446744073709551615, shuffle: false, window_rows: auto, epochs: 3}\n"
+                           "readers: {threads: auto, bind: core, memory_limit: 32GiB, cache: off}\n"
+                           "delivery: {trainers: 8, slots: 6, run_dir: auto}\n"
+                           "exchange: {steps_per_round: 2}\n"
+                           "errors:  {bad_sample: fail}\n");
+    assert_string_equal(c.uri, "/data/runs/latents.zarr");
+    assert_int_equal(c.field_count, 3);
+    assert_string_equal(c.fields[0].name, "latents");
+    assert_string_equal(c.fields[0].array, "base_frames");
+    assert_null(c.fields[0].index);
+    assert_string_equal(c.fields[1].index, "segment_to_video");
+    assert_string_equal(c.fields[2].array, "other");
+    assert_int_equal(c.global_batch, 512);
+    assert_int_equal(c.last, PLAN_PAD);
+    assert_true(c.seed == UINT64_MAX);
+    assert_false(c.shuffle);
+    assert_int_equal(c.window_rows, 0);
+    assert_int_equal(c.epochs, 3);
+    assert_int_equal(c.bind, BIND_CORE);
+    assert_true(c.memory_limit_bytes == UINT64_C(32) << 30);
+    assert_int_equal(c.cache, CACHE_OFF);
+    assert_int_equal(c.slots, 6);
+    assert_int_equal(c.steps_per_round, 2);
+    assert_int_equal(c.connect_timeout_s, 120);
+    config_done(&c);
+}
+
+static void empty_files_and_sections(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"", "# nothing\n", "---\n", "batch:\norder: {}\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct config c = good(texts[i]);
+        assert_int_equal(c.global_batch, 256);
+        assert_int_equal(c.field_count, 0);
+        config_done(&c);
+    }
+}
+
+static void absolute_uris_stay(void **state)
+{
+    (void)state;
+    struct config c = good("dataset: {uri: /abs/x.zarr}");
+    assert_string_equal(c.uri, "/abs/x.zarr");
+    config_done(&c);
+    c = good("dataset: {uri: 's3://bucket/x.zarr'}");
+    assert_string_equal(c.uri, "s3://bucket/x.zarr");
+    config_done(&c);
+}
+
+static void mistakes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"order:\n  seed: 1\n  sed: 3\n",
+         "run.yaml:3: unknown key 'order.sed': did you mean 'order.seed'?"},
+        {"\nordr: {seed: 3}\n", "run.yaml:2: unknown key 'ordr': did you mean 'order'?"},
+        {"batch:\n  seed: 3\n", "run.yaml:2: unknown key 'batch.seed': did you mean 'order.seed'?"},
+        {"bathc: 3\n", "run.yaml:1: unknown key 'bathc': did you mean 'batch'?"},
+        {"zzzzzzzzzzzz: 3\n", "run.yaml:1: unknown key 'zzzzzzzzzzzz': --help lists all keys"},
+        {"dataset:\n  feilds: {a: b}\n",
+         "run.yaml:2: unknown key 'dataset.feilds': did you mean 'dataset.fields'?"},
+        {"order:\n  seed: 1\n  seed: 2\n", "run.yaml:3: 'order.seed' is given twice"},
+        {"order: {seed: 1}\nbatch: {}\norder: {epochs: 2}\n", "run.yaml:3: 'order' is given twice"},
+        {"dataset:\n  fields: {a: x}\n  fields: {b: x}\n",
+         "run.yaml:3: 'dataset.fields' is given twice"},
+        {"dataset:\n  fields:\n    a: x\n    a: y\n", "run.yaml:4: 'a' is given twice"},
+        {"order:\n  seed: soon\n",
+         "run.yaml:2: order.seed: 'soon' is not a count; it takes 0 to 18446744073709551615"},
+        {"order: {seed: -1}", "run.yaml:1: order.seed: '-1' is not a count"},
+        {"order: {seed: 18446744073709551616}", "is not a count"},
+        {"order: {seed: 1.5}", "is not a count"},
+        {"order: {seed: auto}", "is not a count"},
+        {"order:\n  epochs: 0\n",
+         "run.yaml:2: order.epochs: '0' is out of range; it takes 1 to 4294967295"},
+        {"order: {window_rows: 0}", "out of range; it takes 1 to 9223372036854775807, or auto"},
+        {"order: {shuffle: yes}", "order.shuffle: 'yes' is not a truth value; it takes true or false"},
+        {"batch: {last: keep}", "batch.last: 'keep' is not a choice; it takes drop, pad or partial"},
+        {"readers: {memory_limit: 3 apples}", "readers.memory_limit: '3 apples' is not a size"},
+        {"exchange: {buffer_limit: 1KiB}", "out of range; it takes 4.00 KiB to"},
+        {"order:\n  seed: [1, 2]\n", "run.yaml:2: order.seed must be a single value"},
+        {"order: 3\n", "run.yaml:1: order must be a map of keys to values"},
+        {"- order\n", "run.yaml:1: the file must be a map of keys to values"},
+        {"? [a, b]\n: 3\n", "run.yaml:1: a key must be plain text"},
+        {"dataset:\n  fields: x\n", "run.yaml:2: dataset.fields must be a map"},
+        {"dataset:\n  fields:\n    a: {index: i}\n",
+         "run.yaml:3: dataset.fields.a must be the name of an array"},
+        {"dataset:\n  fields:\n    a: {array: x, indx: i}\n",
+         "run.yaml:3: unknown key 'dataset.fields.a.indx': did you mean 'index'?"},
+        {"dataset:\n  fields:\n    a: {array: x, array: y}\n", "run.yaml:3: 'array' is given twice"},
+        {"dataset:\n  fields:\n    a: {array: [x]}\n",
+         "run.yaml:3: dataset.fields.a.array must be the name of an array"},
+        {"dataset:\n  fields:\n    a: [x]\n", "run.yaml:3: dataset.fields.a must be"},
+        {"dataset:\n  fields:\n    a: ''\n", "the name of its array is empty"},
+        {"dataset:\n  fields:\n    '': x\n", "is no name for a field"},
+        {"order: {seed: 1\nbatch: 2", "not YAML"},
+        {"order:\n\tseed: 1\n", "run.yaml:2: not YAML"},
+        {"order: {seed: 1}\n---\norder: {seed: 2}\n", "run.yaml:3: a second YAML document"},
+        {"order: {seed: *nowhere}\n", "not YAML"},
+        {"order: {\"se\\0ed\": 1}\n", "a key must be plain text"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config config;
+        struct error err = {0};
+        assert_int_equal(read_text(&config, cases[i].text, &err), STATUS_INVALID);
+        if (!strstr(err.message, cases[i].message))
+            fail_msg("'%s' gives '%s', not '%s'", cases[i].text, err.message, cases[i].message);
+        config_done(&config);
+    }
+}
+
+static void long_keys_are_cut_not_overrun(void **state)
+{
+    (void)state;
+    char text[5000];
+    struct config config;
+    struct error err;
+    memset(text, 'k', sizeof text);
+    memcpy(text, "order: {", 8);
+    strcpy(text + sizeof text - 5, ": 1}");
+    assert_int_equal(read_text(&config, text, &err), STATUS_INVALID);
+    config_done(&config);
+    strcpy(text, "dataset: {fields: {");
+    memset(text + 19, 'n', 4000);
+    strcpy(text + 4019, ": {array: x, b: c}}}");
+    assert_int_equal(read_text(&config, text, &err), STATUS_INVALID);
+    config_done(&config);
+}
+
+static void too_many_fields(void **state)
+{
+    (void)state;
+    struct text text = {0};
+    text_append(&text, "dataset:\n  fields:\n");
+    for (int i = 0; i <= DATASET_MAX_FIELDS; i++)
+        text_append(&text, "    f%d: x\n", i);
+    struct config config;
+    struct error err;
+    assert_int_equal(read_text(&config, text.data, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "run.yaml:67: dataset.fields: more than 64 fields"));
+    config_done(&config);
+    text_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_section),      cmocka_unit_test(empty_files_and_sections),
+        cmocka_unit_test(absolute_uris_stay), cmocka_unit_test(mistakes),
+        cmocka_unit_test(too_many_fields),    cmocka_unit_test(long_keys_are_cut_not_overrun),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

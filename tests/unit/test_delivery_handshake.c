@@ -1,0 +1,367 @@
+/* The handshake: who is welcome, who is told what, and what strangers and silence come to. */
+#include "delivery_support.h"
+
+#include "delivery/fdpass.h"
+#include "delivery/message.h"
+#include "delivery/rundir.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+/* A connection that speaks for itself. */
+static int raw_connect(const char *run_dir)
+{
+    int dir, fd;
+    assert_int_equal(rundir_open(run_dir, false, &dir, NULL), STATUS_OK);
+    assert_int_equal(rundir_connect(dir, 0, &fd, NULL), STATUS_OK);
+    close(dir);
+    return fd;
+}
+
+/* What the server answers on a raw connection within a second. */
+static enum status answer(struct server *server, int fd, struct message *ret_message)
+{
+    enum status status = STATUS_TIMEOUT;
+    for (int i = 0; i < 1000 && status == STATUS_TIMEOUT; i++) {
+        bool active;
+        enum status progress = server_progress(server, &active, NULL);
+        assert_true(progress == STATUS_OK || progress == STATUS_REFUSED);
+        status = message_receive(fd, ret_message, NULL, NULL);
+        if (status == STATUS_TIMEOUT)
+            clock_sleep_ns(1000000);
+    }
+    return status;
+}
+
+static void hello(int fd, uint32_t rank, uint32_t world_size)
+{
+    struct message message = {.type = MESSAGE_HELLO,
+                              .hello = {.rank = rank, .world_size = world_size}};
+    assert_int_equal(message_send(fd, &message, NULL, NULL), STATUS_OK);
+}
+
+static void nonsense_is_answered_and_dropped(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    struct message good = {.magic = MESSAGE_MAGIC,
+                           .version = MESSAGE_VERSION,
+                           .type = MESSAGE_HELLO,
+                           .hello = {.rank = 0, .world_size = 2}};
+    struct message version = good, magic = good, early = good;
+    version.version = 9;
+    magic.magic = 0;
+    early.type = MESSAGE_END;
+    const struct {
+        const struct message *message;
+        size_t bytes;
+        enum status status;
+    } cases[] = {
+        {&version, 24, STATUS_UNSUPPORTED}, {&magic, 24, STATUS_PROTOCOL},
+        {&good, 20, STATUS_PROTOCOL},       {&good, 25, STATUS_PROTOCOL},
+        {&early, 16, STATUS_PROTOCOL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int fd = raw_connect(place.path);
+        assert_int_equal(packet_send(fd, cases[i].message, cases[i].bytes, NULL, 0, 0, NULL),
+                         STATUS_OK);
+        struct message reply;
+        assert_int_equal(answer(server, fd, &reply), STATUS_OK);
+        assert_int_equal(reply.type, MESSAGE_FAIL);
+        assert_int_equal(reply.fail.status, cases[i].status);
+        assert_int_equal(answer(server, fd, &reply), STATUS_LOST);
+        close(fd);
+    }
+    assert_int_equal(server_trainer_count(server), 0);
+    server_free(server);
+    place_done(&place);
+}
+
+static void silence_is_dropped_after_five_seconds(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(place.path);
+    uint64_t start = clock_now_ns();
+    struct message reply;
+    enum status status = STATUS_TIMEOUT;
+    for (int i = 0; i < 8 && status == STATUS_TIMEOUT; i++)
+        status = answer(server, fd, &reply);
+    assert_int_equal(status, STATUS_OK);
+    assert_int_equal(reply.fail.status, STATUS_PROTOCOL);
+    assert_in_range((clock_now_ns() - start) / 1000000, 4900, 8000);
+    close(fd);
+    server_free(server);
+    place_done(&place);
+}
+
+/* More silent connections than may be pending: the rest waits in the backlog, and a trainer still comes through. */
+static void a_hundred_connections_are_survived(void **state)
+{
+    (void)state;
+    enum { MANY = 100 };
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    int fds[MANY];
+    for (int i = 0; i < MANY; i++)
+        fds[i] = raw_connect(place.path);
+    bool active;
+    assert_int_equal(server_progress(server, &active, NULL), STATUS_OK);
+    struct pollfd polled[2 * MANY];
+    assert_int_equal(server_pollfds(server, polled, 2 * MANY), 64); /* not the listener */
+    assert_int_equal(server_pollfds(server, polled, 5), 5);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    struct dialing dialing;
+    dial(&dialing, place.path, 0, 1);
+    pump_until(server, 1);
+    assert_int_equal(server_start(server, NULL), STATUS_OK);
+    pthread_join(dialing.thread, NULL);
+    assert_int_equal(dialing.status, PENSTOCK_OK);
+    penstock_close(dialing.client);
+    server_free(server);
+    place_done(&place);
+}
+
+/* Connects as (rank, world_size), which must be refused with a message that has `text`. */
+static void refused(struct server *server, const struct place *place, uint32_t rank,
+                    uint32_t world_size, const char *text)
+{
+    int fd = raw_connect(place->path);
+    hello(fd, rank, world_size);
+    enum status status = STATUS_OK;
+    struct error error;
+    for (int i = 0; i < 1000 && !status; i++) {
+        bool active;
+        status = server_progress(server, &active, &error);
+        if (!active)
+            clock_sleep_ns(1000000);
+    }
+    assert_int_equal(status, STATUS_REFUSED);
+    struct message reply;
+    assert_int_equal(message_receive(fd, &reply, NULL, NULL), STATUS_OK);
+    assert_int_equal(reply.fail.status, STATUS_REFUSED);
+    assert_string_equal(reply.fail.message, error.message);
+    if (!strstr(error.message, text))
+        fail_msg("'%s' does not say '%s'", error.message, text);
+    close(fd);
+}
+
+static void wrong_ranks_are_told_why(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    refused(server, &place, 0, 3, "3 trainers, the service was started for 2");
+    refused(server, &place, 2, 2, "rank 2 is not below the 2");
+    int first = raw_connect(place.path);
+    hello(first, 1, 2);
+    pump_until(server, 1);
+    assert_int_equal(server_trainer_rank(server, 0), 1);
+    refused(server, &place, 1, 2, "rank 1 is taken by process");
+
+    close(first); /* its rank is free again */
+    pump_until(server, 0);
+    first = raw_connect(place.path);
+    hello(first, 1, 2);
+    pump_until(server, 1);
+    assert_int_equal(server_start(server, NULL), STATUS_OK);
+    refused(server, &place, 0, 2, "too late");
+    close(first);
+    server_free(server);
+    place_done(&place);
+}
+
+static void a_reader_serves_no_more_than_it_should(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct ring_layout layout = support_layout(2);
+    struct ring_service service = support_service(4);
+    struct server_options options = {.run_dir = place.path,
+                                     .max_trainers = 1,
+                                     .layout = &layout,
+                                     .service = &service};
+    struct server *server;
+    assert_int_equal(server_new(&options, &server, NULL), STATUS_OK);
+    int fd = raw_connect(place.path);
+    hello(fd, 2, 4);
+    pump_until(server, 1);
+    refused(server, &place, 3, 4, "one too many");
+    close(fd);
+    server_free(server);
+    place_done(&place);
+}
+
+static void waiting_trainers_hear_of_progress_and_failure(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    struct dialing dialing;
+    dial(&dialing, place.path, 1, 2);
+    pump_until(server, 1);
+    int silent = raw_connect(place.path); /* still without a HELLO */
+    bool active;
+    assert_int_equal(server_progress(server, &active, NULL), STATUS_OK);
+    server_announce(server, 1, 2);
+    struct error outcome;
+    error_set(&outcome, STATUS_MPI, "reader 4 on node n2: MPI_Bcast: no");
+    server_finish(server, &outcome);
+    pthread_join(dialing.thread, NULL);
+    assert_int_equal(dialing.status, PENSTOCK_MPI);
+    assert_string_equal(dialing.message, outcome.message);
+    struct message reply;
+    assert_int_equal(message_receive(silent, &reply, NULL, NULL), STATUS_OK);
+    assert_int_equal(reply.fail.status, STATUS_MPI);
+    close(silent);
+    silent = raw_connect(place.path); /* and who comes later still hears it */
+    hello(silent, 0, 2);
+    assert_int_equal(answer(server, silent, &reply), STATUS_OK);
+    assert_int_equal(reply.fail.status, STATUS_MPI);
+    close(silent);
+    server_free(server);
+    place_done(&place);
+}
+
+static void a_service_that_never_starts_is_named(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    struct dialing dialing;
+    dial(&dialing, place.path, 0, 2);
+    dialing.options.timeout_ms = 5000;
+    pump_until(server, 1);
+    server_announce(server, 1, 2);
+    server_free(server);
+    pthread_join(dialing.thread, NULL);
+    assert_int_equal(dialing.status, PENSTOCK_LOST);
+    place_done(&place);
+}
+
+static enum penstock_status try_connect(const struct penstock_options *options, char *message)
+{
+    struct penstock *client;
+    enum penstock_status status = penstock_connect(options, &client, message);
+    if (status == PENSTOCK_OK)
+        penstock_close(client);
+    return status;
+}
+
+static void missing_services_are_explained(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    char message[PENSTOCK_MESSAGE_BYTES];
+    struct penstock_options options = {.run_dir = place.path, .world_size = 1, .timeout_ms = 60};
+    uint64_t start = clock_now_ns();
+    assert_int_equal(try_connect(&options, message), PENSTOCK_NOT_FOUND);
+    assert_in_range((clock_now_ns() - start) / 1000000, 59, 3000);
+    assert_non_null(strstr(message, place.path));
+    assert_non_null(strstr(message, "penstock-reader"));
+
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    assert_int_equal(try_connect(&options, message), PENSTOCK_TIMEOUT); /* nobody accepts */
+    assert_non_null(strstr(message, "said nothing"));
+    assert_int_equal(setenv("PENSTOCK_READER", "5", 1), 0);
+    assert_int_equal(try_connect(&options, message), PENSTOCK_NOT_FOUND);
+    assert_non_null(strstr(message, "reader-5.sock"));
+    unsetenv("PENSTOCK_READER");
+    server_free(server);
+    place_done(&place);
+}
+
+static void the_environment_is_checked(void **state)
+{
+    (void)state;
+    char message[PENSTOCK_MESSAGE_BYTES];
+    unsetenv("PENSTOCK_RUN_DIR");
+    unsetenv("RANK");
+    unsetenv("WORLD_SIZE");
+    assert_int_equal(try_connect(NULL, message), PENSTOCK_INVALID);
+    assert_non_null(strstr(message, "PENSTOCK_RUN_DIR"));
+    setenv("PENSTOCK_RUN_DIR", "/nonexistent/penstock", 1);
+    setenv("RANK", "two", 1);
+    assert_int_equal(try_connect(NULL, message), PENSTOCK_INVALID);
+    assert_non_null(strstr(message, "RANK='two'"));
+    setenv("RANK", "2", 1);
+    setenv("WORLD_SIZE", "2", 1);
+    assert_int_equal(try_connect(NULL, message), PENSTOCK_INVALID);
+    assert_non_null(strstr(message, "rank 2 is not below"));
+    unsetenv("RANK");
+    unsetenv("WORLD_SIZE");
+    struct penstock_options options = {.rank = -1, .world_size = 1};
+    assert_int_equal(try_connect(&options, message), PENSTOCK_INVALID);
+    options = (struct penstock_options){.world_size = 1, .timeout_ms = 1};
+    assert_int_equal(try_connect(&options, message), PENSTOCK_NOT_FOUND);
+    unsetenv("PENSTOCK_RUN_DIR");
+}
+
+/* Two readers of a node share its trainers by local rank. */
+static void readers_share_the_trainers_of_a_node(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *servers[2];
+    for (uint32_t i = 0; i < 2; i++)
+        servers[i] = support_server(place.path, 2, SUPPORT_SLOTS, 10 * i);
+    for (int rank = 0; rank < 2; rank++) {
+        setenv("LOCAL_RANK", rank ? "1" : "0", 1);
+        setenv("LOCAL_WORLD_SIZE", "2", 1);
+        struct dialing dialing;
+        dial(&dialing, place.path, rank, 2);
+        pump_until(servers[rank], 1);
+        assert_int_equal(server_trainer_rank(servers[rank], 0), rank);
+        assert_int_equal(server_start(servers[rank], NULL), STATUS_OK);
+        pthread_join(dialing.thread, NULL);
+        assert_int_equal(dialing.status, PENSTOCK_OK);
+        assert_int_equal(penstock_describe(dialing.client)->rank, rank);
+        penstock_close(dialing.client);
+    }
+    unsetenv("LOCAL_RANK");
+    unsetenv("LOCAL_WORLD_SIZE");
+    server_free(servers[0]);
+    server_free(servers[1]);
+    place_done(&place);
+}
+
+static void a_live_reader_keeps_its_socket(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0), *second;
+    struct ring_layout layout = support_layout(1);
+    struct ring_service service = support_service(1);
+    struct server_options options = {
+        .run_dir = place.path, .max_trainers = 1, .layout = &layout, .service = &service};
+    struct error error;
+    assert_int_equal(server_new(&options, &second, &error), STATUS_REFUSED);
+    assert_non_null(strstr(error.message, "alive already"));
+    int fd = raw_connect(place.path); /* the attempt did no harm */
+    hello(fd, 0, 1);
+    pump_until(server, 1);
+    close(fd);
+    server_free(server);
+    place_done(&place);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nonsense_is_answered_and_dropped),
+        cmocka_unit_test(silence_is_dropped_after_five_seconds),
+        cmocka_unit_test(a_hundred_connections_are_survived),
+        cmocka_unit_test(wrong_ranks_are_told_why),
+        cmocka_unit_test(a_reader_serves_no_more_than_it_should),
+        cmocka_unit_test(waiting_trainers_hear_of_progress_and_failure),
+        cmocka_unit_test(a_service_that_never_starts_is_named),
+        cmocka_unit_test(missing_services_are_explained),
+        cmocka_unit_test(the_environment_is_checked),
+        cmocka_unit_test(readers_share_the_trainers_of_a_node),
+        cmocka_unit_test(a_live_reader_keeps_its_socket),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,522 @@
+/* Metadata documents, good and bad: what they say, and how what we do not read or trust is refused. Also the
+ * hierarchy: consolidated or walked, arrays that cannot be read, packing. */
+#include "zarr/hierarchy.h"
+#include "zarr_fixture.h"
+
+/* Documents are a valid one with one member replaced, or added. */
+static const struct member {
+    const char *name, *value;
+} v2_members[] =
+    {
+        {"zarr_format", "2"},  {"shape", "[10, 4]"},    {"chunks", "[3, 4]"},
+        {"dtype", "\"<f2\""},  {"compressor", "null"},  {"fill_value", "0"},
+        {"order", "\"C\""},    {"filters", "null"},
+},
+  v3_members[] = {
+      {"zarr_format", "3"},
+      {"node_type", "\"array\""},
+      {"shape", "[10, 4]"},
+      {"data_type", "\"float16\""},
+      {"chunk_grid", "{\"name\": \"regular\", \"configuration\": {\"chunk_shape\": [3, 4]}}"},
+      {"chunk_key_encoding", "{\"name\": \"default\"}"},
+      {"fill_value", "0"},
+      {"codecs", "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}]"},
+      {"attributes", "{\"a\": {\"b\": [1, null]}}"},
+      {"dimension_names", "[null, \"y\"]"},
+      {"storage_transformers", "[]"},
+};
+
+/* `name` NULL: unchanged; `value` NULL: left out. */
+static void write_document(enum zarr_format format, const char *name, const char *value,
+                           struct text *out)
+{
+    const struct member *members = format == ZARR_V2 ? v2_members : v3_members;
+    size_t count = format == ZARR_V2 ? sizeof v2_members / sizeof *members
+                                     : sizeof v3_members / sizeof *members;
+    bool is_replaced = false;
+    const char *comma = "";
+
+    text_append(out, "{");
+    for (size_t i = 0; i < count; i++) {
+        bool is_this = name && strcmp(members[i].name, name) == 0;
+
+        is_replaced = is_replaced || is_this;
+        if (is_this && !value)
+            continue;
+        text_append(out, "%s\"%s\": %s", comma, members[i].name, is_this ? value : members[i].value);
+        comma = ", ";
+    }
+    if (name && !is_replaced)
+        text_append(out, ", \"%s\": %s", name, value);
+    text_append(out, "}");
+}
+
+static enum status parse_with(enum zarr_format format, const char *name, const char *value,
+                              struct zarr_array *array, struct error *err)
+{
+    struct text document = {0};
+
+    error_clear(err);
+    write_document(format, name, value, &document);
+    enum status status =
+        zarr_array_parse(format, "a", document.data, document.length, array, err);
+    text_done(&document);
+    return status;
+}
+
+static void test_plain_documents(void **state)
+{
+    (void)state;
+    for (enum zarr_format format = ZARR_V2; format <= ZARR_V3; format++) {
+        struct zarr_array array;
+        struct error err;
+
+        assert_ok(parse_with(format, NULL, NULL, &array, &err), &err);
+        assert_string_equal(array.path, "a");
+        assert_int_equal(array.format, format);
+        assert_int_equal(array.rank, 2);
+        assert_int_equal(array.shape[0], 10);
+        assert_int_equal(array.chunk_shape[0], 3);
+        assert_int_equal(array.chunk_counts[0], 4);
+        assert_int_equal(array.chunk_counts[1], 1);
+        assert_int_equal(zarr_array_chunk_count(&array), 4);
+        assert_int_equal(array.dtype, DTYPE_FLOAT16);
+        assert_int_equal(array.chunk_bytes, 24);
+        assert_int_equal(array.total_bytes, 80);
+        assert_int_equal(zarr_array_sample_bytes(&array), 8);
+        assert_false(array.byte_swapped);
+        assert_int_equal(array.key_prefixed, format == ZARR_V3);
+        assert_int_equal(array.key_separator, format == ZARR_V3 ? '/' : '.');
+    }
+}
+
+static void test_accepted(void **state)
+{
+    static const struct {
+        enum zarr_format format;
+        const char *name, *value;
+    } cases[] = {
+        {ZARR_V2, "filters", "[]"},
+        {ZARR_V2, "filters", NULL},
+        {ZARR_V2, "fill_value", NULL},
+        {ZARR_V2, "fill_value", "NaN"},
+        {ZARR_V2, "dimension_separator", "\"/\""},
+        {ZARR_V2, "dimension_separator", "null"},
+        {ZARR_V2, "something_else", "{\"must\": [\"be\", \"ignored\"]}"},
+        {ZARR_V2, "dtype", "\"<u1\""},
+        {ZARR_V2, "dtype", "\">b1\""},
+        {ZARR_V2, "dtype", "\"bfloat16\""},
+        {ZARR_V2, "chunks", "[100, 100]"},
+        {ZARR_V2, "compressor", "{\"id\": \"zstd\", \"level\": 3, \"checksum\": false}"},
+        {ZARR_V3, "attributes", NULL},
+        {ZARR_V3, "dimension_names", "null"},
+        {ZARR_V3, "dimension_names", NULL},
+        {ZARR_V3, "storage_transformers", NULL},
+        {ZARR_V3, "storage_transformers", "null"},
+        {ZARR_V3, "data_type", "{\"name\": \"bfloat16\"}"},
+        {ZARR_V3, "chunk_key_encoding", "\"default\""},
+        {ZARR_V3, "chunk_key_encoding", "{\"name\": \"v2\", \"configuration\": {}}"},
+        {ZARR_V3, "extra", "{\"must_understand\": false, \"name\": \"x\"}"},
+        {ZARR_V3, "codecs", "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}, "
+                            "{\"name\": \"crc32c\"}]"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zarr_array array;
+        struct error err;
+
+        if (parse_with(cases[i].format, cases[i].name, cases[i].value, &array, &err) != STATUS_OK)
+            fail_msg("v%d %s = %s: %s", cases[i].format, cases[i].name,
+                     cases[i].value ? cases[i].value : "(absent)", err.message);
+    }
+}
+
+/* {format, member, value, status, part of the message} */
+static const struct refusal {
+    enum zarr_format format;
+    const char *name, *value;
+    enum status status;
+    const char *message;
+} refusals[] = {
+    {ZARR_V2, "zarr_format", "3", STATUS_UNSUPPORTED, "'zarr_format' is 3, expected 2"},
+    {ZARR_V2, "zarr_format", NULL, STATUS_CORRUPT, "'zarr_format' is missing"},
+    {ZARR_V2, "shape", NULL, STATUS_CORRUPT, "'shape' is missing"},
+    {ZARR_V2, "shape", "7", STATUS_CORRUPT, "'shape' is a JSON int, expected array"},
+    {ZARR_V2, "shape", "[]", STATUS_UNSUPPORTED, "zero-dimensional"},
+    {ZARR_V2, "shape", "[1,1,1,1,1,1,1,1,1]", STATUS_UNSUPPORTED, "9 dimensions; the limit is 8"},
+    {ZARR_V2, "shape", "[10, -4]", STATUS_CORRUPT, "'shape' axis 1 is negative (-4)"},
+    {ZARR_V2, "shape", "[0, 4]", STATUS_INVALID, "empty: 'shape' axis 0 is 0"},
+    {ZARR_V2, "shape", "[10, 4.5]", STATUS_CORRUPT, "'shape' axis 1 is not an integer"},
+    {ZARR_V2, "shape", "[null, 4]", STATUS_CORRUPT, "'shape' axis 0 is not an integer"},
+    {ZARR_V2, "shape", "[99999999999999999999999, 4]", STATUS_CORRUPT, "does not fit 63 bits"},
+    {ZARR_V2, "shape", "[4611686018427387904, 4]", STATUS_CORRUPT, "'shape' overflows"},
+    {ZARR_V2, "shape", "[3000000000, 3000000000]", STATUS_CORRUPT, "'shape' overflows"},
+    {ZARR_V2, "chunks", NULL, STATUS_CORRUPT, "'chunks' is missing"},
+    {ZARR_V2, "chunks", "[3]", STATUS_CORRUPT, "chunks have 1 dimensions, the array 2"},
+    {ZARR_V2, "chunks", "[0, 4]", STATUS_CORRUPT, "'chunks' axis 0 is 0"},
+    {ZARR_V2, "chunks", "[3, -1]", STATUS_CORRUPT, "'chunks' axis 1 is negative (-1)"},
+    {ZARR_V2, "chunks", "[true, 4]", STATUS_CORRUPT, "'chunks' axis 0 is not an integer"},
+    {ZARR_V2, "chunks", "[9223372036854775806, 9223372036854775806]", STATUS_CORRUPT, "overflows"},
+    {ZARR_V2, "chunks", "[1073741824, 2]", STATUS_UNSUPPORTED, "a chunk takes 4.00 GiB decoded"},
+    {ZARR_V2, "dtype", NULL, STATUS_CORRUPT, "'dtype' is missing"},
+    {ZARR_V2, "dtype", "\"\"", STATUS_UNSUPPORTED, "dtype ''"},
+    {ZARR_V2, "dtype", "\"<\"", STATUS_UNSUPPORTED, "dtype '<'"},
+    {ZARR_V2, "dtype", "\"<M8[ns]\"", STATUS_UNSUPPORTED, "dtype '<M8[ns]' (datetime)"},
+    {ZARR_V2, "dtype", "\"|O\"", STATUS_UNSUPPORTED, "dtype '|O' (object)"},
+    {ZARR_V2, "dtype", "\"<U10\"", STATUS_UNSUPPORTED, "dtype '<U10' (unicode string)"},
+    {ZARR_V2, "dtype", "\"<f16\"", STATUS_UNSUPPORTED, "dtype '<f16'"},
+    {ZARR_V2, "dtype", "\"|f4\"", STATUS_CORRUPT, "does not say its byte order"},
+    {ZARR_V2, "dtype", "[[\"x\", \"<f4\"]]", STATUS_UNSUPPORTED, "structured dtype"},
+    {ZARR_V2, "order", "\"F\"", STATUS_UNSUPPORTED, "order 'F' (only C)"},
+    {ZARR_V2, "order", NULL, STATUS_CORRUPT, "'order' is missing"},
+    {ZARR_V2, "filters", "[{\"id\": \"delta\"}]", STATUS_UNSUPPORTED, "filter 'delta'"},
+    {ZARR_V2, "filters", "[1]", STATUS_CORRUPT, "'filters' holds something"},
+    {ZARR_V2, "filters", "1", STATUS_CORRUPT, "'filters' is neither null nor a list"},
+    {ZARR_V2, "compressor", NULL, STATUS_CORRUPT, "'compressor' is missing"},
+    {ZARR_V2, "compressor", "\"zstd\"", STATUS_CORRUPT, "'compressor' is neither null"},
+    {ZARR_V2, "compressor", "{}", STATUS_CORRUPT, "'compressor': 'id' is missing"},
+    {ZARR_V2, "compressor", "{\"id\": \"jpeg\"}", STATUS_UNSUPPORTED, "jpeg"},
+    {ZARR_V2, "dimension_separator", "\"-\"", STATUS_CORRUPT, "separator is \"-\""},
+    {ZARR_V2, "fill_value", "\"x\"", STATUS_CORRUPT, "'fill_value' \"x\" is not a value of type float16"},
+    {ZARR_V3, "zarr_format", "2", STATUS_UNSUPPORTED, "'zarr_format' is 2, expected 3"},
+    {ZARR_V3, "node_type", "\"group\"", STATUS_CORRUPT, "'node_type' is 'group'"},
+    {ZARR_V3, "shape", "{}", STATUS_CORRUPT, "'shape' is a JSON object, expected array"},
+    {ZARR_V3, "data_type", NULL, STATUS_CORRUPT, "'data_type' is missing"},
+    {ZARR_V3, "data_type", "\"string\"", STATUS_UNSUPPORTED, "data type 'string'"},
+    {ZARR_V3, "data_type", "\"r16\"", STATUS_UNSUPPORTED, "data type 'r16'"},
+    {ZARR_V3, "data_type", "\"none\"", STATUS_UNSUPPORTED, "data type 'none'"},
+    {ZARR_V3, "data_type", "{\"name\": \"numpy.datetime64\", \"configuration\": {}}",
+     STATUS_UNSUPPORTED, "data type 'numpy.datetime64'"},
+    {ZARR_V3, "data_type", "5", STATUS_CORRUPT, "'data_type' is neither a name nor an object"},
+    {ZARR_V3, "data_type", "{}", STATUS_CORRUPT, "'data_type': 'name' is missing"},
+    {ZARR_V3, "chunk_grid", NULL, STATUS_CORRUPT, "'chunk_grid' is missing"},
+    {ZARR_V3, "chunk_grid", "\"regular\"", STATUS_CORRUPT, "'chunk_grid': 'chunk_shape' is missing"},
+    {ZARR_V3, "chunk_grid", "{\"name\": \"rectilinear\"}", STATUS_UNSUPPORTED,
+     "chunk grid 'rectilinear' (only regular)"},
+    {ZARR_V3, "chunk_key_encoding", NULL, STATUS_CORRUPT, "'chunk_key_encoding' is missing"},
+    {ZARR_V3, "chunk_key_encoding", "\"hilbert\"", STATUS_UNSUPPORTED, "encoding 'hilbert'"},
+    {ZARR_V3, "chunk_key_encoding", "{\"name\": \"default\", \"configuration\": {\"separator\": 5}}",
+     STATUS_CORRUPT, "separator is 5"},
+    {ZARR_V3, "chunk_key_encoding", "{\"name\": \"default\", \"configuration\": 5}", STATUS_CORRUPT,
+     "'configuration' is not an object"},
+    {ZARR_V3, "codecs", "[]", STATUS_CORRUPT, "no codec from array to bytes"},
+    {ZARR_V3, "codecs", "[\"bytes\"]", STATUS_CORRUPT, "lacks 'endian', which float16 needs"},
+    {ZARR_V3, "codecs", "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"middle\"}}]",
+     STATUS_CORRUPT, "neither little nor big"},
+    {ZARR_V3, "codecs",
+     "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}, \"bytes\"]", STATUS_CORRUPT,
+     "'bytes' stands twice"},
+    {ZARR_V3, "codecs", "[{\"name\": \"sharding_indexed\", \"configuration\": {}}]",
+     STATUS_UNSUPPORTED, "codec 'sharding_indexed'"},
+    {ZARR_V3, "codecs", "[{\"name\": \"transpose\"}, \"bytes\"]", STATUS_UNSUPPORTED,
+     "codec 'transpose' before 'bytes'"},
+    {ZARR_V3, "codecs",
+     "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}, {\"name\": \"rot13\"}]",
+     STATUS_UNSUPPORTED, "rot13"},
+    {ZARR_V3, "codecs", "[null]", STATUS_CORRUPT, "'codecs' is neither a name nor an object"},
+    {ZARR_V3, "fill_value", NULL, STATUS_CORRUPT, "'fill_value' is missing"},
+    {ZARR_V3, "fill_value", "null", STATUS_CORRUPT, "'fill_value' null is not a value"},
+    {ZARR_V3, "storage_transformers", "[{\"name\": \"indirect\"}]", STATUS_UNSUPPORTED,
+     "storage transformer 'indirect'"},
+    {ZARR_V3, "extra", "{\"must_understand\": true}", STATUS_UNSUPPORTED, "extension 'extra'"},
+    {ZARR_V3, "extra", "{\"must_understand\": \"no\"}", STATUS_UNSUPPORTED, "extension 'extra'"},
+    {ZARR_V3, "extra", "false", STATUS_UNSUPPORTED, "extension 'extra'"},
+    {ZARR_V3, "extra", "null", STATUS_UNSUPPORTED, "extension 'extra'"},
+};
+
+static void test_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        const struct refusal *refusal = &refusals[i];
+        struct zarr_array array;
+        struct error err;
+        enum status status =
+            parse_with(refusal->format, refusal->name, refusal->value, &array, &err);
+
+        if (status != refusal->status || !strstr(err.message, refusal->message))
+            fail_msg("v%d %s = %s: got '%s' (%s), expected '%s' (%s)", refusal->format,
+                     refusal->name, refusal->value ? refusal->value : "(absent)", err.message,
+                     status_text(status), refusal->message, status_text(refusal->status));
+    }
+}
+
+static void test_not_json(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "it ends early"},       {"{\"zarr_format\": 2", "it ends early"},
+        {"[1, 2]", "not a JSON object"}, {"{} trailing", "not valid JSON at byte 3"},
+        {"{'a': 1}", "not valid JSON"},  {"{\"a\": 1,}", "not valid JSON"},
+        {"{\"a\": \"\xff\"}", "not valid JSON"},
+    };
+    struct zarr_array array;
+    struct error err;
+    struct text deep = {0};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(zarr_array_parse(ZARR_V3, "a", cases[i].text, strlen(cases[i].text),
+                                          &array, &err),
+                         STATUS_CORRUPT);
+        if (!strstr(err.message, cases[i].message))
+            fail_msg("'%s': %s", cases[i].text, err.message);
+    }
+    text_append(&deep, "{\"a\": ");
+    for (int i = 0; i < 100000; i++)
+        text_append_bytes(&deep, "[", 1);
+    assert_int_equal(zarr_array_parse(ZARR_V2, "a", deep.data, deep.length, &array, &err),
+                     STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "nesting"));
+    text_done(&deep);
+}
+
+/* What could be read of an array that is refused is kept for listings. */
+static void test_partial(void **state)
+{
+    struct zarr_array array;
+    struct error err;
+    (void)state;
+
+    assert_int_equal(parse_with(ZARR_V2, "order", "\"F\"", &array, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(array.rank, 2);
+    assert_int_equal(array.shape[0], 10);
+    assert_int_equal(array.total_bytes, 80);
+    assert_int_equal(parse_with(ZARR_V2, "dtype", "\"|O\"", &array, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(array.rank, 2);
+    assert_int_equal(array.total_bytes, 0);
+}
+
+static void test_column_order_of_one_dimension(void **state)
+{
+    static const char text[] =
+        "{\"zarr_format\": 2, \"shape\": [4], \"chunks\": [2], \"dtype\": \"<i4\", \"order\": "
+        "\"F\", \"compressor\": null, \"fill_value\": null, \"filters\": null}";
+    struct zarr_array array;
+    struct error err;
+    (void)state;
+
+    assert_ok(zarr_array_parse(ZARR_V2, "a", text, strlen(text), &array, &err), &err);
+}
+
+static char *document_of(enum zarr_format format, const char *name, const char *value)
+{
+    struct text document = {0};
+
+    write_document(format, name, value, &document);
+    return document.data;
+}
+
+static struct zarr_hierarchy *open_fixture(struct fixture *fixture)
+{
+    struct zarr_hierarchy *hierarchy;
+    struct error err;
+
+    assert_ok(zarr_hierarchy_open(fixture->store, &hierarchy, &err), &err);
+    return hierarchy;
+}
+
+static void check_two_arrays(const struct zarr_hierarchy *hierarchy)
+{
+    assert_int_equal(hierarchy->node_count, 2);
+    assert_string_equal(hierarchy->nodes[0].array.path, "g/bad");
+    assert_int_equal(hierarchy->nodes[0].status, STATUS_CORRUPT);
+    assert_non_null(strstr(hierarchy->nodes[0].reason, "'shape' is missing"));
+    assert_string_equal(hierarchy->nodes[1].array.path, "x");
+    assert_int_equal(hierarchy->nodes[1].status, STATUS_OK);
+    assert_null(hierarchy->nodes[1].reason);
+    assert_ptr_equal(zarr_hierarchy_find(hierarchy, "x"), &hierarchy->nodes[1]);
+    assert_ptr_equal(zarr_hierarchy_find(hierarchy, "/x"), &hierarchy->nodes[1]);
+    assert_null(zarr_hierarchy_find(hierarchy, "y"));
+}
+
+static void test_walk_v2(void **state)
+{
+    char *good = document_of(ZARR_V2, NULL, NULL), *bad = document_of(ZARR_V2, "shape", NULL);
+
+    fixture_put(*state, ".zgroup", "{\"zarr_format\": 2}");
+    fixture_put(*state, "x/.zarray", good);
+    fixture_put(*state, "x/0.0", "a chunk");
+    fixture_put(*state, "g/.zgroup", "{\"zarr_format\": 2}");
+    fixture_put(*state, "g/bad/.zarray", bad);
+    fixture_put(*state, "no_group/y/.zarray", good);
+    struct zarr_hierarchy *hierarchy = open_fixture(*state);
+    check_two_arrays(hierarchy);
+    assert_false(hierarchy->consolidated);
+    zarr_hierarchy_free(hierarchy);
+    free(good);
+    free(bad);
+}
+
+static void test_consolidated_v2(void **state)
+{
+    char *good = document_of(ZARR_V2, NULL, NULL), *bad = document_of(ZARR_V2, "shape", NULL);
+    struct text all = {0};
+
+    text_append(&all,
+                "{\"zarr_consolidated_format\": 1, \"metadata\": {\".zgroup\": {}, \"x/.zarray\": %s, "
+                "\"x/.zattrs\": {\"a\": NaN}, \"g/.zgroup\": {}, \"g/bad/.zarray\": %s}}",
+                good, bad);
+    fixture_put(*state, ".zmetadata", all.data);
+    struct zarr_hierarchy *hierarchy = open_fixture(*state);
+    check_two_arrays(hierarchy);
+    assert_true(hierarchy->consolidated);
+    zarr_hierarchy_free(hierarchy);
+    text_done(&all);
+    free(good);
+    free(bad);
+}
+
+static void test_walk_v3(void **state)
+{
+    static const char group[] = "{\"zarr_format\": 3, \"node_type\": \"group\", "
+                                "\"consolidated_metadata\": null}";
+    char *good = document_of(ZARR_V3, NULL, NULL), *bad = document_of(ZARR_V3, "shape", NULL);
+
+    fixture_put(*state, "zarr.json", group);
+    fixture_put(*state, "x/zarr.json", good);
+    fixture_put(*state, "x/c/0/0", "a chunk");
+    fixture_put(*state, "g/zarr.json", group);
+    fixture_put(*state, "g/bad/zarr.json", bad);
+    struct zarr_hierarchy *hierarchy = open_fixture(*state);
+    check_two_arrays(hierarchy);
+    zarr_hierarchy_free(hierarchy);
+    free(good);
+    free(bad);
+}
+
+static void test_consolidated_v3(void **state)
+{
+    char *good = document_of(ZARR_V3, NULL, NULL), *bad = document_of(ZARR_V3, "shape", NULL);
+    struct text all = {0};
+
+    text_append(&all,
+                "{\"zarr_format\": 3, \"node_type\": \"group\", \"consolidated_metadata\": {\"kind\": "
+                "\"inline\", \"must_understand\": false, \"metadata\": {\"g\": {\"zarr_format\": 3, "
+                "\"node_type\": \"group\"}, \"g/bad\": %s, \"x\": %s}}}",
+                bad, good);
+    fixture_put(*state, "zarr.json", all.data);
+    struct zarr_hierarchy *hierarchy = open_fixture(*state);
+    check_two_arrays(hierarchy);
+    assert_true(hierarchy->consolidated);
+    zarr_hierarchy_free(hierarchy);
+    text_done(&all);
+    free(good);
+    free(bad);
+}
+
+static void test_root_array(void **state)
+{
+    char *good = document_of(ZARR_V3, NULL, NULL);
+
+    fixture_put(*state, "zarr.json", good);
+    struct zarr_hierarchy *hierarchy = open_fixture(*state);
+    assert_int_equal(hierarchy->node_count, 1);
+    assert_ptr_equal(zarr_hierarchy_find(hierarchy, ""), &hierarchy->nodes[0]);
+    assert_int_equal(hierarchy->nodes[0].status, STATUS_OK);
+    zarr_hierarchy_free(hierarchy);
+    free(good);
+}
+
+static void test_bad_roots(void **state)
+{
+    static const struct {
+        const char *key, *text;
+        enum status status;
+        const char *message;
+    } cases[] = {
+        {"else", "", STATUS_NOT_FOUND, "no Zarr array or group there"},
+        {".zmetadata", "{", STATUS_CORRUPT, "'.zmetadata': not valid JSON"},
+        {".zmetadata", "{\"zarr_consolidated_format\": 2}", STATUS_UNSUPPORTED, "is 2, expected 1"},
+        {".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {\"../x/.zarray\": {}}}",
+         STATUS_CORRUPT, "'../x' is not a path"},
+        {".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {\"/x/.zarray\": {}}}",
+         STATUS_CORRUPT, "'/x' is not a path"},
+        {".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {\"x//y/.zarray\": {}}}",
+         STATUS_CORRUPT, "'x//y' is not a path"},
+        {".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {\"x\\n/.zarray\": {}}}",
+         STATUS_CORRUPT, "control character"},
+        {"zarr.json", "nonsense", STATUS_CORRUPT, "'zarr.json': not valid JSON"},
+        {"zarr.json",
+         "{\"node_type\": \"group\", \"consolidated_metadata\": {\"metadata\": {\"x\": 1}}}",
+         STATUS_CORRUPT, "metadata of 'x' is not an object"},
+    };
+    struct fixture *fixture = *state;
+    struct zarr_hierarchy *hierarchy;
+    struct error err;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture_put(fixture, cases[i].key, cases[i].text);
+        enum status status = zarr_hierarchy_open(fixture->store, &hierarchy, &err);
+        if (status != cases[i].status || !strstr(err.message, cases[i].message))
+            fail_msg("%s: %s (%s)", cases[i].text, err.message, status_text(status));
+    }
+}
+
+static void test_long_path(void **state)
+{
+    char name[600];
+    struct text all = {0};
+    struct zarr_hierarchy *hierarchy;
+    struct error err;
+
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    text_append(&all, "{\"zarr_consolidated_format\": 1, \"metadata\": {\"%s/.zarray\": {}}}", name);
+    fixture_put(*state, ".zmetadata", all.data);
+    assert_int_equal(
+        zarr_hierarchy_open(((struct fixture *)*state)->store, &hierarchy, &err),
+        STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "more than 511 bytes"));
+    text_done(&all);
+}
+
+/* Every cut of a packed hierarchy is refused; the whole gives the same one again. */
+static void test_pack(void **state)
+{
+    char *good = document_of(ZARR_V2, NULL, NULL);
+    struct zarr_hierarchy *hierarchy, *copy;
+    struct text packed = {0};
+    struct error err;
+
+    fixture_put(*state, ".zgroup", "{}");
+    fixture_put(*state, "x/.zarray", good);
+    hierarchy = open_fixture(*state);
+    zarr_hierarchy_pack(hierarchy, &packed);
+    for (size_t size = 0; size < packed.length; size++)
+        assert_int_equal(zarr_hierarchy_unpack(packed.data, size, &copy, &err), STATUS_CORRUPT);
+    assert_ok(zarr_hierarchy_unpack(packed.data, packed.length, &copy, &err), &err);
+    assert_int_equal(copy->node_count, 1);
+    assert_memory_equal(copy->nodes[0].array.shape, hierarchy->nodes[0].array.shape,
+                        sizeof copy->nodes[0].array.shape);
+    assert_string_equal(copy->nodes[0].document, good);
+    zarr_hierarchy_free(copy);
+    zarr_hierarchy_free(hierarchy);
+    text_done(&packed);
+    free(good);
+}
+
+#define in_store(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain_documents),
+        cmocka_unit_test(test_accepted),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_not_json),
+        cmocka_unit_test(test_partial),
+        cmocka_unit_test(test_column_order_of_one_dimension),
+        in_store(test_walk_v2),
+        in_store(test_consolidated_v2),
+        in_store(test_walk_v3),
+        in_store(test_consolidated_v3),
+        in_store(test_root_array),
+        in_store(test_bad_roots),
+        in_store(test_long_path),
+        in_store(test_pack),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
