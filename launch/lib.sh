@@ -30,8 +30,9 @@ missing_packages() {
 # What Penstock needs to be built: any MPI will do; where there is none, Open MPI is taken.
 build_packages() {
     printf '%s\n' "${BUILD_PACKAGES[@]}"
-    command -v mpicc >/dev/null && command -v mpiexec >/dev/null ||
+    if ! command -v mpicc >/dev/null || ! command -v mpiexec >/dev/null; then
         printf '%s\n' openmpi-bin libopenmpi-dev
+    fi
 }
 
 # Installs what is missing of the given packages, as root or through sudo; else says what to type.
@@ -111,6 +112,7 @@ cached() {
 
 # mpi_launcher BUILD_DIRECTORY: sets MPI_LAUNCH to a launcher of the MPI that the directory was built with
 # and its options for a machine with fewer cores than processes; append "-np N".
+# shellcheck disable=SC2034
 mpi_launcher() {
     local launcher
     launcher=$(cached "$1" MPIEXEC_EXECUTABLE)

@@ -46,8 +46,8 @@ while (($#)); do
     shift 2
 done
 
-mkdir -p "$demo" 2>/dev/null && [[ -w $demo ]] ||
-    fail "cannot write to '$demo': choose another directory with --demo"
+mkdir -p "$demo" 2>/dev/null || true
+[[ -w $demo ]] || fail "cannot write to '$demo': choose another directory with --demo"
 demo=$(cd "$demo" && pwd)
 if [[ ! -w $root || (-d $root/build && ! -w $root/build) ]]; then
     fail "cannot write to '$root/build': use a clone that belongs to you"
@@ -59,32 +59,32 @@ install_packages "${packages[@]}"
 CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=OFF)
 # A directory that tests/run.sh has configured keeps its tests.
 [[ ! -f build/release/CMakeCache.txt ]] || CMAKE_ARGUMENTS=()
-build_preset release penstock-reader penstock-trainer penstock-cli
-bin=$root/build/release
-mpi_launcher "$bin"
+build_preset release
+bin=$root/build/release/bin
+mpi_launcher build/release
 
 # Written under another name first, so that an interrupted run leaves no half dataset behind.
 dataset=$demo/latents-$samples.zarr
 if [[ ! -d $dataset ]]; then
     say "writing the demo dataset"
-    "$bin/src/cli/penstock" synth "$dataset.part" --overwrite --layout latents --samples "$samples" >&2
+    "$bin/penstock" synth "$dataset.part" --overwrite --layout latents --samples "$samples" >&2
     mv "$dataset.part" "$dataset"
 fi
 
 rm -f "$demo"/digests.*.txt
 say "running $readers readers and $trainers trainers for $epochs epochs"
 say
-"${MPI_LAUNCH[@]}" -np "$readers" "$bin/mpi/penstock-reader" -c configs/quickstart.yaml \
+"${MPI_LAUNCH[@]}" -np "$readers" "$bin/penstock-reader" -c configs/quickstart.yaml \
     --set dataset.uri="$dataset" --set order.epochs="$epochs" --set delivery.trainers="$trainers" \
     --report "$demo/report.json" \
-    -- "$bin/src/client/penstock-trainer" --digest "$demo/digests.{rank}.txt" </dev/null ||
+    -- "$bin/penstock-trainer" --digest "$demo/digests.{rank}.txt" </dev/null ||
     fail "the run failed; the reason is above"
 
 # Each line of the digest files is a sample as a trainer found it: epoch step position index digest.
 # Exactly once means: of each epoch, every index from 0 up, and none twice; and the same bytes each time.
 verdict=$(awk -v samples="$samples" -v epochs="$epochs" '
     { lines++ }
-    $1 >= epochs || $4 >= samples { strange++ }
+    $1 >= epochs || $4 >= samples { strange++; next }
     seen[$1, $4]++ { twice++ }
     $4 in digest && digest[$4] != $5 { changed++ }
     { digest[$4] = $5 }
@@ -102,8 +102,8 @@ cat <<RESULT
 every sample delivered exactly once: $verdict ($samples samples x $epochs epochs, from the trainers' digests)
 
 What to try next:
-  build/release/src/cli/penstock inspect ${dataset#"$root"/}
-  build/release/src/cli/penstock plan -c configs/quickstart.yaml
+  build/release/bin/penstock inspect ${dataset#"$root"/}
+  build/release/bin/penstock plan -c configs/quickstart.yaml
   launch/quickstart.sh --readers 3 --trainers 4     the same samples in the same order
   less docs/user-guide.md                           your own dataset, PyTorch, several nodes
   tests/run.sh                                      every test

@@ -19,7 +19,6 @@ struct rounds {
     uint64_t published, posted, opened;
     uint64_t sent_records;
     uint32_t next_domain;
-    bool *left; /* [trainer_count] in order of job->trainers */
     struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
 };
 
@@ -63,15 +62,10 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
                        struct error *err)
 {
     struct rounds *rounds = calloc(1, sizeof *rounds);
-    bool *left = calloc(job->trainer_count ? job->trainer_count : 1, sizeof *left);
-    if (!rounds || !left) {
-        free(rounds);
-        free(left);
+    if (!rounds)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
-    }
     rounds->job = job;
     rounds->windows = windows;
-    rounds->left = left;
     rounds->span = span_rounds(&job->setup);
     rounds->steps = span_steps(&job->setup);
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
@@ -93,7 +87,6 @@ void rounds_free(struct rounds *rounds)
         free(rounds->lanes[i].arrivals);
     }
     exchange_free(rounds->exchange);
-    free(rounds->left);
     free(rounds);
 }
 
@@ -101,8 +94,7 @@ static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
 {
     const struct job *job = rounds->job;
     for (uint32_t i = 0; i < job->trainer_count; i++)
-        if (!rounds->left[i] &&
-            !server_slot_free(job->server, job->trainers[i].peer, last_sequence))
+        if (!server_slot_free(job->server, job->trainers[i].peer, last_sequence))
             return false;
     return true;
 }
@@ -296,8 +288,6 @@ static void publish(struct rounds *rounds, struct round *round)
     for (uint64_t step = round->plan.first_step; step < round->plan.end_step; step++) {
         uint64_t sequence = round->first_sequence + step - round->plan.first_step;
         for (uint32_t i = 0; i < job->trainer_count; i++) {
-            if (rounds->left[i])
-                continue;
             const struct job_trainer *trainer = &job->trainers[i];
             struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
             *header = (struct slot_header){
@@ -379,13 +369,6 @@ bool rounds_exchanging(const struct rounds *rounds)
 uint64_t rounds_sent_records(const struct rounds *rounds)
 {
     return rounds->sent_records;
-}
-
-void rounds_trainer_left(struct rounds *rounds, uint32_t peer)
-{
-    for (uint32_t i = 0; i < rounds->job->trainer_count; i++)
-        if (rounds->job->trainers[i].peer == peer)
-            rounds->left[i] = true;
 }
 
 uint64_t rounds_posted(const struct rounds *rounds)

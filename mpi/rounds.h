@@ -6,8 +6,8 @@
  * workers copy received samples to local slots COMPLETE     waits for its turn to be published
  *
  * A round starts when the slots of its steps are free at this reader's trainers: that is the only
- * backpressure there is. Rounds start, are posted and are published in order of serial. The main
- * thread calls everything here.
+ * backpressure there is. A trainer that has left has all its slots free: the others go on. Rounds
+ * start, are posted and are published in order of serial. The main thread calls everything here.
  */
 #ifndef PENSTOCK_MPI_ROUNDS_H
 #define PENSTOCK_MPI_ROUNDS_H
@@ -48,9 +48,6 @@ bool rounds_exchanging(const struct rounds *rounds);
 
 /* Records sent to and received from other readers so far. */
 uint64_t rounds_sent_records(const struct rounds *rounds);
-
-/* This trainer has left: its slots count as free, and nothing is published to it. */
-void rounds_trainer_left(struct rounds *rounds, uint32_t peer);
 
 /* How many rounds this rank has posted. */
 uint64_t rounds_posted(const struct rounds *rounds);

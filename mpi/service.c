@@ -107,7 +107,6 @@ static void handle_goodbye(struct service *service, uint32_t peer)
     server_trainer_goodbye(job->server, peer, &epoch, &step);
     service->left[peer] = true;
     service->left_count++;
-    rounds_trainer_left(service->rounds, peer);
     if (epoch >= job->setup.service.epochs || service->left_count < job->trainer_count)
         return;
     struct error left;

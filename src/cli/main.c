@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "penstock.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,31 +116,38 @@ static int run_help(const char *name)
     return run_command(command, 2, arguments);
 }
 
-int main(int argc, char **argv)
+static bool is_one_of(const char *text, const char *a, const char *b)
 {
-    if (argc < 2) {
-        print_help(stderr);
-        return EXIT_USAGE;
-    }
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0;
+}
+
+static int dispatch(int argc, char **argv)
+{
     const char *first = argv[1];
-    bool wants_help =
-        strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0;
+    bool wants_help = is_one_of(first, "--help", "-h") || strcmp(first, "help") == 0;
     if (wants_help && argc > 2)
         return run_help(argv[2]);
     if (wants_help) {
         print_help(stdout);
         return EXIT_SUCCESS;
     }
-    if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
+    if (is_one_of(first, "--version", "-V")) {
         print_version();
         return EXIT_SUCCESS;
     }
     const struct command *command = find_command(first);
-    if (!command)
-        return unknown_command(first);
-    int code = run_command(command, argc - 1, argv + 1);
+    return command ? run_command(command, argc - 1, argv + 1) : unknown_command(first);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    int code = dispatch(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "penstock %s: cannot write to standard output\n", first);
+        fprintf(stderr, "penstock: cannot write to standard output: %s\n", strerror(errno));
         return EXIT_FAILURE;
     }
     return code;

@@ -62,16 +62,16 @@ static const struct argp_option option_table[] = {
 static const char help[] =
     "Write a synthetic Zarr dataset to DIR, to try and to measure things with."
     "\v"
-    "Layout 'latents' is how video models are trained on the latents of an autoencoder:\n"
+    "Layout 'latents' is what video models train on, made by an autoencoder:\n"
     "  base_frames       (N, 20, 4, 32, 32)  float16  160 KiB a sample\n"
-    "  clip_emb          (V, 512)            float16  one text embedding a video\n"
-    "  segment_to_video  (N)                 int64    whose embedding belongs to a sample\n"
+    "  clip_emb          (V, 512)            float16  a text embedding a video\n"
+    "  segment_to_video  (N)                 int64    the video of a sample\n"
     "Layout 'plain' is one array 'data' (N, A, B, ...) of random numbers.\n"
     "\n"
     "Examples:\n"
-    "  penstock synth latents.zarr                        5,000 samples, about 800 MB decoded\n"
-    "  penstock synth small.zarr -n 200 --format 3        quick, in the newer format\n"
-    "  penstock synth rows.zarr -n 20000 --chunk 8        8 samples in a chunk\n"
+    "  penstock synth latents.zarr                  5,000 samples, 782 MiB decoded\n"
+    "  penstock synth small.zarr -n 200 --format 3  quick, in the newer format\n"
+    "  penstock synth rows.zarr -n 20000 --chunk 8  8 samples in a chunk\n"
     "  penstock synth tiny.zarr --layout plain -n 1000 --shape 16 --codec none\n";
 
 static void parse_layout(struct options *options, const struct argp_state *state, const char *text)

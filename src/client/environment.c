@@ -27,8 +27,9 @@ static enum status number(const char *const *names, int64_t *ret_value, struct e
         errno = 0;
         long long value = strtoll(text, &end, 10);
         if (errno || *end || value < 0 || value > INT32_MAX)
-            return error_set(err, STATUS_INVALID, "environment: %s='%s' is not a number from 0 to %d",
-                             *names, text, INT32_MAX);
+            return error_set(err, STATUS_INVALID,
+                             "environment: %s='%s' is not a number from 0 to %d", *names, text,
+                             INT32_MAX);
         *ret_value = value;
         return STATUS_OK;
     }
@@ -76,9 +77,10 @@ enum status environment_fill(struct connect_options *options, struct error *err)
     if (!filled.run_dir)
         filled.run_dir = getenv("PENSTOCK_RUN_DIR");
     if (!filled.run_dir || !*filled.run_dir)
-        return error_set(err, STATUS_INVALID,
-                         "no run directory: set PENSTOCK_RUN_DIR to the service's delivery.run_dir, "
-                         "or give it when connecting");
+        return error_set(
+            err, STATUS_INVALID,
+            "no run directory: set PENSTOCK_RUN_DIR to the service's delivery.run_dir, "
+            "or give it when connecting");
     if (filled.rank >= filled.world_size)
         return error_set(err, STATUS_INVALID,
                          "rank %" PRIu32 " is not below the world size, %" PRIu32

@@ -1,4 +1,5 @@
-/* The public API, see penstock.h: options and environment in front, a session (src/delivery) behind. */
+/* The public API, see penstock.h: options and environment in front, a session (src/delivery)
+ * behind. */
 #include "penstock.h"
 
 #include "base/dtype.h"
@@ -13,10 +14,10 @@
 
 enum { DEFAULT_TIMEOUT_MS = 60000 };
 
-#define SAME_STATUS(name, value, text)                                                             \
+#define SAME_STATUS(name, value, text) \
     _Static_assert((int)PENSTOCK_##name == value, "penstock.h and base/error.h must agree");
 STATUS_TABLE(SAME_STATUS)
-#define SAME_DTYPE(name, value, text, item_bytes, swap_bytes)                                      \
+#define SAME_DTYPE(name, value, text, item_bytes, swap_bytes) \
     _Static_assert((int)PENSTOCK_##name == value, "penstock.h and base/dtype.h must agree");
 DTYPE_TABLE(SAME_DTYPE)
 _Static_assert((int)PENSTOCK_MESSAGE_BYTES >= (int)ERROR_MESSAGE_BYTES, "any message fits");
@@ -40,7 +41,7 @@ static struct penstock_field field_of(const struct ring_field *field)
                                     .item_bytes = dtype_bytes((enum dtype)field->dtype),
                                     .sample_bytes = field->sample_bytes};
     for (uint32_t d = 0; d < field->rank; d++)
-        public.shape[d] = field->shape[d];
+    public.shape[d] = field->shape[d];
     return public;
 }
 
@@ -79,11 +80,11 @@ static enum status settle_options(const struct penstock_options *given,
                          "options: rank %" PRId32 ", world_size %" PRId32 ", timeout_ms %" PRId64
                          "; none may be negative but a timeout of -1",
                          options->rank, options->world_size, options->timeout_ms);
-    struct connect_options settled = {
-        .run_dir = options->run_dir,
-        .rank = (uint32_t)options->rank,
-        .world_size = (uint32_t)options->world_size,
-        .timeout_ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS};
+    struct connect_options settled = {.run_dir = options->run_dir,
+                                      .rank = (uint32_t)options->rank,
+                                      .world_size = (uint32_t)options->world_size,
+                                      .timeout_ms = options->timeout_ms ? options->timeout_ms
+                                                                        : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);
     if (status)
         return status;
@@ -129,8 +130,7 @@ enum penstock_status penstock_next(struct penstock *connection, struct penstock_
 {
     struct session_batch taken;
     error_clear(&connection->error);
-    enum status status =
-        session_next(connection->session, timeout_ms, &taken, &connection->error);
+    enum status status = session_next(connection->session, timeout_ms, &taken, &connection->error);
     if (status)
         return (enum penstock_status)status;
     const struct ring_layout *layout = &session_header(connection->session)->layout;

@@ -1,4 +1,5 @@
-/* See config.h: defaults, single assignments, the environment, checks. Reading YAML is in yaml.c. */
+/* See config.h: defaults, single assignments, the environment, checks. Reading YAML is in yaml.c.
+ */
 #include "config/config.h"
 
 #include "config/options.h"
@@ -54,8 +55,8 @@ static enum status check_field(const char *name, const char *array, const char *
             return error_set(err, STATUS_INVALID,
                              "dataset.fields: a field's name holds a control character");
     if (!*array || (index && !*index))
-        return error_set(err, STATUS_INVALID, "dataset.fields.%s: the name of its %s is empty", name,
-                         *array ? "index" : "array");
+        return error_set(err, STATUS_INVALID, "dataset.fields.%s: the name of its %s is empty",
+                         name, *array ? "index" : "array");
     return STATUS_OK;
 }
 
@@ -117,8 +118,8 @@ static enum status set_field(struct config *config, const char *name, char *valu
         return config_put_field(config, name, value, NULL, err);
     size_t length = strlen(value);
     if (value[length - 1] != ']')
-        return error_set(err, STATUS_INVALID, "dataset.fields.%s: '%s' is neither ARRAY nor ARRAY[INDEX]",
-                         name, value);
+        return error_set(err, STATUS_INVALID,
+                         "dataset.fields.%s: '%s' is neither ARRAY nor ARRAY[INDEX]", name, value);
     value[length - 1] = '\0';
     *bracket = '\0';
     return config_put_field(config, name, value, bracket + 1, err);
@@ -173,9 +174,10 @@ enum status config_read_environment(struct config *config, struct error *err)
 enum status config_check(const struct config *config, struct error *err)
 {
     if (!*config->uri)
-        return error_set(err, STATUS_INVALID,
-                         "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
-                         "dataset.uri=PATH");
+        return error_set(
+            err, STATUS_INVALID,
+            "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
+            "dataset.uri=PATH");
     if (config->global_batch % config->trainers != 0)
         return error_set(err, STATUS_INVALID,
                          "batch.global_size %llu is not a multiple of delivery.trainers %llu",

@@ -1,7 +1,8 @@
-/* Configuration: one table of options makes the YAML reader, --set, the environment, --help and the docs.
+/* Configuration: one table of options makes the YAML reader, --set, the environment, --help and the
+ * docs.
  *
- * Sources, later ones win: defaults, the YAML file, the environment (PENSTOCK_ORDER_SEED=3 for order.seed), --set order.seed=3.
- * A `struct config` owns its strings. One thread.
+ * Sources, later ones win: defaults, the YAML file, the environment (PENSTOCK_ORDER_SEED=3 for
+ * order.seed), --set order.seed=3. A `struct config` owns its strings. One thread.
  */
 #ifndef PENSTOCK_CONFIG_CONFIG_H
 #define PENSTOCK_CONFIG_CONFIG_H
@@ -18,40 +19,40 @@
 enum config_bad_sample { BAD_SAMPLE_FAIL };
 
 /* key, member, type, default, lowest, highest, help.
- * Types: STRING, U64 (a count), SIZE (bytes, with unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for "auto"), and
- * CHOICE_* (one of a list of names). Limits hold for numbers. */
-#define CONFIG_TABLE(X)                                                                            \
-    X("dataset.uri", uri, STRING, "", 0, 0,                                                        \
-      "the dataset: directory of a Zarr group; relative paths start at the YAML file's folder")    \
-    X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                     \
-      "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")     \
-    X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                                 \
-      "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
-    X("batch.last", last, CHOICE_LAST, "drop", 0, 0,                                               \
-      "samples that do not fill a step: drop, pad (repeat some, marked invalid) or partial")       \
-    X("order.seed", seed, U64, "0", 0, UINT64_MAX, "seed of the shuffle and of the sample keys")   \
-    X("order.shuffle", shuffle, BOOL, "true", 0, 0, "false: samples come in order of index")       \
-    X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2,                       \
-      "chunk rows shuffled together; auto: from dataset and global batch")                         \
-    X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, "how often every sample is delivered")      \
-    X("readers.threads", threads, AUTO_U64, "auto", 1, 512,                                        \
-      "worker threads of each reader; auto: its cores, less one per trainer")                      \
-    X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, "bind workers: numa, core or none")         \
-    X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,            \
-      "all memory of one reader; auto: half of what is available on its node, shared")             \
-    X("readers.cache", cache, CHOICE_CACHE, "decoded", 0, 0,                                       \
-      "keep decoded rows for later epochs as memory allows: decoded, or off")                      \
-    X("delivery.trainers", trainers, U64, "1", 1, 65536, "trainer processes, over all nodes")      \
-    X("delivery.slots", slots, U64, "4", 2, 1024, "batches in each trainer's ring")                \
-    X("delivery.run_dir", run_dir, STRING, "auto", 0, 0,                                           \
-      "directory of the sockets on each node; auto: one for this run, told to spawned trainers")   \
-    X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                         \
-      "seconds to wait for all trainers to connect")                                               \
-    X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                       \
-      "steps that one exchange carries; auto: from sizes")                                         \
-    X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,        \
-      "records of one round at most; a reader has two such rounds in flight")                      \
-    X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                            \
+ * Types: STRING, U64 (a count), SIZE (bytes, with unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for
+ * "auto"), and CHOICE_* (one of a list of names). Limits hold for numbers. */
+#define CONFIG_TABLE(X)                                                                          \
+    X("dataset.uri", uri, STRING, "", 0, 0,                                                      \
+      "the dataset: directory of a Zarr group; relative paths start at the YAML file's folder")  \
+    X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                   \
+      "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")   \
+    X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                               \
+      "samples in one step, over all trainers; a multiple of delivery.trainers")                 \
+    X("batch.last", last, CHOICE_LAST, "drop", 0, 0,                                             \
+      "samples that do not fill a step: drop, pad (repeat some, marked invalid) or partial")     \
+    X("order.seed", seed, U64, "0", 0, UINT64_MAX, "seed of the shuffle and of the sample keys") \
+    X("order.shuffle", shuffle, BOOL, "true", 0, 0, "false: samples come in order of index")     \
+    X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2,                     \
+      "chunk rows shuffled together; auto: from dataset and global batch")                       \
+    X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, "how often every sample is delivered")    \
+    X("readers.threads", threads, AUTO_U64, "auto", 1, 512,                                      \
+      "worker threads of each reader; auto: its cores, less one per trainer")                    \
+    X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, "bind workers: numa, core or none")       \
+    X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,          \
+      "all memory of one reader; auto: half of what is available on its node, shared")           \
+    X("readers.cache", cache, CHOICE_CACHE, "decoded", 0, 0,                                     \
+      "keep decoded rows for later epochs as memory allows: decoded, or off")                    \
+    X("delivery.trainers", trainers, U64, "1", 1, 65536, "trainer processes, over all nodes")    \
+    X("delivery.slots", slots, U64, "4", 2, 1024, "batches in each trainer's ring")              \
+    X("delivery.run_dir", run_dir, STRING, "auto", 0, 0,                                         \
+      "directory of the sockets on each node; auto: one for this run, told to spawned trainers") \
+    X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                       \
+      "seconds to wait for all trainers to connect")                                             \
+    X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                     \
+      "steps that one exchange carries; auto: from sizes")                                       \
+    X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,      \
+      "records of one round at most; a reader has two such rounds in flight")                    \
+    X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                          \
       "a chunk that cannot be read: fail")
 
 enum config_cache { CACHE_DECODED, CACHE_OFF };
@@ -78,26 +79,30 @@ struct config {
 /* Defaults. NO_MEMORY. */
 MUST_USE enum status config_init(struct config *ret_config, struct error *err);
 
-/* Reads a YAML file over what is set. NOT_FOUND/IO: the file. INVALID: not YAML, an unknown key (with file, line and
- * the nearest known key), a key given twice, a value of the wrong type or out of range. After a failure some
- * options of the file may have been set. Fields of a file add to those there are, one of the same name
- * replaces it. */
+/* Reads a YAML file over what is set. NOT_FOUND/IO: the file. INVALID: not YAML, an unknown key
+ * (with file, line and the nearest known key), a key given twice, a value of the wrong type or out
+ * of range. After a failure some options of the file may have been set. Fields of a file add to
+ * those there are, one of the same name replaces it. */
 MUST_USE enum status config_read_file(struct config *config, const char *path, struct error *err);
 
-/* The same for text in memory; `name` stands for the file in messages, `folder` for relative URIs. */
+/* The same for text in memory; `name` stands for the file in messages, `folder` for relative URIs.
+ */
 MUST_USE enum status config_read_text(struct config *config, const char *text, size_t size,
                                       const char *name, const char *folder, struct error *err);
 
-/* Environment variables PENSTOCK_<SECTION>_<KEY> of known options; an empty one counts as not set. */
+/* Environment variables PENSTOCK_<SECTION>_<KEY> of known options; an empty one counts as not set.
+ */
 MUST_USE enum status config_read_environment(struct config *config, struct error *err);
 
-/* One "section.key=value", and also "dataset.fields.NAME=ARRAY" and "dataset.fields.NAME=ARRAY[INDEX]". */
+/* One "section.key=value", and also "dataset.fields.NAME=ARRAY" and
+ * "dataset.fields.NAME=ARRAY[INDEX]". */
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
 /* Checks across options: a dataset.uri is given, the global batch is a multiple of the trainers. */
 MUST_USE enum status config_check(const struct config *config, struct error *err);
 
-/* The whole configuration as YAML that config_read_text() reads back to the same; also how rank 0 sends it. */
+/* The whole configuration as YAML that config_read_text() reads back to the same; also how rank 0
+ * sends it. */
 void config_print(const struct config *config, struct text *out);
 
 /* The options for --help: key, default, help, one a line. */

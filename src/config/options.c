@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTION_ROW(key, member, type, preset, low, high, help)                                     \
+#define OPTION_ROW(key, member, type, preset, low, high, help) \
     {key, OPTION_##type, preset, low, high, help, offsetof(struct config, member)},
 const struct option options[OPTION_COUNT] = {CONFIG_TABLE(OPTION_ROW)};
 #undef OPTION_ROW

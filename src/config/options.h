@@ -1,7 +1,8 @@
-/* The table of options at run time, and the dataset's fields: what all sources of configuration share.
+/* The table of options at run time, and the dataset's fields: what all sources of configuration
+ * share.
  *
- * Internal to src/config. A value is always given as text; option_store() checks it against the option's type
- * and range. Pure but for allocating strings; one thread.
+ * Internal to src/config. A value is always given as text; option_store() checks it against the
+ * option's type and range. Pure but for allocating strings; one thread.
  */
 #ifndef PENSTOCK_CONFIG_OPTIONS_H
 #define PENSTOCK_CONFIG_OPTIONS_H
@@ -47,7 +48,8 @@ const struct option *option_find(const char *key);
 size_t option_section_length(const char *key);
 bool option_section_exists(const char *section);
 
-/* Parses and stores a value. INVALID: wrong type or out of range; the message starts with the key. NO_MEMORY. */
+/* Parses and stores a value. INVALID: wrong type or out of range; the message starts with the key.
+ * NO_MEMORY. */
 MUST_USE enum status option_store(struct config *config, const struct option *option,
                                   const char *text, struct error *err);
 
@@ -57,7 +59,8 @@ void option_print(const struct config *config, const struct option *option, stru
 /* Appends what values the option takes, for people: "1 to 512, or auto". */
 void option_describe_values(const struct option *option, struct text *out);
 
-/* INVALID: unknown key 'x', with the key (or section, for a text without a dot) that was probably meant. */
+/* INVALID: unknown key 'x', with the key (or section, for a text without a dot) that was probably
+ * meant. */
 enum status option_unknown(const char *key, struct error *err);
 
 /* The candidate nearest to `word` by edit distance, NULL if none is near enough to be meant. */
@@ -66,8 +69,8 @@ const char *nearest_word(const char *word, const char *const *candidates, size_t
 /* Appends a YAML double-quoted scalar. */
 void print_quoted(const char *string, struct text *out);
 
-/* Adds the field or replaces the one of the same name; `index` may be NULL; all copied. INVALID: an empty or too
- * long name, no array, more than DATASET_MAX_FIELDS. NO_MEMORY. */
+/* Adds the field or replaces the one of the same name; `index` may be NULL; all copied. INVALID: an
+ * empty or too long name, no array, more than DATASET_MAX_FIELDS. NO_MEMORY. */
 MUST_USE enum status config_put_field(struct config *config, const char *name, const char *array,
                                       const char *index, struct error *err);
 

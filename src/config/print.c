@@ -37,7 +37,8 @@ static void print_fields(const struct config *config, struct text *out)
     }
 }
 
-/* Whether option i is the first of its section: options of a section follow one another in the table. */
+/* Whether option i is the first of its section: options of a section follow one another in the
+ * table. */
 static bool starts_section(size_t i)
 {
     size_t length = option_section_length(options[i].key);
@@ -80,7 +81,9 @@ void config_help_markdown(struct text *out)
         option_describe_values(option, out);
         text_append(out, " | %s |\n", option->help);
     }
-    text_append(out, "| `dataset.fields` | every array whose axis 0 has the sample count | a map from names to "
-                     "`{array: A}`, `{array: A, index: I}` or `A` | fields of a sample; with an index, sample "
-                     "i is `A[I[i]]` |\n");
+    text_append(
+        out,
+        "| `dataset.fields` | every array whose axis 0 has the sample count | a map from names to "
+        "`{array: A}`, `{array: A, index: I}` or `A` | fields of a sample; with an index, sample "
+        "i is `A[I[i]]` |\n");
 }

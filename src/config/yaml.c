@@ -1,7 +1,8 @@
 /* See config.h: reading a YAML file into a configuration.
  *
- * The file is two levels of maps, section and key, and under dataset.fields two more. libyaml makes nodes with
- * line numbers of it; whatever they do not fit is an error at that line. Each message starts "run.yaml:7: ".
+ * The file is two levels of maps, section and key, and under dataset.fields two more. libyaml makes
+ * nodes with line numbers of it; whatever they do not fit is an error at that line. Each message
+ * starts "run.yaml:7: ".
  */
 #include "config/config.h"
 
@@ -129,17 +130,16 @@ static enum status read_field_part(struct yaml_reader *reader, const char *path,
     if (!part) {
         const char *nearest = nearest_word(key, known, 2);
         return at_node(reader, key_node,
-                       error_set(err, STATUS_INVALID, "unknown key '%s.%s': did you mean '%s'?", path,
-                                 key, nearest ? nearest : "array' or 'index"),
+                       error_set(err, STATUS_INVALID, "unknown key '%s.%s': did you mean '%s'?",
+                                 path, key, nearest ? nearest : "array' or 'index"),
                        err);
     }
     if (*part)
         return given_twice(reader, key, key_node, err);
     if (!text)
-        return at_node(reader, value,
-                       error_set(err, STATUS_INVALID, "%s.%s must be the name of an array", path,
-                                 key),
-                       err);
+        return at_node(
+            reader, value,
+            error_set(err, STATUS_INVALID, "%s.%s must be the name of an array", path, key), err);
     *part = text;
     return STATUS_OK;
 }

@@ -75,11 +75,12 @@ static enum status reach_until(const struct connect_options *options, uint64_t d
             break;
         clock_sleep_ns(RETRY_MS * ms_ns);
     }
-    return error_set(err, STATUS_NOT_FOUND,
-                     "no Penstock service answers in run directory '%s' within %.3g s: %s; start one "
-                     "with 'mpirun penstock-reader -c run.yaml', and set PENSTOCK_RUN_DIR to its "
-                     "delivery.run_dir",
-                     options->run_dir, (double)options->timeout_ms / 1000, last.message);
+    return error_set(
+        err, STATUS_NOT_FOUND,
+        "no Penstock service answers in run directory '%s' within %.3g s: %s; start one "
+        "with 'mpirun penstock-reader -c run.yaml', and set PENSTOCK_RUN_DIR to its "
+        "delivery.run_dir",
+        options->run_dir, (double)options->timeout_ms / 1000, last.message);
 }
 
 static enum status check_peer(int socket, struct error *err)
@@ -89,8 +90,8 @@ static enum status check_peer(int socket, struct error *err)
     enum status status = peer_credentials(socket, &uid, &pid, err);
     if (!status && !peer_allowed(uid))
         status = error_set(err, STATUS_REFUSED,
-                           "the service there is process %ld of user %ju, not of this user", (long)pid,
-                           (uintmax_t)uid);
+                           "the service there is process %ld of user %ju, not of this user",
+                           (long)pid, (uintmax_t)uid);
     return status;
 }
 
@@ -121,10 +122,11 @@ static enum status not_started(const struct connect_options *options,
         return error_set(err, STATUS_TIMEOUT,
                          "the service in '%s' took the connection but said nothing for %.3g s",
                          options->run_dir, seconds);
-    return error_set(err, STATUS_TIMEOUT,
-                     "the service in '%s' waits for trainers: %" PRIu32 " of %" PRIu32
-                     " are there, and no other came for %.3g s; start them, or give a longer timeout",
-                     options->run_dir, wait->connected, wait->expected, seconds);
+    return error_set(
+        err, STATUS_TIMEOUT,
+        "the service in '%s' waits for trainers: %" PRIu32 " of %" PRIu32
+        " are there, and no other came for %.3g s; start them, or give a longer timeout",
+        options->run_dir, wait->connected, wait->expected, seconds);
 }
 
 /* Waits through the WAITs for WELCOME and its descriptors. */
@@ -143,9 +145,10 @@ static enum status await_welcome(const struct connect_options *options, int sock
         if (status == STATUS_TIMEOUT)
             continue; /* readable for nothing */
         if (status == STATUS_LOST)
-            return error_set(err, STATUS_LOST,
-                             "the service in '%s' went away before it started delivery; see its output",
-                             options->run_dir);
+            return error_set(
+                err, STATUS_LOST,
+                "the service in '%s' went away before it started delivery; see its output",
+                options->run_dir);
         if (status)
             return status;
         switch (message.type) {
@@ -160,8 +163,9 @@ static enum status await_welcome(const struct connect_options *options, int sock
                 *err = message.fail;
             return (enum status)message.fail.status;
         default:
-            return error_set(err, STATUS_PROTOCOL, "the service sent message %" PRIu32
-                             " during the handshake", message.type);
+            return error_set(err, STATUS_PROTOCOL,
+                             "the service sent message %" PRIu32 " during the handshake",
+                             message.type);
         }
     }
 }

@@ -51,7 +51,8 @@ enum status packet_send(int socket, const void *data, size_t size, const int *fd
     return error_set_errno(err, STATUS_IO, "send to the peer");
 }
 
-/* All descriptors that came, however many control messages carry them; those without a place are closed. */
+/* All descriptors that came, however many control messages carry them; those without a place are
+ * closed. */
 static size_t collect_fds(struct msghdr *message, int fds[PACKET_MAX_FDS])
 {
     size_t count = 0;
@@ -103,8 +104,10 @@ enum status packet_receive(int socket, void *data, size_t capacity, int flags, s
     for (size_t i = 0; i < fd_count; i++)
         close(fds[i]);
     if (cut)
-        return error_set(err, STATUS_PROTOCOL, "a packet longer than %zu bytes or with more than %d "
-                         "descriptors", capacity, PACKET_MAX_FDS);
+        return error_set(err, STATUS_PROTOCOL,
+                         "a packet longer than %zu bytes or with more than %d "
+                         "descriptors",
+                         capacity, PACKET_MAX_FDS);
     return error_set(err, STATUS_LOST, "the peer closed the connection");
 }
 
@@ -119,8 +122,7 @@ enum status fd_receive(int socket, int *ret_fd, struct error *err)
     char mark;
     size_t size, count;
     int fds[PACKET_MAX_FDS];
-    enum status status =
-        packet_receive(socket, &mark, sizeof mark, 0, &size, fds, &count, err);
+    enum status status = packet_receive(socket, &mark, sizeof mark, 0, &size, fds, &count, err);
     if (status)
         return status;
     if (count == 1) {

@@ -1,7 +1,7 @@
 /* Packets with file descriptors (SCM_RIGHTS) over a Unix socket.
  *
- * Whatever arrives in excess of what the caller expects is closed here, so that a hostile peer cannot leave
- * descriptors behind. Any thread; a socket by one thread at a time and direction.
+ * Whatever arrives in excess of what the caller expects is closed here, so that a hostile peer
+ * cannot leave descriptors behind. Any thread; a socket by one thread at a time and direction.
  */
 #ifndef PENSTOCK_DELIVERY_FDPASS_H
 #define PENSTOCK_DELIVERY_FDPASS_H
@@ -17,14 +17,15 @@ enum { PACKET_MAX_FDS = 4 };
 MUST_USE enum status packet_send(int socket, const void *data, size_t size, const int *fds,
                                  size_t fd_count, int flags, struct error *err);
 
-/* Receives one packet of at most `capacity` bytes with at most PACKET_MAX_FDS descriptors, which are the
- * caller's then, close-on-exec. TIMEOUT: nothing there (MSG_DONTWAIT). LOST: the peer closed or died.
- * PROTOCOL: it was longer, or carried more descriptors (all are closed). IO. */
+/* Receives one packet of at most `capacity` bytes with at most PACKET_MAX_FDS descriptors, which
+ * are the caller's then, close-on-exec. TIMEOUT: nothing there (MSG_DONTWAIT). LOST: the peer
+ * closed or died. PROTOCOL: it was longer, or carried more descriptors (all are closed). IO. */
 MUST_USE enum status packet_receive(int socket, void *data, size_t capacity, int flags,
                                     size_t *ret_size, int ret_fds[PACKET_MAX_FDS],
                                     size_t *ret_fd_count, struct error *err);
 
-/* One descriptor, for example the ring that readers of a node share. Blocks; any Unix socket type. */
+/* One descriptor, for example the ring that readers of a node share. Blocks; any Unix socket type.
+ */
 MUST_USE enum status fd_send(int socket, int fd, struct error *err);
 MUST_USE enum status fd_receive(int socket, int *ret_fd, struct error *err);
 

@@ -1,5 +1,5 @@
-/* See layout.h. There is one description of the layout, settle(): checking a foreign layout means to settle
- * its names, shapes and counts again and to compare. */
+/* See layout.h. There is one description of the layout, settle(): checking a foreign layout means
+ * to settle its names, shapes and counts again and to compare. */
 #include "delivery/layout.h"
 
 #include "base/memory.h"
@@ -20,8 +20,9 @@ static enum status check_counts(const struct ring_layout *layout, struct error *
         return error_set(err, STATUS_INVALID, "%" PRIu32 " slots; a ring has 1 to %d",
                          layout->slot_count, RING_MAX_SLOTS);
     if (layout->batch_size == 0 || layout->batch_size > INT32_MAX)
-        return error_set(err, STATUS_INVALID, "a batch of %" PRIu32 " samples; 1 to %d are possible",
-                         layout->batch_size, INT32_MAX);
+        return error_set(err, STATUS_INVALID,
+                         "a batch of %" PRIu32 " samples; 1 to %d are possible", layout->batch_size,
+                         INT32_MAX);
     return STATUS_OK;
 }
 
@@ -72,8 +73,8 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
         fits = place(&bytes, count, field->sample_bytes, &field->slot_offset);
         if (!fits)
             return error_set(err, STATUS_INVALID,
-                             "field '%s': %" PRIu32 " samples of %s make a slot beyond %s", field->name,
-                             layout->batch_size, size_format(field->sample_bytes).text,
+                             "field '%s': %" PRIu32 " samples of %s make a slot beyond %s",
+                             field->name, layout->batch_size, size_format(field->sample_bytes).text,
                              size_format(max_ring_bytes).text);
     }
     *ret_bytes = bytes;
@@ -87,9 +88,10 @@ static enum status settle_fields(struct ring_layout *layout, struct error *err)
         if (status)
             return status;
         if (f > 0 && strcmp(layout->fields[f - 1].name, layout->fields[f].name) >= 0)
-            return error_set(err, STATUS_INVALID,
-                             "field '%s' after '%s': fields must have distinct names, in their order",
-                             layout->fields[f].name, layout->fields[f - 1].name);
+            return error_set(
+                err, STATUS_INVALID,
+                "field '%s' after '%s': fields must have distinct names, in their order",
+                layout->fields[f].name, layout->fields[f - 1].name);
     }
     return STATUS_OK;
 }
@@ -143,8 +145,8 @@ enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_b
             err->status = STATUS_PROTOCOL;
         return error_prefix(err, STATUS_PROTOCOL, "ring: ");
     }
-    size_t used = offsetof(struct ring_layout, fields) +
-                  settled.field_count * sizeof settled.fields[0];
+    size_t used =
+        offsetof(struct ring_layout, fields) + settled.field_count * sizeof settled.fields[0];
     if (memcmp(&settled, layout, used) != 0)
         return error_set(err, STATUS_PROTOCOL,
                          "ring: its offsets and sizes do not follow from its fields");

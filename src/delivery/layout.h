@@ -1,18 +1,19 @@
-/* The shared-memory layout of a ring, the same for the reader that fills it and the trainer that maps it.
+/* The shared-memory layout of a ring, the same for the reader that fills it and the trainer that
+ * maps it.
  *
  * One memfd per trainer, sealed against resizing:
  *
- *     0        struct ring_header      what this is: magic, version, sizes, fields        (read-only)
+ *     0        struct ring_header      what this is: magic, version, sizes, fields (read-only)
  *     4096*k   struct ring_control     head, tail, wait flags: one cache line each
- *     data     slot 0 | slot 1 | ...   each slot_stride bytes, page aligned (2 MiB where that is small
- *                                      against the slot)
- *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch] | field 0 | ...
- *              every part on a 64-byte boundary
+ *     data     slot 0 | slot 1 | ...   each slot_stride bytes, page aligned (2 MiB where that is
+ * small against the slot) slot     struct slot_header | indices u64[batch] | keys u64[batch] |
+ * valid u8[batch] | field 0 | ... every part on a 64-byte boundary
  *
- * The ring is single-producer single-consumer. `head` counts slots published, `tail` slots released in order;
- * both only grow, slot n lies at n % slot_count. The trainer may release out of order: it advances `tail` once
- * the oldest is released. Neither side trusts the other's memory: the reader keeps its own copy of the layout
- * and of head and checks tail; the trainer checks the header once, before it uses it.
+ * The ring is single-producer single-consumer. `head` counts slots published, `tail` slots released
+ * in order; both only grow, slot n lies at n % slot_count. The trainer may release out of order: it
+ * advances `tail` once the oldest is released. Neither side trusts the other's memory: the reader
+ * keeps its own copy of the layout and of head and checks tail; the trainer checks the header once,
+ * before it uses it.
  */
 #ifndef PENSTOCK_DELIVERY_LAYOUT_H
 #define PENSTOCK_DELIVERY_LAYOUT_H
@@ -65,7 +66,7 @@ struct ring_layout {
     uint64_t control_offset;
     uint64_t data_offset;
     uint64_t slot_stride;
-    uint64_t total_bytes; /* of the memfd */
+    uint64_t total_bytes;                               /* of the memfd */
     uint64_t indices_offset, keys_offset, valid_offset; /* in a slot */
     struct ring_field fields[RING_MAX_FIELDS];
 };
@@ -77,10 +78,10 @@ struct ring_header {
 
 /* Each member is written by one side only and has a cache line of its own. */
 struct ring_control {
-    _Alignas(64) _Atomic uint64_t head;         /* reader: slots published */
-    _Alignas(64) _Atomic uint64_t tail;         /* trainer: slots released, in order */
+    _Alignas(64) _Atomic uint64_t head;          /* reader: slots published */
+    _Alignas(64) _Atomic uint64_t tail;          /* trainer: slots released, in order */
     _Alignas(64) _Atomic uint32_t trainer_waits; /* trainer: wants a wake-up at the next publish */
-    _Alignas(64) _Atomic uint32_t reader_waits; /* reader: wants a wake-up at the next release */
+    _Alignas(64) _Atomic uint32_t reader_waits;  /* reader: wants a wake-up at the next release */
 };
 
 _Static_assert(sizeof(struct ring_control) == 256, "shared layout");
@@ -99,13 +100,13 @@ _Static_assert(sizeof(struct ring_layout) == 80 + RING_MAX_FIELDS * sizeof(struc
 _Static_assert(sizeof(struct slot_header) == 24, "shared layout");
 
 /* Fills magic, version, offsets and sizes from names, dtypes, shapes, batch_size and slot_count.
- * INVALID: a count out of its range, names that are not in strictly ascending order, or a ring beyond
- * 2^48 bytes. Pure. */
+ * INVALID: a count out of its range, names that are not in strictly ascending order, or a ring
+ * beyond 2^48 bytes. Pure. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
-/* Checks a layout that came from somewhere else (a private copy, that nobody changes meanwhile) against every
- * rule above: it must be what ring_layout_settle() makes of its names, shapes and counts.
- * UNSUPPORTED: another layout version. PROTOCOL: what does not hold. Pure. */
+/* Checks a layout that came from somewhere else (a private copy, that nobody changes meanwhile)
+ * against every rule above: it must be what ring_layout_settle() makes of its names, shapes and
+ * counts. UNSUPPORTED: another layout version. PROTOCOL: what does not hold. Pure. */
 MUST_USE enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_bytes,
                                        struct error *err);
 

@@ -91,8 +91,8 @@ enum status message_receive(int socket, struct message *ret_message, int ret_fds
     struct message message = {0};
     int fds[PACKET_MAX_FDS];
     size_t size, fd_count;
-    enum status status = packet_receive(socket, &message, sizeof message, MSG_DONTWAIT, &size, fds,
-                                        &fd_count, err);
+    enum status status =
+        packet_receive(socket, &message, sizeof message, MSG_DONTWAIT, &size, fds, &fd_count, err);
     if (status)
         return status;
     status = check(&message, size, fd_count, err);

@@ -1,8 +1,8 @@
 /* The messages of the handshake; see server.h for who sends which, and when.
  *
- * One message is one packet of a SOCK_SEQPACKET Unix socket: magic, version, type, and a body of the fixed size
- * that belongs to its type. Never blocks. Received messages are checked completely (length, type, number of
- * descriptors) before the caller sees them.
+ * One message is one packet of a SOCK_SEQPACKET Unix socket: magic, version, type, and a body of
+ * the fixed size that belongs to its type. Never blocks. Received messages are checked completely
+ * (length, type, number of descriptors) before the caller sees them.
  */
 #ifndef PENSTOCK_DELIVERY_MESSAGE_H
 #define PENSTOCK_DELIVERY_MESSAGE_H
@@ -53,19 +53,20 @@ struct message {
     };
 };
 
-/* Sends a message of which `type` and the body are filled in. `fds`: WELCOME_FDS of them with WELCOME, else NULL.
- * TIMEOUT: the peer does not read. LOST: it is gone. IO. */
+/* Sends a message of which `type` and the body are filled in. `fds`: WELCOME_FDS of them with
+ * WELCOME, else NULL. TIMEOUT: the peer does not read. LOST: it is gone. IO. */
 MUST_USE enum status message_send(int socket, const struct message *message, const int *fds,
                                   struct error *err);
 
-/* Receives one message. `ret_fds` gets the descriptors of a WELCOME, which are the caller's then; with NULL a
- * WELCOME is a breach of the protocol. TIMEOUT: none there. LOST: the peer closed or died.
- * UNSUPPORTED: another version. PROTOCOL: nonsense. IO. */
+/* Receives one message. `ret_fds` gets the descriptors of a WELCOME, which are the caller's then;
+ * with NULL a WELCOME is a breach of the protocol. TIMEOUT: none there. LOST: the peer closed or
+ * died. UNSUPPORTED: another version. PROTOCOL: nonsense. IO. */
 MUST_USE enum status message_receive(int socket, struct message *ret_message,
                                      int ret_fds[WELCOME_FDS], struct error *err);
 
 /* The user and process at the other end of a connected Unix socket, as the kernel knows them. */
-MUST_USE enum status peer_credentials(int socket, uid_t *ret_uid, pid_t *ret_pid, struct error *err);
+MUST_USE enum status peer_credentials(int socket, uid_t *ret_uid, pid_t *ret_pid,
+                                      struct error *err);
 
 /* Whether a process of that user may talk to this one: the same user only. */
 bool peer_allowed(uid_t uid);

@@ -18,8 +18,9 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* Lack of memory must be an error here, never SIGBUS later. Populating comes first because it can take huge pages,
- * which fallocate cannot; kernels that do not know it leave the work to the other two. */
+/* Lack of memory must be an error here, never SIGBUS later. Populating comes first because it can
+ * take huge pages, which fallocate cannot; kernels that do not know it leave the work to the other
+ * two. */
 static enum status make_present(int memfd, void *memory, uint64_t bytes, struct error *err)
 {
     madvise(memory, bytes, MADV_HUGEPAGE);
@@ -28,10 +29,11 @@ static enum status make_present(int memfd, void *memory, uint64_t bytes, struct 
         failure = posix_fallocate(memfd, 0, (off_t)bytes);
     if (failure) {
         errno = failure;
-        return error_set_errno(err, STATUS_NO_MEMORY,
-                               "fill a ring of %s with pages (%s available); lower delivery.slots or "
-                               "the global batch",
-                               size_format(bytes).text, size_format(memory_available_bytes()).text);
+        return error_set_errno(
+            err, STATUS_NO_MEMORY,
+            "fill a ring of %s with pages (%s available); lower delivery.slots or "
+            "the global batch",
+            size_format(bytes).text, size_format(memory_available_bytes()).text);
     }
     memory_touch(memory, bytes);
     return STATUS_OK;

@@ -1,14 +1,16 @@
-/* One ring of slots in shared memory: made by the reader, mapped by the trainer, and the steps of its two ends.
+/* One ring of slots in shared memory: made by the reader, mapped by the trainer, and the steps of
+ * its two ends.
  *
- * The ends sleep on eventfds and are woken only when they said that they sleep. Both sides store first and then
- * look, sequentially consistently (Dekker's pattern), so that a wake-up is never lost:
+ * The ends sleep on eventfds and are woken only when they said that they sleep. Both sides store
+ * first and then look, sequentially consistently (Dekker's pattern), so that a wake-up is never
+ * lost:
  *
  *     sleeper: waits = 1; look at the counter once more; poll; waits = 0
  *     other:   counter = n; look at waits; write the eventfd if set
  *
- * There is no lock in shared memory: a process that dies anywhere leaves at worst a flag set, which costs the other
- * side a system call a slot. Here is the producer's end (one thread) and what both share; the consumer's end, with
- * its releases from any thread, is in session.c.
+ * There is no lock in shared memory: a process that dies anywhere leaves at worst a flag set, which
+ * costs the other side a system call a slot. Here is the producer's end (one thread) and what both
+ * share; the consumer's end, with its releases from any thread, is in session.c.
  */
 #ifndef PENSTOCK_DELIVERY_RING_H
 #define PENSTOCK_DELIVERY_RING_H
@@ -27,13 +29,15 @@ struct ring {
     uint32_t slot_count;
 };
 
-/* Makes a ring of its own, sealed, every page present. The calling thread's NUMA policy places the pages.
- * NO_MEMORY: with the sizes. IO. */
-MUST_USE enum status ring_create(const struct ring_layout *layout, const struct ring_service *service,
-                                 struct ring *ret_ring, struct error *err);
+/* Makes a ring of its own, sealed, every page present. The calling thread's NUMA policy places the
+ * pages. NO_MEMORY: with the sizes. IO. */
+MUST_USE enum status ring_create(const struct ring_layout *layout,
+                                 const struct ring_service *service, struct ring *ret_ring,
+                                 struct error *err);
 
-/* Maps a ring that came from elsewhere, which is taken also on failure. *ret_header is a checked private copy of its
- * header. PROTOCOL: it is not a sealed ring. UNSUPPORTED: another layout version. NO_MEMORY, IO. */
+/* Maps a ring that came from elsewhere, which is taken also on failure. *ret_header is a checked
+ * private copy of its header. PROTOCOL: it is not a sealed ring. UNSUPPORTED: another layout
+ * version. NO_MEMORY, IO. */
 MUST_USE enum status ring_open(int memfd, struct ring *ret_ring, struct ring_header *ret_header,
                                struct error *err);
 
@@ -45,7 +49,8 @@ static inline unsigned char *ring_slot(const struct ring *ring, uint64_t sequenc
     return ring->memory + ring->data_offset + sequence % ring->slot_count * ring->slot_stride;
 }
 
-/* Whether a tail can be: slots are released after they are published, and never more than there are. */
+/* Whether a tail can be: slots are released after they are published, and never more than there
+ * are. */
 static inline bool ring_tail_possible(const struct ring *ring, uint64_t head, uint64_t tail)
 {
     return tail <= head && head - tail <= ring->slot_count;

@@ -1,4 +1,5 @@
-/* See rundir.h. Sockets are addressed as /proc/self/fd/<dir>/reader-<r>.sock: there is no bindat(). */
+/* See rundir.h. Sockets are addressed as /proc/self/fd/<dir>/reader-<r>.sock: there is no bindat().
+ */
 #include "delivery/rundir.h"
 
 #include <ctype.h>
@@ -46,10 +47,11 @@ static enum status check_directory(int dir, const char *path, struct error *err)
                          "a directory of your own",
                          path, (uintmax_t)info.st_uid, (uintmax_t)geteuid());
     if (info.st_mode & 077)
-        return error_set(err, STATUS_REFUSED,
-                         "run directory '%s' is open to others (mode %04o); chmod 700 it, or choose "
-                         "a new one",
-                         path, (unsigned)(info.st_mode & 07777));
+        return error_set(
+            err, STATUS_REFUSED,
+            "run directory '%s' is open to others (mode %04o); chmod 700 it, or choose "
+            "a new one",
+            path, (unsigned)(info.st_mode & 07777));
     return STATUS_OK;
 }
 
@@ -93,8 +95,8 @@ static enum status write_pid(int lock, const char *name, struct error *err)
     return STATUS_OK;
 }
 
-/* Whether the locked file still stands in the directory: its last owner may have removed it between our open
- * and our lock. */
+/* Whether the locked file still stands in the directory: its last owner may have removed it between
+ * our open and our lock. */
 static bool still_there(int dir, const char *name, int lock)
 {
     struct stat ours, theirs;
@@ -114,7 +116,8 @@ static enum status take_lock(int dir, uint32_t reader, int *ret_lock, struct err
             enum status status =
                 errno == EAGAIN || errno == EACCES
                     ? error_set(err, STATUS_REFUSED,
-                                "reader %" PRIu32 " of this run directory is alive already: process "
+                                "reader %" PRIu32
+                                " of this run directory is alive already: process "
                                 "%ld; stop it, or choose another run directory",
                                 reader, owner_pid(lock))
                     : error_set_errno(err, STATUS_IO, "lock '%s' in the run directory", name.text);
@@ -139,8 +142,8 @@ enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struct error *
     status = write_pid(lock, lock_name(reader).text, err);
     struct name stale = socket_name(reader);
     if (!status && unlinkat(dir, stale.text, 0) < 0 && errno != ENOENT)
-        status = error_set_errno(err, STATUS_IO, "remove '%s', which a dead reader left",
-                                 stale.text);
+        status =
+            error_set_errno(err, STATUS_IO, "remove '%s', which a dead reader left", stale.text);
     if (status) {
         close(lock);
         return status;
@@ -239,8 +242,8 @@ enum status rundir_connect(int dir, uint32_t reader, int *ret_socket, struct err
         return STATUS_OK;
     }
     bool absent = errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN;
-    enum status status = error_set_errno(err, absent ? STATUS_NOT_FOUND : STATUS_IO, "connect to '%s'",
-                                         socket_name(reader).text);
+    enum status status = error_set_errno(err, absent ? STATUS_NOT_FOUND : STATUS_IO,
+                                         "connect to '%s'", socket_name(reader).text);
     close(fd);
     return status;
 }

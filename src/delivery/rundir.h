@@ -4,10 +4,11 @@
  *     RUN_DIR/reader-3.sock where reader 3 listens
  *     RUN_DIR/reader-3.lock locked by reader 3 as long as it lives; its pid is in it
  *
- * The directory is opened once, without following a symbolic link at its end, checked, and then used by its
- * descriptor alone, so that nobody can swap it afterwards; and paths may be longer than a socket address allows.
- * The lock is one of an open file description (fcntl, F_OFD_SETLK): it goes with its owner, however that ends, and
- * others can look whether it is held without taking it. Any thread.
+ * The directory is opened once, without following a symbolic link at its end, checked, and then
+ * used by its descriptor alone, so that nobody can swap it afterwards; and paths may be longer than
+ * a socket address allows. The lock is one of an open file description (fcntl, F_OFD_SETLK): it
+ * goes with its owner, however that ends, and others can look whether it is held without taking it.
+ * Any thread.
  */
 #ifndef PENSTOCK_DELIVERY_RUNDIR_H
 #define PENSTOCK_DELIVERY_RUNDIR_H
@@ -32,7 +33,8 @@ MUST_USE enum status rundir_listen(int dir, uint32_t reader, int *ret_socket, st
 /* Removes reader's socket and lock file, while the lock is held. */
 void rundir_leave(int dir, uint32_t reader);
 
-/* The readers that are alive in this directory, ascending; returns their number, at most `capacity`. */
+/* The readers that are alive in this directory, ascending; returns their number, at most
+ * `capacity`. */
 size_t rundir_readers(int dir, uint32_t *readers, size_t capacity);
 
 /* Connects to a reader. Non-blocking socket. NOT_FOUND: nobody listens there. IO. */

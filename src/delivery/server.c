@@ -1,7 +1,8 @@
-/* See server.h. This part listens, accepts, shakes hands and hears goodbyes; one thread, nothing blocks.
+/* See server.h. This part listens, accepts, shakes hands and hears goodbyes; one thread, nothing
+ * blocks.
  *
- * A connection is `pending` until its HELLO came (5 seconds at most), and a trainer from then on. Before
- * server_start() a trainer that hangs up is forgotten, so that it may be started again. */
+ * A connection is `pending` until its HELLO came (5 seconds at most), and a trainer from then on.
+ * Before server_start() a trainer that hangs up is forgotten, so that it may be started again. */
 #include "delivery/server.h"
 
 #include "base/clock.h"
@@ -162,8 +163,8 @@ static enum status judge_hello(const struct server *server, const struct message
                          hello->rank);
     if (server->trainer_count == server->max_trainers)
         return error_set(err, STATUS_REFUSED,
-                         "trainer %" PRIu32 " is one too many: reader %" PRIu32
-                         " serves %" PRIu32 " trainers",
+                         "trainer %" PRIu32 " is one too many: reader %" PRIu32 " serves %" PRIu32
+                         " trainers",
                          hello->rank, server->reader, server->max_trainers);
     return STATUS_OK;
 }
@@ -180,7 +181,8 @@ static void admit(struct server *server, const struct pending *pending, uint32_t
                                 .release_fd = -1};
 }
 
-/* Reads a pending connection. Only a refusal is the owner's business; nonsense, silence and hanging up are not. */
+/* Reads a pending connection. Only a refusal is the owner's business; nonsense, silence and hanging
+ * up are not. */
 static enum status hear_pending(struct server *server, uint32_t *index, bool *active,
                                 struct error *err)
 {
@@ -243,7 +245,8 @@ static bool hear_trainer(struct trainer *trainer)
         status = error_set(&error, STATUS_PROTOCOL, "it sent a message that only a reader sends");
     if (status == STATUS_LOST)
         error_set(&error, STATUS_LOST,
-                  "trainer %" PRIu32 " (process %ld) went without a goodbye: it crashed or was killed",
+                  "trainer %" PRIu32
+                  " (process %ld) went without a goodbye: it crashed or was killed",
                   trainer->rank, (long)trainer->pid);
     else
         error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,

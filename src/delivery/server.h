@@ -1,20 +1,22 @@
-/* The reader's side of delivery: accepts trainers on a Unix socket, gives each a ring, publishes slots.
+/* The reader's side of delivery: accepts trainers on a Unix socket, gives each a ring, publishes
+ * slots.
  *
  * Run directory: 0700, owned by the user, shared by all readers of a node. Reader r listens on
- * RUN_DIR/reader-<r>.sock, a SOCK_SEQPACKET socket, so that messages keep their boundaries and a peer's death is seen at
- * once. A handshake:
+ * RUN_DIR/reader-<r>.sock, a SOCK_SEQPACKET socket, so that messages keep their boundaries and a
+ * peer's death is seen at once. A handshake:
  *
  *     trainer                              reader
  *     HELLO {version, rank, world_size}  ->      uid checked by SO_PEERCRED
- *                                        <-      WAIT {connected, expected}   now and then, for progress
- *                                        <-      WELCOME + memfd + 2 eventfds (SCM_RIGHTS), once all are there
- *                                                or FAIL {struct error}
- *     GOODBYE {epoch, step}              ->      at close
+ *                                        <-      WAIT {connected, expected}   now and then, for
+ * progress
+ *                                        <-      WELCOME + memfd + 2 eventfds (SCM_RIGHTS), once
+ * all are there or FAIL {struct error} GOODBYE {epoch, step}              ->      at close
  *                                        <-      END {}, or FAIL {struct error} at any time
  *
- * One thread owns the server: none of this blocks, everything happens in server_progress(). Errors of a single
- * trainer (nonsense on its socket, a wild tail) concern that trainer; the owner asks for them.
- * How long a silent connection may take for its HELLO, and how many may be pending, is bounded.
+ * One thread owns the server: none of this blocks, everything happens in server_progress(). Errors
+ * of a single trainer (nonsense on its socket, a wild tail) concern that trainer; the owner asks
+ * for them. How long a silent connection may take for its HELLO, and how many may be pending, is
+ * bounded.
  */
 #ifndef PENSTOCK_DELIVERY_SERVER_H
 #define PENSTOCK_DELIVERY_SERVER_H
@@ -28,49 +30,51 @@
 struct server;
 
 struct server_options {
-    const char *run_dir;               /* created 0700 if it is not there; borrowed during the call */
-    uint32_t reader;                   /* MPI rank, names the socket */
-    uint32_t max_trainers;             /* most that this reader serves */
-    const struct ring_layout *layout;  /* settled; copied */
+    const char *run_dir;   /* created 0700 if it is not there; borrowed during the call */
+    uint32_t reader;       /* MPI rank, names the socket */
+    uint32_t max_trainers; /* most that this reader serves */
+    const struct ring_layout *layout;   /* settled; copied */
     const struct ring_service *service; /* rank is filled in per trainer; copied */
 };
 
-/* Creates the run directory and listens. REFUSED: the directory belongs to someone else or is open to
- * others; another live reader has this socket (its pid is named; a dead one's socket is taken over). IO. */
+/* Creates the run directory and listens. REFUSED: the directory belongs to someone else or is open
+ * to others; another live reader has this socket (its pid is named; a dead one's socket is taken
+ * over). IO. */
 MUST_USE enum status server_new(const struct server_options *options, struct server **ret_server,
                                 struct error *err);
 
-/* Accepts, reads, answers; never blocks. Returns whether anything happened. A trainer that asks for the wrong world
- * size or for a rank that is taken here is told so and dropped; `err` then holds what it was told and
- * the status is returned once (REFUSED); nothing else fails. */
+/* Accepts, reads, answers; never blocks. Returns whether anything happened. A trainer that asks for
+ * the wrong world size or for a rank that is taken here is told so and dropped; `err` then holds
+ * what it was told and the status is returned once (REFUSED); nothing else fails. */
 MUST_USE enum status server_progress(struct server *server, bool *ret_active, struct error *err);
 
-/* Descriptors to poll for: the socket, the trainers' sockets, their eventfds. Returns their number, at most
- * `capacity`. */
+/* Descriptors to poll for: the socket, the trainers' sockets, their eventfds. Returns their number,
+ * at most `capacity`. */
 size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity);
 
-/* Trainers that have said HELLO, and their ranks in order of connection. Until server_start() a trainer that
- * hangs up is forgotten (those after it move up), from then on numbers stay. */
+/* Trainers that have said HELLO, and their ranks in order of connection. Until server_start() a
+ * trainer that hangs up is forgotten (those after it move up), from then on numbers stay. */
 uint32_t server_trainer_count(const struct server *server);
 uint32_t server_trainer_rank(const struct server *server, uint32_t trainer);
 
 /* Tells waiting trainers how many of all are connected. */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
-/* Makes every connected trainer's ring (allocated and touched by the calling thread, which should be bound to the
- * right NUMA node) and sends WELCOME. From here on no trainer is accepted: late ones are told why.
- * NO_MEMORY: with the sizes. */
+/* Makes every connected trainer's ring (allocated and touched by the calling thread, which should
+ * be bound to the right NUMA node) and sends WELCOME. From here on no trainer is accepted: late
+ * ones are told why. NO_MEMORY: with the sizes. */
 MUST_USE enum status server_start(struct server *server, struct error *err);
 
-/* Slots. `sequence` counts a trainer's slots from 0; they are filled and published in order, but several may be in work:
- * slot `sequence` is free when it lies less than slot_count ahead of the trainer's tail. Of a trainer that is closed
- * or lost every slot is free, and its memory stays until server_free(): an exchange under way goes on as if it lived,
- * and what is written there goes nowhere. */
+/* Slots. `sequence` counts a trainer's slots from 0; they are filled and published in order, but
+ * several may be in work: slot `sequence` is free when it lies less than slot_count ahead of the
+ * trainer's tail. Of a trainer that is closed or lost every slot is free, and its memory stays
+ * until server_free(): an exchange under way goes on as if it lived, and what is written there goes
+ * nowhere. */
 bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence);
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence);
 
-/* Hands the next slot (sequence = number published so far) to the trainer and wakes it if it waits. Its header must be
- * filled. */
+/* Hands the next slot (sequence = number published so far) to the trainer and wakes it if it waits.
+ * Its header must be filled. */
 void server_publish(struct server *server, uint32_t trainer);
 
 /* What became of a trainer. */
@@ -89,13 +93,14 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
 /* Batches published but not yet released by the trainer. */
 uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer);
 
-/* Asks for (or stops asking for) a wake-up on the eventfds at the next release, see base/waker.h for the
- * order of things. */
+/* Asks for (or stops asking for) a wake-up on the eventfds at the next release, see base/waker.h
+ * for the order of things. */
 void server_arm(struct server *server);
 void server_disarm(struct server *server);
 
-/* Tells all trainers that no more batches will be published: with STATUS_ENDED they first consume what is
- * published; with anything else they fail at once, with this error. Also to those still in the handshake. */
+/* Tells all trainers that no more batches will be published: with STATUS_ENDED they first consume
+ * what is published; with anything else they fail at once, with this error. Also to those still in
+ * the handshake. */
 void server_finish(struct server *server, const struct error *outcome);
 
 /* Closes everything, removes the socket, and the run directory if it is empty. NULL is fine. */

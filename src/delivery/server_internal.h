@@ -20,12 +20,12 @@ struct trainer {
     pid_t pid;
     uint32_t rank;
     enum server_peer state;
-    struct ring ring;     /* from server_start() on */
-    int publish_fd;       /* eventfd that wakes the trainer */
-    int release_fd;       /* eventfd that wakes this process */
-    uint64_t head;        /* slots published: the truth, shared memory has a copy */
-    uint64_t tail;        /* as last seen in shared memory and found possible */
-    struct error error;   /* why it is lost */
+    struct ring ring;   /* from server_start() on */
+    int publish_fd;     /* eventfd that wakes the trainer */
+    int release_fd;     /* eventfd that wakes this process */
+    uint64_t head;      /* slots published: the truth, shared memory has a copy */
+    uint64_t tail;      /* as last seen in shared memory and found possible */
+    struct error error; /* why it is lost */
     struct message_goodbye goodbye;
 };
 

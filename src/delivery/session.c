@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a slot holds. The stamp is 2s+1 while the batch of sequence s is held and 2s+2 once it is released, so that a
- * slot's lives are never confused. Epoch and step are atomic only for a wrong caller's sake: one that releases a batch
- * twice may do so while the slot gets its next one. */
+/* What a slot holds. The stamp is 2s+1 while the batch of sequence s is held and 2s+2 once it is
+ * released, so that a slot's lives are never confused. Epoch and step are atomic only for a wrong
+ * caller's sake: one that releases a batch twice may do so while the slot gets its next one. */
 struct tenant {
     _Atomic uint64_t stamp;
     _Atomic uint64_t epoch, step;
@@ -206,7 +206,8 @@ enum status session_next(struct session *session, int64_t timeout_ms,
     }
 }
 
-/* Moves the tail over everything that is released. Any number of threads; each slot is passed by exactly one. */
+/* Moves the tail over everything that is released. Any number of threads; each slot is passed by
+ * exactly one. */
 static void advance_tail(struct session *session)
 {
     struct ring *ring = &session->link.ring;
@@ -230,8 +231,8 @@ enum status session_release(struct session *session, uint32_t slot, uint64_t epo
         return error_set(err, STATUS_INVALID, "there is no slot %" PRIu32, slot);
     struct tenant *tenant = &session->tenants[slot];
     uint64_t held = atomic_load(&tenant->stamp);
-    bool ours = held % 2 == 1 && atomic_load(&tenant->epoch) == epoch &&
-                atomic_load(&tenant->step) == step;
+    bool ours =
+        held % 2 == 1 && atomic_load(&tenant->epoch) == epoch && atomic_load(&tenant->step) == step;
     if (!ours || !atomic_compare_exchange_strong(&tenant->stamp, &held, held + 1))
         return error_set(err, STATUS_INVALID,
                          "the batch of epoch %" PRIu64 " step %" PRIu64

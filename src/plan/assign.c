@@ -1,10 +1,11 @@
 /* See assign.h.
  *
- * Readers wait in a binary heap, the next to get a row on top; giving a row changes the key of the top alone, so
- * a window of w rows and r readers takes O(r + w log r). Readers with room to keep a row come first, those that
- * keep the fewest on top: as long as there is room anywhere, kept rows spread evenly, and with room for all rows
- * no row ever goes to a reader without. Then come the others, those with the fewest rows in this window on
- * top. All else being equal, the one with the fewest rows so far is next.
+ * Readers wait in a binary heap, the next to get a row on top; giving a row changes the key of the
+ * top alone, so a window of w rows and r readers takes O(r + w log r). Readers with room to keep a
+ * row come first, those that keep the fewest on top: as long as there is room anywhere, kept rows
+ * spread evenly, and with room for all rows no row ever goes to a reader without. Then come the
+ * others, those with the fewest rows in this window on top. All else being equal, the one with the
+ * fewest rows so far is next.
  */
 #include "plan/assign.h"
 
@@ -17,9 +18,9 @@
 enum { NO_HOME = 0xffff };
 
 struct candidate {
-    uint64_t keep_rows; /* room for rows that stay */
-    uint64_t kept;      /* rows that stay */
-    uint64_t given;     /* rows without a home that it got, since the start */
+    uint64_t keep_rows;    /* room for rows that stay */
+    uint64_t kept;         /* rows that stay */
+    uint64_t given;        /* rows without a home that it got, since the start */
     uint64_t window_rows;  /* all its rows in the window that is being assigned */
     uint64_t window_given; /* those of them that had no home */
 };
@@ -28,8 +29,8 @@ struct assigner {
     uint64_t row_count;
     uint32_t reader_count;
     uint32_t heap_count;
-    uint16_t *homes; /* [row_count]: the reader that keeps the row, or NO_HOME */
-    uint16_t *heap;  /* [reader_count], readers below the window's cap */
+    uint16_t *homes;           /* [row_count]: the reader that keeps the row, or NO_HOME */
+    uint16_t *heap;            /* [reader_count], readers below the window's cap */
     struct candidate *readers; /* [reader_count] */
 };
 
@@ -99,8 +100,7 @@ static void sift_down(struct assigner *assigner, uint32_t at)
         uint32_t child = 2 * at + 1;
         if (child >= assigner->heap_count)
             break;
-        if (child + 1 < assigner->heap_count &&
-            goes_before(assigner, heap[child + 1], heap[child]))
+        if (child + 1 < assigner->heap_count && goes_before(assigner, heap[child + 1], heap[child]))
             child++;
         if (!goes_before(assigner, heap[child], reader))
             break;

@@ -1,10 +1,10 @@
 /* Which reader reads and sends which row: decided by rank 0, window by window.
  *
- * A row that a reader keeps in memory goes to that reader; the other rows of the window are given out
- * evenly, each to the reader with the fewest rows so far, and no reader gets more of them than
- * ceil(rows / readers), so that the row buffers a reader needs are known before the start. A reader that has room keeps what it reads: that
- * becomes the row's home for all later epochs. Rows all have the same size (but the last), so balancing
- * rows balances bytes.
+ * A row that a reader keeps in memory goes to that reader; the other rows of the window are given
+ * out evenly, each to the reader with the fewest rows so far, and no reader gets more of them than
+ * ceil(rows / readers), so that the row buffers a reader needs are known before the start. A reader
+ * that has room keeps what it reads: that becomes the row's home for all later epochs. Rows all
+ * have the same size (but the last), so balancing rows balances bytes.
  *
  * The assigner holds 2 bytes a row. Owned by one thread.
  */
@@ -24,8 +24,9 @@ MUST_USE enum status assigner_new(const struct plan *plan, uint32_t reader_count
                                   struct error *err);
 void assigner_free(struct assigner *assigner);
 
-/* Owners of the window's rows: ret_owners[slot] is the reader, with ASSIGN_KEEP set when the reader keeps
- * the row after use. Windows must be asked for once each, in order: the choices change the assigner. */
+/* Owners of the window's rows: ret_owners[slot] is the reader, with ASSIGN_KEEP set when the reader
+ * keeps the row after use. Windows must be asked for once each, in order: the choices change the
+ * assigner. */
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);
 

@@ -1,7 +1,8 @@
 /* See budget.h.
  *
- * Everything but row buffers has a size that is given; row buffers take what is left. All arithmetic saturates, so
- * that sizes beyond 64 bits end as "limit too low" and not as a small number.
+ * Everything but row buffers has a size that is given; row buffers take what is left. All
+ * arithmetic saturates, so that sizes beyond 64 bits end as "limit too low" and not as a small
+ * number.
  */
 #include "plan/budget.h"
 
@@ -37,7 +38,8 @@ static uint64_t window_samples(const struct plan *plan)
     return least_of(times(plan->window_rows, plan->row_length), plan->sample_count);
 }
 
-/* Windows that the rounds in flight and the next one may touch, one that is being read, one to spare. */
+/* Windows that the rounds in flight and the next one may touch, one that is being read, one to
+ * spare. */
 static uint64_t count_window_slots(const struct budget_demand *d)
 {
     uint64_t round_positions = times(d->shape.steps_per_round, d->plan->global_batch);
@@ -50,8 +52,8 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
     if (d->reader_count == 1)
         return 0;
     uint64_t send = times(round_max_records(d->plan, d->shape), d->record_bytes);
-    uint64_t receive = times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
-                             d->record_bytes);
+    uint64_t receive = times(
+        times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)), d->record_bytes);
     return times(BUDGET_ROUNDS_IN_FLIGHT, plus(send, receive));
 }
 
@@ -71,16 +73,15 @@ struct row_counts {
     uint64_t preferred; /* and with which reading stays ahead */
 };
 
-/* Rows of one sample are given up one by one. Others are in use until their window ends, and where a step
- * is exchanged in parts, until all windows end that the step spans. */
+/* Rows of one sample are given up one by one. Others are in use until their window ends, and where
+ * a step is exchanged in parts, until all windows end that the step spans. */
 static struct row_counts count_rows(const struct budget_demand *d)
 {
     const struct plan *plan = d->plan;
     uint64_t window_share = size_divide_up(plan->window_rows, d->reader_count);
     struct row_counts rows = {.all = size_divide_up(plan->row_count, d->reader_count) + 1};
     if (plan->row_length == 1) {
-        uint64_t round_share =
-            size_divide_up(round_max_records(plan, d->shape), d->reader_count);
+        uint64_t round_share = size_divide_up(round_max_records(plan, d->shape), d->reader_count);
         rows.least = 2 * (uint64_t)d->worker_count + 2;
         rows.preferred = READ_AHEAD_ROWS * most_of(rows.least, round_share);
     } else {
@@ -94,7 +95,8 @@ static struct row_counts count_rows(const struct budget_demand *d)
     return rows;
 }
 
-/* With room for all rows, all are kept and none is transient. Else reading ahead comes first, keeping second. */
+/* With room for all rows, all are kept and none is transient. Else reading ahead comes first,
+ * keeping second. */
 static void divide_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
                         struct budget *budget)
 {
@@ -113,9 +115,12 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
 {
     return error_set(
         err, STATUS_NO_MEMORY,
-        "readers.memory_limit %s is too low for one reader: it takes at least %lluMiB: row buffers %s (%llu x "
-        "%s), held arrays %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s; raise the limit, use more "
-        "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit or readers.threads",
+        "readers.memory_limit %s is too low for one reader: it takes at least %lluMiB: row buffers "
+        "%s (%llu x "
+        "%s), held arrays %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s; raise "
+        "the limit, use more "
+        "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit or "
+        "readers.threads",
         size_format(d->limit_bytes).text,
         (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
         size_format(times(least_rows, d->row_bytes)).text, (unsigned long long)least_rows,

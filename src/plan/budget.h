@@ -1,6 +1,7 @@
 /* What a reader will take in memory, by purpose, computed before the start; and how many rows fit.
  *
- * Pure; the one place where these sizes are added up: readers allocate by it, `penstock plan` prints it.
+ * Pure; the one place where these sizes are added up: readers allocate by it, `penstock plan`
+ * prints it.
  */
 #ifndef PENSTOCK_PLAN_BUDGET_H
 #define PENSTOCK_PLAN_BUDGET_H
@@ -35,10 +36,10 @@ struct budget {
     uint64_t least_bytes; /* the smallest limit that would do */
 };
 
-/* As many rows as the limit allows, at most as many as are of use. NO_MEMORY: the limit is below least_bytes; the message
- * lists the sizes by purpose and says what to change. */
+/* As many rows as the limit allows, at most as many as are of use. NO_MEMORY: the limit is below
+ * least_bytes; the message lists the sizes by purpose and says what to change. */
 MUST_USE enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,
-                                 struct error *err);
+                                   struct error *err);
 
 /* The table by purpose, one line each, ending with the total against the limit. */
 void budget_describe(const struct budget_demand *demand, const struct budget *budget,

@@ -1,12 +1,13 @@
 /* See round.h: the samples of a window that one reader sends, in the order they are due.
  *
- * The reader's rows are walked and each sample's position is looked up, so that the work of all readers
- * together is one look-up a sample. Then the items are sorted by radix within the caller's array: an MSD
- * radix sort that permutes in place (McIlroy, Bostic and McIlroy, "Engineering radix sort", Computing
- * Systems 6, 1993). It takes time linear in the items and 4 KiB of stack a level, and allocates nothing.
+ * The reader's rows are walked and each sample's position is looked up, so that the work of all
+ * readers together is one look-up a sample. Then the items are sorted by radix within the caller's
+ * array: an MSD radix sort that permutes in place (McIlroy, Bostic and McIlroy, "Engineering radix
+ * sort", Computing Systems 6, 1993). It takes time linear in the items and 4 KiB of stack a level,
+ * and allocates nothing.
  *
- * The sort key is dense, so that few bits of it need sorting: (round, trainer, offset in the slice) as one number
- * counted from the window's first round. It stands in item.round during the sort.
+ * The sort key is dense, so that few bits of it need sorting: (round, trainer, offset in the slice)
+ * as one number counted from the window's first round. It stands in item.round during the sort.
  */
 #include "plan/assign.h"
 #include "plan/round.h"
@@ -59,7 +60,8 @@ static void distribute(struct round_item *items, uint64_t count, unsigned shift,
     }
 }
 
-/* Sorts by the bits of the key below shift + RADIX_BITS; the bits above are equal. At most 8 levels deep. */
+/* Sorts by the bits of the key below shift + RADIX_BITS; the bits above are equal. At most 8 levels
+ * deep. */
 static void sort_by_radix(struct round_item *items, uint64_t count, unsigned shift)
 {
     if (count <= INSERTION_COUNT) {
@@ -76,7 +78,8 @@ static void sort_by_radix(struct round_item *items, uint64_t count, unsigned shi
     }
 }
 
-/* The top digit starts at the highest bit that is set in any key, so that its buckets are of even size. */
+/* The top digit starts at the highest bit that is set in any key, so that its buckets are of even
+ * size. */
 static void sort_by_key(struct round_item *items, uint64_t count)
 {
     uint64_t bits = 1;
@@ -102,7 +105,8 @@ static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64
            (seat.offset - slice.first);
 }
 
-/* Adds the sample at `place` at its position and wherever padding repeats it, `period` positions apart. */
+/* Adds the sample at `place` at its position and wherever padding repeats it, `period` positions
+ * apart. */
 static uint64_t add_item(const struct plan *plan, const struct plan_window *window,
                          struct round_shape shape, struct plan_place place, uint64_t period,
                          struct round_item *ret_items, uint64_t count)

@@ -1,7 +1,8 @@
 /* See plan.h: the order of an epoch. rows -> windows -> positions, and back, each in O(1).
  *
- * Only the dataset's last row can be short, and it may stand anywhere in an epoch's order; all positions after it
- * come forward by what it lacks. `short_row_position` is all that is needed to account for it.
+ * Only the dataset's last row can be short, and it may stand anywhere in an epoch's order; all
+ * positions after it come forward by what it lacks. `short_row_position` is all that is needed to
+ * account for it.
  */
 #include "plan/plan.h"
 

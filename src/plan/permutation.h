@@ -1,10 +1,11 @@
 /* A keyed pseudo-random permutation of [0, n), evaluated at one point in O(1), in both directions.
  *
- * A Feistel network over Z_a x Z_b with a*b >= n and a, b about sqrt(n) (Black and Rogaway, "Ciphers with
- * arbitrary finite domains", CT-RSA 2002): each round adds a Philox-keyed function of one half to the other;
- * values that fall outside [0, n) are encrypted again (cycle walking), which happens for at most a in n
- * of them. Small domains take more rounds, where few rounds would show in a uniformity test. a is even: adding
- * modulo an odd number is an even permutation, so that with a and b odd half of all permutations could not occur.
+ * A Feistel network over Z_a x Z_b with a*b >= n and a, b about sqrt(n) (Black and Rogaway,
+ * "Ciphers with arbitrary finite domains", CT-RSA 2002): each round adds a Philox-keyed function of
+ * one half to the other; values that fall outside [0, n) are encrypted again (cycle walking), which
+ * happens for at most a in n of them. Small domains take more rounds, where few rounds would show
+ * in a uniformity test. a is even: adding modulo an odd number is an even permutation, so that with
+ * a and b odd half of all permutations could not occur.
  *
  * Pure, safe from any thread; a plain value.
  */

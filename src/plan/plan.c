@@ -1,4 +1,5 @@
-/* See plan.h: sizes of an epoch, steps, and the trainers' shares of them. The order is in order.c. */
+/* See plan.h: sizes of an epoch, steps, and the trainers' shares of them. The order is in order.c.
+ */
 #include "plan/plan.h"
 
 #include "base/random.h"
@@ -34,20 +35,23 @@ static enum status check_options(const struct plan_options *o, struct error *err
         return error_set(err, STATUS_INVALID, "%llu samples: a plan takes 1 to 2^48",
                          (unsigned long long)o->sample_count);
     if (o->row_length < 1 || o->row_length > UINT32_MAX)
-        return error_set(err, STATUS_INVALID, "chunk rows of %llu samples: a plan takes 1 to 2^32-1",
+        return error_set(err, STATUS_INVALID,
+                         "chunk rows of %llu samples: a plan takes 1 to 2^32-1",
                          (unsigned long long)o->row_length);
     if (o->global_batch < 1 || o->global_batch > INT32_MAX)
         return error_set(err, STATUS_INVALID, "global batch %llu: must be 1 to 2^31-1",
                          (unsigned long long)o->global_batch);
     if (o->trainer_count < 1 || o->global_batch % o->trainer_count != 0)
-        return error_set(err, STATUS_INVALID,
-                         "global batch %llu does not divide evenly among %u trainers: choose a multiple",
-                         (unsigned long long)o->global_batch, o->trainer_count);
+        return error_set(
+            err, STATUS_INVALID,
+            "global batch %llu does not divide evenly among %u trainers: choose a multiple",
+            (unsigned long long)o->global_batch, o->trainer_count);
     if (o->last == PLAN_DROP && o->global_batch > o->sample_count)
-        return error_set(err, STATUS_INVALID,
-                         "global batch %llu exceeds the dataset's %llu samples, so that an epoch has no step: "
-                         "choose a smaller one, or batch.last pad or partial",
-                         (unsigned long long)o->global_batch, (unsigned long long)o->sample_count);
+        return error_set(
+            err, STATUS_INVALID,
+            "global batch %llu exceeds the dataset's %llu samples, so that an epoch has no step: "
+            "choose a smaller one, or batch.last pad or partial",
+            (unsigned long long)o->global_batch, (unsigned long long)o->sample_count);
     return STATUS_OK;
 }
 

@@ -1,18 +1,20 @@
 /* The plan: pure functions from (dataset shape, seed, epoch, batch) to who gets which sample when.
  *
- * Vocabulary. N samples lie in M = ceil(N/C) chunk rows of C samples (the last may be short). In epoch e the
- * rows are put into a pseudo-random order; window j takes the next `window_rows` of them; the samples of
- * a window are put into a pseudo-random order of their own; the epoch's sequence is the windows one after
- * another. Step s is positions [s*B, (s+1)*B); trainer t of T owns [t*B/T, (t+1)*B/T) of it:
+ * Vocabulary. N samples lie in M = ceil(N/C) chunk rows of C samples (the last may be short). In
+ * epoch e the rows are put into a pseudo-random order; window j takes the next `window_rows` of
+ * them; the samples of a window are put into a pseudo-random order of their own; the epoch's
+ * sequence is the windows one after another. Step s is positions [s*B, (s+1)*B); trainer t of T
+ * owns [t*B/T, (t+1)*B/T) of it:
  *
  *     rows, permuted   | r7 r2 r9 | r0 r5 r1 | r8 ...        window_rows = 3
  *     windows          |    0     |    1     |    2 ...
  *     positions        | 0 ................................. N |
  *     steps            |  0  |  1  |  2  |  3  | ...          B positions each
  *
- * Everything here is a function of its arguments: no I/O, no clock, no MPI, no table of all samples.
- * position -> sample and sample -> position cost O(1). The structs are plain values, small enough
- * to copy; all functions are safe from any thread. Positions and samples are 64-bit throughout: 10^10 samples work.
+ * Everything here is a function of its arguments: no I/O, no clock, no MPI, no table of all
+ * samples. position -> sample and sample -> position cost O(1). The structs are plain values, small
+ * enough to copy; all functions are safe from any thread. Positions and samples are 64-bit
+ * throughout: 10^10 samples work.
  */
 #ifndef PENSTOCK_PLAN_PLAN_H
 #define PENSTOCK_PLAN_PLAN_H
@@ -25,9 +27,9 @@
 
 /* What becomes of the N mod B samples that do not fill a step. */
 enum plan_last {
-    PLAN_DROP,    /* they are not delivered in this epoch */
-    PLAN_PAD,     /* the step is filled: positions from N on repeat the last window's sequence from its
-                   * start; those samples are delivered with valid = 0 */
+    PLAN_DROP, /* they are not delivered in this epoch */
+    PLAN_PAD,  /* the step is filled: positions from N on repeat the last window's sequence from its
+                * start; those samples are delivered with valid = 0 */
     PLAN_PARTIAL, /* the last step is short: with b samples, trainer t gets [t*b/T, (t+1)*b/T) */
 };
 
@@ -37,7 +39,7 @@ struct plan_options {
     uint64_t window_rows;  /* 0: plan_default_window_rows() */
     uint64_t row_bytes;    /* of one decoded row, for the default window */
     uint64_t seed;
-    bool shuffle; /* false: the identity order */
+    bool shuffle;          /* false: the identity order */
     uint64_t global_batch; /* B, 1 .. 2^31 - 1 */
     enum plan_last last;
     uint32_t trainer_count; /* T, divides B */
@@ -56,9 +58,9 @@ struct plan {
     uint64_t position_count; /* positions of an epoch that are delivered: end of the last step */
 };
 
-/* The default of window_rows, from the dataset and the global batch alone, never from the cluster: enough
- * rows that a step mixes samples of many (8 steps' worth, at least 64 rows), at most 16 GiB of them,
- * at most all. */
+/* The default of window_rows, from the dataset and the global batch alone, never from the cluster:
+ * enough rows that a step mixes samples of many (8 steps' worth, at least 64 rows), at most 16 GiB
+ * of them, at most all. */
 uint64_t plan_default_window_rows(uint64_t sample_count, uint64_t row_length, uint64_t row_bytes,
                                   uint64_t global_batch);
 
@@ -72,7 +74,8 @@ struct plan_epoch {
     uint64_t epoch;
     uint64_t window_key;
     struct permutation rows;
-    uint64_t short_row_position; /* where the last, possibly short, row stands in the permuted order */
+    uint64_t
+        short_row_position; /* where the last, possibly short, row stands in the permuted order */
 };
 
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch);
@@ -80,8 +83,8 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
 /* The row at position i of the epoch's row order, i < M. */
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i);
 
-/* One window of an epoch: rows first_row_position .. +row_count of the row order, samples at positions
- * [first_position, first_position + sample_count). */
+/* One window of an epoch: rows first_row_position .. +row_count of the row order, samples at
+ * positions [first_position, first_position + sample_count). */
 struct plan_window {
     uint64_t index;
     uint64_t first_row_position;
@@ -101,7 +104,8 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
 /* The window that holds position p < N. */
 uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position);
 
-/* Where a sample lies within its window: the slot-th row of the window, `offset` samples into it. */
+/* Where a sample lies within its window: the slot-th row of the window, `offset` samples into it.
+ */
 struct plan_place {
     uint64_t slot;
     uint64_t offset;
@@ -111,11 +115,12 @@ struct plan_place {
 struct plan_place plan_place_at(const struct plan_window *window, uint64_t position);
 uint64_t plan_position_of(const struct plan_window *window, struct plan_place place);
 
-/* The sample at position p < position_count of the epoch, padding resolved. Convenience for printing and
- * checking; the service works window by window. */
+/* The sample at position p < position_count of the epoch, padding resolved. Convenience for
+ * printing and checking; the service works window by window. */
 uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position);
 
-/* A position p < position_count with padding resolved: p itself below N, else the position it repeats. */
+/* A position p < position_count with padding resolved: p itself below N, else the position it
+ * repeats. */
 uint64_t plan_unpad(const struct plan_epoch *epoch, uint64_t position);
 
 /* Samples of `step`: B, less in a PLAN_PARTIAL last step. */

@@ -20,18 +20,20 @@ static uint64_t times(uint64_t a, uint64_t b)
     return product;
 }
 
-/* A step that is larger than the limit is cut so that each trainer's part is as large as still fits. */
+/* A step that is larger than the limit is cut so that each trainer's part is as large as still
+ * fits. */
 static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
                             struct round_shape *ret_shape, struct error *err)
 {
     uint64_t least = times(plan->trainer_count, record_bytes);
     uint64_t records = limit / least;
     if (records == 0)
-        return error_set(err, STATUS_INVALID,
-                         "exchange.buffer_limit %s is below one record of %s for each of %u trainers: raise "
-                         "it to at least %s",
-                         size_format(limit).text, size_format(record_bytes).text,
-                         plan->trainer_count, size_format(least).text);
+        return error_set(
+            err, STATUS_INVALID,
+            "exchange.buffer_limit %s is below one record of %s for each of %u trainers: raise "
+            "it to at least %s",
+            size_format(limit).text, size_format(record_bytes).text, plan->trainer_count,
+            size_format(least).text);
     *ret_shape = (struct round_shape){1, (uint32_t)size_divide_up(plan->batch, records)};
     return STATUS_OK;
 }
@@ -40,13 +42,14 @@ static enum status check_steps(uint32_t steps, uint64_t most_slots, uint64_t ste
                                uint64_t limit, struct error *err)
 {
     if (steps > most_slots)
-        return error_set(err, STATUS_INVALID,
-                         "exchange.steps_per_round %u: at most half of delivery.slots, which is %llu here",
-                         steps, (unsigned long long)most_slots);
+        return error_set(
+            err, STATUS_INVALID,
+            "exchange.steps_per_round %u: at most half of delivery.slots, which is %llu here",
+            steps, (unsigned long long)most_slots);
     if (steps > 1 && times(steps, step_bytes) > limit)
         return error_set(err, STATUS_INVALID,
-                         "exchange.steps_per_round %u: steps of %s exceed exchange.buffer_limit %s", steps,
-                         size_format(step_bytes).text, size_format(limit).text);
+                         "exchange.steps_per_round %u: steps of %s exceed exchange.buffer_limit %s",
+                         steps, size_format(step_bytes).text, size_format(limit).text);
     return STATUS_OK;
 }
 

@@ -1,12 +1,12 @@
 /* Rounds: what one exchange carries, and who sends how much to whom.
  *
  * A round carries `steps_per_round` whole steps, or, where one step is larger than the buffers may
- * be, one of `parts_per_step` parts of a step: the same slice of each trainer's batch, so that all receivers stay
- * evenly loaded. Never both. Rounds do not cross epochs.
+ * be, one of `parts_per_step` parts of a step: the same slice of each trainer's batch, so that all
+ * receivers stay evenly loaded. Never both. Rounds do not cross epochs.
  *
- * Sender and receiver work out the same counts on their own: both know the order and the owners of rows, and
- * both go through a round's positions in ascending order. Between reader i and reader j, records travel
- * in order of position; a record's place in the message is its rank in that order.
+ * Sender and receiver work out the same counts on their own: both know the order and the owners of
+ * rows, and both go through a round's positions in ascending order. Between reader i and reader j,
+ * records travel in order of position; a record's place in the message is its rank in that order.
  */
 #ifndef PENSTOCK_PLAN_ROUND_H
 #define PENSTOCK_PLAN_ROUND_H
@@ -18,10 +18,11 @@ struct round_shape {
     uint32_t parts_per_step;  /* 1 or more; > 1 only with steps_per_round == 1 */
 };
 
-/* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most `buffer_limit_bytes` of
- * records in a round (whatever the distribution, one reader may have to send them all), at most half the
- * slots of a ring. `steps_per_round` 0 means auto. With one reader nothing is exchanged: one step a round.
- * INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds the limit. */
+/* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most
+ * `buffer_limit_bytes` of records in a round (whatever the distribution, one reader may have to
+ * send them all), at most half the slots of a ring. `steps_per_round` 0 means auto. With one reader
+ * nothing is exchanged: one step a round. INVALID: steps_per_round beyond half the slots or the
+ * limit; one record per trainer exceeds the limit. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
                                         uint32_t slot_count, uint64_t record_bytes,
                                         uint32_t steps_per_round, uint64_t buffer_limit_bytes,
@@ -29,8 +30,8 @@ MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape);
 
-/* Round `index` of an epoch: steps [first_step, end_step), and of each trainer's batch the samples from
- * part*count/part_count to (part+1)*count/part_count. */
+/* Round `index` of an epoch: steps [first_step, end_step), and of each trainer's batch the samples
+ * from part*count/part_count to (part+1)*count/part_count. */
 struct plan_round {
     uint64_t index;
     uint64_t first_step, end_step;
@@ -38,11 +39,13 @@ struct plan_round {
 };
 struct plan_round round_at(const struct plan *plan, struct round_shape shape, uint64_t index);
 
-/* The most records that any round of this shape carries, over all pairs; and to one of `trainers`. */
+/* The most records that any round of this shape carries, over all pairs; and to one of `trainers`.
+ */
 uint64_t round_max_records(const struct plan *plan, struct round_shape shape);
 uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape shape);
 
-/* The slice [first, end) of a trainer's batch in `step` that the round carries, as offsets into the batch. */
+/* The slice [first, end) of a trainer's batch in `step` that the round carries, as offsets into the
+ * batch. */
 struct round_slice {
     uint32_t first, end;
 };
@@ -60,9 +63,10 @@ struct round_item {
     uint32_t offset; /* of the sample in its row */
 };
 
-/* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send or
- * deliver, in the order it is due. Padding's repeats included, undelivered tails left out. `ret_items` must hold
- * round_window_capacity() items. Returns their number. `owners` as from assigner_window(). */
+/* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send
+ * or deliver, in the order it is due. Padding's repeats included, undelivered tails left out.
+ * `ret_items` must hold round_window_capacity() items. Returns their number. `owners` as from
+ * assigner_window(). */
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
                             struct round_item *ret_items);

@@ -1,10 +1,11 @@
-/* What a run is: plan, rounds, memory and rings, settled from configuration, dataset and machine shape.
+/* What a run is: plan, rounds, memory and rings, settled from configuration, dataset and machine
+ * shape.
  *
- * The one way from (config, dataset, readers, trainers, threads) to the numbers that a run goes by. Every rank
- * of penstock-reader calls it, and `penstock plan` prints what comes out. Pure but for the dataset's header: it
- * neither reads data nor allocates. The members of `struct run_shape` must be the same on all ranks (the least
- * memory and the most threads of any): then the results are the same everywhere, and nobody keeps rows that
- * another rank has no room for.
+ * The one way from (config, dataset, readers, trainers, threads) to the numbers that a run goes by.
+ * Every rank of penstock-reader calls it, and `penstock plan` prints what comes out. Pure but for
+ * the dataset's header: it neither reads data nor allocates. The members of `struct run_shape` must
+ * be the same on all ranks (the least memory and the most threads of any): then the results are the
+ * same everywhere, and nobody keeps rows that another rank has no room for.
  */
 #ifndef PENSTOCK_RUN_SETUP_H
 #define PENSTOCK_RUN_SETUP_H
@@ -28,17 +29,21 @@ struct run_shape {
 struct run_setup {
     struct plan plan;
     struct round_shape shape;
-    struct budget_demand demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
+    struct budget_demand
+        demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
     struct budget budget;
     struct ring_layout layout;   /* settled */
     struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
 };
 
-/* Settles everything. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half of what the
- * node has available, shared by its readers.
- * INVALID: the plan, the rounds or the rings cannot be as configured; the state to resume from is of another
- * dataset, seed or global batch, or lies beyond the last epoch. NO_MEMORY: the limit is too low; the message
- * lists the sizes. */
+/* The plan alone, which no machine has a part in. INVALID: as of plan_init(). */
+MUST_USE enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
+                                     struct plan *ret_plan, struct error *err);
+
+/* Settles everything. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half
+ * of what the node has available, shared by its readers. INVALID: the plan, the rounds or the rings
+ * cannot be as configured; the state to resume from is of another dataset, seed or global batch, or
+ * lies beyond the last epoch. NO_MEMORY: the limit is too low; the message lists the sizes. */
 MUST_USE enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);

@@ -28,7 +28,7 @@ def permute(i, n, key):
     b = -(-n // a)
     while True:
         right, left = divmod(i, a)
-        for r in range(0, 24 if n < 4096 else 8, 2):
+        for r in range(0, 24 if n < 1024 else 8, 2):
             left = (left + (random_u64(key, r, right) * a >> 64)) % a
             right = (right + (random_u64(key, r + 1, left) * b >> 64)) % b
         i = left + a * right
@@ -46,7 +46,8 @@ def epoch_order(epoch):
         yield from (samples[permute(i, len(samples), key)] for i in range(len(samples)))
 
 
-print(f"# epoch step position index: {N} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
+print("# epoch step position index: "
+      f"{N} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
 for e in range(EPOCHS):
     for p, sample in enumerate(epoch_order(e)):
         print(e, p // B, p % B, sample)

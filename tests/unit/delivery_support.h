@@ -1,4 +1,5 @@
-/* What the delivery tests share: a run directory, a small ring, and a server with one client in one process. */
+/* What the delivery tests share: a run directory, a small ring, and a server with one client in one
+ * process. */
 #ifndef PENSTOCK_TESTS_DELIVERY_SUPPORT_H
 #define PENSTOCK_TESTS_DELIVERY_SUPPORT_H
 
@@ -32,7 +33,8 @@ static inline struct place place_new(void)
     return place;
 }
 
-/* The server removes the run directory, this its parent: a test that leaves something behind fails. */
+/* The server removes the run directory, this its parent: a test that leaves something behind fails.
+ */
 static inline void place_done(const struct place *place)
 {
     char parent[sizeof place->path];
@@ -44,9 +46,10 @@ static inline void place_done(const struct place *place)
 /* Two fields: "image" float16 [2, 3] and "label" int64 scalar. */
 static inline struct ring_layout support_layout(uint32_t slots)
 {
-    struct ring_layout layout = {.field_count = 2, .slot_count = slots, .batch_size = SUPPORT_BATCH};
-    layout.fields[0] = (struct ring_field){
-        .name = "image", .dtype = DTYPE_FLOAT16, .rank = 2, .shape = {2, 3}};
+    struct ring_layout layout = {
+        .field_count = 2, .slot_count = slots, .batch_size = SUPPORT_BATCH};
+    layout.fields[0] =
+        (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT16, .rank = 2, .shape = {2, 3}};
     layout.fields[1] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
     assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
     return layout;
@@ -63,8 +66,8 @@ static inline struct ring_service support_service(uint32_t world_size)
                                  .fingerprint = 0xfeed};
 }
 
-static inline struct server *support_server(const char *run_dir, uint32_t world_size, uint32_t slots,
-                                            uint32_t reader)
+static inline struct server *support_server(const char *run_dir, uint32_t world_size,
+                                            uint32_t slots, uint32_t reader)
 {
     struct ring_layout layout = support_layout(slots);
     struct ring_service service = support_service(world_size);
@@ -96,13 +99,18 @@ static inline void *dial_thread(void *argument)
     return NULL;
 }
 
+static inline void dial_for(struct dialing *dialing, const char *run_dir, int rank, int world_size,
+                            int64_t timeout_ms)
+{
+    *dialing = (struct dialing){
+        .options = {
+            .run_dir = run_dir, .rank = rank, .world_size = world_size, .timeout_ms = timeout_ms}};
+    assert_int_equal(pthread_create(&dialing->thread, NULL, dial_thread, dialing), 0);
+}
+
 static inline void dial(struct dialing *dialing, const char *run_dir, int rank, int world_size)
 {
-    *dialing = (struct dialing){.options = {.run_dir = run_dir,
-                                            .rank = rank,
-                                            .world_size = world_size,
-                                            .timeout_ms = 5000}};
-    assert_int_equal(pthread_create(&dialing->thread, NULL, dial_thread, dialing), 0);
+    dial_for(dialing, run_dir, rank, world_size, 5000);
 }
 
 /* Runs the server until `count` trainers are there; refusals on the way are not expected. */

@@ -1,4 +1,5 @@
-/* Sources besides YAML text: files, the environment, --set; checks; and printing that reads back the same. */
+/* Sources besides YAML text: files, the environment, --set; checks; and printing that reads back
+ * the same. */
 #include "config/config.h"
 
 #include <setjmp.h>
@@ -56,7 +57,8 @@ static void assignments(void **state)
     assert_string_equal(c.fields[1].index, "segment_to_video");
     config_done(&c);
     expect_refused("order.seed", "write section.key=value");
-    expect_refused("order.sed=1", "--set order.sed=1: unknown key 'order.sed': did you mean 'order.seed'?");
+    expect_refused("order.sed=1",
+                   "--set order.sed=1: unknown key 'order.sed': did you mean 'order.seed'?");
     expect_refused("order.seed=", "order.seed: '' is not a count");
     expect_refused("dataset.fields.x=a[b", "neither ARRAY nor ARRAY[INDEX]");
     expect_refused("dataset.fields.x=a[]", "index is empty");
@@ -81,7 +83,8 @@ static void environment_over_file(void **state)
     setenv("PENSTOCK_ORDER_SEED", "five", 1);
     struct error err;
     assert_int_equal(config_read_environment(&c, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "environment variable PENSTOCK_ORDER_SEED: order.seed: 'five'"));
+    assert_non_null(
+        strstr(err.message, "environment variable PENSTOCK_ORDER_SEED: order.seed: 'five'"));
     unsetenv("PENSTOCK_ORDER_SEED");
     unsetenv("PENSTOCK_BATCH_GLOBAL_SIZE");
     unsetenv("PENSTOCK_ORDER_EPOCHS");
@@ -194,8 +197,8 @@ static void help_names_every_option(void **state)
     struct text help = {0}, markdown = {0};
     config_help(&help);
     config_help_markdown(&markdown);
-#define NAMED(key, member, type, preset, low, high, words)                                         \
-    assert_non_null(strstr(help.data, key));                                                       \
+#define NAMED(key, member, type, preset, low, high, words) \
+    assert_non_null(strstr(help.data, key));               \
     assert_non_null(strstr(markdown.data, "`" key "`"));
     CONFIG_TABLE(NAMED)
     assert_non_null(strstr(markdown.data, "drop, pad or partial"));

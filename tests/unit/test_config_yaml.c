@@ -28,18 +28,19 @@ static struct config good(const char *text)
 static void every_section(void **state)
 {
     (void)state;
-    struct config c = good("dataset:\n"
-                           "  uri: latents.zarr   # a comment\n"
-                           "  fields:\n"
-                           "    latents: {array: base_frames}\n"
-                           "    text:    {array: clip_emb, index: segment_to_video}\n"
-                           "    plain: other\n"
-                           "batch:   {global_size: 512, last: pad}\n"
-                           "order:   {seed: 18446744073709551615, shuffle: false, window_rows: auto, epochs: 3}\n"
-                           "readers: {threads: auto, bind: core, memory_limit: 32GiB, cache: off}\n"
-                           "delivery: {trainers: 8, slots: 6, run_dir: auto}\n"
-                           "exchange: {steps_per_round: 2}\n"
-                           "errors:  {bad_sample: fail}\n");
+    struct config c =
+        good("dataset:\n"
+             "  uri: latents.zarr   # a comment\n"
+             "  fields:\n"
+             "    latents: {array: base_frames}\n"
+             "    text:    {array: clip_emb, index: segment_to_video}\n"
+             "    plain: other\n"
+             "batch:   {global_size: 512, last: pad}\n"
+             "order:   {seed: 18446744073709551615, shuffle: false, window_rows: auto, epochs: 3}\n"
+             "readers: {threads: auto, bind: core, memory_limit: 32GiB, cache: off}\n"
+             "delivery: {trainers: 8, slots: 6, run_dir: auto}\n"
+             "exchange: {steps_per_round: 2}\n"
+             "errors:  {bad_sample: fail}\n");
     assert_string_equal(c.uri, "/data/runs/latents.zarr");
     assert_int_equal(c.field_count, 3);
     assert_string_equal(c.fields[0].name, "latents");
@@ -113,8 +114,10 @@ static void mistakes(void **state)
         {"order:\n  epochs: 0\n",
          "run.yaml:2: order.epochs: '0' is out of range; it takes 1 to 4294967295"},
         {"order: {window_rows: 0}", "out of range; it takes 1 to 9223372036854775807, or auto"},
-        {"order: {shuffle: yes}", "order.shuffle: 'yes' is not a truth value; it takes true or false"},
-        {"batch: {last: keep}", "batch.last: 'keep' is not a choice; it takes drop, pad or partial"},
+        {"order: {shuffle: yes}",
+         "order.shuffle: 'yes' is not a truth value; it takes true or false"},
+        {"batch: {last: keep}",
+         "batch.last: 'keep' is not a choice; it takes drop, pad or partial"},
         {"readers: {memory_limit: 3 apples}", "readers.memory_limit: '3 apples' is not a size"},
         {"exchange: {buffer_limit: 1KiB}", "out of range; it takes 4.00 KiB to"},
         {"order:\n  seed: [1, 2]\n", "run.yaml:2: order.seed must be a single value"},
@@ -126,7 +129,8 @@ static void mistakes(void **state)
          "run.yaml:3: dataset.fields.a must be the name of an array"},
         {"dataset:\n  fields:\n    a: {array: x, indx: i}\n",
          "run.yaml:3: unknown key 'dataset.fields.a.indx': did you mean 'index'?"},
-        {"dataset:\n  fields:\n    a: {array: x, array: y}\n", "run.yaml:3: 'array' is given twice"},
+        {"dataset:\n  fields:\n    a: {array: x, array: y}\n",
+         "run.yaml:3: 'array' is given twice"},
         {"dataset:\n  fields:\n    a: {array: [x]}\n",
          "run.yaml:3: dataset.fields.a.array must be the name of an array"},
         {"dataset:\n  fields:\n    a: [x]\n", "run.yaml:3: dataset.fields.a must be"},

@@ -97,7 +97,8 @@ static void silence_is_dropped_after_five_seconds(void **state)
     place_done(&place);
 }
 
-/* More silent connections than may be pending: the rest waits in the backlog, and a trainer still comes through. */
+/* More silent connections than may be pending: the rest waits in the backlog, and a trainer still
+ * comes through. */
 static void a_hundred_connections_are_survived(void **state)
 {
     (void)state;
@@ -180,10 +181,8 @@ static void a_reader_serves_no_more_than_it_should(void **state)
     struct place place = place_new();
     struct ring_layout layout = support_layout(2);
     struct ring_service service = support_service(4);
-    struct server_options options = {.run_dir = place.path,
-                                     .max_trainers = 1,
-                                     .layout = &layout,
-                                     .service = &service};
+    struct server_options options = {
+        .run_dir = place.path, .max_trainers = 1, .layout = &layout, .service = &service};
     struct server *server;
     assert_int_equal(server_new(&options, &server, NULL), STATUS_OK);
     int fd = raw_connect(place.path);
@@ -226,19 +225,29 @@ static void waiting_trainers_hear_of_progress_and_failure(void **state)
     place_done(&place);
 }
 
-static void a_service_that_never_starts_is_named(void **state)
+static void a_service_that_does_not_start_is_named(void **state)
 {
     (void)state;
     struct place place = place_new();
     struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
     struct dialing dialing;
     dial(&dialing, place.path, 0, 2);
-    dialing.options.timeout_ms = 5000;
     pump_until(server, 1);
-    server_announce(server, 1, 2);
     server_free(server);
     pthread_join(dialing.thread, NULL);
     assert_int_equal(dialing.status, PENSTOCK_LOST);
+
+    server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    dial_for(&dialing, place.path, 0, 2, 300);
+    pump_until(server, 1);
+    clock_sleep_ns(200000000);
+    uint64_t start = clock_now_ns();
+    server_announce(server, 1, 2); /* a sign of life: the timeout starts anew */
+    pthread_join(dialing.thread, NULL);
+    assert_in_range((clock_now_ns() - start) / 1000000, 290, 3000);
+    assert_int_equal(dialing.status, PENSTOCK_TIMEOUT);
+    assert_non_null(strstr(dialing.message, "1 of 2 are there"));
+    server_free(server);
     place_done(&place);
 }
 
@@ -357,7 +366,7 @@ int main(void)
         cmocka_unit_test(wrong_ranks_are_told_why),
         cmocka_unit_test(a_reader_serves_no_more_than_it_should),
         cmocka_unit_test(waiting_trainers_hear_of_progress_and_failure),
-        cmocka_unit_test(a_service_that_never_starts_is_named),
+        cmocka_unit_test(a_service_that_does_not_start_is_named),
         cmocka_unit_test(missing_services_are_explained),
         cmocka_unit_test(the_environment_is_checked),
         cmocka_unit_test(readers_share_the_trainers_of_a_node),

@@ -131,9 +131,9 @@ static void settle_refuses(void **state)
 {
     (void)state;
     static void (*const spoil[])(struct ring_layout *) = {
-        no_fields,   many_fields,        no_slots, many_slots,      no_batch,        huge_batch,
-        long_name,   no_name,            equal_names, names_out_of_order, no_dtype, many_dimensions,
-        empty_dimension, overflowing_shape, huge_sample};
+        no_fields,  many_fields,     no_slots,        many_slots,        no_batch,
+        huge_batch, long_name,       no_name,         equal_names,       names_out_of_order,
+        no_dtype,   many_dimensions, empty_dimension, overflowing_shape, huge_sample};
     for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
         struct ring_layout layout = two_fields();
         spoil[i](&layout);
@@ -169,7 +169,8 @@ static void check_sees_every_flipped_bit(void **state)
             size_t at = offsetof(struct ring_layout, fields) + (size_t)f * sizeof *field;
             free_text |= place >= at && place < at + RING_NAME_BYTES;
             size_t shape = at + offsetof(struct ring_field, shape) + field[f].rank * 8;
-            unused_shape |= place >= shape && place < at + offsetof(struct ring_field, sample_bytes);
+            unused_shape |=
+                place >= shape && place < at + offsetof(struct ring_field, sample_bytes);
         }
         size_t dtype = offsetof(struct ring_layout, fields) + offsetof(struct ring_field, dtype);
         bool may_be_valid = free_text || unused_shape || place == dtype ||

@@ -94,7 +94,8 @@ static void descriptors_come_with_a_welcome_only(void **state)
     assert_int_equal(open_fds(), before);
 }
 
-/* A raw packet that is not a message, with `fd_count` descriptors, must be refused and leave none. */
+/* A raw packet that is not a message, with `fd_count` descriptors, must be refused and leave none.
+ */
 static void refused(const void *data, size_t size, size_t fd_count, enum status expected)
 {
     int fds[PACKET_MAX_FDS] = {left, left, left, left}, got_fds[WELCOME_FDS];
@@ -110,7 +111,8 @@ static void refused(const void *data, size_t size, size_t fd_count, enum status 
 static void nonsense_is_refused(void **state)
 {
     (void)state;
-    struct message good = {.magic = MESSAGE_MAGIC, .version = MESSAGE_VERSION, .type = MESSAGE_HELLO};
+    struct message good = {
+        .magic = MESSAGE_MAGIC, .version = MESSAGE_VERSION, .type = MESSAGE_HELLO};
     size_t size = offsetof(struct message, hello) + sizeof good.hello;
     struct message bad = good;
     refused("x", 1, 0, STATUS_PROTOCOL);

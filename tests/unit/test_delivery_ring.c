@@ -1,5 +1,5 @@
-/* Delivery from end to end in one process: a server and a client of the public API, step by step, then both in
- * threads, then each killed. */
+/* Delivery from end to end in one process: a server and a client of the public API, step by step,
+ * then both in threads, then each killed. */
 #include "delivery_support.h"
 
 #include <poll.h>
@@ -301,7 +301,8 @@ static void a_dead_reader_is_seen_at_once(void **state)
     assert_int_equal(penstock_release(client, &batch), PENSTOCK_OK);
     penstock_close(client);
     waitpid(reader, NULL, 0);
-    server_free(support_server(place.path, 1, 1, 0)); /* takes the dead one's place, and cleans up */
+    server_free(
+        support_server(place.path, 1, 1, 0)); /* takes the dead one's place, and cleans up */
     place_done(&place);
 }
 

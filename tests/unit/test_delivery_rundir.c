@@ -164,8 +164,8 @@ int main(void)
 {
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, make_parent, remove_parent)
     const struct CMUnitTest tests[] = {
-        FRESH(it_is_made_private),          FRESH(links_and_files_are_refused),
-        FRESH(another_users_is_refused),    FRESH(a_place_has_one_live_owner),
+        FRESH(it_is_made_private),           FRESH(links_and_files_are_refused),
+        FRESH(another_users_is_refused),     FRESH(a_place_has_one_live_owner),
         FRESH(readers_are_listed_by_number), cmocka_unit_test(trainers_are_shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

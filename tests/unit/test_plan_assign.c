@@ -1,4 +1,5 @@
-/* Assignment of rows: even, capped, faithful to homes, and never more kept than there is room for. */
+/* Assignment of rows: even, capped, faithful to homes, and never more kept than there is room for.
+ */
 #include "plan/assign.h"
 
 #include <setjmp.h>
@@ -41,7 +42,8 @@ static void bench_init(struct bench *bench, uint64_t rows, uint64_t window_rows,
     assert_int_equal(assigner_new(&bench->plan, readers, room, &bench->assigner, NULL), STATUS_OK);
 }
 
-/* Asks for a window and checks every promise. Returns the spread of rows without a home over readers. */
+/* Asks for a window and checks every promise. Returns the spread of rows without a home over
+ * readers. */
 static uint64_t take_window(struct bench *bench, uint64_t e, uint64_t j)
 {
     struct plan_epoch epoch;
@@ -91,7 +93,8 @@ static void even_without_cache(void **state)
     }
 }
 
-/* Also when the run starts in the middle of an epoch, so that later windows mix homes and new rows. */
+/* Also when the run starts in the middle of an epoch, so that later windows mix homes and new rows.
+ */
 static void everything_fits(void **state)
 {
     (void)state;
@@ -167,8 +170,8 @@ static void bad_reader_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(even_without_cache),     cmocka_unit_test(everything_fits),
-        cmocka_unit_test(some_fit),               cmocka_unit_test(new_rows_balance_homes),
+        cmocka_unit_test(even_without_cache), cmocka_unit_test(everything_fits),
+        cmocka_unit_test(some_fit),           cmocka_unit_test(new_rows_balance_homes),
         cmocka_unit_test(bad_reader_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

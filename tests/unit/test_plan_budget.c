@@ -1,4 +1,5 @@
-/* The budget: never above the limit, never below what a run needs, everything kept where everything fits. */
+/* The budget: never above the limit, never below what a run needs, everything kept where everything
+ * fits. */
 #include "plan/budget.h"
 
 #include "base/size.h"
@@ -154,10 +155,18 @@ static void too_low_a_limit(void **state)
     demand.limit_bytes = least - 1;
     assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);
     assert_int_equal(b.keep_rows, 42);
-    const char *const words[] = {"readers.memory_limit", "at least",     "row buffers",
-                                 "held arrays",          "rings",        "exchange",
-                                 "scratch",              "plan",         "order.window_rows",
-                                 "delivery.slots",       "raise",        "25 x"};
+    const char *const words[] = {"readers.memory_limit",
+                                 "at least",
+                                 "row buffers",
+                                 "held arrays",
+                                 "rings",
+                                 "exchange",
+                                 "scratch",
+                                 "plan",
+                                 "order.window_rows",
+                                 "delivery.slots",
+                                 "raise",
+                                 "25 x"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         assert_non_null(strstr(err.message, words[i]));
     unsigned long long mib;
@@ -167,7 +176,8 @@ static void too_low_a_limit(void **state)
     assert_true((mib - 1) * MIB < least);
 }
 
-/* 10^10 samples of 150 MB over 1,024 readers: refused with a sum, not accepted through an overflow. */
+/* 10^10 samples of 150 MB over 1,024 readers: refused with a sum, not accepted through an overflow.
+ */
 static void large_sizes_saturate(void **state)
 {
     (void)state;

@@ -55,7 +55,8 @@ static void check_windows(const struct plan_epoch *epoch)
     assert_int_equal(row_position, plan->row_count);
 }
 
-/* Every sample exactly once among positions below N; those beyond repeat the last window from its start. */
+/* Every sample exactly once among positions below N; those beyond repeat the last window from its
+ * start. */
 static void check_samples(const struct plan_epoch *epoch)
 {
     const struct plan *plan = &epoch->plan;
@@ -165,8 +166,8 @@ static void windows_mix_their_rows(void **state)
     assert_in_range(in_row, 0, 30);
 }
 
-/* A run that starts at (epoch, step) computes what the whole run has from there on: it asks the same function at the
- * same positions, through an epoch made anew. */
+/* A run that starts at (epoch, step) computes what the whole run has from there on: it asks the
+ * same function at the same positions, through an epoch made anew. */
 static void resumed_order_is_the_suffix(void **state)
 {
     (void)state;
@@ -209,7 +210,8 @@ static void places_in_a_large_dataset(void **state)
     }
 }
 
-/* The order is part of what a training run is reproduced by: this file must never have to change. */
+/* The order is part of what a training run is reproduced by: this file must never have to change.
+ */
 static void golden_order(void **state)
 {
     (void)state;

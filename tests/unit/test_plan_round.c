@@ -1,4 +1,5 @@
-/* Rounds: what readers send is what trainers expect, for any number of both, and sizes never overflow. */
+/* Rounds: what readers send is what trainers expect, for any number of both, and sizes never
+ * overflow. */
 #include "plan/assign.h"
 #include "plan/round.h"
 
@@ -28,8 +29,8 @@ static struct plan make_plan(uint64_t n, uint64_t c, uint64_t w, uint64_t b, uin
     return plan;
 }
 
-/* What one epoch delivers: the sample at each position, and how many records each reader sends to each
- * trainer in each round. */
+/* What one epoch delivers: the sample at each position, and how many records each reader sends to
+ * each trainer in each round. */
 struct delivery {
     uint64_t *samples; /* [position_count] */
     uint32_t *sent;    /* [rounds][readers][trainers] */
@@ -154,7 +155,8 @@ static void same_order_for_any_machine(void **state)
     }
 }
 
-/* Steps larger than windows, tiny last windows that padding repeats several times, one sample a row. */
+/* Steps larger than windows, tiny last windows that padding repeats several times, one sample a
+ * row. */
 static void unusual_sizes(void **state)
 {
     (void)state;
@@ -241,8 +243,7 @@ static void large_runs_do_not_overflow(void **state)
 {
     (void)state;
     const uint64_t record_bytes = 150000000, limit = UINT64_C(4) << 40;
-    struct plan plan =
-        make_plan(UINT64_C(10000000000), 16, 0, UINT64_C(8192) * 16, 8192, PLAN_PAD);
+    struct plan plan = make_plan(UINT64_C(10000000000), 16, 0, UINT64_C(8192) * 16, 8192, PLAN_PAD);
     struct round_shape shape = choose(&plan, 1024, 4, record_bytes, 0, limit);
     assert_int_equal(shape.parts_per_step, 6);
     assert_int_equal(round_max_trainer_records(&plan, shape), 3);

@@ -249,7 +249,7 @@ static void test_not_json(void **state)
     } cases[] = {
         {"", "it ends early"},       {"{\"zarr_format\": 2", "it ends early"},
         {"[1, 2]", "not a JSON object"}, {"{} trailing", "not valid JSON at byte 3"},
-        {"{'a': 1}", "not valid JSON"},  {"{\"a\": 1,}", "not valid JSON"},
+        {"{\"a\": 1,}", "not valid JSON"},
         {"{\"a\": \"\xff\"}", "not valid JSON"},
     };
     struct zarr_array array;

@@ -48,10 +48,10 @@ bool digest_batch(struct digest *digest, const struct penstock_info *info,
     for (uint32_t i = 0; i < batch->sample_count; i++) {
         if (!batch->valid[i] && !digest->padding)
             continue;
-        int written =
-            fprintf(digest->file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n",
-                    batch->epoch, batch->step, batch->first_position + i, batch->indices[i],
-                    sample_digest(digest, info, batch, i));
+        int written = fprintf(digest->file,
+                              "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n",
+                              batch->epoch, batch->step, batch->first_position + i,
+                              batch->indices[i], sample_digest(digest, info, batch, i));
         if (written < 0)
             return false;
     }

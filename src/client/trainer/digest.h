@@ -1,7 +1,8 @@
 /* Sample digests: one line a sample, `epoch step position index digest`.
  *
- * The digest is XXH3-64 over the sample's field bytes as delivered, fields in order of name, as 16 hex digits; the
- * position is the one within the global batch. Lines of runs of any shape can be sorted, merged and compared.
+ * The digest is XXH3-64 over the sample's field bytes as delivered, fields in order of name, as 16
+ * hex digits; the position is the one within the global batch. Lines of runs of any shape can be
+ * sorted, merged and compared.
  */
 #ifndef PENSTOCK_TRAINER_DIGEST_H
 #define PENSTOCK_TRAINER_DIGEST_H
@@ -12,8 +13,8 @@
 
 struct digest;
 
-/* Creates or empties the file. `padding`: write samples that only pad the last step, too. NULL with errno set on
- * failure. */
+/* Creates or empties the file. `padding`: write samples that only pad the last step, too. NULL with
+ * errno set on failure. */
 struct digest *digest_open(const char *path, bool padding);
 
 /* False, with errno set, when the file cannot be written. */

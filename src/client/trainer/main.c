@@ -1,5 +1,6 @@
-/* penstock-trainer: a trainer that does not train. It consumes batches as a training process would, and can check
- * what it gets. It is also the shortest complete example of a trainer in C; see consume.c for its loop. */
+/* penstock-trainer: a trainer that does not train. It consumes batches as a training process would,
+ * and can check what it gets. It is also the shortest complete example of a trainer in C; see
+ * consume.c for its loop. */
 #include "penstock.h"
 #include "trainer/consume.h"
 #include "trainer/digest.h"
@@ -38,13 +39,14 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "Where and as whom:", 1},
     {"run-dir", OPTION_RUN_DIR, "DIR", 0, "the service's run directory (PENSTOCK_RUN_DIR)", 0},
     {"rank", OPTION_RANK, "R", 0, "this trainer's rank (RANK, SLURM_PROCID, ...)", 0},
-    {"world-size", OPTION_WORLD_SIZE, "T", 0, "number of trainers (WORLD_SIZE, SLURM_NTASKS, ...)", 0},
+    {"world-size", OPTION_WORLD_SIZE, "T", 0, "number of trainers (WORLD_SIZE, SLURM_NTASKS, ...)",
+     0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "how long to wait for the service (60)", 0},
     {0, 0, 0, 0, "What to do with a batch:", 2},
     {"touch", OPTION_TOUCH, 0, 0, "read one byte of every page", 0},
     {"compute-ms", OPTION_COMPUTE_MS, "MS", 0, "pretend to compute for so long", 0},
-    {"digest", OPTION_DIGEST, "FILE", 0,
-     "write a line a sample: epoch step position index XXH3-64", 0},
+    {"digest", OPTION_DIGEST, "FILE", 0, "write a line a sample: epoch step position index XXH3-64",
+     0},
     {"digest-padding", OPTION_DIGEST_PADDING, 0, 0, "also of samples that pad the last step", 0},
     {0, 0, 0, 0, "When to stop, and what to tell:", 3},
     {"steps", OPTION_STEPS, "K", 0, "stop after K batches instead of at the end", 0},
@@ -61,7 +63,8 @@ static const char description[] =
     "    mpirun -n 2 penstock-reader -c run.yaml -- penstock-trainer --compute-ms 50 --json\n\n"
     "  Are two runs the same, sample by sample?\n"
     "    penstock-trainer --digest run1.{rank}.txt; sort -n run1.*.txt > run1.txt\n\n"
-    "Exit status: 0 at the end of all epochs or after --steps, 1 when the service failed, 64 for wrong usage.";
+    "Exit status: 0 at the end of all epochs or after --steps, 1 when the service failed, 64 for "
+    "wrong usage.";
 
 /* A whole number in [low, high], or a usage error. */
 static long long whole(const char *text, long long low, long long high, struct argp_state *state)

@@ -59,8 +59,9 @@ void report_write(const struct report *report, const struct penstock_info *info,
 {
     double seconds = report->end - report->start;
     fprintf(file,
-            "{\"rank\":%" PRIu32 ",\"world_size\":%" PRIu32 ",\"status\":\"%s\",\"batches\":%" PRIu64
-            ",\"samples\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"seconds\":%.6f,\"samples_per_s\":%.3f"
+            "{\"rank\":%" PRIu32 ",\"world_size\":%" PRIu32
+            ",\"status\":\"%s\",\"batches\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"bytes\":%" PRIu64
+            ",\"seconds\":%.6f,\"samples_per_s\":%.3f"
             ",\"bytes_per_s\":%.0f,\"wait_seconds\":%.6f,\"wait_share\":%.6f"
             ",\"first_batch_ms\":%.3f,\"epochs\":[",
             info->rank, info->world_size, penstock_status_text(status), report->batches,

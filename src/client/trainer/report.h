@@ -1,4 +1,5 @@
-/* What a trainer's run came to, as JSON. Times are in seconds of a clock that never goes back. One thread. */
+/* What a trainer's run came to, as JSON. Times are in seconds of a clock that never goes back. One
+ * thread. */
 #ifndef PENSTOCK_TRAINER_REPORT_H
 #define PENSTOCK_TRAINER_REPORT_H
 
@@ -10,7 +11,8 @@
 
 struct report_epoch {
     uint64_t epoch, samples;
-    double start, end; /* from the end of the epoch before (or the connection) to the last batch's */
+    double start,
+        end; /* from the end of the epoch before (or the connection) to the last batch's */
 };
 
 struct report {

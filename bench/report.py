@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Collects what the programs of a benchmark measured, and makes tables of it.
+
+Results are kept one a line, {"variant": NAME, "samples_per_s": RATE}, in the order they were measured. Only the
+standard library is used.
+"""
+import argparse
+import json
+import statistics
+import sys
+
+VARIANTS = {
+    "limit_cold": ("a", "limit: read and decode, nothing else"),
+    "cold": ("b", "Penstock, first epoch"),
+    "cold_pair": ("", "  the same, 2 readers and 2 trainers"),
+    "limit_warm": ("c", "limit: memcpy into a ring, nothing else"),
+    "warm": ("d", "Penstock, second epoch, from memory"),
+    "warm_pair": ("", "  the same, 2 readers and 2 trainers"),
+    "dataloader": ("e", "PyTorch DataLoader over zarr-python"),
+}
+GOALS = [
+    ("b/a", "cold", "limit_cold", 0.80),
+    ("d/c", "warm", "limit_warm", 0.50),
+    ("b/e", "cold", "dataloader", 1.5),
+    ("d/e", "warm", "dataloader", 6.0),
+]
+SAMPLE_BYTES = 20 * 4 * 32 * 32 * 2 + 512 * 2
+IDLE_GOAL = 0.15
+
+
+def load(path):
+    results = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            result = json.loads(line)
+            results.setdefault(result["variant"], []).append(result["samples_per_s"])
+    return results
+
+
+def append(path, variant, rate):
+    with open(path, "a", encoding="utf-8") as file:
+        print(json.dumps({"variant": variant, "samples_per_s": rate}), file=file)
+
+
+def add(arguments):
+    """One rate, from the JSON object on standard input."""
+    append(arguments.results, arguments.variant, json.load(sys.stdin)["samples_per_s"])
+
+
+def add_epochs(arguments):
+    """The first two epochs as the trainers saw them: all their samples in the time of the slowest."""
+    reports = []
+    for path in arguments.reports:
+        with open(path, encoding="utf-8") as file:
+            reports.append(json.load(file))
+    for number, variant in enumerate([arguments.first, arguments.second]):
+        epochs = [report["epochs"][number] for report in reports]
+        samples = sum(epoch["samples"] for epoch in epochs)
+        append(arguments.results, variant, samples / max(epoch["seconds"] for epoch in epochs))
+
+
+def last(arguments):
+    """What each variant came to last, on one line."""
+    rates = load(arguments.results)
+    print(", ".join(f"{name} {rate[-1]:,.0f}" for name, rate in rates.items()), "samples/s")
+
+
+def print_rates(rates, missing):
+    print(f"{'':2} {'samples/s':42} {'median':>9} {'min':>9} {'max':>9} {'GB/s':>7}")
+    for variant, (letter, text) in VARIANTS.items():
+        if variant not in rates:
+            print(f"{letter:2} {text:42} {'-':>9}  {missing}")
+            continue
+        values = rates[variant]
+        median = statistics.median(values)
+        print(f"{letter:2} {text:42} {median:9,.0f} {min(values):9,.0f} {max(values):9,.0f}"
+              f" {median * SAMPLE_BYTES / 1e9:7.2f}")
+
+
+def print_goals(medians):
+    for name, above, below, goal in GOALS:
+        if above in medians and below in medians:
+            ratio = medians[above] / medians[below]
+            verdict = "reached" if ratio >= goal else "missed"
+            print(f"{name}  {ratio:6.2f}   at least {goal:.2f}: {verdict}")
+        else:
+            print(f"{name}       -   at least {goal:.2f}: not measured")
+
+
+def table(arguments):
+    rates = load(arguments.results)
+    medians = {variant: statistics.median(values) for variant, values in rates.items()}
+    print(f"\nend to end: {arguments.samples:,} samples of {SAMPLE_BYTES:,} bytes, "
+          f"global batch {arguments.batch}, {arguments.threads} threads, "
+          f"{len(rates['cold'])} interleaved rounds, files in the page cache")
+    if arguments.loader:
+        print(f"DataLoader's fastest settings: {arguments.loader}")
+    print()
+    print_rates(rates, arguments.dataloader_missing)
+    print()
+    print_goals(medians)
+    keys = ["limit_cold", "cold", "limit_warm", "warm", "dataloader"]
+    print(json.dumps({key: round(medians[key], 1) if key in medians else None for key in keys}))
+
+
+def idle(arguments):
+    """CPU time of all readers together, per second of the second epoch."""
+    with open(arguments.report, encoding="utf-8") as file:
+        epoch = json.load(file)["epochs"][1]
+    share = epoch["cpu_s"] / epoch["seconds"]
+    verdict = "reached" if share < IDLE_GOAL else "missed"
+    print(f"\nidle: {epoch['steps']:,} steps in {epoch['seconds']:.2f} s, "
+          f"readers' CPU time {epoch['cpu_s']:.3f} s: {share:.1%} of one core, all readers together")
+    print(f"below {IDLE_GOAL:.0%}: {verdict}")
+    print(json.dumps({"readers_cpu_share": round(share, 4)}))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    command = commands.add_parser("add", help=add.__doc__)
+    command.add_argument("results")
+    command.add_argument("variant", choices=VARIANTS)
+    command.set_defaults(run=add)
+
+    command = commands.add_parser("add-epochs", help=add_epochs.__doc__)
+    command.add_argument("results")
+    command.add_argument("first", choices=VARIANTS)
+    command.add_argument("second", choices=VARIANTS)
+    command.add_argument("reports", nargs="+")
+    command.set_defaults(run=add_epochs)
+
+    command = commands.add_parser("last", help=last.__doc__)
+    command.add_argument("results")
+    command.set_defaults(run=last)
+
+    command = commands.add_parser("table", help="the medians, and whether the goals are reached")
+    command.add_argument("results")
+    command.add_argument("--samples", type=int, required=True)
+    command.add_argument("--batch", type=int, required=True)
+    command.add_argument("--threads", type=int, required=True)
+    command.add_argument("--loader", default="")
+    command.add_argument("--dataloader-missing", default="")
+    command.set_defaults(run=table)
+
+    command = commands.add_parser("idle", help=idle.__doc__)
+    command.add_argument("report")
+    command.set_defaults(run=idle)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    ARGUMENTS = parse()
+    ARGUMENTS.run(ARGUMENTS)

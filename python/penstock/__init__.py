@@ -1,0 +1,61 @@
+"""Batches from the Penstock service of this node, as NumPy arrays in shared memory.
+
+    import penstock
+
+    with penstock.connect() as loader:
+        for epoch in loader.epochs():
+            for batch in epoch:
+                train(batch["latents"], batch["text"], batch.valid)
+
+The arrays are views of shared memory, without a copy. A batch's memory goes back to the service when the
+batch and the last view of it are gone; hold on to one and its memory stays. torch.from_numpy(batch["x"])
+works and keeps the memory, too.
+
+Where to connect comes from the environment that torchrun, Slurm or penstock-reader sets: PENSTOCK_RUN_DIR,
+RANK and WORLD_SIZE.
+"""
+
+from ._errors import (
+    Corrupt,
+    Ended,
+    Error,
+    Interrupted,
+    Invalid,
+    InputOutput,
+    Lost,
+    MPIFailed,
+    NotFound,
+    OutOfMemory,
+    Protocol,
+    Refused,
+    Timeout,
+    Unsupported,
+)
+from ._library import library_path, library_version
+from ._loader import Batch, Field, Info, Loader, connect
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "Corrupt",
+    "Ended",
+    "Error",
+    "Field",
+    "Info",
+    "InputOutput",
+    "Interrupted",
+    "Invalid",
+    "Loader",
+    "Lost",
+    "MPIFailed",
+    "NotFound",
+    "OutOfMemory",
+    "Protocol",
+    "Refused",
+    "Timeout",
+    "Unsupported",
+    "connect",
+    "library_path",
+    "library_version",
+]

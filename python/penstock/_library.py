@@ -1,0 +1,129 @@
+"""libpenstock.so through ctypes: where it is found, and the structs and functions of penstock.h."""
+
+import ctypes
+import ctypes.util
+import os
+import pathlib
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8
+from ctypes import c_uint32, c_uint64, c_void_p
+
+MESSAGE_BYTES = 1024
+MAX_RANK = 8
+MAX_FIELDS = 64
+STATE_BYTES = 256
+
+
+class Options(Structure):
+    _fields_ = [
+        ("run_dir", c_char_p),
+        ("rank", c_int32),
+        ("world_size", c_int32),
+        ("timeout_ms", c_int64),
+    ]
+
+
+class CField(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_int),
+        ("rank", c_int32),
+        ("shape", c_uint64 * MAX_RANK),
+        ("item_bytes", c_uint64),
+        ("sample_bytes", c_uint64),
+    ]
+
+
+class CInfo(Structure):
+    _fields_ = [
+        ("fields", POINTER(CField)),
+        ("field_count", c_uint32),
+        ("slot_count", c_uint32),
+        ("batch_size", c_uint32),
+        ("rank", c_uint32),
+        ("world_size", c_uint32),
+        ("global_batch_size", c_uint64),
+        ("dataset_samples", c_uint64),
+        ("steps_per_epoch", c_uint64),
+        ("epochs", c_uint64),
+        ("start_epoch", c_uint64),
+        ("start_step", c_uint64),
+        ("seed", c_uint64),
+        ("fingerprint", c_uint64),
+    ]
+
+
+class CBatch(Structure):
+    _fields_ = [
+        ("epoch", c_uint64),
+        ("step", c_uint64),
+        ("sample_count", c_uint32),
+        ("slot", c_uint32),
+        ("first_position", c_uint64),
+        ("indices", POINTER(c_uint64)),
+        ("keys", POINTER(c_uint64)),
+        ("valid", POINTER(c_uint8)),
+        ("data", c_void_p * MAX_FIELDS),
+    ]
+
+
+_FUNCTIONS = {
+    "penstock_connect": (c_int, [POINTER(Options), POINTER(c_void_p), c_char_p]),
+    "penstock_describe": (POINTER(CInfo), [c_void_p]),
+    "penstock_next": (c_int, [c_void_p, POINTER(CBatch), c_int64]),
+    "penstock_release": (c_int, [c_void_p, POINTER(CBatch)]),
+    "penstock_state": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "penstock_last_error": (c_char_p, [c_void_p]),
+    "penstock_status_text": (c_char_p, [c_int]),
+    "penstock_dtype_name": (c_char_p, [c_int]),
+    "penstock_version": (c_char_p, []),
+    "penstock_close": (None, [c_void_p]),
+}
+
+_loaded = None
+
+
+def _candidates():
+    """Paths to try, in order: the environment, beside this package, its build tree, the system."""
+    here = pathlib.Path(__file__).resolve().parent
+    given = os.environ.get("PENSTOCK_LIBRARY")
+    if given:
+        return [given]
+    found = [str(here / "libpenstock.so")]
+    build = here.parent.parent / "build" / "release"
+    found += sorted(str(path) for path in build.glob("**/libpenstock.so"))
+    found += [name for name in (ctypes.util.find_library("penstock"), "libpenstock.so.0") if name]
+    return found
+
+
+def load():
+    """The library, loaded once. ImportError says where it was looked for."""
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    tried = []
+    for path in _candidates():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            tried.append(f"{path}: {error}")
+            continue
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype = result
+            function.argtypes = arguments
+        _loaded = library
+        return library
+    raise ImportError(
+        "libpenstock.so was not found; build it with 'cmake --workflow --preset release', or set "
+        "PENSTOCK_LIBRARY to its path. Tried:\n  " + "\n  ".join(tried)
+    )
+
+
+def library_path():
+    """The path or name libpenstock was loaded from."""
+    return load()._name
+
+
+def library_version():
+    """The release of the loaded libpenstock, e.g. '0.1.0'."""
+    return load().penstock_version().decode()

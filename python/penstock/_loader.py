@@ -1,0 +1,298 @@
+"""Loader and Batch: libpenstock's connection and batches as Python knows them."""
+
+import ctypes
+import gc
+import json
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Tuple
+
+import numpy as np
+
+from . import _library
+from ._errors import OK, Ended, Invalid, Timeout, error_for
+
+# penstock_next() blocks in C; returning this often lets Python handle signals such as Ctrl-C.
+_SLICE_MS = 200
+
+
+def _numpy_dtype(name):
+    """bfloat16 is no NumPy type of its own: ml_dtypes has it, else it comes as its bits in uint16."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.dtype(np.uint16)
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One named tensor of a sample. `shape` is that of one sample; `dtype_name` is the dataset's."""
+
+    name: str
+    dtype: np.dtype
+    dtype_name: str
+    shape: Tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the service delivers, constant for a connection; see struct penstock_info."""
+
+    fields: Tuple[Field, ...]
+    slot_count: int
+    batch_size: int
+    rank: int
+    world_size: int
+    global_batch_size: int
+    dataset_samples: int
+    steps_per_epoch: int
+    epochs: int
+    start_epoch: int
+    start_step: int
+    seed: int
+    fingerprint: int
+
+
+def _info(library, connection):
+    raw = library.penstock_describe(connection).contents
+    fields = []
+    for i in range(raw.field_count):
+        field = raw.fields[i]
+        name = library.penstock_dtype_name(field.dtype).decode()
+        shape = tuple(field.shape[d] for d in range(field.rank))
+        fields.append(Field(field.name.decode(), _numpy_dtype(name), name, shape))
+    numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n != "fields"}
+    return Info(fields=tuple(fields), **numbers)
+
+
+class _Connection:
+    """Owns the connection. It is closed, and the ring unmapped, when the loader is closed and the last view of a
+    batch is gone: a view never points to memory that is not there any more."""
+
+    def __init__(self, library, pointer):
+        self.library = library
+        self.pointer = pointer
+        self._lock = threading.RLock()  # reentrant: a finalizer may run anywhere
+        self._batches = 0
+        self._wanted = True
+
+    def retain(self):
+        with self._lock:
+            self._batches += 1
+
+    def give_back(self, raw):
+        """Runs when a batch's memory is not referred to any more, in whatever thread that happens."""
+        self.library.penstock_release(self.pointer, ctypes.byref(raw))
+        with self._lock:
+            self._batches -= 1
+            close = self._batches == 0 and not self._wanted
+        if close:
+            self.library.penstock_close(self.pointer)
+
+    def close(self):
+        with self._lock:
+            close = self._batches == 0 and self._wanted
+            self._wanted = False
+        if close:
+            self.library.penstock_close(self.pointer)
+
+
+class _Memory:
+    """A batch's slot. Every array of the batch refers to it, and when the last is gone the slot is released."""
+
+    def __init__(self, connection, raw):
+        connection.retain()
+        self._finalizer = weakref.finalize(self, connection.give_back, raw)
+        self._finalizer.atexit = False  # the process's end closes the connection anyway
+
+
+class _Part:
+    """A part of a slot as the object behind an array: NumPy keeps it, it keeps the slot."""
+
+    def __init__(self, memory, address, dtype, shape):
+        self._memory = memory
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": (int(np.prod(shape)) * dtype.itemsize,),
+            "typestr": "|u1",
+        }
+
+
+def _array(memory, address, dtype, shape):
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    flat = np.asarray(_Part(memory, address, dtype, shape))
+    return flat.view(dtype).reshape(shape)
+
+
+class Batch(dict):
+    """One trainer's part of one step: field name -> array [samples, *field.shape], a view of shared memory that may
+    be written to. The memory is given back when the batch and every view are gone; there is nothing to call.
+
+    indices  uint64 [samples]: index of each sample along axis 0 of the dataset
+    keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
+    valid    bool [samples]: False where a sample only pads the last step
+    epoch, step, first_position: ints; position of the first sample within the global batch
+    """
+
+    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot")
+
+    def __init__(self, info, memory, raw):
+        count = raw.sample_count
+        super().__init__(
+            (field.name, _array(memory, raw.data[i], field.dtype, (count, *field.shape)))
+            for i, field in enumerate(info.fields)
+        )
+        self.epoch = raw.epoch
+        self.step = raw.step
+        self.slot = raw.slot
+        self.first_position = raw.first_position
+        self.indices = _array(memory, _address(raw.indices), np.dtype(np.uint64), (count,))
+        self.keys = _array(memory, _address(raw.keys), np.dtype(np.uint64), (count,))
+        self.valid = _array(memory, _address(raw.valid), np.dtype(np.bool_), (count,))
+
+    @property
+    def sample_count(self):
+        return len(self.indices)
+
+
+def _address(pointer):
+    return ctypes.cast(pointer, ctypes.c_void_p).value
+
+
+class Loader:
+    """A connection to the service. Iterating gives batches until all epochs are consumed; epochs() gives them epoch
+    by epoch. One thread at a time iterates."""
+
+    def __init__(self, run_dir=None, rank=None, world_size=None, timeout=60.0):
+        """run_dir, rank and world_size come from the environment where they are None; `timeout` in seconds, None
+        for no limit, bounds the wait for the service to start."""
+        self._connection = None
+        if (rank is None) != (world_size is None):
+            raise Invalid("give rank and world_size together, or neither")
+        if world_size is not None and world_size < 1:
+            raise Invalid(f"world_size is {world_size}; there is at least this trainer")
+        options = _library.Options(
+            run_dir=None if run_dir is None else str(run_dir).encode(),
+            rank=rank or 0,
+            world_size=world_size or 0,
+            timeout_ms=-1 if timeout is None else max(1, int(timeout * 1000)),
+        )
+        library = _library.load()
+        pointer = ctypes.c_void_p()
+        message = ctypes.create_string_buffer(_library.MESSAGE_BYTES)
+        status = library.penstock_connect(ctypes.byref(options), ctypes.byref(pointer), message)
+        if status != OK:
+            raise error_for(status, message.value.decode(errors="replace"))
+        self._connection = _Connection(library, pointer)
+        self.info = _info(library, pointer)
+        self._place = (self.info.start_epoch, self.info.start_step)  # of the next batch
+        self._ended = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        self.close()
+
+    def close(self):
+        """Says goodbye to the service. Views of batches stay valid as long as they are referred to."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __len__(self):
+        """Steps, and so batches, of one epoch."""
+        return self.info.steps_per_epoch
+
+    def next(self, timeout=None):
+        """The next batch; waits up to `timeout` seconds. Raises Timeout, Ended, or why the service stopped."""
+        if self._connection is None:
+            raise Invalid("the loader is closed")
+        library, pointer = self._connection.library, self._connection.pointer
+        raw = _library.CBatch()
+        left_ms = None if timeout is None else int(timeout * 1000)
+        collected = False
+        while True:
+            slice_ms = _SLICE_MS if left_ms is None else min(_SLICE_MS, left_ms)
+            status = library.penstock_next(pointer, ctypes.byref(raw), slice_ms)
+            if status == OK:
+                return self._batch(raw)
+            if status == Invalid.status and not collected:
+                collected = gc.collect() >= 0  # batches caught in reference cycles hold slots
+                continue
+            if left_ms is not None:
+                left_ms -= slice_ms
+            if status != Timeout.status or left_ms == 0:
+                self._ended = status == Ended.status
+                reason = library.penstock_last_error(pointer).decode(errors="replace")
+                raise error_for(status, reason)
+
+    def _batch(self, raw):
+        last = raw.step + 1 == self.info.steps_per_epoch
+        self._place = (raw.epoch + 1, 0) if last else (raw.epoch, raw.step + 1)
+        return Batch(self.info, _Memory(self._connection, raw), raw)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        try:
+            return self.next()
+        except Ended:
+            raise StopIteration from None
+
+    def epochs(self):
+        """Epochs, each an iterable of its batches with an attribute `number`. What is left of an epoch is
+        skipped when the next one is asked for."""
+        while not self._ended and self._place[0] < self.info.epochs:
+            epoch = Epoch(self, self._place[0])
+            yield epoch
+            for _ in epoch:
+                pass
+
+    def state(self):
+        """Where to resume after the last batch that was handed out, as a dict to save with the checkpoint; write it
+        as JSON for penstock-reader --resume."""
+        if self._connection is None:
+            raise Invalid("the loader is closed; take the state before")
+        text = ctypes.create_string_buffer(_library.STATE_BYTES)
+        status = self._connection.library.penstock_state(
+            self._connection.pointer, text, _library.STATE_BYTES
+        )
+        if status != OK:
+            raise error_for(status, "the state does not fit its buffer")
+        return json.loads(text.value)
+
+
+class Epoch:
+    """The batches of one epoch; iterate once."""
+
+    def __init__(self, loader, number):
+        self._loader = loader
+        self.number = number
+
+    def __len__(self):
+        """Batches of a whole epoch; the first one has fewer after a resume."""
+        return len(self._loader)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._loader._place[0] != self.number:
+            raise StopIteration
+        return next(self._loader)
+
+
+def connect(run_dir=None, rank=None, world_size=None, timeout=60.0):
+    """Connects to the service of this node and waits until it delivers; see Loader."""
+    return Loader(run_dir=run_dir, rank=rank, world_size=world_size, timeout=timeout)

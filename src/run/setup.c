@@ -1,0 +1,140 @@
+/* See setup.h. Each step settles one part from the parts before: plan, rounds, ring, memory,
+ * resume. */
+#include "run/setup.h"
+
+#include "base/size.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
+_Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
+_Static_assert((int)DATASET_NAME_BYTES <= (int)RING_NAME_BYTES, "every name fits a ring");
+
+enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
+                            struct plan *ret_plan, struct error *err)
+{
+    const struct plan_options options = {
+        .sample_count = dataset->sample_count,
+        .row_length = dataset->row_length,
+        .window_rows = config->window_rows,
+        .row_bytes = dataset->row_bytes,
+        .seed = config->seed,
+        .shuffle = config->shuffle,
+        .global_batch = config->global_batch,
+        .last = config->last,
+        .trainer_count = (uint32_t)config->trainers,
+    };
+    return plan_init(ret_plan, &options, err);
+}
+
+static enum status settle_layout(const struct config *config, const struct dataset *dataset,
+                                 uint32_t batch, struct ring_layout *ret_layout, struct error *err)
+{
+    struct ring_layout layout = {
+        .field_count = (uint32_t)dataset->field_count,
+        .slot_count = (uint32_t)config->slots,
+        .batch_size = batch,
+    };
+    assert(dataset->field_count <= RING_MAX_FIELDS);
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *from = &dataset->fields[f];
+        struct ring_field *to = &layout.fields[f];
+        snprintf(to->name, sizeof to->name, "%s", from->name);
+        to->dtype = from->dtype;
+        to->rank = (uint32_t)from->rank;
+        to->sample_bytes = from->sample_bytes;
+        memcpy(to->shape, from->shape, (size_t)from->rank * sizeof from->shape[0]);
+    }
+    enum status status = ring_layout_settle(&layout, err);
+    if (!status)
+        *ret_layout = layout;
+    return status;
+}
+
+uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape)
+{
+    if (config->memory_limit_bytes > 0)
+        return config->memory_limit_bytes;
+    return shape->node_available_bytes / 2 / shape->readers_on_node;
+}
+
+static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
+                                        const struct run_shape *shape,
+                                        const struct run_setup *setup)
+{
+    return (struct budget_demand){
+        .plan = &setup->plan,
+        .shape = setup->shape,
+        .reader_count = shape->reader_count,
+        .trainers_served = shape->trainers_served,
+        .worker_count = shape->worker_count,
+        .row_bytes = dataset->row_bytes,
+        .record_bytes = dataset->record_bytes,
+        .held_bytes = size_divide_up(dataset->held_bytes, shape->readers_on_node),
+        .scratch_bytes = dataset->scratch_bytes,
+        .ring_bytes = setup->layout.total_bytes,
+        .cache = config->cache == CACHE_DECODED,
+        .last_epoch = config->epochs == 1,
+        .limit_bytes = run_memory_limit(config, shape),
+    };
+}
+
+static enum status settle_service(const struct config *config, const struct dataset *dataset,
+                                  const struct plan *plan, const struct run_state *resume,
+                                  struct ring_service *ret_service, struct error *err)
+{
+    struct ring_service service = {
+        .world_size = plan->trainer_count,
+        .global_batch_size = plan->global_batch,
+        .dataset_samples = plan->sample_count,
+        .steps_per_epoch = plan->steps_per_epoch,
+        .epochs = config->epochs,
+        .seed = plan->seed,
+        .fingerprint = dataset->fingerprint,
+    };
+    if (resume) {
+        enum status status =
+            run_state_check(resume, plan, dataset->fingerprint, config->epochs, err);
+        if (status)
+            return status;
+        bool epoch_over = resume->step == plan->steps_per_epoch;
+        service.start_epoch = resume->epoch + epoch_over;
+        service.start_step = epoch_over ? 0 : resume->step;
+    }
+    *ret_service = service;
+    return STATUS_OK;
+}
+
+enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
+                             const struct run_shape *shape, const struct run_state *resume,
+                             struct run_setup *ret_setup, struct error *err)
+{
+    struct run_setup setup = {0};
+    enum status status = run_plan_settle(config, dataset, &setup.plan, err);
+    if (!status)
+        status = round_shape_choose(&setup.plan, shape->reader_count, (uint32_t)config->slots,
+                                    dataset->record_bytes, (uint32_t)config->steps_per_round,
+                                    config->exchange_buffer_bytes, &setup.shape, err);
+    if (!status)
+        status = settle_layout(config, dataset, setup.plan.batch, &setup.layout, err);
+    if (!status)
+        status = settle_service(config, dataset, &setup.plan, resume, &setup.service, err);
+    if (status)
+        return status;
+    setup.demand = make_demand(config, dataset, shape, &setup);
+    status = budget_settle(&setup.demand, &setup.budget, err);
+    if (status)
+        return status;
+    setup.demand.plan = NULL; /* it points into this frame */
+    *ret_setup = setup;
+    return STATUS_OK;
+}
+
+void run_setup_describe_memory(const struct run_setup *setup, struct text *out)
+{
+    struct budget_demand demand = setup->demand;
+    demand.plan = &setup->plan;
+    budget_describe(&demand, &setup->budget, out);
+}

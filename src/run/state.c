@@ -1,0 +1,195 @@
+/* See state.h. json-c does the parsing; here every value is checked before it is believed. */
+#include "run/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 8, FINGERPRINT_DIGITS = 16 };
+
+static enum status get(struct json_object *object, const char *key, enum json_type type,
+                       const char *type_text, struct json_object **ret_value, struct error *err)
+{
+    struct json_object *value;
+    if (!json_object_object_get_ex(object, key, &value))
+        return error_set(err, STATUS_INVALID, "resume state: it has no '%s'", key);
+    if (!json_object_is_type(value, type))
+        return error_set(err, STATUS_INVALID, "resume state: '%s' is not %s", key, type_text);
+    *ret_value = value;
+    return STATUS_OK;
+}
+
+/* json-c clamps what does not fit: a number is believed only when it prints as it was written. */
+static enum status get_u64(struct json_object *object, const char *key, uint64_t *ret_number,
+                           struct error *err)
+{
+    struct json_object *value;
+    enum status status = get(object, key, json_type_int, "a whole number", &value, err);
+    if (status)
+        return status;
+    uint64_t number = json_object_get_uint64(value);
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, number);
+    if (strcmp(digits, json_object_to_json_string(value)) != 0)
+        return error_set(err, STATUS_INVALID, "resume state: '%s' %s is not from 0 to 2^64-1", key,
+                         json_object_to_json_string(value));
+    *ret_number = number;
+    return STATUS_OK;
+}
+
+static enum status get_fingerprint(struct json_object *object, uint64_t *ret_fingerprint,
+                                   struct error *err)
+{
+    struct json_object *value;
+    enum status status = get(object, "dataset", json_type_string, "a text", &value, err);
+    if (status)
+        return status;
+    const char *text = json_object_get_string(value);
+    if (json_object_get_string_len(value) != FINGERPRINT_DIGITS ||
+        strspn(text, "0123456789abcdefABCDEF") != FINGERPRINT_DIGITS)
+        return error_set(err, STATUS_INVALID, "resume state: 'dataset' is not %d hex digits",
+                         FINGERPRINT_DIGITS);
+    *ret_fingerprint = strtoull(text, NULL, 16);
+    return STATUS_OK;
+}
+
+static enum status check_version(struct json_object *object, struct error *err)
+{
+    uint64_t version = 0;
+    enum status status = get_u64(object, "version", &version, err);
+    if (!status && version != RUN_STATE_VERSION)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "resume state: version %" PRIu64 ", this release reads version %d",
+                         version, RUN_STATE_VERSION);
+    return status;
+}
+
+static enum status read_object(struct json_object *object, struct run_state *ret_state,
+                               struct error *err)
+{
+    struct run_state state = {0};
+    enum status status = check_version(object, err);
+    if (!status)
+        status = get_fingerprint(object, &state.fingerprint, err);
+    if (!status)
+        status = get_u64(object, "seed", &state.seed, err);
+    if (!status)
+        status = get_u64(object, "epoch", &state.epoch, err);
+    if (!status)
+        status = get_u64(object, "step", &state.step, err);
+    if (!status)
+        status = get_u64(object, "global_batch", &state.global_batch, err);
+    if (!status)
+        *ret_state = state;
+    return status;
+}
+
+/* Parses to the end of the text: a cut document and one with something behind it are both refused.
+ */
+static struct json_object *parse(struct json_tokener *tokener, const char *json, size_t size,
+                                 const char **ret_problem)
+{
+    struct json_object *object = json_tokener_parse_ex(tokener, json, (int)size);
+    enum json_tokener_error outcome = json_tokener_get_error(tokener);
+    size_t end = json_tokener_get_parse_end(tokener);
+    *ret_problem = outcome == json_tokener_continue  ? "it ends too early"
+                   : outcome == json_tokener_success ? "it is null"
+                                                     : json_tokener_error_desc(outcome);
+    if (!object)
+        return NULL;
+    for (; end < size; end++) {
+        if (strchr(" \t\r\n", json[end]) && json[end])
+            continue;
+        *ret_problem = "something follows the document";
+        json_object_put(object);
+        return NULL;
+    }
+    return object;
+}
+
+enum status run_state_parse(const char *json, size_t size, struct run_state *ret_state,
+                            struct error *err)
+{
+    if (size > RUN_STATE_MAX_BYTES)
+        return error_set(err, STATUS_INVALID, "resume state: %zu bytes; at most %d are read", size,
+                         RUN_STATE_MAX_BYTES);
+    struct json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);
+    if (!tokener)
+        return error_set(err, STATUS_NO_MEMORY, "resume state: out of memory");
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+    const char *problem;
+    struct json_object *object = parse(tokener, json, size, &problem);
+    enum status status;
+    if (!object)
+        status = error_set(err, STATUS_INVALID, "resume state: not JSON: %s", problem);
+    else if (!json_object_is_type(object, json_type_object))
+        status = error_set(err, STATUS_INVALID, "resume state: not a JSON object");
+    else
+        status = read_object(object, ret_state, err);
+    json_object_put(object);
+    json_tokener_free(tokener);
+    return status;
+}
+
+enum status run_state_read_file(const char *path, struct run_state *ret_state, struct error *err)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
+                               "open resume state '%s'", path);
+    char json[RUN_STATE_MAX_BYTES + 1];
+    size_t size = fread(json, 1, sizeof json, file);
+    enum status status = ferror(file)
+                             ? error_set_errno(err, STATUS_IO, "read resume state '%s'", path)
+                             : run_state_parse(json, size, ret_state, err);
+    if (status && !ferror(file))
+        status = error_prefix(err, status, "'%s': ", path);
+    fclose(file);
+    return status;
+}
+
+void run_state_print(const struct run_state *state, struct text *out)
+{
+    text_append(out,
+                "{\"version\":%d,\"dataset\":\"%016" PRIx64 "\",\"seed\":%" PRIu64
+                ",\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"global_batch\":%" PRIu64 "}",
+                RUN_STATE_VERSION, state->fingerprint, state->seed, state->epoch, state->step,
+                state->global_batch);
+}
+
+static enum status differs(const char *what, uint64_t saved, uint64_t now, struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "resume state: %s was %" PRIu64 ", this run has %" PRIu64
+                     ": the order would not continue; use the same %s",
+                     what, saved, now, what);
+}
+
+enum status run_state_check(const struct run_state *state, const struct plan *plan,
+                            uint64_t fingerprint, uint64_t epochs, struct error *err)
+{
+    if (state->fingerprint != fingerprint)
+        return error_set(err, STATUS_INVALID,
+                         "resume state: it is of dataset %016" PRIx64 ", this run reads %016" PRIx64
+                         ": fields, shapes, dtypes, chunks or codecs differ",
+                         state->fingerprint, fingerprint);
+    if (state->seed != plan->seed)
+        return differs("order.seed", state->seed, plan->seed, err);
+    if (state->global_batch != plan->global_batch)
+        return differs("batch.global_size", state->global_batch, plan->global_batch, err);
+    if (state->step > plan->steps_per_epoch)
+        return error_set(err, STATUS_INVALID,
+                         "resume state: step %" PRIu64 " lies beyond an epoch's %" PRIu64 " steps",
+                         state->step, plan->steps_per_epoch);
+    uint64_t epochs_over = state->step == plan->steps_per_epoch;
+    if (state->epoch >= epochs || state->epoch + epochs_over >= epochs)
+        return error_set(err, STATUS_INVALID,
+                         "resume state: epoch %" PRIu64 ", step %" PRIu64
+                         " lies at or beyond the end of order.epochs %" PRIu64
+                         ": raise order.epochs",
+                         state->epoch, state->step, epochs);
+    return STATUS_OK;
+}

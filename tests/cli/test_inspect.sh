@@ -1,0 +1,81 @@
+# Looking into datasets: text for people, JSON for programs, both formats, and what cannot be read.
+. "$(dirname "$0")/lib.sh"
+
+"$penstock" synth v2 --samples 12 --videos 4 --chunk 5 >/dev/null
+"$penstock" synth v3 --samples 12 --videos 4 --chunk 5 --format 3 >/dev/null
+
+for dataset in v2 v3; do
+    text=$("$penstock" inspect "$dataset")
+    contains "$text" "$dataset: Zarr $dataset, 3 arrays, metadata consolidated"
+    contains "$text" "12 x 20 x 4 x 32 x 32"
+    contains "$text" "blosc(zstd level 5, shuffle)"
+    contains "$text" "12 samples of 160.0 KiB"
+    contains "$text" "3 chunk rows of 5 samples"
+    contains "$text" "dataset.fields.NAME=clip_emb[segment_to_video]"
+done
+
+command -v python3 >/dev/null || { echo "no python3: JSON is not checked"; exit 77; }
+for dataset in v2 v3; do
+    "$penstock" inspect "$dataset" --json >report.json
+    python3 - "$dataset" <<'PYTHON'
+import json, sys
+report = json.load(open("report.json"))
+assert report["uri"] == sys.argv[1] and report["consolidated"] is True
+assert report["zarr_format"] == int(sys.argv[1][1])
+arrays = {array["path"]: array for array in report["arrays"]}
+assert sorted(arrays) == ["base_frames", "clip_emb", "segment_to_video"]
+frames = arrays["base_frames"]
+assert frames["readable"] and frames["dtype"] == "float16"
+assert frames["shape"] == [12, 20, 4, 32, 32] and frames["chunks"] == [5, 20, 4, 32, 32]
+assert frames["decoded_bytes"] == 12 * 163840
+assert 0.5 < frames["stored_bytes"] / frames["decoded_bytes"] < 1.3
+assert arrays["clip_emb"]["shape"] == [4, 512]
+dataset = report["dataset"]
+assert (dataset["samples"], dataset["row_length"], dataset["rows"]) == (12, 5, 3)
+fields = {field["name"]: field for field in dataset["fields"]}
+assert fields["base_frames"]["shape"] == [20, 4, 32, 32] and not fields["base_frames"]["held"]
+assert dataset["sample_bytes"] == sum(field["sample_bytes"] for field in dataset["fields"])
+assert len(dataset["fingerprint"]) == 16
+PYTHON
+done
+
+# An array that cannot be read is listed with the reason, and so is why there are no default fields.
+mkdir v2/labels
+cat >v2/labels/.zarray <<'JSON'
+{"zarr_format": 2, "shape": [12], "chunks": [12], "dtype": "|O", "compressor": null,
+ "fill_value": null, "order": "C", "filters": null}
+JSON
+rm v2/.zmetadata
+text=$("$penstock" inspect v2)
+contains "$text" "4 arrays, metadata not consolidated"
+contains "$text" "Cannot be read:"
+contains "$text" "labels: "
+contains "$text" "12 x 20 x 4 x 32 x 32"
+contains "$text" "No run with default fields: "
+"$penstock" inspect v2 --json >report.json
+python3 - <<'PYTHON'
+import json
+report = json.load(open("report.json"))
+arrays = {array["path"]: array for array in report["arrays"]}
+assert arrays["labels"]["readable"] is False and arrays["labels"]["reason"]
+assert report["dataset"] is None and "labels" in report["dataset_error"]
+PYTHON
+
+# Arrays that do not agree on the number of samples: shown, with the reason why there is no default.
+mkdir mixed && echo '{"zarr_format": 2}' >mixed/.zgroup
+for n in 3 4; do
+    mkdir "mixed/a$n"
+    echo "{\"zarr_format\": 2, \"shape\": [$n, 8], \"chunks\": [1, 8], \"dtype\": \"<f4\"," \
+        '"compressor": null, "fill_value": 0, "order": "C", "filters": null}' >"mixed/a$n/.zarray"
+done
+"$penstock" inspect mixed >out || fail "arrays that disagree make inspect fail"
+"$penstock" inspect mixed --json | python3 -m json.tool >/dev/null
+
+refuses 64 "which dataset" inspect
+refuses 64 "'b'" inspect a b
+refuses 1 "'nowhere'" inspect nowhere
+mkdir empty
+refuses 1 "empty" inspect empty
+refuses 1 "not supported" inspect s3://bucket/key
+mkdir broken && echo '{"zarr_format": 2' >broken/.zgroup
+refuses 1 "broken" inspect broken

@@ -1,0 +1,18 @@
+# The Python package and penstock-trainer, both against a service that needs neither MPI nor a dataset.
+add_executable(demo-server ${CMAKE_CURRENT_LIST_DIR}/../tools/demo_server.c)
+target_link_libraries(demo-server PRIVATE penstock-delivery)
+
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  foreach(thing client trainer)
+    add_test(NAME python.${thing}
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_${thing}.py)
+    set_tests_properties(python.${thing} PROPERTIES
+      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 120
+      ENVIRONMENT "PYTHONPATH=${CMAKE_CURRENT_LIST_DIR}/../../python;PENSTOCK_LIBRARY=$<TARGET_FILE:penstock>;DEMO_SERVER=$<TARGET_FILE:demo-server>;PENSTOCK_TRAINER=$<TARGET_FILE:penstock-trainer>")
+  endforeach()
+  if(PENSTOCK_SANITIZE)
+    # An interpreter without sanitizers cannot load a library with them.
+    set_tests_properties(python.client PROPERTIES DISABLED TRUE)
+  endif()
+endif()

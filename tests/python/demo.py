@@ -1,0 +1,37 @@
+"""Starts tests/tools/demo_server.c for a test, and knows what it delivers."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+
+
+class Demo:
+    """A running demo server in a run directory of its own; a context manager."""
+
+    def __init__(self, **settings):
+        self._parent = tempfile.TemporaryDirectory(prefix="penstock-test-")
+        self.run_dir = str(pathlib.Path(self._parent.name) / "run")
+        arguments = [f"{key}={value}" for key, value in settings.items()]
+        self.process = subprocess.Popen(
+            [os.environ["DEMO_SERVER"], self.run_dir, *arguments], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout.readline() == "ready\n"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            try:
+                self.process.wait(2)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self._parent.cleanup()
+
+
+def pattern(index, count):
+    """The first `count` bytes of a field of sample `index`."""
+    return bytes((index + i) % 61 for i in range(count))

@@ -1,0 +1,23 @@
+# Arrays written by zarr-python must decode to the same bytes here.
+#
+# v2 takes a Python with zarr-python 2 (Debian: python3-zarr), v3 one with zarr-python 3, named by the cache variable or
+# environment variable PENSTOCK_ZARR3_PYTHON. Where there is none the test is skipped, with the reason.
+add_executable(dump_array ${CMAKE_CURRENT_LIST_DIR}/../tools/dump_array.c)
+target_link_libraries(dump_array PRIVATE penstock-zarr)
+
+find_program(PENSTOCK_ZARR2_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH
+             DOC "Python with zarr-python 2")
+find_program(PENSTOCK_ZARR3_PYTHON NAMES "$ENV{PENSTOCK_ZARR3_PYTHON}" python3
+             DOC "Python with zarr-python 3")
+
+foreach(format 2 3)
+  if(PENSTOCK_ZARR${format}_PYTHON)
+    add_test(NAME python.zarr_oracle_v${format}
+      COMMAND ${PENSTOCK_ZARR${format}_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_oracle.py
+              --format ${format} --dump $<TARGET_FILE:dump_array>)
+    set_tests_properties(python.zarr_oracle_v${format} PROPERTIES
+      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  else()
+    message(STATUS "no Python for zarr v${format}: python.zarr_oracle_v${format} is not built")
+  endif()
+endforeach()

@@ -1,0 +1,220 @@
+"""The Python package against a demo server: contents, order, the life of views, ends and errors."""
+
+import gc
+import importlib.util
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import penstock
+from demo import Demo, pattern
+
+
+def connect(demo, **options):
+    return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
+
+
+class Contents(unittest.TestCase):
+    def test_info(self):
+        with Demo(samples=41) as demo, connect(demo) as loader:
+            self.assertEqual([f.name for f in loader.info.fields], ["bits", "image", "label"])
+            self.assertEqual(loader.info.fields[1].shape, (2, 3))
+            self.assertEqual(loader.info.fields[0].dtype_name, "bfloat16")
+            self.assertEqual(loader.info.dataset_samples, 41)
+            self.assertEqual(len(loader), 11)
+            self.assertEqual(loader.info.fingerprint, 0x0123456789ABCDEF)
+
+    def test_batches(self):
+        with Demo(samples=10, batch=4, epochs=2) as demo, connect(demo) as loader:
+            seen = []
+            for number, batch in enumerate(loader):
+                self.assertEqual((batch.epoch, batch.step), divmod(number, 3))
+                self.assertEqual(batch["image"].shape, (4, 2, 3))
+                self.assertEqual(batch["image"].dtype, np.float32)
+                self.assertEqual(batch["bits"].dtype.itemsize, 2)
+                self.assertEqual(batch["label"].tolist(), batch.indices.tolist())
+                for i, index in enumerate(batch.indices):
+                    self.assertEqual(batch["image"][i].tobytes(), pattern(int(index), 24))
+                    self.assertEqual(batch["bits"][i].tobytes(), pattern(int(index), 8))
+                self.assertEqual(batch.first_position, 0)
+                self.assertEqual(len(set(batch.keys.tolist())), 4)
+                seen += batch.indices[batch.valid].tolist()
+            self.assertEqual(seen[:10], list(range(10)))
+            self.assertEqual(seen[10:], [(p + 7) % 10 for p in range(10)])
+
+    def test_partial_last_step(self):
+        with Demo(samples=9, batch=4, epochs=1, last="partial") as demo, connect(demo) as loader:
+            self.assertEqual([b.sample_count for b in loader], [4, 4, 1])
+
+    def test_views_are_writable_memory_of_the_slot(self):
+        with Demo() as demo, connect(demo) as loader:
+            batch = next(loader)
+            self.assertTrue(batch["image"].flags.writeable)
+            self.assertFalse(batch["image"].flags.owndata)
+            batch["image"][...] = 5
+            self.assertEqual(batch["image"].sum(), 4 * 6 * 5)
+
+    def test_bfloat16(self):
+        with Demo() as demo, connect(demo) as loader:
+            expected = "bfloat16" if importlib.util.find_spec("ml_dtypes") else "uint16"
+            self.assertEqual(next(loader)["bits"].dtype.name, expected)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_torch(self):
+        import torch
+
+        with Demo(slots=2) as demo, connect(demo) as loader:
+            tensor = torch.from_numpy(next(loader)["image"])
+            before = tensor.clone()
+            for _, _batch in zip(range(4), loader):
+                pass
+            self.assertTrue(torch.equal(tensor, before))
+
+
+class Lifetime(unittest.TestCase):
+    def test_a_slot_is_not_reused_while_a_view_lives(self):
+        with Demo(slots=3, samples=400) as demo, connect(demo) as loader:
+            view = next(loader)["image"][2, 1:, ::2]  # the batch itself is gone
+            copy = view.copy()
+            with self.assertRaisesRegex(penstock.Invalid, "epoch 0 step 0"):
+                for _ in range(10):
+                    next(loader)  # released at once, but the ring cannot pass the first slot
+            self.assertTrue(np.array_equal(view, copy))
+            del view
+            slots = [next(loader).slot for _ in range(9)]
+            self.assertEqual(slots, [0, 1, 2] * 3)
+
+    def test_several_batches_may_be_held(self):
+        with Demo(slots=3, samples=400) as demo, connect(demo) as loader:
+            held = [next(loader) for _ in range(3)]
+            self.assertEqual([b.slot for b in held], [0, 1, 2])
+            with self.assertRaises(penstock.Invalid):
+                next(loader)
+            indices = held[1].indices
+            del held
+            self.assertEqual(next(loader).slot, 0)
+            self.assertEqual(indices.tolist(), [4, 5, 6, 7])
+
+    def test_batches_in_cycles_are_collected(self):
+        with Demo(slots=2, samples=400) as demo, connect(demo) as loader:
+            gc.disable()
+            try:
+                for _ in range(6):
+                    batch = next(loader)
+                    batch["self"] = batch
+                    del batch
+            finally:
+                gc.enable()
+
+    def test_views_outlive_the_loader(self):
+        with Demo(slots=2) as demo:
+            loader = connect(demo)
+            batch = next(loader)
+            loader.close()
+            with self.assertRaises(penstock.Invalid):
+                next(loader)
+            self.assertEqual(batch["image"][3].tobytes(), pattern(3, 24))
+            del batch
+            self.assertEqual(demo.process.wait(5), 0)  # it got its goodbye
+
+    def test_release_from_other_threads(self):
+        with Demo(slots=3, samples=2000, epochs=1) as demo, connect(demo) as loader:
+            sums, threads = [], []
+
+            def work(batch):
+                sums.append(int(batch["label"].sum()))
+
+            for batch in loader:
+                thread = threading.Thread(target=work, args=(batch,))
+                del batch
+                threads.append(thread)
+                thread.start()
+                thread.join()
+            del threads, thread
+            self.assertEqual(sum(sums), 2000 * 1999 // 2)
+
+
+class Epochs(unittest.TestCase):
+    def test_epochs(self):
+        with Demo(samples=12, batch=4, epochs=3) as demo, connect(demo) as loader:
+            steps = [(e.number, [b.step for b in e]) for e in loader.epochs()]
+            self.assertEqual(steps, [(n, [0, 1, 2]) for n in range(3)])
+            self.assertEqual(list(loader), [])
+
+    def test_the_rest_of_an_epoch_is_skipped(self):
+        with Demo(samples=12, batch=4, epochs=3) as demo, connect(demo) as loader:
+            first = [next(epoch).epoch for epoch in loader.epochs()]
+            self.assertEqual(first, [0, 1, 2])
+
+    def test_resumed_in_the_middle(self):
+        with Demo(samples=12, batch=4, epochs=2, start=2) as demo, connect(demo) as loader:
+            self.assertEqual(loader.state()["step"], 2)
+            steps = [(e.number, [b.step for b in e]) for e in loader.epochs()]
+            self.assertEqual(steps, [(0, [2]), (1, [0, 1, 2])])
+
+    def test_state(self):
+        with Demo(samples=12, batch=4) as demo, connect(demo) as loader:
+            state = {"version": 1, "dataset": "0123456789abcdef", "seed": 17, "global_batch": 4}
+            self.assertEqual(loader.state(), {**state, "epoch": 0, "step": 0})
+            next(loader)
+            self.assertEqual(loader.state(), {**state, "epoch": 0, "step": 1})
+            next(loader), next(loader)
+            self.assertEqual(loader.state(), {**state, "epoch": 1, "step": 0})
+
+
+class Failures(unittest.TestCase):
+    def test_failure_of_the_service(self):
+        with Demo(fail=2) as demo, connect(demo) as loader:
+            with self.assertRaisesRegex(penstock.Corrupt, "array 'image' chunk 3.0"):
+                for _ in loader:
+                    pass
+
+    def test_death_of_the_service(self):
+        with Demo(die=1) as demo, connect(demo) as loader:
+            with self.assertRaises(penstock.Lost) as caught:
+                for _ in range(5):
+                    loader.next()
+            self.assertIsInstance(caught.exception, ConnectionError)
+
+    def test_nobody_there(self):
+        started = time.monotonic()
+        with self.assertRaisesRegex(penstock.NotFound, "/nonexistent/run"):
+            penstock.connect("/nonexistent/run", rank=0, world_size=1, timeout=0.05)
+        self.assertLess(time.monotonic() - started, 3)
+
+    def test_refused(self):
+        with Demo() as demo:
+            with self.assertRaisesRegex(penstock.Refused, "the service was started for 1"):
+                penstock.connect(demo.run_dir, rank=0, world_size=2, timeout=10)
+            demo.process.kill()
+
+    def test_timeout(self):
+        with Demo(slots=3) as demo, connect(demo) as loader:
+            demo.process.send_signal(subprocess.signal.SIGSTOP)
+            try:
+                with self.assertRaises(penstock.Timeout):
+                    for _ in range(9):
+                        loader.next(timeout=0.3)
+            finally:
+                demo.process.send_signal(subprocess.signal.SIGCONT)
+
+    def test_arguments(self):
+        with self.assertRaises(penstock.Invalid):
+            penstock.connect("/tmp", rank=1)
+        with self.assertRaises(ValueError):
+            penstock.connect("/tmp", rank=1, world_size=0)
+
+    def test_version(self):
+        self.assertEqual(penstock.library_version(), penstock.__version__)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Builds everything and runs every test. One ctest drives all: this build's tests one by one, and the
+# sanitizers' and the other MPI's suites as one test each, so that its summary at the end is the whole truth.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=launch/lib.sh
+source "$root/launch/lib.sh"
+
+quick=
+long=
+mpich=
+venv=1
+torch=auto
+jobs=1
+filter=()
+
+usage() {
+    cat <<'USAGE'
+Usage: tests/run.sh [OPTION...] [-- CTEST-OPTION...]
+Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with ctest's summary.
+
+  --quick         no sanitizers
+  --long          also tests labelled "long"
+  --mpich         also a build with MPICH, and the MPI tests with it
+  --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
+  --with-torch    PyTorch from wherever pip finds it (several GB from PyPI); without this option it is
+                  taken only where pip is configured with a local build
+  -j, --jobs N    tests at a time (1: MPI tests and timings want the machine for themselves)
+  -h, --help
+
+  tests/run.sh --quick -- -R unit.plan      only the tests of the plan
+Corpora of foreign datasets are looked for in PENSTOCK_CORPORA, if that is set.
+USAGE
+}
+
+while (($#)); do
+    case $1 in
+        --quick) quick=1 ;;
+        --long) long=1 ;;
+        --mpich) mpich=1 ;;
+        --no-venv) venv= ;;
+        --with-torch) torch=yes ;;
+        -j | --jobs)
+            [[ ${2-} =~ ^[1-9][0-9]*$ ]] || fail "$1 takes a number"
+            jobs=$2
+            shift
+            ;;
+        -h | --help) usage && exit ;;
+        --)
+            shift
+            filter=("$@")
+            break
+            ;;
+        *) fail "'$1' is no option; see --help" ;;
+    esac
+    shift
+done
+cd "$root"
+
+skipped() {
+    say "skipped: $*"
+}
+
+# --- packages ---------------------------------------------------------------------------------
+
+# The system's Python has Debian's zarr (2.x); /usr/bin in front of what users put before it.
+packages=(libcmocka-dev python3 python3-venv python3-numpy python3-zarr python3-xxhash)
+[[ ! $mpich ]] || packages+=(mpich libmpich-dev)
+mapfile -t -O "${#packages[@]}" packages < <(build_packages)
+install_packages "${packages[@]}"
+[[ ! -x /usr/bin/python3 ]] || export PENSTOCK_PYTHON=/usr/bin/python3
+
+# --- a Python environment with a current zarr, and PyTorch where it is to be had cheaply ---------
+
+in_venv() {
+    build/venv/bin/pip --quiet install "$@" >>build/venv.log 2>&1
+}
+
+has_module() {
+    "$1" -c "import $2" 2>/dev/null
+}
+
+make_venv() {
+    mkdir -p build
+    if [[ ! -x build/venv/bin/pip ]] && ! "${PENSTOCK_PYTHON:-python3}" -m venv build/venv >build/venv.log 2>&1; then
+        skipped "the Python environment: venv failed, see build/venv.log"
+        return
+    fi
+    has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' ||
+        skipped "tests that need zarr-python 3: pip cannot install it, see build/venv.log"
+    add_torch
+    export PENSTOCK_VENV=$root/build/venv
+}
+
+add_torch() {
+    ! has_module build/venv/bin/python torch || return 0
+    # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
+    if [[ $torch == yes ]] || in_venv --no-index --no-deps torch; then
+        in_venv torch && return
+    fi
+    skipped "tests that need PyTorch: not installed; --with-torch installs it"
+}
+
+[[ ! $venv ]] || make_venv
+
+# --- builds -------------------------------------------------------------------------------------
+
+CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=ON)
+build_preset release
+[[ $quick ]] || build_preset asan
+[[ $quick ]] || build_preset tsan
+if [[ $mpich ]]; then
+    CMAKE_ARGUMENTS+=(-B build/mpich -DPENSTOCK_WERROR=ON -DMPI_C_COMPILER=mpicc.mpich
+        -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)")
+    mkdir -p build
+    say "configuring build/mpich"
+    cmake --preset release "${CMAKE_ARGUMENTS[@]}" >build/mpich.log 2>&1 || {
+        cat build/mpich.log >&2
+        fail "cannot configure build/mpich"
+    }
+    build_directory build/mpich
+fi
+
+# --- tests --------------------------------------------------------------------------------------
+
+if ((EUID == 0)); then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+export OMPI_MCA_rmaps_base_oversubscribe=1
+
+# suite NAME DIRECTORY LABELS [COMMAND...]: another build's tests as one test of the whole.
+suite() {
+    local name=$1 directory=$2 labels=$3
+    shift 3
+    local part command=
+    for part in "$@" ctest --test-dir "$root/$directory" -L "$labels" -LE "$excluded" \
+        --output-on-failure --no-tests=error; do
+        command+=" [==[$part]==]"
+    done
+    printf 'add_test([==[%s]==]%s)\n' "$name" "$command"
+    printf 'set_tests_properties([==[%s]==] PROPERTIES RUN_SERIAL ON TIMEOUT 1500 LABELS suite)\n' "$name"
+}
+
+excluded='^long$'
+[[ ! $long ]] || excluded='^$'
+
+# ThreadSanitizer's memory map does not go with the address randomisation of some kernels.
+fixed_addresses=()
+if command -v setarch >/dev/null && setarch -R true 2>/dev/null; then
+    fixed_addresses=(setarch -R)
+fi
+
+mkdir -p build/all
+{
+    [[ $quick ]] || suite sanitize.address build/asan '^(unit|sanitize)$'
+    [[ $quick ]] || suite sanitize.thread build/tsan '^(unit|sanitize)$' "${fixed_addresses[@]}"
+    [[ ! $mpich ]] || suite mpich build/mpich '^mpi$'
+    printf 'subdirs([==[%s]==])\n' "$root/build/release"
+} >build/all/CTestTestfile.cmake
+
+exec ctest --test-dir build/all --output-on-failure --no-tests=error -j "$jobs" -LE "$excluded" "${filter[@]}"

@@ -1,0 +1,265 @@
+/* demo-server: serves synthetic batches over the real delivery, without MPI and without a dataset,
+ * for tests of clients: the Python package and penstock-trainer.
+ *
+ *     demo-server RUN_DIR [key=value ...]
+ *
+ *     trainers=1 batch=4 slots=3 samples=40 epochs=2
+ *     last=pad|partial    what becomes of samples that do not fill a step
+ *     fields=small|latents small: bits bfloat16 [4], image float32 [2, 3], label int64 [];
+ *                         latents: latents float16 [20, 4, 32, 32], text float16 [512]
+ *     start=K             begin at step K of epoch 0
+ *     fail=K              fail after K batches, die=K: exit without a word after K batches
+ *
+ * Position p of epoch e holds index (p + 7 * e) % samples; every byte of a sample is (index + byte
+ * offset) % 61, but label, which is the index itself. Prints "ready" once it listens. It ends when
+ * all trainers are gone. */
+#include "base/clock.h"
+#include "base/random.h"
+#include "delivery/server.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_POLLED = 256, POLL_MS = 50 };
+
+struct demo {
+    const char *run_dir;
+    uint64_t trainers, batch, slots, samples, epochs, start, fail, die;
+    bool partial, latents;
+    struct ring_layout layout;
+    struct ring_service service;
+    struct server *server;
+    uint64_t *published; /* [trainers] batches */
+};
+
+static _Noreturn void stop(const struct error *error)
+{
+    fprintf(stderr, "demo-server: %s\n", error->message);
+    exit(EXIT_FAILURE);
+}
+
+static _Noreturn void usage(const char *argument)
+{
+    fprintf(stderr, "demo-server: '%s'? usage: demo-server RUN_DIR [key=value ...]\n", argument);
+    exit(64);
+}
+
+static void parse_argument(struct demo *demo, const char *argument)
+{
+    const struct {
+        const char *key;
+        uint64_t *value;
+    } numbers[] = {{"trainers=", &demo->trainers}, {"batch=", &demo->batch},
+                   {"slots=", &demo->slots},       {"samples=", &demo->samples},
+                   {"epochs=", &demo->epochs},     {"start=", &demo->start},
+                   {"fail=", &demo->fail},         {"die=", &demo->die}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        size_t length = strlen(numbers[i].key);
+        if (strncmp(argument, numbers[i].key, length) == 0) {
+            *numbers[i].value = strtoull(argument + length, NULL, 10);
+            return;
+        }
+    }
+    if (strcmp(argument, "last=pad") == 0)
+        demo->partial = false;
+    else if (strcmp(argument, "last=partial") == 0)
+        demo->partial = true;
+    else if (strcmp(argument, "fields=small") == 0)
+        demo->latents = false;
+    else if (strcmp(argument, "fields=latents") == 0)
+        demo->latents = true;
+    else
+        usage(argument);
+}
+
+static void describe(struct demo *demo)
+{
+    struct ring_layout *layout = &demo->layout;
+    layout->slot_count = (uint32_t)demo->slots;
+    layout->batch_size = (uint32_t)demo->batch;
+    if (demo->latents) {
+        layout->field_count = 2;
+        layout->fields[0] = (struct ring_field){
+            .name = "latents", .dtype = DTYPE_FLOAT16, .rank = 4, .shape = {20, 4, 32, 32}};
+        layout->fields[1] =
+            (struct ring_field){.name = "text", .dtype = DTYPE_FLOAT16, .rank = 1, .shape = {512}};
+    } else {
+        layout->field_count = 3;
+        layout->fields[0] =
+            (struct ring_field){.name = "bits", .dtype = DTYPE_BFLOAT16, .rank = 1, .shape = {4}};
+        layout->fields[1] = (struct ring_field){
+            .name = "image", .dtype = DTYPE_FLOAT32, .rank = 2, .shape = {2, 3}};
+        layout->fields[2] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
+    }
+    uint64_t global = demo->batch * demo->trainers;
+    demo->service = (struct ring_service){.world_size = (uint32_t)demo->trainers,
+                                          .global_batch_size = global,
+                                          .dataset_samples = demo->samples,
+                                          .steps_per_epoch = (demo->samples + global - 1) / global,
+                                          .epochs = demo->epochs,
+                                          .start_step = demo->start,
+                                          .seed = 17,
+                                          .fingerprint = 0x0123456789abcdef};
+}
+
+/* Runs the server until all trainers are there, then starts it. */
+static void gather(struct demo *demo)
+{
+    struct error error;
+    while (server_trainer_count(demo->server) < demo->trainers) {
+        bool active;
+        if (server_progress(demo->server, &active, &error))
+            fprintf(stderr, "demo-server: %s\n", error.message);
+        struct pollfd fds[MAX_POLLED];
+        size_t count = server_pollfds(demo->server, fds, MAX_POLLED);
+        if (!active)
+            poll(fds, (nfds_t)count, POLL_MS);
+    }
+    if (server_start(demo->server, &error))
+        stop(&error);
+}
+
+static void fill_sample(const struct demo *demo, unsigned char *slot, uint32_t at, uint64_t index)
+{
+    for (uint32_t f = 0; f < demo->layout.field_count; f++) {
+        const struct ring_field *field = &demo->layout.fields[f];
+        unsigned char *data = slot + field->slot_offset + at * field->sample_bytes;
+        if (strcmp(field->name, "label") == 0)
+            memcpy(data, &index, sizeof index);
+        else
+            for (uint64_t byte = 0; byte < field->sample_bytes; byte++)
+                data[byte] = (unsigned char)((index + byte) % 61);
+    }
+}
+
+/* Fills batch number `sequence` of a trainer and publishes it. */
+static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
+{
+    const struct ring_service *service = &demo->service;
+    uint64_t rank = server_trainer_rank(demo->server, trainer), world = service->world_size;
+    uint64_t step = (sequence + demo->start) % service->steps_per_epoch;
+    uint64_t epoch = (sequence + demo->start) / service->steps_per_epoch;
+    uint64_t begin = step * service->global_batch_size;
+    uint64_t size = service->global_batch_size;
+    if (demo->partial && demo->samples - begin < size)
+        size = demo->samples - begin;
+    uint64_t first = rank * size / world, end = (rank + 1) * size / world;
+
+    unsigned char *slot = server_slot(demo->server, trainer, sequence);
+    uint64_t *indices = (void *)(slot + demo->layout.indices_offset);
+    uint64_t *keys = (void *)(slot + demo->layout.keys_offset);
+    *(struct slot_header *)slot = (struct slot_header){.epoch = epoch,
+                                                       .step = step,
+                                                       .sample_count = (uint32_t)(end - first),
+                                                       .first_position = (uint32_t)first};
+    for (uint32_t i = 0; i < end - first; i++) {
+        uint64_t position = begin + first + i;
+        indices[i] = (position + 7 * epoch) % demo->samples;
+        keys[i] = random_u64(service->seed, epoch, indices[i]);
+        slot[demo->layout.valid_offset + i] = position < demo->samples;
+        fill_sample(demo, slot, i, indices[i]);
+    }
+    server_publish(demo->server, trainer);
+}
+
+/* Publishes whatever has a free slot; returns whether anything had. */
+static bool serve_once(struct demo *demo, uint64_t total, uint64_t *left)
+{
+    bool active = false;
+    *left = 0;
+    for (uint32_t t = 0; t < demo->trainers; t++) {
+        uint64_t sequence = demo->published[t];
+        if (sequence < total && server_slot_free(demo->server, t, sequence)) {
+            publish(demo, t, sequence);
+            demo->published[t]++;
+            active = true;
+        }
+        *left += total - demo->published[t];
+    }
+    return active;
+}
+
+static void sleep_a_little(struct demo *demo, int ms)
+{
+    struct pollfd fds[MAX_POLLED];
+    size_t count = server_pollfds(demo->server, fds, MAX_POLLED);
+    poll(fds, (nfds_t)count, ms);
+}
+
+static void serve(struct demo *demo)
+{
+    uint64_t total = demo->service.steps_per_epoch * demo->epochs - demo->start;
+    uint64_t planned = total;
+    if (demo->fail && demo->fail < total)
+        total = demo->fail;
+    if (demo->die && demo->die < total)
+        total = demo->die;
+    for (uint64_t left = 1; left > 0;) {
+        bool heard;
+        enum status status = server_progress(demo->server, &heard, NULL);
+        (void)status; /* late comers are told by the server */
+        if (serve_once(demo, total, &left) || heard)
+            continue;
+        server_arm(demo->server);
+        if (!serve_once(demo, total, &left))
+            sleep_a_little(demo, POLL_MS);
+        server_disarm(demo->server);
+    }
+    if (demo->die && total < planned)
+        _exit(3);
+    struct error outcome;
+    error_set(&outcome, STATUS_ENDED, "all epochs are consumed");
+    if (demo->fail && total < planned)
+        error_set(&outcome, STATUS_CORRUPT,
+                  "reader 0 on node demo: array 'image' chunk 3.0: made to fail");
+    server_finish(demo->server, &outcome);
+}
+
+static void await_goodbyes(struct demo *demo)
+{
+    for (;;) {
+        bool active, connected = false;
+        enum status status = server_progress(demo->server, &active, NULL);
+        (void)status;
+        for (uint32_t t = 0; t < demo->trainers; t++)
+            connected |= server_trainer_state(demo->server, t, NULL) == SERVER_PEER_CONNECTED;
+        if (!connected)
+            return;
+        sleep_a_little(demo, POLL_MS);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        usage("");
+    struct demo demo = {
+        .run_dir = argv[1], .trainers = 1, .batch = 4, .slots = 3, .samples = 40, .epochs = 2};
+    for (int i = 2; i < argc; i++)
+        parse_argument(&demo, argv[i]);
+    describe(&demo);
+    struct error error;
+    if (ring_layout_settle(&demo.layout, &error))
+        stop(&error);
+    struct server_options options = {.run_dir = demo.run_dir,
+                                     .max_trainers = (uint32_t)demo.trainers,
+                                     .layout = &demo.layout,
+                                     .service = &demo.service};
+    if (server_new(&options, &demo.server, &error))
+        stop(&error);
+    demo.published = calloc(demo.trainers + 1, sizeof *demo.published);
+    if (!demo.published)
+        abort();
+    puts("ready");
+    fflush(stdout);
+    gather(&demo);
+    serve(&demo);
+    await_goodbyes(&demo);
+    server_free(demo.server);
+    free(demo.published);
+    return EXIT_SUCCESS;
+}

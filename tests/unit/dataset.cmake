@@ -1,0 +1,2 @@
+penstock_unit_test(dataset open LINKS dataset)
+penstock_unit_test(dataset pack LINKS dataset)

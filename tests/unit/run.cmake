@@ -1,0 +1,2 @@
+penstock_unit_test(run setup LINKS run)
+penstock_unit_test(run state LINKS run)

@@ -1,0 +1,151 @@
+/* Packing: what rank 0 opened is the same dataset on the others, without the store's metadata. And what the
+ * fingerprint tells apart. */
+#include "dataset/dataset.h"
+#include "zarr_fixture.h"
+
+#include <unistd.h>
+
+static void put_array(const struct fixture *fixture, const char *path, const char *shape,
+                      const char *chunks, const char *type)
+{
+    char key[128], document[512];
+
+    snprintf(key, sizeof key, "%s/.zarray", path);
+    snprintf(document, sizeof document,
+             "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", \"compressor\": "
+             "null, \"fill_value\": NaN, \"order\": \"C\", \"filters\": null}",
+             shape, chunks, type);
+    fixture_put(fixture, key, document);
+}
+
+static void put_group(const struct fixture *fixture)
+{
+    fixture_put(fixture, ".zgroup", "{\"zarr_format\": 2}");
+    put_array(fixture, "a", "[100, 8]", "[8, 8]", "<f2");
+    put_array(fixture, "b", "[7, 5]", "[7, 5]", "<f4");
+    fixture_put(fixture, "i/.zarray",
+                "{\"zarr_format\": 2, \"shape\": [100], \"chunks\": [50], \"dtype\": \"<i8\", "
+                "\"compressor\": null, \"fill_value\": 3, \"order\": \"C\", \"filters\": null}");
+}
+
+static const struct dataset_field_spec fields[] = {{"x", "a", NULL}, {"text", "b", "i"}};
+
+static struct dataset *open_fields(const struct fixture *fixture,
+                                   const struct dataset_field_spec *specs, size_t count)
+{
+    struct dataset_options options = {fixture->path, specs, count, 1 << 20};
+    struct dataset *dataset;
+    struct error err;
+
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    return dataset;
+}
+
+static void assert_same(const struct dataset *a, const struct dataset *b)
+{
+    assert_int_equal(a->sample_count, b->sample_count);
+    assert_int_equal(a->row_length, b->row_length);
+    assert_int_equal(a->row_count, b->row_count);
+    assert_int_equal(a->row_bytes, b->row_bytes);
+    assert_int_equal(a->record_bytes, b->record_bytes);
+    assert_int_equal(a->sample_bytes, b->sample_bytes);
+    assert_int_equal(a->held_bytes, b->held_bytes);
+    assert_int_equal(a->scratch_bytes, b->scratch_bytes);
+    assert_int_equal(a->fingerprint, b->fingerprint);
+    assert_int_equal(a->field_count, b->field_count);
+    for (size_t i = 0; i < a->field_count; i++) {
+        assert_string_equal(a->fields[i].name, b->fields[i].name);
+        assert_int_equal(a->fields[i].source, b->fields[i].source);
+        assert_int_equal(a->fields[i].row_offset, b->fields[i].row_offset);
+    }
+}
+
+static void test_pack(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[96];
+    struct dataset *copy;
+    struct error err;
+    void *bytes;
+    size_t size;
+
+    put_group(fixture);
+    struct dataset *dataset = open_fields(fixture, fields, 2);
+    assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
+    static const char *const documents[] = {".zgroup", "a/.zarray", "b/.zarray", "i/.zarray"};
+    for (size_t i = 0; i < 4; i++) { /* nobody may look at them again */
+        snprintf(path, sizeof path, "%s/%s", fixture->path, documents[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_ok(dataset_unpack(bytes, size, &copy, &err), &err);
+    assert_same(dataset, copy);
+
+    /* Filled by one, used by the other: all chunks are missing, so every index is the fill value 3. */
+    void *held = aligned_alloc(64, copy->held_bytes);
+    assert_ok(dataset_hold(dataset, held, &err), &err);
+    dataset_attach(copy, held);
+    assert_string_equal(copy->fields[0].name, "text");
+    assert_ptr_equal((const char *)dataset_held_sample(copy, 0, 99),
+                     (const char *)dataset_held_sample(dataset, 0, 0));
+    free(held);
+    dataset_free(copy);
+    dataset_free(dataset);
+    free(bytes);
+}
+
+static void test_damaged_pack(void **state)
+{
+    struct error err;
+    void *bytes;
+    size_t size;
+
+    put_group(*state);
+    struct dataset *copy = NULL, *dataset = open_fields(*state, fields, 2);
+    assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
+    for (size_t cut = 0; cut < size; cut++)
+        assert_int_equal(dataset_unpack(bytes, cut, &copy, &err), STATUS_CORRUPT);
+    assert_null(copy);
+    free(bytes);
+    dataset_free(dataset);
+}
+
+static uint64_t fingerprint_of(const struct fixture *fixture, const struct dataset_field_spec *specs,
+                               size_t count)
+{
+    struct dataset *dataset = open_fields(fixture, specs, count);
+    uint64_t fingerprint = dataset->fingerprint;
+
+    dataset_free(dataset);
+    return fingerprint;
+}
+
+static void test_fingerprint(void **state)
+{
+    static const struct dataset_field_spec swapped[] = {{"text", "b", "i"}, {"x", "a", NULL}};
+    static const struct dataset_field_spec renamed[] = {{"y", "a", NULL}, {"text", "b", "i"}};
+    uint64_t first;
+
+    put_group(*state);
+    first = fingerprint_of(*state, fields, 2);
+    assert_int_equal(fingerprint_of(*state, swapped, 2), first);
+    assert_int_not_equal(fingerprint_of(*state, renamed, 2), first);
+    assert_int_not_equal(fingerprint_of(*state, fields, 1), first);
+    put_array(*state, "a", "[100, 8]", "[4, 8]", "<f2");
+    assert_int_not_equal(fingerprint_of(*state, fields, 2), first);
+    put_array(*state, "a", "[100, 8]", "[8, 8]", "<f4");
+    assert_int_not_equal(fingerprint_of(*state, fields, 2), first);
+    put_array(*state, "a", "[100, 8]", "[8, 8]", "<f2");
+    assert_int_equal(fingerprint_of(*state, fields, 2), first);
+}
+
+#define in_store(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_store(test_pack),
+        in_store(test_damaged_pack),
+        in_store(test_fingerprint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* From configuration and dataset to a run: the parts fit one another, and every failure has its
+ * cause. */
+#include "run/setup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const uint64_t GIB = UINT64_C(1) << 30;
+
+/* 10,000 samples in rows of 8: a row field of 160 KiB and a held one of 1 KiB. */
+static struct dataset_field fields[] = {
+    {.name = "latents",
+     .dtype = DTYPE_FLOAT16,
+     .rank = 4,
+     .shape = {20, 4, 32, 32},
+     .sample_bytes = 163840,
+     .source = FIELD_ROW},
+    {.name = "text",
+     .dtype = DTYPE_FLOAT16,
+     .rank = 1,
+     .shape = {512},
+     .sample_bytes = 1024,
+     .source = FIELD_HELD},
+};
+
+static struct dataset make_dataset(void)
+{
+    return (struct dataset){
+        .sample_count = 10000,
+        .row_length = 8,
+        .row_count = 1250,
+        .row_bytes = 8 * 163840,
+        .record_bytes = 163840,
+        .sample_bytes = 164864,
+        .held_bytes = 1000001,
+        .scratch_bytes = 400000,
+        .fingerprint = 0xfeed,
+        .field_count = 2,
+        .fields = fields,
+    };
+}
+
+static const struct run_shape two_nodes = {.reader_count = 4,
+                                           .readers_on_node = 2,
+                                           .trainers_served = 2,
+                                           .worker_count = 8,
+                                           .node_available_bytes = UINT64_C(16) << 30};
+
+static struct config make_config(const char *text)
+{
+    struct config config;
+    struct error err;
+    assert_int_equal(config_init(&config, NULL), STATUS_OK);
+    if (config_read_text(&config, text, strlen(text), "test", NULL, &err))
+        fail_msg("%s", err.message);
+    return config;
+}
+
+static void parts_fit(void **state)
+{
+    (void)state;
+    struct dataset dataset = make_dataset();
+    struct config config = make_config("order: {seed: 17, epochs: 3}\ndelivery: {trainers: 8}\n");
+    struct run_setup setup;
+    struct error err;
+    if (run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err))
+        fail_msg("%s", err.message);
+    assert_int_equal(setup.plan.steps_per_epoch, 39);
+    assert_int_equal(setup.plan.window_rows, 256);
+    assert_int_equal(setup.plan.batch, 32);
+    assert_int_equal(setup.shape.steps_per_round, 1);
+    assert_int_equal(setup.layout.batch_size, 32);
+    assert_int_equal(setup.layout.slot_count, 4);
+    assert_int_equal(setup.layout.field_count, 2);
+    assert_string_equal(setup.layout.fields[1].name, "text");
+    assert_int_equal(setup.layout.fields[0].sample_bytes, 163840);
+    assert_int_equal(setup.budget.rings_bytes, 2 * setup.layout.total_bytes);
+    assert_int_equal(setup.budget.held_bytes, 500001);
+    assert_int_equal(setup.budget.keep_rows, 314); /* 1.6 GiB of 4 GiB: all */
+    assert_int_equal(setup.demand.limit_bytes, 4 * GIB);
+    assert_null(setup.demand.plan);
+    assert_int_equal(setup.service.world_size, 8);
+    assert_int_equal(setup.service.steps_per_epoch, 39);
+    assert_int_equal(setup.service.epochs, 3);
+    assert_int_equal(setup.service.fingerprint, 0xfeed);
+    assert_int_equal(setup.service.start_epoch, 0);
+    struct text out = {0};
+    run_setup_describe_memory(&setup, &out);
+    assert_non_null(strstr(out.data, "4.00 GiB"));
+    text_done(&out);
+    config_done(&config);
+}
+
+static void memory_limits(void **state)
+{
+    (void)state;
+    struct config config = make_config("");
+    assert_int_equal(run_memory_limit(&config, &two_nodes), 4 * GIB);
+    config.memory_limit_bytes = 7;
+    assert_int_equal(run_memory_limit(&config, &two_nodes), 7);
+    struct dataset dataset = make_dataset();
+    struct run_setup setup = {.plan = {.batch = 42}};
+    struct error err;
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err),
+                     STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.message, "readers.memory_limit 7 B is too low"));
+    assert_int_equal(setup.plan.batch, 42);
+    config_done(&config);
+}
+
+static void one_epoch_keeps_nothing(void **state)
+{
+    (void)state;
+    struct dataset dataset = make_dataset();
+    struct config config = make_config("order: {epochs: 1}");
+    struct run_setup setup;
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, NULL),
+                     STATUS_OK);
+    assert_int_equal(setup.budget.keep_rows, 0);
+    config.epochs = 2;
+    config.cache = CACHE_OFF;
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, NULL),
+                     STATUS_OK);
+    assert_int_equal(setup.budget.keep_rows, 0);
+    config_done(&config);
+}
+
+static void resuming(void **state)
+{
+    (void)state;
+    struct dataset dataset = make_dataset();
+    struct config config = make_config("order: {seed: 17, epochs: 3}");
+    struct run_setup setup;
+    struct error err;
+    struct run_state saved = {0xfeed, 17, 1, 20, 256};
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, &saved, &setup, NULL),
+                     STATUS_OK);
+    assert_int_equal(setup.service.start_epoch, 1);
+    assert_int_equal(setup.service.start_step, 20);
+    saved.step = 39;
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, &saved, &setup, NULL),
+                     STATUS_OK);
+    assert_int_equal(setup.service.start_epoch, 2);
+    assert_int_equal(setup.service.start_step, 0);
+    saved.seed = 18;
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, &saved, &setup, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.message, "order.seed was 18"));
+    config_done(&config);
+}
+
+static void impossible_configurations(void **state)
+{
+    (void)state;
+    struct dataset dataset = make_dataset();
+    struct run_setup setup;
+    struct error err;
+    struct config config = make_config("batch: {global_size: 10001}");
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.message, "exceeds the dataset's 10000 samples"));
+    config_done(&config);
+    config = make_config("exchange: {steps_per_round: 3}");
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.message, "delivery.slots"));
+    config_done(&config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_fit),
+        cmocka_unit_test(memory_limits),
+        cmocka_unit_test(one_epoch_keeps_nothing),
+        cmocka_unit_test(resuming),
+        cmocka_unit_test(impossible_configurations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
