@@ -67,7 +67,7 @@ mpi_launcher build/release
 dataset=$demo/latents-$samples.zarr
 if [[ ! -d $dataset ]]; then
     say "writing the demo dataset"
-    "$bin/penstock" synth "$dataset.part" --overwrite --layout latents --samples "$samples" >&2
+    "$bin/penstock" synth "$dataset.part" --overwrite --layout latents --samples "$samples" >/dev/null
     mv "$dataset.part" "$dataset"
 fi
 

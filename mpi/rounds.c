@@ -283,17 +283,20 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
 static void publish(struct rounds *rounds, struct round *round)
 {
     const struct job *job = rounds->job;
+    const struct plan *plan = &job->setup.plan;
     if (round->plan.part + 1 < round->plan.part_count)
         return;
     for (uint64_t step = round->plan.first_step; step < round->plan.end_step; step++) {
         uint64_t sequence = round->first_sequence + step - round->plan.first_step;
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
+            struct plan_share share = plan_share_at(plan, step, trainer->rank);
             struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
-            *header = (struct slot_header){
-                .epoch = round->epoch.epoch,
-                .step = step,
-                .sample_count = plan_share_at(&job->setup.plan, step, trainer->rank).count};
+            *header = (struct slot_header){.epoch = round->epoch.epoch,
+                                           .step = step,
+                                           .sample_count = share.count,
+                                           .first_position =
+                                               (uint32_t)(share.first - step * plan->global_batch)};
             server_publish(job->server, trainer->peer);
         }
     }

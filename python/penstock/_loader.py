@@ -70,8 +70,9 @@ def _info(library, connection):
 
 
 class _Connection:
-    """Owns the connection. It is closed, and the ring unmapped, when the loader is closed and the last view of a
-    batch is gone: a view never points to memory that is not there any more."""
+    """Owns the connection. The ring is unmapped when the loader is closed and the last view of a batch is gone: a
+    view never points to memory that is not there any more. The goodbye, after which the service may overwrite what
+    is still held, goes out then, too, or earlier where nothing more can come or the process ends."""
 
     def __init__(self, library, pointer):
         self.library = library
@@ -79,6 +80,7 @@ class _Connection:
         self._lock = threading.RLock()  # reentrant: a finalizer may run anywhere
         self._batches = 0
         self._wanted = True
+        self._at_exit = weakref.finalize(self, library.penstock_leave, pointer)
 
     def retain(self):
         with self._lock:
@@ -89,16 +91,22 @@ class _Connection:
         self.library.penstock_release(self.pointer, ctypes.byref(raw))
         with self._lock:
             self._batches -= 1
-            close = self._batches == 0 and not self._wanted
-        if close:
-            self.library.penstock_close(self.pointer)
+            last = self._batches == 0 and not self._wanted
+        if last:
+            self._free()
 
-    def close(self):
+    def close(self, ended):
         with self._lock:
-            close = self._batches == 0 and self._wanted
             self._wanted = False
-        if close:
-            self.library.penstock_close(self.pointer)
+            last = self._batches == 0
+        if last:
+            self._free()
+        elif ended:
+            self.library.penstock_leave(self.pointer)
+
+    def _free(self):
+        self._at_exit.detach()
+        self.library.penstock_close(self.pointer)
 
 
 class _Memory:
@@ -173,6 +181,7 @@ class Loader:
         """run_dir, rank and world_size come from the environment where they are None; `timeout` in seconds, None
         for no limit, bounds the wait for the service to start."""
         self._connection = None
+        self._ended = False
         if (rank is None) != (world_size is None):
             raise Invalid("give rank and world_size together, or neither")
         if world_size is not None and world_size < 1:
@@ -192,7 +201,6 @@ class Loader:
         self._connection = _Connection(library, pointer)
         self.info = _info(library, pointer)
         self._place = (self.info.start_epoch, self.info.start_step)  # of the next batch
-        self._ended = False
 
     def __enter__(self):
         return self
@@ -204,9 +212,9 @@ class Loader:
         self.close()
 
     def close(self):
-        """Says goodbye to the service. Views of batches stay valid as long as they are referred to."""
+        """Leaves the service. Views of batches stay valid as long as they are referred to."""
         if self._connection is not None:
-            self._connection.close()
+            self._connection.close(self._ended)
             self._connection = None
 
     def __len__(self):

@@ -196,10 +196,16 @@ const char *penstock_version(void)
         PENSTOCK_VERSION_PATCH);
 }
 
+void penstock_leave(struct penstock *connection)
+{
+    session_leave(connection->session, connection->next_epoch, connection->next_step);
+}
+
 void penstock_close(struct penstock *connection)
 {
     if (!connection)
         return;
-    session_close(connection->session, connection->next_epoch, connection->next_step);
+    penstock_leave(connection);
+    session_close(connection->session);
     free(connection);
 }

@@ -1,23 +1,23 @@
 /* A dataset: fields of samples over the arrays of a Zarr hierarchy.
  *
- * Sample i of a dataset is, for each field, element i along axis 0 of an array, or, for a joined field,
- * element index[i] of an array: text = clip_emb[segment_to_video[i]].
+ * Sample i of a dataset is, for each field, element i along axis 0 of an array, or, for a joined
+ * field, element index[i] of an array: text = clip_emb[segment_to_video[i]].
  *
  * How fields are read decides where their bytes live:
- *   FIELD_ROW   read chunk row by chunk row into row buffers, and exchanged between readers as part of
- *               a sample's record
- *   FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows: read whole at start,
- *               kept in one piece of memory once per node, never exchanged
+ *   FIELD_ROW   read chunk row by chunk row into row buffers, and exchanged between readers as part
+ * of a sample's record FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows:
+ * read whole at start, kept in one piece of memory once per node, never exchanged
  *
- * The row length C is the chunk length along axis 0 (at most N) of the direct field with the most bytes a
- * sample (first by name on a tie). Chunk row r holds samples [r*C, min((r+1)*C, N)). A row buffer is field after field, each
- * [C, sample shape...] at its row_offset; a record is one sample's row fields one after another:
+ * The row length C is the chunk length along axis 0 (at most N) of the direct field with the most
+ * bytes a sample (first by name on a tie). Chunk row r holds samples [r*C, min((r+1)*C, N)). A row
+ * buffer is field after field, each [C, sample shape...] at its row_offset; a record is one
+ * sample's row fields one after another:
  *
  *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
  *     record       | field a: 1 sample  | pad to 16 | field b: 1 sample  | pad to 16 |
  *
- * A dataset is immutable after opening (and holding); any number of threads may read it, each with a
- * `struct dataset_reader` of its own.
+ * A dataset is immutable after opening (and holding); any number of threads may read it, each with
+ * a `struct dataset_reader` of its own.
  */
 #ifndef PENSTOCK_DATASET_DATASET_H
 #define PENSTOCK_DATASET_DATASET_H
@@ -40,9 +40,9 @@ struct dataset_field_spec {
 };
 
 struct dataset_options {
-    const char *uri;                         /* directory of a Zarr group (or of one array) */
-    /* NULL: every array whose axis 0 is as long as that of the array with the most bytes, named by its path ("data"
-     * for an array that is the root). */
+    const char *uri; /* directory of a Zarr group (or of one array) */
+    /* NULL: every array whose axis 0 is as long as that of the array with the most bytes, named by
+     * its path ("data" for an array that is the root). */
     const struct dataset_field_spec *fields;
     size_t field_count;
     uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
@@ -57,8 +57,8 @@ struct dataset_field {
     enum field_source source;
     size_t row_offset;    /* FIELD_ROW: start of the field in a row buffer, multiple of 64 */
     size_t record_offset; /* FIELD_ROW: start of the field in a record, multiple of 16 */
-    /* How often each of the array's chunks is decoded in an epoch: 1 unless chunks straddle rows and the array
-     * is too large to be held. */
+    /* How often each of the array's chunks is decoded in an epoch: 1 unless chunks straddle rows
+     * and the array is too large to be held. */
     double decode_amplification;
 };
 
@@ -85,56 +85,59 @@ struct dataset_read_stats {
     uint64_t decoded_bytes; /* written to rows */
     uint64_t chunk_count;
     uint64_t missing_chunk_count; /* filled with the fill value */
-    uint64_t read_ns;       /* in the store */
-    uint64_t decode_ns;     /* in codecs and copies */
+    uint64_t read_ns;             /* in the store */
+    uint64_t decode_ns;           /* in codecs and copies */
 };
 
 /* Opens the hierarchy, settles the fields and checks everything that can be checked without reading
  * chunks. Blocks on the store.
- * NOT_FOUND: no dataset there, or no such array (the message lists those there are). INVALID: no arrays,
- * sample counts that differ, an index array that is not a one-dimensional integer one, a name used twice, a
- * joined array beyond the hold limit, no direct field at all.
- * UNSUPPORTED: an array that a field needs uses something we do not read; the message names the array and
- * the thing. CORRUPT: metadata that is not valid. */
-MUST_USE enum status dataset_open(const struct dataset_options *options, struct dataset **ret_dataset,
-                                  struct error *err);
+ * NOT_FOUND: no dataset there, or no such array (the message lists those there are). INVALID: no
+ * arrays, sample counts that differ, an index array that is not a one-dimensional integer one, a
+ * name used twice, a joined array beyond the hold limit, no direct field at all. UNSUPPORTED: an
+ * array that a field needs uses something we do not read; the message names the array and the
+ * thing. CORRUPT: metadata that is not valid. */
+MUST_USE enum status dataset_open(const struct dataset_options *options,
+                                  struct dataset **ret_dataset, struct error *err);
 
-/* The dataset's options and metadata documents as one run of bytes (malloc'ed, returned), and a dataset
- * made of them again without touching the store's metadata: rank 0 opens, the others unpack. */
+/* The dataset's options and metadata documents as one run of bytes (malloc'ed, returned), and a
+ * dataset made of them again without touching the store's metadata: rank 0 opens, the others
+ * unpack. */
 MUST_USE enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
                                   struct error *err);
 MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_dataset,
                                     struct error *err);
 
-/* Reads all held arrays into `memory` (held_bytes, 64-byte aligned, borrowed until dataset_free()), and
- * checks every index of every join. Done by one process a node, at start; blocks on the store.
+/* Reads all held arrays into `memory` (held_bytes, 64-byte aligned, borrowed until dataset_free()),
+ * and checks every index of every join. Done by one process a node, at start; blocks on the store.
  * INVALID: an index out of its array's range; the message names array, position and value. */
 MUST_USE enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err);
 
 /* Uses `memory` that another process has filled with dataset_hold() for the same dataset. */
 void dataset_attach(struct dataset *dataset, const void *memory);
 
-/* Where sample `index` of held field `field` (an index into fields) lies: sample_bytes bytes, borrowed.
- * After dataset_hold() or dataset_attach(). */
+/* Where sample `index` of held field `field` (an index into fields) lies: sample_bytes bytes,
+ * borrowed. After dataset_hold() or dataset_attach(). */
 const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index);
 
 /* Samples in row `row`: row_length, less in the last one. */
 uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row);
 
-/* A reader: one thread's decode contexts and scratch memory (scratch_bytes, touched by the caller). */
+/* A reader: one thread's decode contexts and scratch memory (scratch_bytes, touched by the caller).
+ */
 struct dataset_reader;
 MUST_USE enum status dataset_reader_new(const struct dataset *dataset,
                                         struct dataset_reader **ret_reader, struct error *err);
 void dataset_reader_free(struct dataset_reader *reader);
 
-/* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned). Allocates
- * nothing. Padding and the samples beyond N of a short last row are left as they were.
- * The buffer's content is undefined after a failure. IO, CORRUPT: the message names array and chunk. */
+/* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned).
+ * Allocates nothing. Padding and the samples beyond N of a short last row are left as they were.
+ * The buffer's content is undefined after a failure. IO, CORRUPT: the message names array and
+ * chunk. */
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                                       struct dataset_read_stats *stats, struct error *err);
 
-/* Everything that was found in the store, and what field `field` (an index into fields) is made of; the
- * index array is NULL for a direct field. Borrowed from the dataset. */
+/* Everything that was found in the store, and what field `field` (an index into fields) is made of;
+ * the index array is NULL for a direct field. Borrowed from the dataset. */
 struct zarr_hierarchy;
 struct zarr_array;
 const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);

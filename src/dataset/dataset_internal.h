@@ -27,8 +27,8 @@ struct dataset_private {
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };
 
-/* select.c: which arrays are the fields. Both fill origins (name, array, index) in order of name and return their
- * count; names and paths are checked, sample counts are not. */
+/* select.c: which arrays are the fields. Both fill origins (name, array, index) in order of name
+ * and return their count; names and paths are checked, sample counts are not. */
 MUST_USE enum status select_configured(const struct zarr_hierarchy *hierarchy,
                                        const struct dataset_field_spec *specs, size_t spec_count,
                                        struct field_origin *origins, size_t *ret_count,

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Item `i` of integers of `dtype` at `items`, sign-extended; uint64 values wrap to negative ones. */
+/* Item `i` of integers of `dtype` at `items`, sign-extended; uint64 values wrap to negative ones.
+ */
 static int64_t integer_at(enum dtype dtype, const unsigned char *items, uint64_t i)
 {
     size_t bytes = dtype_bytes(dtype);
@@ -35,22 +36,20 @@ static enum status refuse_index(const struct field_origin *origin, uint64_t posi
     else
         snprintf(text, sizeof text, "%" PRId64, value);
     return error_set(err, STATUS_INVALID,
-                     "array '%s' position %" PRIu64 ": index %s is out of range: array '%s' has %" PRIu64
-                     " along axis 0",
+                     "array '%s' position %" PRIu64
+                     ": index %s is out of range: array '%s' has %" PRIu64 " along axis 0",
                      origin->index->path, position, text, origin->array->path,
                      origin->array->shape[0]);
 }
 
-/* Reads an index array as int64[N] to `out`. Narrower integers are read to the end of `out` and widened from its start:
- * the write of item i ends where item i + 1 is read, or before. */
+/* Reads an index array as int64[N] to `out`. Narrower integers are read to the end of `out` and
+ * widened from its start: the write of item i ends where item i + 1 is read, or before. */
 static enum status hold_index(struct zarr_chunk_reader *reader, const struct field_origin *origin,
                               int64_t *out, struct zarr_read_stats *stats, struct error *err)
 {
     uint64_t count = origin->index->shape[0];
-    unsigned char *items =
-        (unsigned char *)out + count * (sizeof *out - origin->index->item_bytes);
-    enum status status =
-        zarr_read_samples(reader, origin->index, 0, count, items, stats, err);
+    unsigned char *items = (unsigned char *)out + count * (sizeof *out - origin->index->item_bytes);
+    enum status status = zarr_read_samples(reader, origin->index, 0, count, items, stats, err);
 
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t value = integer_at(origin->index->dtype, items, i);

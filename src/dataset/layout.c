@@ -1,5 +1,5 @@
-/* What follows of a dataset's fields: the sample count, rows, where each field's bytes live, and the
- * fingerprint. Pure; called while opening. */
+/* What follows of a dataset's fields: the sample count, rows, where each field's bytes live, and
+ * the fingerprint. Pure; called while opening. */
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"
@@ -31,11 +31,12 @@ static enum status settle_sample_count(struct dataset *dataset, struct error *er
         uint64_t other = counting_array(origin)->shape[0];
 
         if (other != sample_count)
-            return error_set(err, STATUS_INVALID,
-                             "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
-                             ", '%s' (array '%s') has %" PRIu64,
-                             first->name, counting_array(first)->path, sample_count, origin->name,
-                             counting_array(origin)->path, other);
+            return error_set(
+                err, STATUS_INVALID,
+                "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
+                ", '%s' (array '%s') has %" PRIu64,
+                first->name, counting_array(first)->path, sample_count, origin->name,
+                counting_array(origin)->path, other);
     }
     dataset->sample_count = sample_count;
     return STATUS_OK;
@@ -69,10 +70,11 @@ static enum status settle_rows(struct dataset *dataset, size_t *ret_leader, stru
              dataset->fields[i].sample_bytes > dataset->fields[leader].sample_bytes))
             leader = i;
     if (leader == dataset->field_count)
-        return error_set(err, STATUS_INVALID,
-                         "all fields are joined through an index: add one that is read directly, for "
-                         "example array '%s'",
-                         dataset->private->origins[0].index->path);
+        return error_set(
+            err, STATUS_INVALID,
+            "all fields are joined through an index: add one that is read directly, for "
+            "example array '%s'",
+            dataset->private->origins[0].index->path);
     uint64_t length = dataset->private->origins[leader].array->chunk_shape[0];
     dataset->row_length = length < dataset->sample_count ? length : dataset->sample_count;
     dataset->row_count = size_divide_up(dataset->sample_count, dataset->row_length);
@@ -90,12 +92,13 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Chunk reads of an epoch per chunk along axis 0. Rows and chunks cut the samples into pieces, each read once: as many
- * as there are rows and chunks together, less one for each place where both are cut, the start included. */
+/* Chunk reads of an epoch per chunk along axis 0. Rows and chunks cut the samples into pieces, each
+ * read once: as many as there are rows and chunks together, less one for each place where both are
+ * cut, the start included. */
 static double decode_amplification(const struct dataset *dataset, const struct zarr_array *array)
 {
-    uint64_t step = array->chunk_shape[0] / greatest_common_divisor(array->chunk_shape[0],
-                                                                    dataset->row_length);
+    uint64_t step =
+        array->chunk_shape[0] / greatest_common_divisor(array->chunk_shape[0], dataset->row_length);
     uint64_t common_length, common_cuts = 1;
 
     if (size_multiply(step, dataset->row_length, &common_length))
@@ -112,11 +115,12 @@ static enum status settle_source(struct dataset *dataset, size_t i, struct error
 
     if (origin->index) {
         if (origin->array->total_bytes > limit)
-            return error_set(err, STATUS_INVALID,
-                             "field '%s': array '%s' takes %s, and joined arrays are held whole: raise "
-                             "dataset.hold_limit (%s)",
-                             field->name, origin->array->path,
-                             size_format(origin->array->total_bytes).text, size_format(limit).text);
+            return error_set(
+                err, STATUS_INVALID,
+                "field '%s': array '%s' takes %s, and joined arrays are held whole: raise "
+                "dataset.hold_limit (%s)",
+                field->name, origin->array->path, size_format(origin->array->total_bytes).text,
+                size_format(limit).text);
         return STATUS_OK;
     }
     double amplification = decode_amplification(dataset, origin->array);
@@ -198,7 +202,8 @@ static void settle_scratch(struct dataset *dataset)
     dataset->scratch_bytes = zarr_chunk_reader_bytes(arrays, count);
 }
 
-/* Everything that decides which bytes sample i is and in which order samples come; not where they lie. */
+/* Everything that decides which bytes sample i is and in which order samples come; not where they
+ * lie. */
 static void settle_fingerprint(struct dataset *dataset)
 {
     struct text text = {0};

@@ -1,7 +1,7 @@
 /* Opening, packing and freeing a dataset. See dataset.h.
  *
- * What is packed are the fields as settled, not the options: an unpacked dataset is the same even where the default
- * selection of fields would change between versions.
+ * What is packed are the fields as settled, not the options: an unpacked dataset is the same even
+ * where the default selection of fields would change between versions.
  */
 #include "dataset/dataset_internal.h"
 
@@ -107,8 +107,7 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, 
 
         if (!packed_take_string(packed, &specs[i].name) ||
             !packed_take_string(packed, &specs[i].array) ||
-            !packed_take_number(packed, &has_index) ||
-            !packed_take_string(packed, &specs[i].index))
+            !packed_take_number(packed, &has_index) || !packed_take_string(packed, &specs[i].index))
             return false;
         if (!has_index)
             specs[i].index = NULL;
@@ -135,8 +134,7 @@ enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_
         return status;
     status = store_open(uri, &dataset->private->store, err);
     if (status == STATUS_OK)
-        status =
-            zarr_hierarchy_unpack(packed.at, packed.left, &dataset->private->hierarchy, err);
+        status = zarr_hierarchy_unpack(packed.at, packed.left, &dataset->private->hierarchy, err);
     if (status == STATUS_OK)
         status = settle_fields(dataset, specs, count, err);
     if (status != STATUS_OK) {

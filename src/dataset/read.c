@@ -70,10 +70,10 @@ enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *
     assert(row < dataset->row_count);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_ROW)
-            status = zarr_read_samples(reader->chunks, dataset->private->origins[i].array, begin,
-                                       begin + dataset_row_samples(dataset, row),
-                                       (char *)buffer + dataset->fields[i].row_offset, &row_stats,
-                                       err);
+            status =
+                zarr_read_samples(reader->chunks, dataset->private->origins[i].array, begin,
+                                  begin + dataset_row_samples(dataset, row),
+                                  (char *)buffer + dataset->fields[i].row_offset, &row_stats, err);
     add_stats(stats, &row_stats);
     return status;
 }

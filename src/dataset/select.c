@@ -1,5 +1,5 @@
-/* Which arrays are the fields of a dataset: those that the configuration names, or by default all whose
- * axis 0 has the sample count. Called while opening, by one thread. */
+/* Which arrays are the fields of a dataset: those that the configuration names, or by default all
+ * whose axis 0 has the sample count. Called while opening, by one thread. */
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"
@@ -52,10 +52,11 @@ static enum status set_name(struct field_origin *origin, const char *name, struc
     if (length == 0)
         return error_set(err, STATUS_INVALID, "a field's name is empty");
     if (length >= DATASET_NAME_BYTES)
-        return error_set(err, STATUS_INVALID,
-                         "field name '%.80s' has %zu bytes; the limit is %d: choose a shorter one in "
-                         "dataset.fields",
-                         name, length, DATASET_NAME_BYTES - 1);
+        return error_set(
+            err, STATUS_INVALID,
+            "field name '%.80s' has %zu bytes; the limit is %d: choose a shorter one in "
+            "dataset.fields",
+            name, length, DATASET_NAME_BYTES - 1);
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
             return error_set(err, STATUS_INVALID, "a field's name holds a control character");
@@ -93,11 +94,11 @@ static enum status select_one(const struct zarr_hierarchy *hierarchy,
     if (!spec->index)
         return STATUS_OK;
     if (origin->index->rank != 1 || !dtype_is_integer(origin->index->dtype))
-        return error_set(err, STATUS_INVALID,
-                         "field '%s': index array '%s' must be one-dimensional and of integers; it is "
-                         "%d-dimensional and of %s",
-                         spec->name, spec->index, origin->index->rank,
-                         dtype_name(origin->index->dtype));
+        return error_set(
+            err, STATUS_INVALID,
+            "field '%s': index array '%s' must be one-dimensional and of integers; it is "
+            "%d-dimensional and of %s",
+            spec->name, spec->index, origin->index->rank, dtype_name(origin->index->dtype));
     return STATUS_OK;
 }
 
@@ -152,11 +153,11 @@ static enum status find_sample_count(const struct zarr_hierarchy *hierarchy,
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_array *array = &hierarchy->nodes[i].array;
         if (known_size(array) == known_size(largest) && array->shape[0] != largest->shape[0])
-            return error_set(err, STATUS_INVALID,
-                             "which arrays hold the samples is ambiguous: '%s' and '%s' are equally "
-                             "large and have %" PRIu64 " and %" PRIu64
-                             " along axis 0: list dataset.fields",
-                             largest->path, array->path, largest->shape[0], array->shape[0]);
+            return error_set(
+                err, STATUS_INVALID,
+                "which arrays hold the samples is ambiguous: '%s' and '%s' are equally "
+                "large and have %" PRIu64 " and %" PRIu64 " along axis 0: list dataset.fields",
+                largest->path, array->path, largest->shape[0], array->shape[0]);
     }
     *ret_sample_count = largest->shape[0];
     return STATUS_OK;
@@ -167,8 +168,8 @@ static enum status take_default(const struct zarr_node *node, uint64_t sample_co
                                 struct field_origin *origins, size_t *count, struct error *err)
 {
     const struct zarr_array *array = &node->array;
-    bool may_belong = array->rank > 0 ? array->shape[0] == sample_count
-                                      : node->status == STATUS_CORRUPT;
+    bool may_belong =
+        array->rank > 0 ? array->shape[0] == sample_count : node->status == STATUS_CORRUPT;
 
     if (!may_belong)
         return STATUS_OK;

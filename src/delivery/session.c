@@ -24,6 +24,7 @@ struct session {
     struct tenant *tenants;    /* [slot_count] */
     uint64_t taken;            /* slots handed out so far; session_next()'s thread only */
     bool ended;                /* END came: what is published is all there is */
+    bool left;                 /* GOODBYE is sent */
     struct error final;        /* status is OK as long as batches may come */
 };
 
@@ -242,14 +243,23 @@ enum status session_release(struct session *session, uint32_t slot, uint64_t epo
     return STATUS_OK;
 }
 
-void session_close(struct session *session, uint64_t next_epoch, uint64_t next_step)
+void session_leave(struct session *session, uint64_t next_epoch, uint64_t next_step)
 {
-    if (!session)
+    if (session->left)
         return;
+    session->left = true;
     struct message goodbye = {.type = MESSAGE_GOODBYE,
                               .goodbye = {.epoch = next_epoch, .step = next_step}};
     enum status status = message_send(session->link.socket, &goodbye, NULL, NULL);
     (void)status; /* a service that is gone needs no goodbye */
+    if (!session->final.status)
+        error_set(&session->final, STATUS_ENDED, "this trainer has said goodbye");
+}
+
+void session_close(struct session *session)
+{
+    if (!session)
+        return;
     link_done(&session->link);
     free(session->tenants);
     free(session);

@@ -39,7 +39,11 @@ MUST_USE enum status session_next(struct session *session, int64_t timeout_ms,
 MUST_USE enum status session_release(struct session *session, uint32_t slot, uint64_t epoch,
                                      uint64_t step, struct error *err);
 
-/* Says goodbye, naming what would have been asked for next, and frees everything. NULL is fine. */
-void session_close(struct session *session, uint64_t next_epoch, uint64_t next_step);
+/* Says goodbye, naming what would have been asked for next; held slots stay mapped. Once: later
+ * calls do nothing. */
+void session_leave(struct session *session, uint64_t next_epoch, uint64_t next_step);
+
+/* Frees everything. NULL is fine. */
+void session_close(struct session *session);
 
 #endif

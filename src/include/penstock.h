@@ -184,7 +184,13 @@ PENSTOCK_API const char *penstock_dtype_name(enum penstock_dtype dtype);
 /* "0.1.0": the library that is loaded, which may differ from the header. */
 PENSTOCK_API const char *penstock_version(void);
 
-/* Says goodbye and unmaps the ring: memory of batches still held is gone after this. NULL is fine. */
+/* Says goodbye to the service, but leaves the memory of batches that are held until penstock_close(); for language
+ * bindings, whose arrays may outlive the loop. After the end (ENDED) held batches stay as they are; before it the
+ * service may overwrite them. penstock_next() then returns ENDED. Twice is fine. */
+PENSTOCK_API void penstock_leave(struct penstock *connection);
+
+/* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still held is gone after this.
+ * NULL is fine. */
 PENSTOCK_API void penstock_close(struct penstock *connection);
 
 #ifdef __cplusplus

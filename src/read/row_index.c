@@ -62,9 +62,8 @@ void row_index_remove(struct row_index *index, uint64_t row)
         uint64_t home = hash(index->entries[i].row) & index->mask;
         uint64_t from_home = (i - home) & index->mask;
         uint64_t from_hole = (i - hole) & index->mask;
-        if (from_home <
-            from_hole) /* its home lies behind the hole: moving it there would hide it */
-            continue;
+        if (from_home < from_hole)
+            continue; /* its home lies behind the hole: moved there, it would not be found */
         index->entries[hole] = index->entries[i];
         hole = i;
     }

@@ -22,7 +22,9 @@ static enum status get(struct json_object *object, const char *key, enum json_ty
     return STATUS_OK;
 }
 
-/* json-c clamps what does not fit: a number is believed only when it prints as it was written. */
+/* json-c clamps what does not fit. A negative number shows when printed; one beyond 64 bits becomes
+ * the largest, which run_state_check() refuses as epoch, step and batch, and as a seed that is not
+ * the run's. */
 static enum status get_u64(struct json_object *object, const char *key, uint64_t *ret_number,
                            struct error *err)
 {

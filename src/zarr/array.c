@@ -1,4 +1,5 @@
-/* A Zarr array's grid and keys. See array.h; the documents are read in metadata_v2.c and metadata_v3.c. */
+/* A Zarr array's grid and keys. See array.h; the documents are read in metadata_v2.c and
+ * metadata_v3.c. */
 #include "zarr/array.h"
 
 #include "zarr/document.h"

@@ -1,8 +1,8 @@
 /* One Zarr array: what its metadata document says, checked and ready for reading.
  *
- * Parses v2 `.zarray` and v3 `zarr.json` documents. They are foreign bytes: every number is checked, all
- * sizes are computed with overflow checks, and what we cannot read is refused here, by name, rather than
- * at the first batch.
+ * Parses v2 `.zarray` and v3 `zarr.json` documents. They are foreign bytes: every number is
+ * checked, all sizes are computed with overflow checks, and what we cannot read is refused here, by
+ * name, rather than at the first batch.
  *
  * Pure functions over the caller's memory, safe from any thread.
  */
@@ -49,11 +49,13 @@ struct zarr_array {
 
 /* Parses the metadata document of the array at `path`.
  * Messages do not name the array: the caller puts "array '...': " in front.
- * CORRUPT: not JSON, a required member missing, of the wrong type or out of range, sizes that overflow.
- * INVALID: an array without items. UNSUPPORTED: something legal that we do not read, by name.
+ * CORRUPT: not JSON, a required member missing, of the wrong type or out of range, sizes that
+ * overflow. INVALID: an array without items. UNSUPPORTED: something legal that we do not read, by
+ * name.
  *
- * Unlike elsewhere *ret_array is filled on failure too, as far as parsing came, so that it can be listed: path and format
- * always; rank and shape, dtype, total_bytes, chunk_shape in this order, each zero if not reached. */
+ * Unlike elsewhere *ret_array is filled on failure too, as far as parsing came, so that it can be
+ * listed: path and format always; rank and shape, dtype, total_bytes, chunk_shape in this order,
+ * each zero if not reached. */
 MUST_USE enum status zarr_array_parse(enum zarr_format format, const char *path, const char *text,
                                       size_t text_bytes, struct zarr_array *ret_array,
                                       struct error *err);
@@ -75,8 +77,8 @@ struct zarr_index_text {
 struct zarr_index_text zarr_index_format(const struct zarr_array *array,
                                          const uint64_t *chunk_index);
 
-/* A string that is equal only for arrays whose samples are stored alike (shape, dtype, grid, fill, codecs);
- * for fingerprints. The path and chunk keys are not part of it. */
+/* A string that is equal only for arrays whose samples are stored alike (shape, dtype, grid, fill,
+ * codecs); for fingerprints. The path and chunk keys are not part of it. */
 void zarr_array_identify(const struct zarr_array *array, struct text *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* Reading chunks. See chunk.h.
  *
- * A reader's memory is one mapping: the stored bytes of a chunk, then scratch for one decoded chunk.
+ * A reader's memory is one mapping: the stored bytes of a chunk, then scratch for one decoded
+ * chunk.
  *
  *     | stored: largest bound of the codecs | pad to 64 | scratch: largest decoded chunk |
  */
@@ -64,9 +65,9 @@ size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t ar
            codec_context_bytes(demand.chains, array_count, demand.context_bytes);
 }
 
-enum status zarr_chunk_reader_new(const struct store *store,
-                                  const struct zarr_array *const *arrays, size_t array_count,
-                                  struct zarr_chunk_reader **ret_reader, struct error *err)
+enum status zarr_chunk_reader_new(const struct store *store, const struct zarr_array *const *arrays,
+                                  size_t array_count, struct zarr_chunk_reader **ret_reader,
+                                  struct error *err)
 {
     struct zarr_chunk_reader *reader = calloc(1, sizeof *reader);
     struct demand demand;
@@ -78,8 +79,8 @@ enum status zarr_chunk_reader_new(const struct store *store,
     sum_demand(arrays, array_count, &demand);
     reader->store = store;
     reader->stored_capacity = demand.stored_bytes;
-    status = codec_context_new(demand.chains, array_count, demand.context_bytes, &reader->context,
-                               err);
+    status =
+        codec_context_new(demand.chains, array_count, demand.context_bytes, &reader->context, err);
     if (status != STATUS_OK)
         goto fail;
     size_t bytes = demand.stored_bytes + demand.decoded_bytes;
@@ -146,7 +147,8 @@ static enum status load_encoded(struct zarr_chunk_reader *reader, const struct z
     return status;
 }
 
-/* A whole chunk in native byte order at `decoded`. A chunk that is not there sets *ret_missing and nothing else. */
+/* A whole chunk in native byte order at `decoded`. A chunk that is not there sets *ret_missing and
+ * nothing else. */
 static enum status load_chunk(struct zarr_chunk_reader *reader, const struct zarr_array *array,
                               const uint64_t *chunk_index, void *decoded, bool *ret_missing,
                               struct zarr_read_stats *stats, struct error *err)
@@ -199,8 +201,7 @@ enum status zarr_read_chunk(struct zarr_chunk_reader *reader, const struct zarr_
                             struct zarr_read_stats *stats, struct error *err)
 {
     bool missing;
-    enum status status =
-        load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
+    enum status status = load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
 
     if (status != STATUS_OK)
         return status;
@@ -210,8 +211,8 @@ enum status zarr_read_chunk(struct zarr_chunk_reader *reader, const struct zarr_
     return STATUS_OK;
 }
 
-/* One chunk's share of a destination: a box of `extent` items at `from` in the chunk, at `to` in the
- * destination of `shape`. */
+/* One chunk's share of a destination: a box of `extent` items at `from` in the chunk, at `to` in
+ * the destination of `shape`. */
 struct part {
     uint64_t from[ZARR_MAX_RANK];
     uint64_t to[ZARR_MAX_RANK];
@@ -248,7 +249,8 @@ static size_t offset_in(const struct zarr_array *array, const uint64_t *shape,
     return offset * array->item_bytes;
 }
 
-/* Whether the part is the whole chunk and one run of the destination, so that it can be decoded in place. */
+/* Whether the part is the whole chunk and one run of the destination, so that it can be decoded in
+ * place. */
 static bool is_direct(const struct zarr_array *array, const struct part *part)
 {
     bool outer_is_one = true;
@@ -357,8 +359,7 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
         memcpy(chunk_index, position, sizeof chunk_index);
         chunk_index[0] += first;
         cut_part(array, chunk_index, begin, end, &part);
-        enum status status =
-            read_part(reader, array, chunk_index, &part, destination, stats, err);
+        enum status status = read_part(reader, array, chunk_index, &part, destination, stats, err);
         if (status != STATUS_OK)
             return status;
     } while (next_position(position, counts, array->rank));

@@ -1,11 +1,12 @@
 /* Reading chunks: from the store through the codecs to where the samples have to be.
  *
- * A chunk whose bytes are one run of the destination is decoded (or, without codecs, read) straight into it. Any
- * other goes through scratch memory, from which the wanted part is copied run by run. Byte order is
- * changed in place after decoding. A chunk that the store does not have is the fill value; any other
- * failure of the store is a failure here.
+ * A chunk whose bytes are one run of the destination is decoded (or, without codecs, read) straight
+ * into it. Any other goes through scratch memory, from which the wanted part is copied run by run.
+ * Byte order is changed in place after decoding. A chunk that the store does not have is the fill
+ * value; any other failure of the store is a failure here.
  *
- * A reader belongs to one thread. All its memory is allocated at zarr_chunk_reader_new(); reading allocates nothing.
+ * A reader belongs to one thread. All its memory is allocated at zarr_chunk_reader_new(); reading
+ * allocates nothing.
  */
 #ifndef PENSTOCK_ZARR_CHUNK_H
 #define PENSTOCK_ZARR_CHUNK_H
@@ -31,29 +32,28 @@ enum { ZARR_READER_MAX_ARRAYS = 128 };
 
 struct zarr_chunk_reader;
 
-/* A reader for chunks of any of `arrays` (1 to ZARR_READER_MAX_ARRAYS); they and the store are borrowed while it lives. Its memory is
- * touched by the calling thread. NO_MEMORY. */
-MUST_USE enum status zarr_chunk_reader_new(const struct store *store,
-                                           const struct zarr_array *const *arrays,
-                                           size_t array_count,
-                                           struct zarr_chunk_reader **ret_reader,
-                                           struct error *err);
+/* A reader for chunks of any of `arrays` (1 to ZARR_READER_MAX_ARRAYS); they and the store are
+ * borrowed while it lives. Its memory is touched by the calling thread. NO_MEMORY. */
+MUST_USE enum status
+zarr_chunk_reader_new(const struct store *store, const struct zarr_array *const *arrays,
+                      size_t array_count, struct zarr_chunk_reader **ret_reader, struct error *err);
 
 /* The memory that zarr_chunk_reader_new() takes for these arrays. */
 size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count);
 
 void zarr_chunk_reader_free(struct zarr_chunk_reader *reader);
 
-/* Decodes the whole chunk at `chunk_index` (rank numbers, inside the grid) to `decoded`: array->chunk_bytes, C
- * order, native byte order; beyond the array's edge it holds whatever is stored there.
- * CORRUPT: bytes that do not decode to a chunk. IO: the store. Messages name array and chunk. */
+/* Decodes the whole chunk at `chunk_index` (rank numbers, inside the grid) to `decoded`:
+ * array->chunk_bytes, C order, native byte order; beyond the array's edge it holds whatever is
+ * stored there. CORRUPT: bytes that do not decode to a chunk. IO: the store. Messages name array
+ * and chunk. */
 MUST_USE enum status zarr_read_chunk(struct zarr_chunk_reader *reader,
                                      const struct zarr_array *array, const uint64_t *chunk_index,
                                      void *decoded, struct zarr_read_stats *stats,
                                      struct error *err);
 
-/* Reads indices [begin, end) along axis 0 (begin < end <= shape[0]) to `destination`: C order [end - begin,
- * shape[1], ...], native byte order. Errors as above. */
+/* Reads indices [begin, end) along axis 0 (begin < end <= shape[0]) to `destination`: C order [end
+ * - begin, shape[1], ...], native byte order. Errors as above. */
 MUST_USE enum status zarr_read_samples(struct zarr_chunk_reader *reader,
                                        const struct zarr_array *array, uint64_t begin, uint64_t end,
                                        void *destination, struct zarr_read_stats *stats,

@@ -148,8 +148,8 @@ enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool 
     array->dtype = dtype;
     array->item_bytes = dtype_bytes(dtype);
     array->total_bytes = total_bytes;
-    array->byte_swapped = dtype_swap_bytes(dtype) > 1 &&
-                          little_endian != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+    array->byte_swapped =
+        dtype_swap_bytes(dtype) > 1 && little_endian != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
     return STATUS_OK;
 }
 
@@ -171,8 +171,9 @@ enum status document_chunk_shape(struct json_object *list, struct zarr_array *ar
         if (extents[i] == 0)
             return error_set(err, STATUS_CORRUPT, "'chunks' axis %zu is 0", i);
         if (!size_multiply(chunk_bytes, extents[i], &chunk_bytes))
-            return error_set(err, STATUS_CORRUPT, "'chunks' overflows: a chunk's size does not "
-                                                  "fit 64 bits");
+            return error_set(err, STATUS_CORRUPT,
+                             "'chunks' overflows: a chunk's size does not "
+                             "fit 64 bits");
     }
     if (chunk_bytes > ZARR_MAX_CHUNK_BYTES)
         return error_set(err, STATUS_UNSUPPORTED, "a chunk takes %s decoded; the limit is %s",
@@ -187,8 +188,8 @@ enum status document_chunk_shape(struct json_object *list, struct zarr_array *ar
 
 enum status document_separator(struct json_object *value, char *ret_separator, struct error *err)
 {
-    const char *text = json_object_is_type(value, json_type_string) ? json_object_get_string(value)
-                                                                    : "";
+    const char *text =
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
 
     if (strcmp(text, ".") != 0 && strcmp(text, "/") != 0)
         return error_set(err, STATUS_CORRUPT, "chunk-key separator is %s, expected \".\" or \"/\"",

@@ -1,8 +1,8 @@
 /* Metadata documents: foreign JSON, read with suspicion. Internal to src/zarr.
  *
- * json-c in strict mode: no comments, no trailing bytes, bounded depth, exact 64-bit integers; bare NaN and
- * Infinity are accepted, since v2 writers produce them. Integers beyond 64 bits come out of json-c as the
- * nearest bound, so callers refuse the bounds where they would matter.
+ * json-c in strict mode: no comments, no trailing bytes, bounded depth, exact 64-bit integers; bare
+ * NaN and Infinity are accepted, since v2 writers produce them. Integers beyond 64 bits come out of
+ * json-c as the nearest bound, so callers refuse the bounds where they would matter.
  */
 #ifndef PENSTOCK_ZARR_DOCUMENT_H
 #define PENSTOCK_ZARR_DOCUMENT_H
@@ -31,16 +31,18 @@ MUST_USE enum status document_expect(struct json_object *object, const char *nam
                                      struct error *err);
 
 /* v3's named configurations: "name", {"name": "name"} or {"name": "name", "configuration": {...}}.
- * *ret_configuration is NULL if there is none. `what` names the place in messages. Both borrowed. */
+ * *ret_configuration is NULL if there is none. `what` names the place in messages. Both borrowed.
+ */
 MUST_USE enum status document_named(struct json_object *object, const char *what,
-                                    const char **ret_name,
-                                    struct json_object **ret_configuration, struct error *err);
+                                    const char **ret_name, struct json_object **ret_configuration,
+                                    struct error *err);
 
 /* Reads the shape (with total_bytes left 0): 1 to 8 extents, each 1 to 2^63-1. */
 MUST_USE enum status document_shape(struct json_object *root, struct zarr_array *array,
                                     struct error *err);
 
-/* Reads the chunk shape from `list` and derives chunk counts and chunk_bytes; dtype must be known. */
+/* Reads the chunk shape from `list` and derives chunk counts and chunk_bytes; dtype must be known.
+ */
 MUST_USE enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
                                           struct error *err);
 
@@ -60,7 +62,8 @@ MUST_USE enum status metadata_v3_parse(struct json_object *root, struct zarr_arr
 
 /* One item of `dtype`, native byte order, from a fill_value (`value` may be NULL, for JSON's null).
  * v2 takes null as zero and numbers as strings; v3 takes hexadecimal strings as bits.
- * `ret_item` has room for DTYPE_MAX_BYTES; bytes behind the item are zero. CORRUPT: not a value of that type. */
+ * `ret_item` has room for DTYPE_MAX_BYTES; bytes behind the item are zero. CORRUPT: not a value of
+ * that type. */
 MUST_USE enum status fill_parse(enum zarr_format format, enum dtype dtype,
                                 struct json_object *value, unsigned char *ret_item,
                                 struct error *err);

@@ -1,7 +1,7 @@
 /* Fill values: the many ways in which metadata writes one item. See document.h. Pure.
  *
- * Numbers are kept exact: integers as 64-bit ones, floats by way of double, and 16-bit floats rounded to nearest
- * even straight from the double.
+ * Numbers are kept exact: integers as 64-bit ones, floats by way of double, and 16-bit floats
+ * rounded to nearest even straight from the double.
  */
 #include "zarr/document.h"
 
@@ -86,7 +86,8 @@ static bool parse_double(const char *text, double *ret_value)
     return true;
 }
 
-/* "0x7fc00000": the bits, most significant first, all of them. Unaligned `bytes` of native order. */
+/* "0x7fc00000": the bits, most significant first, all of them. Unaligned `bytes` of native order.
+ */
 static bool parse_hex(const char *text, size_t bytes, unsigned char *out)
 {
     uint64_t bits = 0;
@@ -117,8 +118,8 @@ static bool parse_float(enum zarr_format format, enum dtype dtype, struct json_o
         put_float(dtype, json_object_get_double(value), out);
         return true;
     case json_type_string:
-        if (format == ZARR_V3 && parse_hex(json_object_get_string(value), dtype_swap_bytes(dtype),
-                                           out))
+        if (format == ZARR_V3 &&
+            parse_hex(json_object_get_string(value), dtype_swap_bytes(dtype), out))
             return true;
         if (!parse_double(json_object_get_string(value), &number))
             return false;

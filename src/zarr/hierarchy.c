@@ -1,7 +1,7 @@
 /* Finding the arrays of a store. See hierarchy.h.
  *
- * Three ways lead to the same list of documents: consolidated metadata, a walk through the groups, and a packed
- * hierarchy. Each document becomes a node by zarr_array_parse(), whatever came of it.
+ * Three ways lead to the same list of documents: consolidated metadata, a walk through the groups,
+ * and a packed hierarchy. Each document becomes a node by zarr_array_parse(), whatever came of it.
  */
 #include "zarr/hierarchy.h"
 
@@ -57,8 +57,8 @@ static enum status add_array(struct builder *builder, const char *path, const ch
     struct zarr_node *node = &builder->hierarchy->nodes[builder->hierarchy->node_count];
     memset(node, 0, sizeof *node);
     error_clear(&reason);
-    node->status = zarr_array_parse(builder->hierarchy->format, path, document, size, &node->array,
-                                    &reason);
+    node->status =
+        zarr_array_parse(builder->hierarchy->format, path, document, size, &node->array, &reason);
     node->reason = node->status == STATUS_OK ? NULL : strdup(reason.message);
     node->document = malloc(size + 1);
     node->document_bytes = size;
@@ -70,7 +70,8 @@ static enum status add_array(struct builder *builder, const char *path, const ch
     return STATUS_OK;
 }
 
-/* Paths come from foreign documents and reach messages: relative, clean, printable, not too long. */
+/* Paths come from foreign documents and reach messages: relative, clean, printable, not too long.
+ */
 static enum status check_path(const char *path, struct error *err)
 {
     const char *part = path;
@@ -110,8 +111,7 @@ static enum status add_document(struct builder *builder, const char *path,
                                 struct json_object *document, struct error *err)
 {
     size_t size;
-    const char *text =
-        json_object_to_json_string_length(document, JSON_C_TO_STRING_PLAIN, &size);
+    const char *text = json_object_to_json_string_length(document, JSON_C_TO_STRING_PLAIN, &size);
     enum status status = check_path(path, err);
 
     if (status != STATUS_OK)
@@ -246,8 +246,7 @@ static enum status walk_group(struct builder *builder, const struct store *store
 
 /* The document `name` of the node at `path`; NOT_FOUND if it has none. */
 static enum status get_document(const struct store *store, const char *path, const char *name,
-                                size_t limit, char **ret_text, size_t *ret_size,
-                                struct error *err)
+                                size_t limit, char **ret_text, size_t *ret_size, struct error *err)
 {
     char key[KEY_BYTES];
     size_t length = strlen(path);
@@ -364,8 +363,7 @@ static enum status open_consolidated_v2(struct builder *builder, const char *tex
     return STATUS_OK;
 }
 
-static enum status open_root(struct builder *builder, const struct store *store,
-                             struct error *err)
+static enum status open_root(struct builder *builder, const struct store *store, struct error *err)
 {
     char *text;
     size_t size;

@@ -1,8 +1,8 @@
 /* The arrays of a Zarr store: found at opening, sorted by path.
  *
- * Takes consolidated metadata where there is some (v2 `.zmetadata`, v3 `consolidated_metadata`), else walks the
- * groups. Arrays that cannot be read are listed too, with the reason, so that `penstock inspect` can show them
- * and that they hurt only those who use them.
+ * Takes consolidated metadata where there is some (v2 `.zmetadata`, v3 `consolidated_metadata`),
+ * else walks the groups. Arrays that cannot be read are listed too, with the reason, so that
+ * `penstock inspect` can show them and that they hurt only those who use them.
  *
  * Immutable after opening: any number of threads may read it.
  */
@@ -41,8 +41,9 @@ struct zarr_hierarchy {
 };
 
 /* Finds all arrays of `store`; an array at the root makes a hierarchy of one, with path "".
- * Blocks on the store; one thread. NOT_FOUND: no Zarr metadata at the root. CORRUPT: a group's or consolidated document that
- * is not valid. INVALID: more arrays or levels than our bounds. IO: as the store says. */
+ * Blocks on the store; one thread. NOT_FOUND: no Zarr metadata at the root. CORRUPT: a group's or
+ * consolidated document that is not valid. INVALID: more arrays or levels than our bounds. IO: as
+ * the store says. */
 MUST_USE enum status zarr_hierarchy_open(const struct store *store,
                                          struct zarr_hierarchy **ret_hierarchy, struct error *err);
 

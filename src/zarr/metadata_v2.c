@@ -11,10 +11,10 @@ struct type_text {
 };
 
 static const struct type_text type_texts[] = {
-    {"b1", DTYPE_BOOL},    {"i1", DTYPE_INT8},       {"i2", DTYPE_INT16},
-    {"i4", DTYPE_INT32},   {"i8", DTYPE_INT64},      {"u1", DTYPE_UINT8},
-    {"u2", DTYPE_UINT16},  {"u4", DTYPE_UINT32},     {"u8", DTYPE_UINT64},
-    {"f2", DTYPE_FLOAT16}, {"f4", DTYPE_FLOAT32},    {"f8", DTYPE_FLOAT64},
+    {"b1", DTYPE_BOOL},      {"i1", DTYPE_INT8},        {"i2", DTYPE_INT16},
+    {"i4", DTYPE_INT32},     {"i8", DTYPE_INT64},       {"u1", DTYPE_UINT8},
+    {"u2", DTYPE_UINT16},    {"u4", DTYPE_UINT32},      {"u8", DTYPE_UINT64},
+    {"f2", DTYPE_FLOAT16},   {"f4", DTYPE_FLOAT32},     {"f8", DTYPE_FLOAT64},
     {"c8", DTYPE_COMPLEX64}, {"c16", DTYPE_COMPLEX128},
 };
 
@@ -31,7 +31,7 @@ static enum status refuse_dtype(const char *text, struct error *err)
     static const struct {
         char kind;
         const char *name;
-    } kinds[] = {{'m', "timedelta"}, {'M', "datetime"}, {'S', "bytes string"},
+    } kinds[] = {{'m', "timedelta"},      {'M', "datetime"},          {'S', "bytes string"},
                  {'U', "unicode string"}, {'V', "raw or structured"}, {'O', "object"}};
 
     for (size_t i = 0; text[0] != '\0' && i < sizeof kinds / sizeof kinds[0]; i++)
@@ -115,8 +115,7 @@ static enum status parse_compressor(struct json_object *root, struct zarr_array 
                            array->item_bytes, err);
 }
 
-static enum status parse_keys(struct json_object *root, struct zarr_array *array,
-                              struct error *err)
+static enum status parse_keys(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *separator;
 
@@ -127,8 +126,7 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
     return document_separator(separator, &array->key_separator, err);
 }
 
-enum status metadata_v2_parse(struct json_object *root, struct zarr_array *array,
-                              struct error *err)
+enum status metadata_v2_parse(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *chunks, *fill = NULL;
     enum status status = document_expect(root, "zarr_format", ZARR_V2, err);

@@ -1,7 +1,7 @@
 /* Zarr v3 `zarr.json` documents of arrays.
  *
- * The v3 rule for extensions: a member that a reader does not know must stop it, unless the member is an
- * object that says "must_understand": false. Pure.
+ * The v3 rule for extensions: a member that a reader does not know must stop it, unless the member
+ * is an object that says "must_understand": false. Pure.
  */
 #include "zarr/document.h"
 
@@ -10,9 +10,17 @@
 static bool is_known_member(const char *name)
 {
     static const char *const known[] = {
-        "zarr_format",  "node_type",  "shape",           "data_type",
-        "chunk_grid",   "fill_value", "codecs",          "chunk_key_encoding",
-        "attributes",   "dimension_names", "storage_transformers",
+        "zarr_format",
+        "node_type",
+        "shape",
+        "data_type",
+        "chunk_grid",
+        "fill_value",
+        "codecs",
+        "chunk_key_encoding",
+        "attributes",
+        "dimension_names",
+        "storage_transformers",
     };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -74,8 +82,7 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
     return document_set_dtype(array, dtype, true, err);
 }
 
-static enum status parse_grid(struct json_object *root, struct zarr_array *array,
-                              struct error *err)
+static enum status parse_grid(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *grid, *configuration, *extents;
     const char *name;
@@ -93,16 +100,14 @@ static enum status parse_grid(struct json_object *root, struct zarr_array *array
     return document_chunk_shape(extents, array, err);
 }
 
-static enum status parse_keys(struct json_object *root, struct zarr_array *array,
-                              struct error *err)
+static enum status parse_keys(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *encoding, *configuration, *separator;
     const char *name;
 
     if (!json_object_object_get_ex(root, "chunk_key_encoding", &encoding))
         return error_set(err, STATUS_CORRUPT, "'chunk_key_encoding' is missing");
-    enum status status =
-        document_named(encoding, "chunk_key_encoding", &name, &configuration, err);
+    enum status status = document_named(encoding, "chunk_key_encoding", &name, &configuration, err);
     if (status != STATUS_OK)
         return status;
     if (strcmp(name, "default") == 0) {
@@ -139,8 +144,8 @@ static enum status parse_bytes_codec(struct json_object *configuration, struct z
     return document_set_dtype(array, array->dtype, is_little, err);
 }
 
-static enum status parse_codec(struct json_object *value, bool *has_bytes,
-                               struct zarr_array *array, struct error *err)
+static enum status parse_codec(struct json_object *value, bool *has_bytes, struct zarr_array *array,
+                               struct error *err)
 {
     struct json_object *configuration;
     const char *name;
@@ -186,8 +191,7 @@ static enum status check_node_type(struct json_object *root, struct error *err)
     return status;
 }
 
-enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array,
-                              struct error *err)
+enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *fill = NULL;
     enum status status = document_expect(root, "zarr_format", ZARR_V3, err);

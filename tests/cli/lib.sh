@@ -26,7 +26,7 @@ refuses() {
     "$penstock" "$@" >out 2>err || actual=$?
     [ "$actual" -eq "$code" ] || fail "penstock $*: exit code $actual, not $code: $(cat err)"
     [ ! -s out ] || fail "penstock $*: prints on standard output: $(cat out)"
-    lines=$(grep -cv '^Try ' err) || true
+    lines=$(sed '/^Try /,$d' err | wc -l)
     [ "$lines" -eq 1 ] || fail "penstock $*: $lines lines, not one: $(cat err)"
     contains "$(cat err)" "$pattern"
 }

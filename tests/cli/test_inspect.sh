@@ -77,5 +77,5 @@ refuses 1 "'nowhere'" inspect nowhere
 mkdir empty
 refuses 1 "empty" inspect empty
 refuses 1 "not supported" inspect s3://bucket/key
-mkdir broken && echo '{"zarr_format": 2' >broken/.zgroup
+mkdir broken && echo '{"zarr_format": 2}' >broken/.zgroup && echo '{"metadata"' >broken/.zmetadata
 refuses 1 "broken" inspect broken

@@ -1,5 +1,5 @@
-/* Fuzz target for metadata: any bytes as a v2 and as a v3 document are refused or give an array whose sizes and
- * grid agree, so that nothing behind the parser has to check them again. */
+/* Fuzz target for metadata: any bytes as a v2 and as a v3 document are refused or give an array
+ * whose sizes and grid agree, so that nothing behind the parser has to check them again. */
 #include "fuzz.h"
 
 #include "zarr/array.h"

@@ -24,12 +24,16 @@ class Demo:
     def __exit__(self, *_):
         if self.process.poll() is None:
             try:
-                self.process.wait(2)
+                self.process.wait(0.2)
             except subprocess.TimeoutExpired:
                 self.process.kill()
         self.process.wait()
         self.process.stdout.close()
         self._parent.cleanup()
+
+    def farewell(self):
+        """What the server says of its trainers, once it has ended."""
+        return self.process.stdout.read()
 
 
 def pattern(index, count):

@@ -125,6 +125,25 @@ class Lifetime(unittest.TestCase):
             del batch
             self.assertEqual(demo.process.wait(5), 0)  # it got its goodbye
 
+    def test_goodbye_at_the_end_in_spite_of_views(self):
+        with Demo(slots=2, samples=8) as demo, connect(demo) as loader:
+            for batch in loader:
+                pass
+            loader.close()
+            self.assertEqual(demo.process.wait(5), 0)
+            self.assertEqual(batch["image"][0].tobytes(), pattern(int(batch.indices[0]), 24))
+
+    def test_goodbye_when_the_process_ends(self):
+        program = (
+            "import sys, penstock\n"
+            "loader = penstock.connect(sys.argv[1], rank=0, world_size=1)\n"
+            "batch = next(loader)\n"
+        )
+        with Demo() as demo:
+            subprocess.run([sys.executable, "-c", program, demo.run_dir], check=True)
+            self.assertEqual(demo.process.wait(5), 0)
+            self.assertEqual(demo.farewell(), "trainer 0 said goodbye at epoch 0 step 1\n")
+
     def test_release_from_other_threads(self):
         with Demo(slots=3, samples=2000, epochs=1) as demo, connect(demo) as loader:
             sums, threads = [], []

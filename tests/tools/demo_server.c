@@ -233,6 +233,21 @@ static void await_goodbyes(struct demo *demo)
     }
 }
 
+static void tell(const struct demo *demo)
+{
+    for (uint32_t t = 0; t < demo->trainers; t++) {
+        struct error error;
+        uint64_t epoch, step;
+        uint32_t rank = server_trainer_rank(demo->server, t);
+        server_trainer_goodbye(demo->server, t, &epoch, &step);
+        if (server_trainer_state(demo->server, t, &error) == SERVER_PEER_LOST)
+            printf("%s\n", error.message);
+        else
+            printf("trainer %" PRIu32 " said goodbye at epoch %" PRIu64 " step %" PRIu64 "\n", rank,
+                   epoch, step);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -259,6 +274,7 @@ int main(int argc, char **argv)
     gather(&demo);
     serve(&demo);
     await_goodbyes(&demo);
+    tell(&demo);
     server_free(demo.server);
     free(demo.published);
     return EXIT_SUCCESS;

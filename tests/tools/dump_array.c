@@ -2,7 +2,8 @@
  *
  *     dump_array STORE ARRAY [STEP]
  *
- * Reads STEP (default: all) indices along axis 0 at a time, so that regions cut chunks in different ways. */
+ * Reads STEP (default: all) indices along axis 0 at a time, so that regions cut chunks in different
+ * ways. */
 #include "zarr/chunk.h"
 #include "zarr/hierarchy.h"
 
@@ -22,8 +23,7 @@ static enum status dump_steps(struct zarr_chunk_reader *reader, const struct zar
         uint64_t end = array->shape[0] - begin < step ? array->shape[0] : begin + step;
 
         status = zarr_read_samples(reader, array, begin, end, items, &stats, err);
-        if (status == STATUS_OK &&
-            fwrite(items, sample_bytes, end - begin, stdout) != end - begin)
+        if (status == STATUS_OK && fwrite(items, sample_bytes, end - begin, stdout) != end - begin)
             status = error_set_errno(err, STATUS_IO, "write to standard output");
     }
     free(items);

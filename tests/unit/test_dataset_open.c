@@ -1,5 +1,5 @@
-/* Opening datasets: fields by default and by configuration, joins, what is held and what is read by rows, rows and held
- * samples against the written arrays, and every refusal. */
+/* Opening datasets: fields by default and by configuration, joins, what is held and what is read by
+ * rows, rows and held samples against the written arrays, and every refusal. */
 #include "dataset/dataset.h"
 #include "zarr/hierarchy.h"
 #include "zarr_fixture.h"
@@ -36,10 +36,11 @@ static void put_empty(const struct fixture *fixture, const char *path, const cha
     char key[128], document[512];
 
     snprintf(key, sizeof key, "%s/.zarray", path);
-    snprintf(document, sizeof document,
-             "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", \"compressor\": "
-             "null, \"fill_value\": 0, \"order\": \"%s\", \"filters\": null}",
-             shape, chunks, type, order);
+    snprintf(
+        document, sizeof document,
+        "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", \"compressor\": "
+        "null, \"fill_value\": 0, \"order\": \"%s\", \"filters\": null}",
+        shape, chunks, type, order);
     fixture_put(fixture, key, document);
 }
 
@@ -85,15 +86,29 @@ enum { SAMPLES = 21, TEXTS = 6 };
 static void put_world(const struct fixture *fixture, struct world *world, uint64_t row_length)
 {
     *world = (struct world){
-        .frames.recipe = {.path = "frames", .rank = 4, .shape = {SAMPLES, 3, 4, 5},
-                          .chunks = {row_length, 2, 4, 5}, .dtype = DTYPE_FLOAT16,
+        .frames.recipe = {.path = "frames",
+                          .rank = 4,
+                          .shape = {SAMPLES, 3, 4, 5},
+                          .chunks = {row_length, 2, 4, 5},
+                          .dtype = DTYPE_FLOAT16,
                           .codec = "{\"id\": \"zstd\", \"level\": 1}"},
-        .labels.recipe = {.path = "labels", .rank = 1, .shape = {SAMPLES}, .chunks = {5},
-                          .dtype = DTYPE_INT32, .is_big = true},
-        .text.recipe = {.path = "text", .rank = 2, .shape = {TEXTS, 7}, .chunks = {4, 7},
+        .labels.recipe = {.path = "labels",
+                          .rank = 1,
+                          .shape = {SAMPLES},
+                          .chunks = {5},
+                          .dtype = DTYPE_INT32,
+                          .is_big = true},
+        .text.recipe = {.path = "text",
+                        .rank = 2,
+                        .shape = {TEXTS, 7},
+                        .chunks = {4, 7},
                         .dtype = DTYPE_FLOAT32},
-        .join.recipe = {.path = "join", .rank = 1, .shape = {SAMPLES}, .chunks = {8},
-                        .dtype = DTYPE_UINT16, .is_big = true},
+        .join.recipe = {.path = "join",
+                        .rank = 1,
+                        .shape = {SAMPLES},
+                        .chunks = {8},
+                        .dtype = DTYPE_UINT16,
+                        .is_big = true},
     };
     uint16_t *index = malloc(SAMPLES * sizeof *index);
 
@@ -153,8 +168,7 @@ static void check_samples(struct dataset *dataset, const struct world *world)
                 const void *sample = field->source == FIELD_ROW
                                          ? row + field->row_offset + k * field->sample_bytes
                                          : dataset_held_sample(dataset, f, i);
-                assert_memory_equal(sample,
-                                    expected_sample(world, f, i, field->sample_bytes),
+                assert_memory_equal(sample, expected_sample(world, f, i, field->sample_bytes),
                                     field->sample_bytes);
             }
         }
@@ -202,13 +216,13 @@ static void check_world(const struct fixture *fixture, uint64_t row_length,
 
 static void test_row_lengths(void **state)
 {
-    check_world(*state, 1, MEBIBYTE, FIELD_HELD);  /* labels in 5 straddle rows of 1 */
-    check_world(*state, 5, MEBIBYTE, FIELD_ROW);   /* the same grid */
-    check_world(*state, 10, MEBIBYTE, FIELD_ROW);  /* whole chunks a row */
-    check_world(*state, 8, MEBIBYTE, FIELD_HELD);  /* ragged */
+    check_world(*state, 1, MEBIBYTE, FIELD_HELD); /* labels in 5 straddle rows of 1 */
+    check_world(*state, 5, MEBIBYTE, FIELD_ROW);  /* the same grid */
+    check_world(*state, 10, MEBIBYTE, FIELD_ROW); /* whole chunks a row */
+    check_world(*state, 8, MEBIBYTE, FIELD_HELD); /* ragged */
     check_world(*state, 16, MEBIBYTE, FIELD_HELD);
-    check_world(*state, 21, MEBIBYTE, FIELD_ROW);  /* one row, whatever the grid */
-    check_world(*state, 30, MEBIBYTE, FIELD_ROW);  /* a chunk longer than the array */
+    check_world(*state, 21, MEBIBYTE, FIELD_ROW); /* one row, whatever the grid */
+    check_world(*state, 30, MEBIBYTE, FIELD_ROW); /* a chunk longer than the array */
 }
 
 /* With too little memory to hold the labels they are read along with the rows, several times. */
@@ -250,8 +264,8 @@ static void test_default_fields(void **state)
 
 static void test_root_array(void **state)
 {
-    struct reference data = {.recipe = {.path = "", .rank = 2, .shape = {9, 2}, .chunks = {4, 2},
-                                        .dtype = DTYPE_UINT8}};
+    struct reference data = {
+        .recipe = {.path = "", .rank = 2, .shape = {9, 2}, .chunks = {4, 2}, .dtype = DTYPE_UINT8}};
     struct dataset_field_spec fields[] = {{"x", "", NULL}};
 
     put_reference(*state, &data, 1);
@@ -288,22 +302,32 @@ static void test_refused_specs(void **state)
         enum status status;
         const char *message;
     } cases[] = {
-        {{{"x", "frame", NULL}}, 1, STATUS_NOT_FOUND,
+        {{{"x", "frame", NULL}},
+         1,
+         STATUS_NOT_FOUND,
          "field 'x': there is no array 'frame'; there are 'frames', 'join', 'labels', 'text'"},
-        {{{"x", "frames", NULL}, {"x", "labels", NULL}}, 2, STATUS_INVALID,
+        {{{"x", "frames", NULL}, {"x", "labels", NULL}},
+         2,
+         STATUS_INVALID,
          "two fields are named 'x'"},
         {{{"", "frames", NULL}}, 1, STATUS_INVALID, "name is empty"},
         {{{"a\nb", "frames", NULL}}, 1, STATUS_INVALID, "control character"},
-        {{{"x", "frames", NULL}, {"y", "text", NULL}}, 2, STATUS_INVALID,
+        {{{"x", "frames", NULL}, {"y", "text", NULL}},
+         2,
+         STATUS_INVALID,
          "'x' (array 'frames') has 21, 'y' (array 'text') has 6"},
-        {{{"x", "frames", NULL}, {"y", "text", "text"}}, 2, STATUS_INVALID,
+        {{{"x", "frames", NULL}, {"y", "text", "text"}},
+         2,
+         STATUS_INVALID,
          "index array 'text' must be one-dimensional and of integers; it is 2-dimensional and of "
          "float32"},
         {{{"y", "text", "join"}}, 1, STATUS_INVALID, "all fields are joined"},
         {{{"y", "text", "no"}}, 1, STATUS_NOT_FOUND, "there is no array 'no'"},
         {{{"x", "frames", NULL}}, 0, STATUS_INVALID, "dataset.fields is empty"},
-        {{{"x23456789012345678901234567890123456789012345678901234567890123z", "frames", NULL}}, 1,
-         STATUS_INVALID, "has 64 bytes; the limit is 63"},
+        {{{"x23456789012345678901234567890123456789012345678901234567890123z", "frames", NULL}},
+         1,
+         STATUS_INVALID,
+         "has 64 bytes; the limit is 63"},
     };
     struct world world;
 
@@ -330,8 +354,9 @@ static void test_refused_arrays(void **state)
     dataset_free(dataset);
 
     put_empty(*state, "strings", "|O", "[10]", "[5]", "C");
-    refuse_default(*state, STATUS_UNSUPPORTED, "array 'strings': dtype '|O' (object). To do without "
-                                               "it, list dataset.fields without it");
+    refuse_default(*state, STATUS_UNSUPPORTED,
+                   "array 'strings': dtype '|O' (object). To do without "
+                   "it, list dataset.fields without it");
     refuse_with(*state, fields, 1, MEBIBYTE, STATUS_UNSUPPORTED,
                 "field 'x': array 'strings': dtype '|O' (object)");
 }
@@ -433,12 +458,18 @@ static void test_row_error_names_chunk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_store(test_row_lengths),        in_store(test_amplification),
-        in_store(test_default_fields),     in_store(test_root_array),
-        in_store(test_leader),             in_store(test_refused_specs),
-        in_store(test_refused_arrays),     in_store(test_refused_corrupt_array),
-        in_store(test_refused_ambiguous),  in_store(test_refused_huge),
-        in_store(test_no_dataset),         in_store(test_index_out_of_range),
+        in_store(test_row_lengths),
+        in_store(test_amplification),
+        in_store(test_default_fields),
+        in_store(test_root_array),
+        in_store(test_leader),
+        in_store(test_refused_specs),
+        in_store(test_refused_arrays),
+        in_store(test_refused_corrupt_array),
+        in_store(test_refused_ambiguous),
+        in_store(test_refused_huge),
+        in_store(test_no_dataset),
+        in_store(test_index_out_of_range),
         in_store(test_row_error_names_chunk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Packing: what rank 0 opened is the same dataset on the others, without the store's metadata. And what the
- * fingerprint tells apart. */
+/* Packing: what rank 0 opened is the same dataset on the others, without the store's metadata. And
+ * what the fingerprint tells apart. */
 #include "dataset/dataset.h"
 #include "zarr_fixture.h"
 
@@ -11,10 +11,11 @@ static void put_array(const struct fixture *fixture, const char *path, const cha
     char key[128], document[512];
 
     snprintf(key, sizeof key, "%s/.zarray", path);
-    snprintf(document, sizeof document,
-             "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", \"compressor\": "
-             "null, \"fill_value\": NaN, \"order\": \"C\", \"filters\": null}",
-             shape, chunks, type);
+    snprintf(
+        document, sizeof document,
+        "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", \"compressor\": "
+        "null, \"fill_value\": NaN, \"order\": \"C\", \"filters\": null}",
+        shape, chunks, type);
     fixture_put(fixture, key, document);
 }
 
@@ -80,7 +81,8 @@ static void test_pack(void **state)
     assert_ok(dataset_unpack(bytes, size, &copy, &err), &err);
     assert_same(dataset, copy);
 
-    /* Filled by one, used by the other: all chunks are missing, so every index is the fill value 3. */
+    /* Filled by one, used by the other: all chunks are missing, so every index is the fill value 3.
+     */
     void *held = aligned_alloc(64, copy->held_bytes);
     assert_ok(dataset_hold(dataset, held, &err), &err);
     dataset_attach(copy, held);
@@ -109,8 +111,8 @@ static void test_damaged_pack(void **state)
     dataset_free(dataset);
 }
 
-static uint64_t fingerprint_of(const struct fixture *fixture, const struct dataset_field_spec *specs,
-                               size_t count)
+static uint64_t fingerprint_of(const struct fixture *fixture,
+                               const struct dataset_field_spec *specs, size_t count)
 {
     struct dataset *dataset = open_fields(fixture, specs, count);
     uint64_t fingerprint = dataset->fingerprint;

@@ -84,7 +84,7 @@ static size_t number_of(const uint64_t *images, uint64_t n)
     return number;
 }
 
-enum { KEYS_PER_CELL = 60 };
+enum { KEYS_PER_CELL = 24 };
 
 /* Over many keys: is each of the n! permutations equally frequent? */
 static double excess_over_permutations(map_function *map, uint64_t n)

@@ -126,6 +126,10 @@ static void test_whole_nodes_when_there_are_enough(void **state)
     assert_int_equal(third.workers[0].numa_os_index, 2);
     assert_int_equal(third.workers[3].numa_os_index, 3);
     topology_free(topology);
+    topology = load("numa:2 core:4 pu:1", "0-4"); /* nodes of 4 and of 1 core */
+    assert_string_equal(place(topology, 0, 2, 0, 0, BIND_NUMA).cpuset, "0-3");
+    assert_string_equal(place(topology, 1, 2, 0, 0, BIND_NUMA).cpuset, "4");
+    topology_free(topology);
 }
 
 static void test_binding(void **state)

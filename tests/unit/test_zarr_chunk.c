@@ -1,5 +1,5 @@
-/* Reading chunks and regions, against a reference copy: random shapes, chunk grids, ranks, dtypes, byte orders and
- * codecs with fixed seeds; missing, short and damaged chunks. */
+/* Reading chunks and regions, against a reference copy: random shapes, chunk grids, ranks, dtypes,
+ * byte orders and codecs with fixed seeds; missing, short and damaged chunks. */
 #include "zarr/chunk.h"
 #include "zarr_fixture.h"
 
@@ -39,13 +39,15 @@ static void random_recipe(uint64_t seed, struct recipe *recipe)
     for (int i = 0; i < recipe->rank; i++) {
         recipe->shape[i] = 1 + pick(seed, 10 + (uint64_t)i, longest);
         recipe->chunks[i] = 1 + pick(seed, 20 + (uint64_t)i, recipe->shape[i] + 2);
-        if (i > 0 && pick(seed, 30 + (uint64_t)i, 2)) /* grids that leave inner axes whole are usual */
+        if (i > 0 &&
+            pick(seed, 30 + (uint64_t)i, 2)) /* grids that leave inner axes whole are usual */
             recipe->chunks[i] = recipe->shape[i];
     }
     do
         recipe->dtype = (enum dtype)(1 + pick(seed++, 40, DTYPE_COMPLEX128));
     while (recipe->format == ZARR_V2 && recipe->dtype == DTYPE_BFLOAT16);
-    recipe->codec = (recipe->format == ZARR_V3 ? v3_codecs : v2_codecs)[pick(seed, 41, CODEC_KINDS)];
+    recipe->codec =
+        (recipe->format == ZARR_V3 ? v3_codecs : v2_codecs)[pick(seed, 41, CODEC_KINDS)];
     recipe->is_big = pick(seed, 42, 2);
     recipe->separator = "./"[pick(seed, 43, 2)];
     if (recipe->dtype == DTYPE_BOOL)
@@ -150,8 +152,10 @@ static void test_keys(void **state)
         char separator;
         const char *key;
     } cases[] = {
-        {ZARR_V2, "a", '.', "a/17.0"},        {ZARR_V2, "", '/', "17/0"},
-        {ZARR_V3, "g/a", '/', "g/a/c/17/0"},  {ZARR_V3, "", '.', "c.17.0"},
+        {ZARR_V2, "a", '.', "a/17.0"},
+        {ZARR_V2, "", '/', "17/0"},
+        {ZARR_V3, "g/a", '/', "g/a/c/17/0"},
+        {ZARR_V3, "", '.', "c.17.0"},
     };
     uint64_t chunk_index[] = {17, 0};
     (void)state;
@@ -187,8 +191,12 @@ static void test_longest_key_fits(void **state)
 static enum status read_damaged(struct fixture *fixture, const char *codec, const void *bytes,
                                 size_t size, struct zarr_read_stats *stats, struct error *err)
 {
-    struct recipe recipe = {.path = "a", .rank = 2, .shape = {4, 6}, .chunks = {2, 6},
-                            .dtype = DTYPE_UINT16, .codec = codec};
+    struct recipe recipe = {.path = "a",
+                            .rank = 2,
+                            .shape = {4, 6},
+                            .chunks = {2, 6},
+                            .dtype = DTYPE_UINT16,
+                            .codec = codec};
     struct zarr_array array;
     const struct zarr_array *arrays[] = {&array};
     struct zarr_chunk_reader *reader;
@@ -210,8 +218,9 @@ static void test_damaged_chunks(void **state)
     struct error err;
 
     assert_int_equal(read_damaged(*state, NULL, junk, 23, &stats, &err), STATUS_CORRUPT);
-    assert_string_equal(err.message, "array 'a' chunk 1.0: chunk holds 23 bytes, the array's chunks "
-                                     "have 24");
+    assert_string_equal(err.message,
+                        "array 'a' chunk 1.0: chunk holds 23 bytes, the array's chunks "
+                        "have 24");
     assert_int_equal(read_damaged(*state, NULL, junk, 25, &stats, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.message, "array 'a' chunk 1.0: "));
     assert_int_equal(read_damaged(*state, v2_codecs[1], junk, 20, &stats, &err), STATUS_CORRUPT);
@@ -222,8 +231,8 @@ static void test_damaged_chunks(void **state)
 static void test_failure_is_not_missing(void **state)
 {
     struct fixture *fixture = *state;
-    struct recipe recipe = {.path = "a", .rank = 1, .shape = {4}, .chunks = {2},
-                            .dtype = DTYPE_UINT8, .fill = "9"};
+    struct recipe recipe = {
+        .path = "a", .rank = 1, .shape = {4}, .chunks = {2}, .dtype = DTYPE_UINT8, .fill = "9"};
     struct zarr_array array;
     const struct zarr_array *arrays[] = {&array};
     struct zarr_chunk_reader *reader;
@@ -247,8 +256,13 @@ static void test_failure_is_not_missing(void **state)
 
 static void test_whole_chunk(void **state)
 {
-    struct recipe recipe = {.path = "a", .rank = 1, .shape = {3}, .chunks = {2}, .is_big = true,
-                            .dtype = DTYPE_UINT16, .fill = "258"};
+    struct recipe recipe = {.path = "a",
+                            .rank = 1,
+                            .shape = {3},
+                            .chunks = {2},
+                            .is_big = true,
+                            .dtype = DTYPE_UINT16,
+                            .fill = "258"};
     const uint16_t items[] = {1, 2, 3};
     uint16_t out[2];
     struct zarr_array array;

@@ -1,7 +1,8 @@
 /* Fill values in all their encodings, to the bit; expectations computed by hand from IEEE 754. */
 #include "zarr_fixture.h"
 
-/* Items are given as the most significant bytes first, in hexadecimal; complex ones part by part. */
+/* Items are given as the most significant bytes first, in hexadecimal; complex ones part by part.
+ */
 static const struct fill_case {
     enum zarr_format format;
     const char *type;
@@ -40,7 +41,7 @@ static const struct fill_case {
     {ZARR_V2, "<f2", "65519.99", "7bff"},
     {ZARR_V2, "<f2", "65520", "7c00"}, /* halfway, to even: infinity */
     {ZARR_V2, "<f2", "1e300", "7c00"},
-    {ZARR_V2, "<f2", "6.103515625e-05", "0400"},  /* the least normal */
+    {ZARR_V2, "<f2", "6.103515625e-05", "0400"}, /* the least normal */
     {ZARR_V2, "<f2", "5.9604644775390625e-08", "0001"},
     {ZARR_V2, "<f2", "2.98023223876953125e-08", "0000"}, /* half the least: to even */
     {ZARR_V2, "<f2", "2.99e-08", "0001"},
@@ -104,17 +105,19 @@ static enum status parse_fill(const struct fill_case *one, struct zarr_array *ar
     struct text document = {0};
 
     if (one->format == ZARR_V2)
-        text_append(&document,
-                    "{\"zarr_format\": 2, \"shape\": [1], \"chunks\": [1], \"dtype\": \"%s\", "
-                    "\"compressor\": null, \"fill_value\": %s, \"order\": \"C\", \"filters\": null}",
-                    one->type, one->fill);
+        text_append(
+            &document,
+            "{\"zarr_format\": 2, \"shape\": [1], \"chunks\": [1], \"dtype\": \"%s\", "
+            "\"compressor\": null, \"fill_value\": %s, \"order\": \"C\", \"filters\": null}",
+            one->type, one->fill);
     else
-        text_append(&document,
-                    "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": [1], \"data_type\": "
-                    "\"%s\", \"chunk_grid\": {\"name\": \"regular\", \"configuration\": "
-                    "{\"chunk_shape\": [1]}}, \"chunk_key_encoding\": \"default\", \"fill_value\": %s, "
-                    "\"codecs\": [{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}]}",
-                    one->type, one->fill);
+        text_append(
+            &document,
+            "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": [1], \"data_type\": "
+            "\"%s\", \"chunk_grid\": {\"name\": \"regular\", \"configuration\": "
+            "{\"chunk_shape\": [1]}}, \"chunk_key_encoding\": \"default\", \"fill_value\": %s, "
+            "\"codecs\": [{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}]}",
+            one->type, one->fill);
     enum status status =
         zarr_array_parse(one->format, "a", document.data, document.length, array, err);
     text_done(&document);
@@ -146,8 +149,7 @@ static void test_fill_values(void **state)
         enum status status = parse_fill(&cases[i], &array, &err);
 
         if (status != (cases[i].bits ? STATUS_OK : STATUS_CORRUPT))
-            fail_msg("%s %s: %s", cases[i].type, cases[i].fill,
-                     status ? err.message : "accepted");
+            fail_msg("%s %s: %s", cases[i].type, cases[i].fill, status ? err.message : "accepted");
         if (!cases[i].bits)
             continue;
         format_bits(&array, bits);

@@ -1,5 +1,5 @@
-/* Metadata documents, good and bad: what they say, and how what we do not read or trust is refused. Also the
- * hierarchy: consolidated or walked, arrays that cannot be read, packing. */
+/* Metadata documents, good and bad: what they say, and how what we do not read or trust is refused.
+ * Also the hierarchy: consolidated or walked, arrays that cannot be read, packing. */
 #include "zarr/hierarchy.h"
 #include "zarr_fixture.h"
 
@@ -8,9 +8,8 @@ static const struct member {
     const char *name, *value;
 } v2_members[] =
     {
-        {"zarr_format", "2"},  {"shape", "[10, 4]"},    {"chunks", "[3, 4]"},
-        {"dtype", "\"<f2\""},  {"compressor", "null"},  {"fill_value", "0"},
-        {"order", "\"C\""},    {"filters", "null"},
+        {"zarr_format", "2"},   {"shape", "[10, 4]"}, {"chunks", "[3, 4]"}, {"dtype", "\"<f2\""},
+        {"compressor", "null"}, {"fill_value", "0"},  {"order", "\"C\""},   {"filters", "null"},
 },
   v3_members[] = {
       {"zarr_format", "3"},
@@ -43,7 +42,8 @@ static void write_document(enum zarr_format format, const char *name, const char
         is_replaced = is_replaced || is_this;
         if (is_this && !value)
             continue;
-        text_append(out, "%s\"%s\": %s", comma, members[i].name, is_this ? value : members[i].value);
+        text_append(out, "%s\"%s\": %s", comma, members[i].name,
+                    is_this ? value : members[i].value);
         comma = ", ";
     }
     if (name && !is_replaced)
@@ -58,8 +58,7 @@ static enum status parse_with(enum zarr_format format, const char *name, const c
 
     error_clear(err);
     write_document(format, name, value, &document);
-    enum status status =
-        zarr_array_parse(format, "a", document.data, document.length, array, err);
+    enum status status = zarr_array_parse(format, "a", document.data, document.length, array, err);
     text_done(&document);
     return status;
 }
@@ -117,8 +116,9 @@ static void test_accepted(void **state)
         {ZARR_V3, "chunk_key_encoding", "\"default\""},
         {ZARR_V3, "chunk_key_encoding", "{\"name\": \"v2\", \"configuration\": {}}"},
         {ZARR_V3, "extra", "{\"must_understand\": false, \"name\": \"x\"}"},
-        {ZARR_V3, "codecs", "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}, "
-                            "{\"name\": \"crc32c\"}]"},
+        {ZARR_V3, "codecs",
+         "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}, "
+         "{\"name\": \"crc32c\"}]"},
     };
     (void)state;
 
@@ -178,7 +178,8 @@ static const struct refusal {
     {ZARR_V2, "compressor", "{}", STATUS_CORRUPT, "'compressor': 'id' is missing"},
     {ZARR_V2, "compressor", "{\"id\": \"jpeg\"}", STATUS_UNSUPPORTED, "jpeg"},
     {ZARR_V2, "dimension_separator", "\"-\"", STATUS_CORRUPT, "separator is \"-\""},
-    {ZARR_V2, "fill_value", "\"x\"", STATUS_CORRUPT, "'fill_value' \"x\" is not a value of type float16"},
+    {ZARR_V2, "fill_value", "\"x\"", STATUS_CORRUPT,
+     "'fill_value' \"x\" is not a value of type float16"},
     {ZARR_V3, "zarr_format", "2", STATUS_UNSUPPORTED, "'zarr_format' is 2, expected 3"},
     {ZARR_V3, "node_type", "\"group\"", STATUS_CORRUPT, "'node_type' is 'group'"},
     {ZARR_V3, "shape", "{}", STATUS_CORRUPT, "'shape' is a JSON object, expected array"},
@@ -191,13 +192,15 @@ static const struct refusal {
     {ZARR_V3, "data_type", "5", STATUS_CORRUPT, "'data_type' is neither a name nor an object"},
     {ZARR_V3, "data_type", "{}", STATUS_CORRUPT, "'data_type': 'name' is missing"},
     {ZARR_V3, "chunk_grid", NULL, STATUS_CORRUPT, "'chunk_grid' is missing"},
-    {ZARR_V3, "chunk_grid", "\"regular\"", STATUS_CORRUPT, "'chunk_grid': 'chunk_shape' is missing"},
+    {ZARR_V3, "chunk_grid", "\"regular\"", STATUS_CORRUPT,
+     "'chunk_grid': 'chunk_shape' is missing"},
     {ZARR_V3, "chunk_grid", "{\"name\": \"rectilinear\"}", STATUS_UNSUPPORTED,
      "chunk grid 'rectilinear' (only regular)"},
     {ZARR_V3, "chunk_key_encoding", NULL, STATUS_CORRUPT, "'chunk_key_encoding' is missing"},
     {ZARR_V3, "chunk_key_encoding", "\"hilbert\"", STATUS_UNSUPPORTED, "encoding 'hilbert'"},
-    {ZARR_V3, "chunk_key_encoding", "{\"name\": \"default\", \"configuration\": {\"separator\": 5}}",
-     STATUS_CORRUPT, "separator is 5"},
+    {ZARR_V3, "chunk_key_encoding",
+     "{\"name\": \"default\", \"configuration\": {\"separator\": 5}}", STATUS_CORRUPT,
+     "separator is 5"},
     {ZARR_V3, "chunk_key_encoding", "{\"name\": \"default\", \"configuration\": 5}", STATUS_CORRUPT,
      "'configuration' is not an object"},
     {ZARR_V3, "codecs", "[]", STATUS_CORRUPT, "no codec from array to bytes"},
@@ -247,8 +250,10 @@ static void test_not_json(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "it ends early"},       {"{\"zarr_format\": 2", "it ends early"},
-        {"[1, 2]", "not a JSON object"}, {"{} trailing", "not valid JSON at byte 3"},
+        {"", "it ends early"},
+        {"{\"zarr_format\": 2", "it ends early"},
+        {"[1, 2]", "not a JSON object"},
+        {"{} trailing", "not valid JSON at byte 3"},
         {"{\"a\": 1,}", "not valid JSON"},
         {"{\"a\": \"\xff\"}", "not valid JSON"},
     };
@@ -258,9 +263,9 @@ static void test_not_json(void **state)
     (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(zarr_array_parse(ZARR_V3, "a", cases[i].text, strlen(cases[i].text),
-                                          &array, &err),
-                         STATUS_CORRUPT);
+        assert_int_equal(
+            zarr_array_parse(ZARR_V3, "a", cases[i].text, strlen(cases[i].text), &array, &err),
+            STATUS_CORRUPT);
         if (!strstr(err.message, cases[i].message))
             fail_msg("'%s': %s", cases[i].text, err.message);
     }
@@ -355,10 +360,11 @@ static void test_consolidated_v2(void **state)
     char *good = document_of(ZARR_V2, NULL, NULL), *bad = document_of(ZARR_V2, "shape", NULL);
     struct text all = {0};
 
-    text_append(&all,
-                "{\"zarr_consolidated_format\": 1, \"metadata\": {\".zgroup\": {}, \"x/.zarray\": %s, "
-                "\"x/.zattrs\": {\"a\": NaN}, \"g/.zgroup\": {}, \"g/bad/.zarray\": %s}}",
-                good, bad);
+    text_append(
+        &all,
+        "{\"zarr_consolidated_format\": 1, \"metadata\": {\".zgroup\": {}, \"x/.zarray\": %s, "
+        "\"x/.zattrs\": {\"a\": NaN}, \"g/.zgroup\": {}, \"g/bad/.zarray\": %s}}",
+        good, bad);
     fixture_put(*state, ".zmetadata", all.data);
     struct zarr_hierarchy *hierarchy = open_fixture(*state);
     check_two_arrays(hierarchy);
@@ -392,11 +398,12 @@ static void test_consolidated_v3(void **state)
     char *good = document_of(ZARR_V3, NULL, NULL), *bad = document_of(ZARR_V3, "shape", NULL);
     struct text all = {0};
 
-    text_append(&all,
-                "{\"zarr_format\": 3, \"node_type\": \"group\", \"consolidated_metadata\": {\"kind\": "
-                "\"inline\", \"must_understand\": false, \"metadata\": {\"g\": {\"zarr_format\": 3, "
-                "\"node_type\": \"group\"}, \"g/bad\": %s, \"x\": %s}}}",
-                bad, good);
+    text_append(
+        &all,
+        "{\"zarr_format\": 3, \"node_type\": \"group\", \"consolidated_metadata\": {\"kind\": "
+        "\"inline\", \"must_understand\": false, \"metadata\": {\"g\": {\"zarr_format\": 3, "
+        "\"node_type\": \"group\"}, \"g/bad\": %s, \"x\": %s}}}",
+        bad, good);
     fixture_put(*state, "zarr.json", all.data);
     struct zarr_hierarchy *hierarchy = open_fixture(*state);
     check_two_arrays(hierarchy);
@@ -464,11 +471,11 @@ static void test_long_path(void **state)
 
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    text_append(&all, "{\"zarr_consolidated_format\": 1, \"metadata\": {\"%s/.zarray\": {}}}", name);
+    text_append(&all, "{\"zarr_consolidated_format\": 1, \"metadata\": {\"%s/.zarray\": {}}}",
+                name);
     fixture_put(*state, ".zmetadata", all.data);
-    assert_int_equal(
-        zarr_hierarchy_open(((struct fixture *)*state)->store, &hierarchy, &err),
-        STATUS_UNSUPPORTED);
+    assert_int_equal(zarr_hierarchy_open(((struct fixture *)*state)->store, &hierarchy, &err),
+                     STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.message, "more than 511 bytes"));
     text_done(&all);
 }

@@ -1,4 +1,5 @@
-/* For tests: a temporary store, and arrays written to it by hand from a reference copy in memory. */
+/* For tests: a temporary store, and arrays written to it by hand from a reference copy in memory.
+ */
 #ifndef PENSTOCK_TESTS_UNIT_ZARR_FIXTURE_H
 #define PENSTOCK_TESTS_UNIT_ZARR_FIXTURE_H
 
@@ -17,10 +18,10 @@
 
 #include <cmocka.h>
 
-#define assert_ok(call, err)                                                                       \
-    do {                                                                                           \
-        if ((call) != STATUS_OK)                                                                   \
-            fail_msg("%s: %s", #call, (err)->message);                                             \
+#define assert_ok(call, err)                           \
+    do {                                               \
+        if ((call) != STATUS_OK)                       \
+            fail_msg("%s: %s", #call, (err)->message); \
     } while (0)
 
 struct fixture {
@@ -71,7 +72,8 @@ struct recipe {
     uint64_t shape[ZARR_MAX_RANK];
     uint64_t chunks[ZARR_MAX_RANK];
     enum dtype dtype;
-    const char *codec; /* v2: the compressor; v3: what follows the bytes codec, with a leading comma */
+    const char
+        *codec; /* v2: the compressor; v3: what follows the bytes codec, with a leading comma */
     const char *fill;
     bool is_big;
     char separator;
@@ -101,7 +103,7 @@ static inline void recipe_write_v2(const struct recipe *recipe, struct text *out
                 ", \"dtype\": \"%c%s\", \"compressor\": %s, \"fill_value\": %s, \"order\": \"C\", "
                 "\"filters\": null, \"dimension_separator\": \"%c\"}",
                 dtype_swap_bytes(recipe->dtype) == 1 ? '|' : "<>"[recipe->is_big],
-                recipe_v2_type(recipe->dtype), recipe->codec ? recipe->codec : "null",
+                recipe_v2_type(recipe->dtype), recipe -> codec ? recipe -> codec : "null",
                 recipe->fill ? recipe->fill : "null", recipe->separator ? recipe->separator : '.');
 }
 
@@ -109,8 +111,9 @@ static inline void recipe_write_v3(const struct recipe *recipe, struct text *out
 {
     text_append(out, "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": ");
     recipe_extents(out, recipe->shape, recipe->rank);
-    text_append(out, ", \"data_type\": \"%s\", \"chunk_grid\": {\"name\": \"regular\", "
-                     "\"configuration\": {\"chunk_shape\": ",
+    text_append(out,
+                ", \"data_type\": \"%s\", \"chunk_grid\": {\"name\": \"regular\", "
+                "\"configuration\": {\"chunk_shape\": ",
                 dtype_name(recipe->dtype));
     recipe_extents(out, recipe->chunks, recipe->rank);
     text_append(out,
@@ -153,8 +156,8 @@ static inline bool recipe_next(uint64_t *position, const uint64_t *extents, int 
     return false;
 }
 
-/* One chunk out of `items` (the whole array, C order); beyond the edge it holds 0xee. Item by item, on purpose
- * unlike the code under test. */
+/* One chunk out of `items` (the whole array, C order); beyond the edge it holds 0xee. Item by item,
+ * on purpose unlike the code under test. */
 static inline void recipe_cut_chunk(const struct zarr_array *array, const uint64_t *chunk_index,
                                     const unsigned char *items, unsigned char *chunk)
 {
@@ -190,9 +193,9 @@ static inline void recipe_put_chunk(const struct fixture *fixture, const struct 
     recipe_cut_chunk(array, chunk_index, items, chunk);
     if (array->byte_swapped)
         bytes_swap(chunk, array->chunk_bytes, dtype_swap_bytes(array->dtype));
-    assert_ok(codec_encode(&array->codecs, chunk, array->chunk_bytes, stored, capacity, &size,
-                           &err),
-              &err);
+    assert_ok(
+        codec_encode(&array->codecs, chunk, array->chunk_bytes, stored, capacity, &size, &err),
+        &err);
     zarr_chunk_key(array, chunk_index, key);
     assert_ok(store_put(fixture->store, key, stored, size, &err), &err);
     free(chunk);
@@ -211,8 +214,8 @@ static inline void recipe_put(const struct fixture *fixture, const struct recipe
     while (recipe_next(chunk_index, array->chunk_counts, array->rank));
 }
 
-/* `size` bytes that are a function of the seed; half of them zero, so that codecs have something to do. Returned,
- * malloc'ed. */
+/* `size` bytes that are a function of the seed; half of them zero, so that codecs have something to
+ * do. Returned, malloc'ed. */
 static inline unsigned char *random_items(uint64_t seed, size_t size)
 {
     unsigned char *items = malloc(size);
