@@ -302,6 +302,15 @@ static void publish(struct rounds *rounds, struct round *round)
     }
 }
 
+/* The round is over: its lane is free, and so are the windows that no later round needs. */
+static void retire(struct rounds *rounds, struct round *round)
+{
+    bool step_over = round->plan.part + 1 == round->plan.part_count;
+    windows_retire(rounds->windows, step_over ? round->last_window : round->first_window);
+    round->state = ROUND_PLANNING;
+    rounds->published++;
+}
+
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
@@ -317,11 +326,8 @@ enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct erro
         if (round->state != ROUND_COMPLETE)
             break;
         publish(rounds, round);
-        round->state = ROUND_PLANNING;
-        rounds->published++;
+        retire(rounds, round);
         active = true;
-        bool step_over = round->plan.part + 1 == round->plan.part_count;
-        windows_retire(rounds->windows, step_over ? round->last_window : round->first_window);
     }
     *ret_active = active;
     return STATUS_OK;
@@ -379,14 +385,24 @@ uint64_t rounds_posted(const struct rounds *rounds)
     return rounds->posted;
 }
 
-/* Opens rounds up to `count` as far as there are lanes. */
-static void drain_open(struct rounds *rounds, uint64_t count)
+/* Opens and posts rounds up to `count`, as far as there are lanes and planned windows. */
+static void drain_post(struct rounds *rounds, uint64_t count)
 {
-    while (rounds->opened < count && rounds->opened < rounds->published + BUDGET_ROUNDS_IN_FLIGHT) {
-        struct round *round = lane_of(rounds, rounds->opened);
-        prepare(rounds, round);
-        round_reset(round, rounds->windows);
-        rounds->opened++;
+    while (rounds->posted < count) {
+        struct round *round = lane_of(rounds, rounds->posted);
+        if (rounds->opened == rounds->posted) {
+            if (rounds->opened == rounds->published + BUDGET_ROUNDS_IN_FLIGHT)
+                return;
+            prepare(rounds, round);
+            if (!windows_ready(rounds, round))
+                return;
+            round_reset(round, rounds->windows);
+            rounds->opened++;
+        }
+        if (!atomic_load(&round->planned))
+            round_plan_counts(round);
+        post(rounds, round);
+        round->state = ROUND_EXCHANGING;
     }
 }
 
@@ -394,22 +410,13 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
 {
     if (!rounds->exchange)
         return true;
-    for (;;) {
-        drain_open(rounds, count);
-        for (; rounds->posted < rounds->opened && rounds->posted < count;) {
-            struct round *round = lane_of(rounds, rounds->posted);
-            if (!atomic_load(&round->planned))
-                round_plan_counts(round);
-            post(rounds, round);
-            round->state = ROUND_EXCHANGING;
-        }
-        while (rounds->published < rounds->posted) {
-            struct round *round = lane_of(rounds, rounds->published);
-            if (round->state == ROUND_EXCHANGING && !exchange_complete(rounds, round))
-                return false;
-            rounds->published++;
-        }
-        if (rounds->published >= count)
-            return true;
+    drain_post(rounds, count);
+    while (rounds->published < rounds->posted) {
+        struct round *round = lane_of(rounds, rounds->published);
+        if (round->state == ROUND_EXCHANGING && !exchange_complete(rounds, round))
+            return false;
+        retire(rounds, round);
+        drain_post(rounds, count);
     }
+    return rounds->published >= count;
 }

@@ -219,9 +219,14 @@ static void drain(struct service *service)
     pool_drain(service->job->pool);
     uint64_t posted[2] = {windows_posted(service->windows), rounds_posted(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
-    unsigned idle = 0;
-    while (!windows_drain(service->windows, posted[0]) || !rounds_drain(service->rounds, posted[1]))
-        comm_back_off(&idle);
+    for (unsigned idle = 0;; comm_back_off(&idle)) {
+        /* Each may wait for the other: rounds need windows, windows need the slots that rounds
+         * retire. */
+        bool windows_done = windows_drain(service->windows, posted[0]);
+        bool rounds_done = rounds_drain(service->rounds, posted[1]);
+        if (windows_done && rounds_done)
+            return;
+    }
 }
 
 static bool all_left(const struct service *service)

@@ -16,6 +16,9 @@ struct options {
     bool json;
 };
 
+/* What dataset.hold_limit is when nobody sets it. */
+static const uint64_t default_hold_limit_bytes = UINT64_C(1) << 30;
+
 enum option_key { OPTION_JSON = 0x100 };
 
 static const struct argp_option option_table[] = {
@@ -80,7 +83,7 @@ static enum status collect(const char *uri, struct report *report, struct error 
         status = measure_arrays(report, err);
     if (status)
         return status;
-    struct dataset_options options = {.uri = uri, .hold_limit_bytes = UINT64_C(1) << 30};
+    struct dataset_options options = {.uri = uri, .hold_limit_bytes = default_hold_limit_bytes};
     if (dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK)
         error_clear(&report->dataset_error);
     return STATUS_OK;

@@ -54,7 +54,7 @@ static enum status hold_index(struct zarr_chunk_reader *reader, const struct fie
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t value = integer_at(origin->index->dtype, items, i);
 
-        if (value < 0 || (uint64_t)value >= origin->array->shape[0])
+        if ((uint64_t)value >= origin->array->shape[0]) /* negative ones too */
             return refuse_index(origin, i, value, err);
         out[i] = value;
     }

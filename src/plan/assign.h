@@ -1,12 +1,14 @@
 /* Which reader reads and sends which row: decided by rank 0, window by window.
  *
- * A row that a reader keeps in memory goes to that reader; the other rows of the window are given
- * out evenly, each to the reader with the fewest rows so far, and no reader gets more of them than
- * ceil(rows / readers), so that the row buffers a reader needs are known before the start. A reader
- * that has room keeps what it reads: that becomes the row's home for all later epochs. Rows all
- * have the same size (but the last), so balancing rows balances bytes.
+ * A row that a reader keeps in memory goes to that reader. The other rows of the window are given
+ * out evenly: to readers with room to keep them first, to the one that keeps the fewest; then to
+ * the one with the fewest rows in the window. No reader gets more of them than ceil(rows /
+ * readers), so that the row buffers a reader needs are known before the start. A reader that has
+ * room keeps what it reads: that becomes the row's home for all later epochs. If each of R readers
+ * has room for ceil(M / R) rows of M, all rows find a home in the first epoch. Rows all have the
+ * same size (but the last), so balancing rows balances bytes.
  *
- * The assigner holds 2 bytes a row. Owned by one thread.
+ * The assigner holds 2 bytes a row; a window takes O(R + rows log R). Owned by one thread.
  */
 #ifndef PENSTOCK_PLAN_ASSIGN_H
 #define PENSTOCK_PLAN_ASSIGN_H

@@ -18,8 +18,8 @@ contains() {
     grep -qF -- "$2" <<<"$1" || fail "'$2' is missing from: $1"
 }
 
-# refuses CODE PATTERN ARGUMENT...: exits with CODE, prints nothing on standard output, and one line with
-# PATTERN on standard error (before argp's pointer to --help).
+# refuses CODE PATTERN ARGUMENT...: exits with CODE, prints nothing on standard output, and one
+# line with PATTERN on standard error (before argp's pointer to --help).
 refuses() {
     local code=$1 pattern=$2 actual=0 lines
     shift 2

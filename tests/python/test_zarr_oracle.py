@@ -1,11 +1,13 @@
 """Arrays written and read by zarr-python must decode to the same bytes here.
 
-Writes a matrix of arrays with zarr-python (dtypes x shapes and chunk grids, with codecs, byte orders, separators and
-fill values in turn), reads each with zarr-python and with the test tool dump_array, and compares the bytes.
+Writes a matrix of arrays with zarr-python (dtypes x shapes and chunk grids, with codecs, byte
+orders, separators and fill values in turn), reads each with zarr-python and with the test tool
+dump_array, and compares the bytes.
 
     python test_zarr_oracle.py --format 2|3 --dump PATH/dump_array
 
-Format 2 takes zarr-python 2, format 3 takes zarr-python 3. Without the right one it exits 77 (skipped).
+Format 2 takes zarr-python 2, format 3 takes zarr-python 3. Without the right one it exits 77
+(skipped).
 """
 
 import argparse
@@ -28,7 +30,7 @@ except ImportError as error:
 
 DTYPES = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
 
-# (shape, chunks): whole samples, split samples, ragged edges, chunks longer than the array, ranks 1 to 8.
+# (shape, chunks): whole samples, split ones, ragged edges, too long chunks, ranks 1 to 8.
 GRIDS = [
     ((37,), (10,)),
     ((5,), (9,)),
@@ -55,7 +57,7 @@ def fill_values(kind, dtype):
         return [None, 0, limits.max, limits.min, 42]
     if kind == "f":
         return [None, 0.0, float("nan"), float("inf"), float("-inf"), 1.5, -0.1]
-    # Finite only: zarr-python 2 reads (re, im) as re + 1j * im, which makes infinities and NaNs other ones.
+    # Finite only: zarr-python 2 reads (re, im) as re + 1j * im, which alters infinities and NaNs.
     return [None, complex(1.5, -2), complex(-0.1, 1e30), 0j]
 
 
@@ -143,15 +145,14 @@ def write_v3(root, rng, consolidated):
         dtype = np.dtype(type_text).newbyteorder("=")
         fills = fill_values(dtype.kind, dtype)[1:]
         name, separator = keys[number % len(keys)]
+        endian = {"<": "little", ">": "big"}[type_text[0]] if dtype.itemsize > 1 else None
         array = root.create_array(
             path_of(number),
             shape=shape,
             chunks=chunks,
             dtype=dtype,
             compressors=codecs[number % len(codecs)],
-            serializer=BytesCodec(endian="big" if type_text[0] == ">" else "little")
-            if dtype.itemsize > 1
-            else BytesCodec(endian=None),
+            serializer=BytesCodec(endian=endian),
             fill_value=fills[number % len(fills)],
             chunk_key_encoding={"name": name, "separator": separator},
         )
@@ -165,7 +166,7 @@ def native_bytes(array):
 
 
 def rename_to_bfloat16(folder, path):
-    """zarr-python has no bfloat16: an array of uint16 becomes one by name, with a fill value of the same bits."""
+    """zarr-python has no bfloat16: a uint16 array becomes one by name, its fill value in bits."""
     name = os.path.join(folder, path, "zarr.json")
     with open(name, encoding="utf-8") as file:
         document = json.load(file)

@@ -51,9 +51,11 @@ static inline uint8_t *make_data(size_t size, unsigned noise_bits, uint64_t seed
 {
     uint8_t *data = malloc(size + 1);
     assert_non_null(data);
-    for (size_t i = 0; i < size; i++) {
-        uint64_t noise = random_u64(seed, 0, i) & ((1u << noise_bits) - 1);
-        data[i] = (uint8_t)(i / 64 + noise);
+    uint64_t noise = 0;
+    for (size_t i = 0; i < size; i++, noise >>= 8) {
+        if (i % 8 == 0)
+            noise = random_u64(seed, 0, i);
+        data[i] = (uint8_t)(i / 64 + (noise & ((1u << noise_bits) - 1)));
     }
     return data;
 }

@@ -155,6 +155,21 @@ static void new_rows_balance_homes(void **state)
     assigner_free(bench.assigner);
 }
 
+/* A reader with room gets new rows before one without, as many as the cap lets it: soon all are
+ * kept. */
+static void room_comes_first(void **state)
+{
+    (void)state;
+    const uint64_t room[] = {0, 400};
+    struct bench bench;
+    bench_init(&bench, 400, 40, 2, room);
+    for (uint64_t e = 0; e < 4; e++)
+        for (uint64_t j = 0; j < bench.plan.window_count; j++)
+            (void)take_window(&bench, e, j);
+    assert_int_equal(bench.kept[1], 400);
+    assigner_free(bench.assigner);
+}
+
 static void bad_reader_counts(void **state)
 {
     (void)state;
@@ -172,7 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(even_without_cache), cmocka_unit_test(everything_fits),
         cmocka_unit_test(some_fit),           cmocka_unit_test(new_rows_balance_homes),
-        cmocka_unit_test(bad_reader_counts),
+        cmocka_unit_test(room_comes_first),   cmocka_unit_test(bad_reader_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

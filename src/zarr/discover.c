@@ -1,0 +1,324 @@
+/* Finding the arrays of a store: by consolidated metadata where there is some, else by a walk
+ * through the groups. Blocks on the store; called while opening, by one thread.
+ */
+#include "zarr/document.h"
+#include "zarr/hierarchy_internal.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of keys such as "group/.zarray". */
+enum { KEY_BYTES = ZARR_PATH_BYTES + 16 };
+
+/* Paths come from foreign documents and reach messages: relative, clean, printable, not too long.
+ */
+static enum status check_path(const char *path, struct error *err)
+{
+    const char *part = path;
+
+    if (strlen(path) >= ZARR_PATH_BYTES)
+        return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", path,
+                         ZARR_PATH_BYTES - 1);
+    for (const char *at = path; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return error_set(err, STATUS_CORRUPT, "an array's path holds a control character");
+    while (*path) {
+        size_t length = strcspn(part, "/");
+        if (length == 0 || strspn(part, ".") == length)
+            return error_set(err, STATUS_CORRUPT, "'%.200s' is not a path", path);
+        if (part[length] == '\0')
+            break;
+        part += length + 1;
+    }
+    return STATUS_OK;
+}
+
+/* Consolidated metadata: one object with a member for each document. */
+
+static enum status add_document(struct builder *builder, const char *path,
+                                struct json_object *document, struct error *err)
+{
+    size_t size;
+    const char *text = json_object_to_json_string_length(document, JSON_C_TO_STRING_PLAIN, &size);
+    enum status status = check_path(path, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (!text || size > ZARR_MAX_DOCUMENT_BYTES)
+        return error_set(err, STATUS_CORRUPT, "metadata of '%s' exceeds %d bytes", path,
+                         ZARR_MAX_DOCUMENT_BYTES);
+    return hierarchy_add(builder, path, text, size, err);
+}
+
+/* The length of the path in an array's v2 key ("a/.zarray": 1; ".zarray": 0); -1 for other keys. */
+static ptrdiff_t v2_path_length(const char *key)
+{
+    static const char name[] = ".zarray";
+    size_t length = strlen(key), name_length = sizeof name - 1;
+
+    if (length < name_length || strcmp(key + length - name_length, name) != 0)
+        return -1;
+    length -= name_length;
+    if (length == 0)
+        return 0;
+    return key[length - 1] == '/' ? (ptrdiff_t)length - 1 : -1;
+}
+
+static enum status add_v2_document(struct builder *builder, const char *key, size_t path_length,
+                                   struct json_object *document, struct error *err)
+{
+    char *path = strndup(key, path_length);
+    enum status status;
+
+    if (!path)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the list of arrays");
+    status = add_document(builder, path, document, err);
+    free(path);
+    return status;
+}
+
+static enum status add_consolidated_v2(struct builder *builder, struct json_object *root,
+                                       struct error *err)
+{
+    struct json_object *metadata;
+    enum status status = document_expect(root, "zarr_consolidated_format", 1, err);
+
+    if (status == STATUS_OK)
+        status = document_member(root, "metadata", json_type_object, &metadata, err);
+    if (status != STATUS_OK)
+        return status;
+    json_object_object_foreach(metadata, key, document)
+    {
+        ptrdiff_t length = v2_path_length(key);
+
+        if (length < 0)
+            continue;
+        status = add_v2_document(builder, key, (size_t)length, document, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+static bool is_array_node(struct json_object *document)
+{
+    struct json_object *type;
+
+    return json_object_object_get_ex(document, "node_type", &type) &&
+           json_object_is_type(type, json_type_string) &&
+           strcmp(json_object_get_string(type), "array") == 0;
+}
+
+static enum status add_consolidated_v3(struct builder *builder, struct json_object *consolidated,
+                                       struct error *err)
+{
+    struct json_object *metadata;
+    enum status status =
+        document_member(consolidated, "metadata", json_type_object, &metadata, err);
+
+    if (status != STATUS_OK)
+        return status;
+    json_object_object_foreach(metadata, path, document)
+    {
+        if (!json_object_is_type(document, json_type_object))
+            return error_set(err, STATUS_CORRUPT, "metadata of '%.200s' is not an object", path);
+        if (!is_array_node(document))
+            continue;
+        status = add_document(builder, path, document, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+/* The walk: from group to group, not into arrays. */
+
+struct walk {
+    struct builder *builder;
+    const struct store *store;
+    const char *prefix;
+    int depth;
+};
+
+static enum status walk_node(struct builder *builder, const struct store *store, const char *path,
+                             int depth, struct error *err);
+
+static enum status visit_child(const char *name, bool is_prefix, void *argument, struct error *err)
+{
+    const struct walk *walk = argument;
+    char path[ZARR_PATH_BYTES];
+    size_t prefix_length = strlen(walk->prefix), name_length = strlen(name);
+
+    if (!is_prefix)
+        return STATUS_OK;
+    if (prefix_length + 1 + name_length >= sizeof path)
+        return error_set(err, STATUS_UNSUPPORTED, "a path below '%.80s' has more than %zu bytes",
+                         walk->prefix, sizeof path - 1);
+    memcpy(path, walk->prefix, prefix_length);
+    if (prefix_length > 0)
+        path[prefix_length++] = '/';
+    memcpy(path + prefix_length, name, name_length + 1);
+    return walk_node(walk->builder, walk->store, path, walk->depth + 1, err);
+}
+
+static enum status walk_group(struct builder *builder, const struct store *store, const char *path,
+                              int depth, struct error *err)
+{
+    struct walk walk = {builder, store, path, depth};
+
+    if (depth == ZARR_MAX_GROUP_DEPTH)
+        return error_set(err, STATUS_INVALID, "groups nested more than %d deep at '%.200s'",
+                         ZARR_MAX_GROUP_DEPTH, path);
+    return store_list(store, path, visit_child, &walk, err);
+}
+
+/* The document `name` of the node at `path`; NOT_FOUND if it has none. */
+static enum status get_document(const struct store *store, const char *path, const char *name,
+                                size_t limit, char **ret_text, size_t *ret_size, struct error *err)
+{
+    char key[KEY_BYTES];
+    size_t length = strlen(path);
+
+    memcpy(key, path, length);
+    if (length > 0)
+        key[length++] = '/';
+    memcpy(key + length, name, strlen(name) + 1);
+    return store_get_text(store, key, limit, ret_text, ret_size, err);
+}
+
+static enum status walk_node_v2(struct builder *builder, const struct store *store,
+                                const char *path, int depth, struct error *err)
+{
+    char *text;
+    size_t size;
+    enum status status =
+        get_document(store, path, ".zarray", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
+
+    if (status == STATUS_OK) {
+        status = hierarchy_add(builder, path, text, size, err);
+        free(text);
+        return status;
+    }
+    if (status == STATUS_NOT_FOUND)
+        status = get_document(store, path, ".zgroup", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
+    if (status != STATUS_OK)
+        return status;
+    free(text);
+    return walk_group(builder, store, path, depth, err);
+}
+
+static enum status walk_node_v3(struct builder *builder, const struct store *store,
+                                const char *path, int depth, struct error *err)
+{
+    struct json_object *root;
+    char *text;
+    size_t size;
+    enum status status =
+        get_document(store, path, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
+
+    if (status != STATUS_OK)
+        return status;
+    status = document_parse(text, size, &root, err);
+    if (status == STATUS_OK) {
+        bool is_array = is_array_node(root);
+        json_object_put(root);
+        status = is_array ? hierarchy_add(builder, path, text, size, err)
+                          : walk_group(builder, store, path, depth, err);
+    } else {
+        status = hierarchy_add(builder, path, text, size, err); /* records why it cannot be read */
+    }
+    free(text);
+    return status;
+}
+
+/* A folder without a document is not part of the hierarchy. */
+static enum status walk_node(struct builder *builder, const struct store *store, const char *path,
+                             int depth, struct error *err)
+{
+    struct error local;
+    enum status status;
+
+    error_clear(&local);
+    status = builder->hierarchy->format == ZARR_V2
+                 ? walk_node_v2(builder, store, path, depth, &local)
+                 : walk_node_v3(builder, store, path, depth, &local);
+    if (status == STATUS_NOT_FOUND && depth > 0)
+        return STATUS_OK;
+    if (status != STATUS_OK && err)
+        *err = local;
+    return status;
+}
+
+/* The root: v3 where there is a zarr.json, else v2. */
+
+static enum status open_v3(struct builder *builder, const struct store *store, const char *text,
+                           size_t size, struct error *err)
+{
+    struct json_object *root, *consolidated = NULL;
+    enum status status = document_parse(text, size, &root, err);
+
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "'zarr.json': ");
+    builder->hierarchy->format = ZARR_V3;
+    json_object_object_get_ex(root, "consolidated_metadata", &consolidated);
+    if (is_array_node(root)) {
+        status = hierarchy_add(builder, "", text, size, err);
+    } else if (json_object_is_type(consolidated, json_type_object)) {
+        builder->hierarchy->consolidated = true;
+        status = add_consolidated_v3(builder, consolidated, err);
+        if (status != STATUS_OK)
+            error_prefix(err, status, "'zarr.json': consolidated metadata: ");
+    } else {
+        status = walk_group(builder, store, "", 0, err);
+    }
+    json_object_put(root);
+    return status;
+}
+
+static enum status open_consolidated_v2(struct builder *builder, const char *text, size_t size,
+                                        struct error *err)
+{
+    struct json_object *root;
+    enum status status = document_parse(text, size, &root, err);
+
+    if (status == STATUS_OK) {
+        builder->hierarchy->consolidated = true;
+        status = add_consolidated_v2(builder, root, err);
+        json_object_put(root);
+    }
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "'.zmetadata': ");
+    return STATUS_OK;
+}
+
+enum status discover_arrays(struct builder *builder, const struct store *store, struct error *err)
+{
+    char *text;
+    size_t size;
+    enum status status =
+        store_get_text(store, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
+
+    if (status == STATUS_OK) {
+        status = open_v3(builder, store, text, size, err);
+        free(text);
+        return status;
+    }
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    builder->hierarchy->format = ZARR_V2;
+    status = store_get_text(store, ".zmetadata", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
+    if (status == STATUS_OK) {
+        status = open_consolidated_v2(builder, text, size, err);
+        free(text);
+        return status;
+    }
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    status = walk_node(builder, store, "", 0, err);
+    if (status == STATUS_NOT_FOUND)
+        return error_set(err, STATUS_NOT_FOUND,
+                         "no Zarr array or group there: none of zarr.json, .zmetadata, .zarray and "
+                         ".zgroup exists");
+    return status;
+}

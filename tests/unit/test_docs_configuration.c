@@ -1,0 +1,64 @@
+/* docs/configuration.md lists the options as the table in config.h has them. Run with
+ * PENSTOCK_UPDATE_DOCS=1 to write the file anew. */
+#include "base/text.h"
+#include "config/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char path[] = PENSTOCK_SOURCE_DIR "/docs/configuration.md";
+
+static const char introduction[] =
+    "# Configuration\n"
+    "\n"
+    "Every option, as `run.yaml`, `--set section.key=value` and the environment\n"
+    "(`PENSTOCK_SECTION_KEY=value`) take it. Later ones of these win. Sizes have units: `64KiB`, "
+    "`1.5GiB`,\n"
+    "`32GB`. An unknown key is an error. `dataset.fields` is a map, in YAML or as\n"
+    "`--set dataset.fields.NAME=ARRAY` and `--set 'dataset.fields.NAME=ARRAY[INDEX]'`; see the\n"
+    "[user guide](user-guide.md). This page is made from the table in `src/config/config.h`.\n"
+    "\n";
+
+static void expected_page(struct text *page)
+{
+    text_append(page, "%s", introduction);
+    config_help_markdown(page);
+}
+
+static void write_page(const struct text *page)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(page->data, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void page_lists_the_table(void **state)
+{
+    (void)state;
+    struct text page = {0};
+    expected_page(&page);
+    if (getenv("PENSTOCK_UPDATE_DOCS"))
+        write_page(&page);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    char *found = calloc(1, page.length + 2);
+    assert_non_null(found);
+    size_t size = fread(found, 1, page.length + 1, file);
+    fclose(file);
+    assert_string_equal(found, page.data);
+    assert_int_equal(size, page.length);
+    free(found);
+    text_done(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(page_lists_the_table)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
