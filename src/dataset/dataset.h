@@ -4,9 +4,11 @@
  * field, element index[i] of an array: text = clip_emb[segment_to_video[i]].
  *
  * How fields are read decides where their bytes live:
- *   FIELD_ROW   read chunk row by chunk row into row buffers, and exchanged between readers as part
- * of a sample's record FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows:
- * read whole at start, kept in one piece of memory once per node, never exchanged
+ *
+ *     FIELD_ROW   read chunk row by chunk row into row buffers, and exchanged between readers as
+ *                 part of a sample's record
+ *     FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows: read whole at
+ *                 start, kept in one piece of memory once per node, never exchanged
  *
  * The row length C is the chunk length along axis 0 (at most N) of the direct field with the most
  * bytes a sample (first by name on a tie). Chunk row r holds samples [r*C, min((r+1)*C, N)). A row

@@ -1,7 +1,7 @@
 /* penstock.h: what a trainer links.
  *
- * A trainer is an ordinary process. It connects to the Penstock reader of its own node, and from then on
- * finds each of its batches finished in shared memory:
+ * A trainer is an ordinary process. It connects to the Penstock reader of its own node, and from
+ * then on finds each of its batches finished in shared memory:
  *
  *     struct penstock *p;
  *     char message[PENSTOCK_MESSAGE_BYTES];
@@ -14,14 +14,15 @@
  *     }
  *     penstock_close(p);
  *
- * Batches come in the order of their steps, the same on every run with the same dataset, seed and global
- * batch. All trainers of a run see equally many steps. A batch's memory belongs to the trainer (it may be
- * written) from penstock_next() until penstock_release(); several batches may be held at once, up to the
- * ring's slots, and released in any order.
+ * Batches come in the order of their steps, the same on every run with the same dataset, seed and
+ * global batch. All trainers of a run see equally many steps. A batch's memory belongs to the
+ * trainer (it may be written) from penstock_next() until penstock_release(); several batches may be
+ * held at once, up to the ring's slots, and released in any order.
  *
- * Threads: one thread at a time may call penstock_next(); penstock_release() may be called from any thread
- * at any time; everything else belongs to the thread that calls penstock_next(). The library starts no
- * threads, installs no signal handlers, writes nothing to standard output or error, and never exits.
+ * Threads: one thread at a time may call penstock_next(); penstock_release() may be called from any
+ * thread at any time; everything else belongs to the thread that calls penstock_next(). The library
+ * starts no threads, installs no signal handlers, writes nothing to standard output or error, and
+ * never exits.
  */
 #ifndef PENSTOCK_H
 #define PENSTOCK_H
@@ -53,13 +54,13 @@ enum penstock_status {
     PENSTOCK_CORRUPT = 4,     /* the dataset is damaged; the message names array and chunk */
     PENSTOCK_UNSUPPORTED = 5, /* service and library speak different versions */
     PENSTOCK_NO_MEMORY = 6,
-    PENSTOCK_PROTOCOL = 7,    /* the other side sent nonsense */
-    PENSTOCK_REFUSED = 8,     /* the service refused this trainer: rank, world size or user */
-    PENSTOCK_TIMEOUT = 9,     /* nothing came in time; try again */
-    PENSTOCK_ENDED = 10,      /* all epochs are consumed */
-    PENSTOCK_LOST = 11,       /* the service went away */
+    PENSTOCK_PROTOCOL = 7,     /* the other side sent nonsense */
+    PENSTOCK_REFUSED = 8,      /* the service refused this trainer: rank, world size or user */
+    PENSTOCK_TIMEOUT = 9,      /* nothing came in time; try again */
+    PENSTOCK_ENDED = 10,       /* all epochs are consumed */
+    PENSTOCK_LOST = 11,        /* the service went away */
     PENSTOCK_INTERRUPTED = 12, /* the service was stopped by a signal */
-    PENSTOCK_MPI = 13,        /* the service failed in MPI */
+    PENSTOCK_MPI = 13,         /* the service failed in MPI */
 };
 
 /* Element types. The names are those of NumPy and Zarr v3. */
@@ -87,34 +88,36 @@ enum penstock_dtype {
  *   world_size  WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
  * Set `world_size` to use `rank` and `world_size` as they stand here.
  *
- * Where several readers serve a node, PENSTOCK_READER names the one to connect to by its number; without it the
- * readers found in run_dir are shared out by LOCAL_RANK and LOCAL_WORLD_SIZE (or SLURM_LOCALID and
- * SLURM_NTASKS_PER_NODE, or OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_LOCAL_SIZE). */
+ * Where several readers serve a node, PENSTOCK_READER names the one to connect to by its number;
+ * without it the readers found in run_dir are shared out by LOCAL_RANK and LOCAL_WORLD_SIZE (or
+ * SLURM_LOCALID and SLURM_NTASKS_PER_NODE, or OMPI_COMM_WORLD_LOCAL_RANK and
+ * OMPI_COMM_WORLD_LOCAL_SIZE). */
 struct penstock_options {
     const char *run_dir;
     int32_t rank;
     int32_t world_size;
-    int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for ever.
-                         * While the service waits for other trainers each one that comes starts it anew. */
+    int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for
+                         * ever. While the service waits for other trainers each one that comes
+                         * starts it anew. */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. */
 struct penstock_field {
     const char *name; /* borrowed: valid until penstock_close() */
     enum penstock_dtype dtype;
-    int32_t rank;                       /* dimensions of one sample; 0: a scalar */
-    uint64_t shape[PENSTOCK_MAX_RANK];  /* of one sample */
-    uint64_t item_bytes;                /* of one element */
-    uint64_t sample_bytes;              /* of one sample */
+    int32_t rank;                      /* dimensions of one sample; 0: a scalar */
+    uint64_t shape[PENSTOCK_MAX_RANK]; /* of one sample */
+    uint64_t item_bytes;               /* of one element */
+    uint64_t sample_bytes;             /* of one sample */
 };
 
 /* What this service delivers. Constant from penstock_connect() to penstock_close(). */
 struct penstock_info {
     const struct penstock_field *fields; /* borrowed, in order of name */
     uint32_t field_count;
-    uint32_t slot_count;        /* batches that may be held or waiting at once */
-    uint32_t batch_size;        /* most samples in one of this trainer's batches: global batch / trainers */
-    uint32_t rank;              /* this trainer's */
+    uint32_t slot_count; /* batches that may be held or waiting at once */
+    uint32_t batch_size; /* most samples in a batch: global batch / trainers */
+    uint32_t rank;       /* this trainer's */
     uint32_t world_size;
     uint64_t global_batch_size; /* samples of one step, over all trainers */
     uint64_t dataset_samples;
@@ -122,53 +125,53 @@ struct penstock_info {
     uint64_t epochs;
     uint64_t start_epoch, start_step; /* the first batch that comes; not 0, 0 after a resume */
     uint64_t seed;
-    uint64_t fingerprint;       /* of the dataset's fields, shapes and layout */
+    uint64_t fingerprint; /* of the dataset's fields, shapes and layout */
 };
 
 /* One trainer's part of one step. Arrays are in native byte order, C order, without padding:
  * data[f] is [sample_count, fields[f].shape...]. */
 struct penstock_batch {
     uint64_t epoch, step;
-    uint32_t sample_count;    /* batch_size, less in a short last step (batch.last: partial), may be 0 */
-    uint32_t slot;            /* for penstock_release(): which of the ring's slots it lies in */
-    uint64_t first_position;  /* of the first sample, within the global batch; the others follow it */
-    const uint64_t *indices;  /* [sample_count] index of each sample along axis 0 of the dataset */
-    const uint64_t *keys;     /* [sample_count] random key of (seed, epoch, index): seeds augmentation */
-    const uint8_t *valid;     /* [sample_count] 1; 0 where a sample only pads the last step */
-    void *data[64];           /* [field_count] */
+    uint32_t sample_count;   /* batch_size; less, or 0, in a short last step */
+    uint32_t slot;           /* for penstock_release(): which of the ring's slots it lies in */
+    uint64_t first_position; /* of the first sample in the global batch; others follow */
+    const uint64_t *indices; /* [sample_count] index of each sample along axis 0 of the dataset */
+    const uint64_t *keys;    /* [sample_count] random: a function of seed, epoch, index */
+    const uint8_t *valid;    /* [sample_count] 1; 0 where a sample only pads the last step */
+    void *data[64];          /* [field_count] */
 };
 
 struct penstock; /* a connection */
 
 /* Connects and waits until the service is ready to deliver. `options` may be NULL.
  * `message`, NULL or of PENSTOCK_MESSAGE_BYTES, receives the reason of a failure.
- * INVALID: no run_dir, or a rank that is not below the world size. NOT_FOUND: nobody listens there within
- * the timeout. REFUSED: the service has another world size, the rank is taken, or belongs to another user.
- * UNSUPPORTED: another protocol version. Other statuses: the service failed at start and says why. */
+ * INVALID: no run_dir, or a rank that is not below the world size. NOT_FOUND: nobody listens there
+ * within the timeout. REFUSED: the service has another world size, the rank is taken, or belongs to
+ * another user. UNSUPPORTED: another protocol version. Other statuses: the service failed at start
+ * and says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
 
 /* What the service delivers. Never fails; borrowed until penstock_close(). */
 PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock *connection);
 
-/* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all, -1: no limit)
- * without using CPU. Allocates nothing.
- * TIMEOUT: none yet. ENDED: all epochs are consumed. LOST: the service died. INVALID: all slots are held by
- * this trainer, so that none can ever come until one is released. Any other status: the service stopped; the
- * message says why and where, rank and node included. Every status but OK, TIMEOUT and INVALID is final. */
-PENSTOCK_API enum penstock_status penstock_next(struct penstock *connection,
-                                                struct penstock_batch *ret_batch,
-                                                int64_t timeout_ms);
+/* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all, -1: no
+ * limit) without using CPU. Allocates nothing. TIMEOUT: none yet. ENDED: all epochs are consumed.
+ * LOST: the service died. INVALID: all slots are held by this trainer, so that none can ever come
+ * until one is released. Any other status: the service stopped; the message says why and where,
+ * rank and node included. Every status but OK, TIMEOUT and INVALID is final. */
+PENSTOCK_API enum penstock_status
+penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int64_t timeout_ms);
 
-/* Gives the batch's slot back; its memory must not be touched any more. From any thread, in any order,
- * never blocks. INVALID: this batch is not held (released twice, for example). */
+/* Gives the batch's slot back; its memory must not be touched any more. From any thread, in any
+ * order, never blocks. INVALID: this batch is not held (released twice, for example). */
 PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
                                                    const struct penstock_batch *batch);
 
 /* The state to resume from after the last batch that penstock_next() returned, as one line of JSON:
  *   {"version":1,"dataset":"<fingerprint>","seed":…,"epoch":…,"step":…,"global_batch":…}
- * Save it with the checkpoint; hand it to penstock-reader --resume. Writes at most `size` bytes, NUL
- * included; 256 suffice. INVALID: `size` is too small. */
+ * Save it with the checkpoint; hand it to penstock-reader --resume. Writes at most `size` bytes,
+ * NUL included; 256 suffice. INVALID: `size` is too small. */
 PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
                                                  size_t size);
 
@@ -184,13 +187,14 @@ PENSTOCK_API const char *penstock_dtype_name(enum penstock_dtype dtype);
 /* "0.1.0": the library that is loaded, which may differ from the header. */
 PENSTOCK_API const char *penstock_version(void);
 
-/* Says goodbye to the service, but leaves the memory of batches that are held until penstock_close(); for language
- * bindings, whose arrays may outlive the loop. After the end (ENDED) held batches stay as they are; before it the
- * service may overwrite them. penstock_next() then returns ENDED. Twice is fine. */
+/* Says goodbye to the service, but leaves the memory of batches that are held until
+ * penstock_close(); for language bindings, whose arrays may outlive the loop. After the end (ENDED)
+ * held batches stay as they are; before it the service may overwrite them. penstock_next() then
+ * returns ENDED. Twice is fine. */
 PENSTOCK_API void penstock_leave(struct penstock *connection);
 
-/* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still held is gone after this.
- * NULL is fine. */
+/* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still held is
+ * gone after this. NULL is fine. */
 PENSTOCK_API void penstock_close(struct penstock *connection);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 # Arrays written by zarr-python must decode to the same bytes here.
 #
-# v2 takes a Python with zarr-python 2 (Debian: python3-zarr), v3 one with zarr-python 3, named by the
-# cache or environment variable PENSTOCK_ZARR3_PYTHON. A Python without it skips with the reason.
+# v2 takes a Python with zarr-python 2 (Debian: python3-zarr), v3 one with zarr-python 3, named by
+# the cache or environment variable PENSTOCK_ZARR3_PYTHON. A Python without it skips, saying why.
 add_executable(dump_array ${CMAKE_CURRENT_LIST_DIR}/../tools/dump_array.c)
 target_link_libraries(dump_array PRIVATE penstock-zarr)
 

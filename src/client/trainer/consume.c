@@ -2,7 +2,6 @@
 #include "trainer/consume.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,9 +40,9 @@ static void hide(const struct line *line)
 
 static void pretend_to_compute(double ms)
 {
-    double seconds = ms / 1000;
-    struct timespec left = {.tv_sec = (time_t)seconds,
-                            .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
+    uint64_t ns = (uint64_t)(ms * 1e6);
+    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
+                            .tv_nsec = (long)(ns % 1000000000u)};
     while (nanosleep(&left, &left) < 0)
         continue;
 }

@@ -1,0 +1,344 @@
+/* `penstock plan`: what a run would do, before it starts. Main thread.
+ *
+ * Opens the dataset's metadata, settles the run as penstock-reader would (run/setup.h), and prints
+ * sizes, steps, memory and traffic; with --order, the order of samples instead. Reads no chunks and
+ * needs no MPI.
+ */
+#include "base/memory.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "config/config.h"
+#include "dataset/dataset.h"
+#include "plan/assign.h"
+#include "run/setup.h"
+#include "topology/topology.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct options {
+    const char *config_path;
+    const char **assignments; /* --set, in order */
+    size_t assignment_count;
+    uint64_t readers, nodes, threads; /* threads 0: as configured */
+    bool order;
+    uint64_t epoch, limit;
+};
+
+enum option_key {
+    OPTION_CONFIG = 'c',
+    OPTION_SET = 's',
+    OPTION_READERS = 'r',
+    OPTION_THREADS = 'j',
+    OPTION_NODES = 0x100,
+    OPTION_ORDER,
+    OPTION_EPOCH,
+    OPTION_LIMIT,
+};
+
+static const struct argp_option option_table[] = {
+    {"config", OPTION_CONFIG, "FILE", 0, "the run's configuration", 0},
+    {"set", OPTION_SET, "KEY=VALUE", 0, "one option over the file and the environment", 0},
+    {"readers", OPTION_READERS, "R", 0, "readers, as mpirun would start (1)", 0},
+    {"nodes", OPTION_NODES, "K", 0, "nodes that the readers are spread over (1)", 0},
+    {"threads", OPTION_THREADS, "N", 0, "worker threads of each reader (readers.threads)", 0},
+    {"order", OPTION_ORDER, NULL, 0, "print the order of samples: epoch step position index", 0},
+    {"epoch", OPTION_EPOCH, "E", 0, "with --order: of this epoch (0)", 0},
+    {"limit", OPTION_LIMIT, "N", 0, "with --order: the first N samples only", 0},
+    {0},
+};
+
+static const char help[] =
+    "Show what a run would do: its order, steps, rounds, memory and traffic."
+    "\v"
+    "Everything is worked out as penstock-reader does it, but for what is taken from the machine: "
+    "this "
+    "one's cores and free memory stand for those of the nodes.\n"
+    "\n"
+    "Examples:\n"
+    "  penstock plan -c run.yaml\n"
+    "  penstock plan -c run.yaml --readers 16 --nodes 8 --threads 24\n"
+    "  penstock plan --set dataset.uri=latents.zarr --order --epoch 2 --limit 100\n";
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case OPTION_CONFIG:
+        options->config_path = argument;
+        return 0;
+    case OPTION_SET:
+        options->assignments[options->assignment_count++] = argument;
+        return 0;
+    case OPTION_READERS:
+        options->readers = cli_count(state, "--readers", argument, 1, ASSIGN_MAX_READERS);
+        return 0;
+    case OPTION_NODES:
+        options->nodes = cli_count(state, "--nodes", argument, 1, ASSIGN_MAX_READERS);
+        return 0;
+    case OPTION_THREADS:
+        options->threads = cli_count(state, "--threads", argument, 1, TOPOLOGY_MAX_WORKERS);
+        return 0;
+    case OPTION_ORDER:
+        options->order = true;
+        return 0;
+    case OPTION_EPOCH:
+        options->epoch = cli_count(state, "--epoch", argument, 0, UINT32_MAX);
+        return 0;
+    case OPTION_LIMIT:
+        options->limit = cli_count(state, "--limit", argument, 0, UINT64_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not an option: name a configuration with -c", argument);
+        return 0;
+    case ARGP_KEY_END:
+        if (options->nodes > options->readers)
+            argp_error(state, "more nodes (%" PRIu64 ") than readers (%" PRIu64 ")", options->nodes,
+                       options->readers);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static enum status read_config(const struct options *options, struct config *config,
+                               struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (options->config_path)
+        status = config_read_file(config, options->config_path, err);
+    if (!status)
+        status = config_read_environment(config, err);
+    for (size_t i = 0; i < options->assignment_count && !status; i++)
+        status = config_set(config, options->assignments[i], err);
+    if (!status)
+        status = config_check(config, err);
+    return status;
+}
+
+/* The threads that a reader would have on this machine. */
+static enum status count_workers(const struct options *options, const struct config *config,
+                                 uint32_t readers_on_node, uint32_t *ret_count, struct error *err)
+{
+    uint64_t asked = options->threads ? options->threads : config->threads;
+    if (asked) {
+        *ret_count = (uint32_t)asked;
+        return STATUS_OK;
+    }
+    struct topology *topology;
+    enum status status = topology_load(NULL, NULL, &topology, err);
+    if (status)
+        return status;
+    struct placement placement;
+    uint32_t trainers = (uint32_t)size_divide_up(config->trainers, options->nodes);
+    status =
+        topology_place(topology, 0, readers_on_node, trainers, 0, config->bind, &placement, err);
+    if (!status)
+        *ret_count = placement.worker_count;
+    topology_free(topology);
+    return status;
+}
+
+static enum status settle(const struct options *options, const struct config *config,
+                          const struct dataset *dataset, struct run_setup *ret_setup,
+                          struct error *err)
+{
+    struct run_shape shape = {
+        .reader_count = (uint32_t)options->readers,
+        .readers_on_node = (uint32_t)size_divide_up(options->readers, options->nodes),
+        .trainers_served = (uint32_t)size_divide_up(config->trainers, options->readers),
+        .node_available_bytes = memory_available_bytes(),
+    };
+    enum status status =
+        count_workers(options, config, shape.readers_on_node, &shape.worker_count, err);
+    return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
+}
+
+static void describe_fields(const struct dataset *dataset, struct text *out)
+{
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        text_append(out, "%-11s%s %s", f == 0 ? "fields" : "", field->name,
+                    dtype_name(field->dtype));
+        for (int d = 0; d < field->rank; d++)
+            text_append(out, "%s%" PRIu64 "%s", d == 0 ? " (" : ", ", field->shape[d],
+                        d + 1 == field->rank ? ")" : "");
+        text_append(out, ", %s a sample, %s\n", size_format(field->sample_bytes).text,
+                    field->source == FIELD_ROW ? "read row by row" : "held in memory");
+    }
+}
+
+static void describe_dataset(const struct config *config, const struct dataset *dataset,
+                             struct text *out)
+{
+    text_append(out, "%-11s%s: %s samples of %s, fingerprint %016" PRIx64 "\n", "dataset",
+                config->uri, count_format(dataset->sample_count).text,
+                size_format(dataset->sample_bytes).text, dataset->fingerprint);
+    describe_fields(dataset, out);
+    text_append(out, "%-11s%s of %s samples, %s each\n", "chunk rows",
+                count_format(dataset->row_count).text, count_format(dataset->row_length).text,
+                size_format(dataset->row_bytes).text);
+}
+
+static const char *last_text(enum plan_last last)
+{
+    switch (last) {
+    case PLAN_DROP:
+        return "left out";
+    case PLAN_PAD:
+        return "in a last step that is filled up with repeats";
+    case PLAN_PARTIAL:
+        return "in a short last step";
+    }
+    return "";
+}
+
+static void describe_order(const struct config *config, const struct plan *plan, struct text *out)
+{
+    text_append(out, "%-11s%s", "order", plan->shuffle ? "" : "not shuffled");
+    if (plan->shuffle)
+        text_append(out, "seed %" PRIu64 ", shuffled in windows of %s rows: %s an epoch",
+                    plan->seed, count_format(plan->window_rows).text,
+                    count_format(plan->window_count).text);
+    text_append(out, "; %s epoch%s\n", count_format(config->epochs).text,
+                config->epochs == 1 ? "" : "s");
+    text_append(out, "%-11s%s an epoch of %s samples, %s for each of %s trainers", "steps",
+                count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
+                count_format(plan->batch).text, count_format(plan->trainer_count).text);
+    uint64_t rest = plan->sample_count % plan->global_batch;
+    if (rest > 0)
+        text_append(out, "; %s samples %s", count_format(rest).text, last_text(plan->last));
+    text_append(out, "\n");
+}
+
+static void describe_rounds(const struct run_setup *setup, struct text *out)
+{
+    text_append(out, "%-11s%s an epoch, ", "rounds",
+                count_format(rounds_per_epoch(&setup->plan, setup->shape)).text);
+    if (setup->shape.parts_per_step > 1)
+        text_append(out, "each step in %u parts\n", setup->shape.parts_per_step);
+    else
+        text_append(out, "%u step%s each\n", setup->shape.steps_per_round,
+                    setup->shape.steps_per_round == 1 ? "" : "s");
+    text_append(out, "%-11s%u, with %u threads and up to %u trainers each\n", "readers",
+                setup->demand.reader_count, setup->demand.worker_count,
+                setup->demand.trainers_served);
+}
+
+/* Decoded bytes; every reader keeps rows evenly. A sample is due on any reader with the same
+ * probability, so that of R readers' samples (R - 1) / R cross from one to another. */
+static void describe_traffic(const struct dataset *dataset, const struct run_setup *setup,
+                             struct text *out)
+{
+    uint64_t readers = setup->demand.reader_count;
+    uint64_t row_sample_bytes = 0;
+    for (size_t f = 0; f < dataset->field_count; f++)
+        if (dataset->fields[f].source == FIELD_ROW)
+            row_sample_bytes += dataset->fields[f].sample_bytes;
+    double rows_bytes = (double)row_sample_bytes * (double)dataset->sample_count;
+    double kept = (double)(setup->budget.keep_rows * readers) / (double)dataset->row_count;
+    double exchanged = (double)dataset->record_bytes * (double)setup->plan.position_count *
+                       (double)(readers - 1) / (double)readers;
+    text_append(out, "%-11sfirst epoch %s of decoded rows", "reading",
+                size_format((uint64_t)rows_bytes).text);
+    if (dataset->held_bytes > 0)
+        text_append(out, " and once %s of held arrays", size_format(dataset->held_bytes).text);
+    text_append(out, "; later epochs %s\n",
+                size_format(kept < 1 ? (uint64_t)(rows_bytes * (1 - kept)) : 0).text);
+    text_append(out, "%-11s%s an epoch between readers\n", "exchange",
+                readers == 1 ? "nothing" : size_format((uint64_t)exchanged).text);
+}
+
+static void describe_notes(const struct dataset *dataset, struct text *out)
+{
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->decode_amplification > 1)
+            text_append(
+                out,
+                "note: chunks of field '%s' straddle rows: each is decoded %.1f times an epoch; "
+                "raise "
+                "dataset.hold_limit to hold the array, or write it with chunks like those of the "
+                "largest field\n",
+                field->name, field->decode_amplification);
+    }
+}
+
+static void print_summary(const struct config *config, const struct dataset *dataset,
+                          const struct run_setup *setup)
+{
+    struct text out = {0};
+    describe_dataset(config, dataset, &out);
+    describe_order(config, &setup->plan, &out);
+    describe_rounds(setup, &out);
+    describe_traffic(dataset, setup, &out);
+    text_append(&out, "memory of one reader\n");
+    run_setup_describe_memory(setup, &out);
+    describe_notes(dataset, &out);
+    fputs(out.data, stdout);
+    text_done(&out);
+}
+
+static void print_order(const struct options *options, const struct plan *plan)
+{
+    struct plan_epoch epoch;
+    plan_epoch_init(&epoch, plan, options->epoch);
+    uint64_t end = plan->position_count < options->limit ? plan->position_count : options->limit;
+    for (uint64_t p = 0; p < end; p++)
+        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", options->epoch,
+               p / plan->global_batch, p % plan->global_batch, plan_sample_at(&epoch, p));
+}
+
+static enum status run(const struct options *options, struct config *config, struct error *err)
+{
+    enum status status = read_config(options, config, err);
+    if (status)
+        return status;
+    const struct dataset_options dataset_options = {
+        .uri = config->uri,
+        .fields = config->fields,
+        .field_count = config->field_count,
+        .hold_limit_bytes = config->hold_limit_bytes,
+    };
+    struct dataset *dataset;
+    status = dataset_open(&dataset_options, &dataset, err);
+    if (status)
+        return status;
+    struct run_setup setup;
+    if (options->order) {
+        status = run_plan_settle(config, dataset, &setup.plan, err);
+        if (!status)
+            print_order(options, &setup.plan);
+    } else {
+        status = settle(options, config, dataset, &setup, err);
+        if (!status)
+            print_summary(config, dataset, &setup);
+    }
+    dataset_free(dataset);
+    return status;
+}
+
+int cli_plan(int argc, char **argv)
+{
+    static const struct argp argp = {option_table, parse_option, NULL, help, NULL, NULL, NULL};
+    struct options options = {.readers = 1, .nodes = 1, .limit = UINT64_MAX};
+    struct config config;
+    struct error err;
+    enum status status = config_init(&config, &err);
+    if (status)
+        return cli_fail(argv[0], &err);
+    options.assignments = calloc((size_t)argc, sizeof *options.assignments);
+    if (!options.assignments) {
+        status = error_set(&err, STATUS_NO_MEMORY, "no memory for %d arguments", argc);
+    } else {
+        argp_parse(&argp, argc, argv, 0, NULL, &options);
+        status = run(&options, &config, &err);
+    }
+    free(options.assignments);
+    config_done(&config);
+    return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+}
