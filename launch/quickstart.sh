@@ -97,13 +97,14 @@ verdict=$(awk -v samples="$samples" -v epochs="$epochs" '
         else
             printf "yes"
     }' "$demo"/digests.*.txt)
+shown=${dataset#"$root"/}
 cat <<RESULT
 
 every sample delivered exactly once: $verdict ($samples samples x $epochs epochs, from the trainers' digests)
 
 What to try next:
-  build/release/bin/penstock inspect ${dataset#"$root"/}
-  build/release/bin/penstock plan -c configs/quickstart.yaml
+  build/release/bin/penstock inspect $shown
+  build/release/bin/penstock plan -c configs/quickstart.yaml --set dataset.uri=$shown
   launch/quickstart.sh --readers 3 --trainers 4     the same samples in the same order
   less docs/user-guide.md                           your own dataset, PyTorch, several nodes
   tests/run.sh                                      every test

@@ -21,6 +21,8 @@ struct service {
     size_t fd_capacity;
     bool *left; /* [trainer_count], in order of the server's peers */
     uint32_t left_count;
+    bool lost_reported;
+    struct error early; /* ENDED once a trainer left before the end */
     uint32_t children_running;
     uint64_t children_checked_ns;
     uint64_t loop_ns;   /* start of this turn of the loop */
@@ -103,20 +105,34 @@ static void keep_books(struct service *service)
 static void handle_goodbye(struct service *service, uint32_t peer)
 {
     const struct job *job = service->job;
+    const struct ring_service *run = &job->setup.service;
     uint64_t epoch, step;
     server_trainer_goodbye(job->server, peer, &epoch, &step);
     service->left[peer] = true;
     service->left_count++;
-    if (epoch >= job->setup.service.epochs || service->left_count < job->trainer_count)
-        return;
-    struct error left;
-    error_set(&left, STATUS_ENDED,
-              "all trainers closed their connections early, at epoch %llu step %llu of %llu epochs "
-              "of %llu steps",
-              (unsigned long long)epoch, (unsigned long long)step,
-              (unsigned long long)job->setup.service.epochs,
-              (unsigned long long)job->setup.plan.steps_per_epoch);
-    stop_report_left(service->stop, &left);
+    if (epoch < run->epochs)
+        error_set(&service->early, STATUS_ENDED,
+                  "trainer %u closed its connection early, before epoch %llu step %llu (of %llu "
+                  "epochs of %llu steps)",
+                  server_trainer_rank(job->server, peer), (unsigned long long)epoch,
+                  (unsigned long long)step, (unsigned long long)run->epochs,
+                  (unsigned long long)run->steps_per_epoch);
+    if (service->left_count == job->trainer_count && service->early.status == STATUS_ENDED)
+        stop_report_left(service->stop, &service->early);
+}
+
+/* A trainer's socket closed without a goodbye. If it is our child, how it ended says more than
+ * that: waits briefly for that. */
+static void handle_loss(struct service *service, const struct error *loss)
+{
+    const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
+    struct error error;
+    enum status status = STATUS_OK;
+    while (service->job->children && status == STATUS_OK && clock_now_ns() < deadline) {
+        status = children_poll(service->job->children, &service->children_running, &error);
+        clock_sleep_ns(ms_ns);
+    }
+    stop_report_error(service->stop, status == STATUS_OK ? loss : &error);
 }
 
 static bool serve_sockets(struct service *service)
@@ -132,8 +148,10 @@ static bool serve_sockets(struct service *service)
         enum server_peer state = server_trainer_state(job->server, peer, &error);
         if (state == SERVER_PEER_CLOSED)
             handle_goodbye(service, peer);
-        else if (state == SERVER_PEER_LOST)
-            stop_report_error(service->stop, &error);
+        else if (state == SERVER_PEER_LOST && !service->lost_reported) {
+            service->lost_reported = true;
+            handle_loss(service, &error);
+        }
         active |= state != SERVER_PEER_CONNECTED;
     }
     return active;
@@ -256,8 +274,8 @@ static enum status wait_for_trainers(struct service *service, struct error *err)
             enum server_peer state = server_trainer_state(job->server, peer, err);
             if (state == SERVER_PEER_LOST)
                 return (enum status)err->status;
-            service->left[peer] = state == SERVER_PEER_CLOSED;
-            service->left_count += state == SERVER_PEER_CLOSED;
+            if (state == SERVER_PEER_CLOSED)
+                handle_goodbye(service, peer);
         }
         if (job->children) {
             enum status status = children_poll(job->children, &service->children_running, err);
@@ -267,7 +285,9 @@ static enum status wait_for_trainers(struct service *service, struct error *err)
         if (!active)
             sleep_until_woken(service, 5 * ms_ns);
     }
-    return STATUS_OK;
+    if (service->early.status != STATUS_OK)
+        *err = service->early;
+    return (enum status)service->early.status;
 }
 
 static enum status service_init(struct service *service, struct job *job, struct error *err)

@@ -64,12 +64,14 @@ skipped() {
 
 # --- packages ---------------------------------------------------------------------------------
 
-# The system's Python has Debian's zarr (2.x); /usr/bin in front of what users put before it.
+# Debian's zarr is 2.x and belongs to /usr/bin/python3, whatever else comes first in PATH.
 packages=(libcmocka-dev python3 python3-venv python3-numpy python3-zarr python3-xxhash)
 [[ ! $mpich ]] || packages+=(mpich libmpich-dev)
 mapfile -t -O "${#packages[@]}" packages < <(build_packages)
 install_packages "${packages[@]}"
-[[ ! -x /usr/bin/python3 ]] || export PENSTOCK_PYTHON=/usr/bin/python3
+python=/usr/bin/python3
+[[ -x $python ]] || python=$(command -v python3) || fail "no python3"
+CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=ON)
 
 # --- a Python environment with a current zarr, and PyTorch where it is to be had cheaply ---------
 
@@ -83,14 +85,17 @@ has_module() {
 
 make_venv() {
     mkdir -p build
-    if [[ ! -x build/venv/bin/pip ]] && ! "${PENSTOCK_PYTHON:-python3}" -m venv build/venv >build/venv.log 2>&1; then
+    if [[ ! -x build/venv/bin/pip ]] && ! "$python" -m venv build/venv >build/venv.log 2>&1; then
         skipped "the Python environment: venv failed, see build/venv.log"
         return
     fi
-    has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' ||
+    if has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3'; then
+        CMAKE_ARGUMENTS+=(-DPENSTOCK_ZARR3_PYTHON="$root/build/venv/bin/python")
+    else
         skipped "tests that need zarr-python 3: pip cannot install it, see build/venv.log"
+    fi
     add_torch
-    export PENSTOCK_VENV=$root/build/venv
+    ! has_module build/venv/bin/python numpy || python=$root/build/venv/bin/python
 }
 
 add_torch() {
@@ -106,7 +111,7 @@ add_torch() {
 
 # --- builds -------------------------------------------------------------------------------------
 
-CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=ON)
+CMAKE_ARGUMENTS+=(-DPython3_EXECUTABLE="$python")
 build_preset release
 [[ $quick ]] || build_preset asan
 [[ $quick ]] || build_preset tsan
@@ -154,7 +159,7 @@ fi
 
 mkdir -p build/all
 {
-    [[ $quick ]] || suite sanitize.address build/asan '^(unit|sanitize)$'
+    [[ $quick ]] || suite sanitize.address build/asan '^(unit|fuzz|sanitize)$'
     [[ $quick ]] || suite sanitize.thread build/tsan '^(unit|sanitize)$' "${fixed_addresses[@]}"
     [[ ! $mpich ]] || suite mpich build/mpich '^mpi$'
     printf 'subdirs([==[%s]==])\n' "$root/build/release"

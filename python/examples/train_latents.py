@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A PyTorch training loop over Penstock: a tiny model learns to denoise latents given a text embedding.
+"""A PyTorch training loop over Penstock: a tiny model learns to denoise latents given a text
+embedding.
 
 The service must deliver two fields: latents, float16 [20, 4, 32, 32], and text, float16 [512]. Then
 
@@ -9,8 +10,8 @@ or, with everything started by one command and one process a GPU:
 
     mpirun -n 2 penstock-reader -c run.yaml -- python3 train_latents.py --checkpoint run.pt
 
-There is no DataLoader and there are no worker processes: a batch is finished in shared memory when it is handed out.
-Exits 77 where PyTorch is not installed.
+There is no DataLoader and there are no worker processes: a batch is finished in shared memory when
+it is handed out. Exits 77 where PyTorch is not installed.
 """
 
 import argparse
@@ -68,7 +69,8 @@ def train_step(model, optimizer, batch, device):
 
 
 def save(path, model, optimizer, state):
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "data": state}, path)
+    parts = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "data": state}
+    torch.save(parts, path)
 
 
 def main():

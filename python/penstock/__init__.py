@@ -7,12 +7,12 @@
             for batch in epoch:
                 train(batch["latents"], batch["text"], batch.valid)
 
-The arrays are views of shared memory, without a copy. A batch's memory goes back to the service when the
-batch and the last view of it are gone; hold on to one and its memory stays. torch.from_numpy(batch["x"])
-works and keeps the memory, too.
+The arrays are views of shared memory, without a copy. A batch's memory goes back to the service
+when the batch and the last view of it are gone; hold on to one and its memory stays.
+torch.from_numpy(batch["x"]) works and keeps the memory, too.
 
-Where to connect comes from the environment that torchrun, Slurm or penstock-reader sets: PENSTOCK_RUN_DIR,
-RANK and WORLD_SIZE.
+Where to connect comes from the environment that torchrun, Slurm or penstock-reader sets:
+PENSTOCK_RUN_DIR, RANK and WORLD_SIZE.
 """
 
 from ._errors import (

@@ -18,7 +18,8 @@ _SLICE_MS = 200
 
 
 def _numpy_dtype(name):
-    """bfloat16 is no NumPy type of its own: ml_dtypes has it, else it comes as its bits in uint16."""
+    """bfloat16 is no NumPy type of its own: ml_dtypes has it, else it comes as its bits in
+    uint16."""
     if name != "bfloat16":
         return np.dtype(name)
     try:
@@ -30,7 +31,8 @@ def _numpy_dtype(name):
 
 @dataclass(frozen=True)
 class Field:
-    """One named tensor of a sample. `shape` is that of one sample; `dtype_name` is the dataset's."""
+    """One named tensor of a sample. `shape` is that of one sample; `dtype_name` is the
+    dataset's."""
 
     name: str
     dtype: np.dtype
@@ -70,9 +72,10 @@ def _info(library, connection):
 
 
 class _Connection:
-    """Owns the connection. The ring is unmapped when the loader is closed and the last view of a batch is gone: a
-    view never points to memory that is not there any more. The goodbye, after which the service may overwrite what
-    is still held, goes out then, too, or earlier where nothing more can come or the process ends."""
+    """Owns the connection. The ring is unmapped when the loader is closed and the last view of a
+    batch is gone: a view never points to memory that is not there any more. The goodbye, after
+    which the service may overwrite what is still held, goes out then, too, or earlier where nothing
+    more can come or the process ends."""
 
     def __init__(self, library, pointer):
         self.library = library
@@ -87,7 +90,8 @@ class _Connection:
             self._batches += 1
 
     def give_back(self, raw):
-        """Runs when a batch's memory is not referred to any more, in whatever thread that happens."""
+        """Runs when a batch's memory is not referred to any more, in whatever thread that
+        happens."""
         self.library.penstock_release(self.pointer, ctypes.byref(raw))
         with self._lock:
             self._batches -= 1
@@ -110,7 +114,8 @@ class _Connection:
 
 
 class _Memory:
-    """A batch's slot. Every array of the batch refers to it, and when the last is gone the slot is released."""
+    """A batch's slot. Every array of the batch refers to it, and when the last is gone the slot is
+    released."""
 
     def __init__(self, connection, raw):
         connection.retain()
@@ -139,8 +144,9 @@ def _array(memory, address, dtype, shape):
 
 
 class Batch(dict):
-    """One trainer's part of one step: field name -> array [samples, *field.shape], a view of shared memory that may
-    be written to. The memory is given back when the batch and every view are gone; there is nothing to call.
+    """One trainer's part of one step: field name -> array [samples, *field.shape], a view of shared
+    memory that may be written to. The memory is given back when the batch and every view are gone;
+    there is nothing to call.
 
     indices  uint64 [samples]: index of each sample along axis 0 of the dataset
     keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
@@ -174,12 +180,12 @@ def _address(pointer):
 
 
 class Loader:
-    """A connection to the service. Iterating gives batches until all epochs are consumed; epochs() gives them epoch
-    by epoch. One thread at a time iterates."""
+    """A connection to the service. Iterating gives batches until all epochs are consumed; epochs()
+    gives them epoch by epoch. One thread at a time iterates."""
 
     def __init__(self, run_dir=None, rank=None, world_size=None, timeout=60.0):
-        """run_dir, rank and world_size come from the environment where they are None; `timeout` in seconds, None
-        for no limit, bounds the wait for the service to start."""
+        """run_dir, rank and world_size come from the environment where they are None; `timeout` in
+        seconds, None for no limit, bounds the wait for the service to start."""
         self._connection = None
         self._ended = False
         if (rank is None) != (world_size is None):
@@ -222,7 +228,8 @@ class Loader:
         return self.info.steps_per_epoch
 
     def next(self, timeout=None):
-        """The next batch; waits up to `timeout` seconds. Raises Timeout, Ended, or why the service stopped."""
+        """The next batch; waits up to `timeout` seconds. Raises Timeout, Ended, or why the service
+        stopped."""
         if self._connection is None:
             raise Invalid("the loader is closed")
         library, pointer = self._connection.library, self._connection.pointer
@@ -259,8 +266,8 @@ class Loader:
             raise StopIteration from None
 
     def epochs(self):
-        """Epochs, each an iterable of its batches with an attribute `number`. What is left of an epoch is
-        skipped when the next one is asked for."""
+        """Epochs, each an iterable of its batches with an attribute `number`. What is left of an
+        epoch is skipped when the next one is asked for."""
         while not self._ended and self._place[0] < self.info.epochs:
             epoch = Epoch(self, self._place[0])
             yield epoch
@@ -268,8 +275,8 @@ class Loader:
                 pass
 
     def state(self):
-        """Where to resume after the last batch that was handed out, as a dict to save with the checkpoint; write it
-        as JSON for penstock-reader --resume."""
+        """Where to resume after the last batch that was handed out, as a dict to save with the
+        checkpoint; write it as JSON for penstock-reader --resume."""
         if self._connection is None:
             raise Invalid("the loader is closed; take the state before")
         text = ctypes.create_string_buffer(_library.STATE_BYTES)

@@ -105,23 +105,43 @@ static bool is_index(const struct zarr_node *node, uint64_t sample_count)
            node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype);
 }
 
-/* Arrays with another number of entries than samples may be meant to be joined: shows how. */
+/* The first array that could be one, NULL if there is none. */
+static const char *find_index(const struct zarr_hierarchy *hierarchy, uint64_t sample_count)
+{
+    for (size_t i = 0; i < hierarchy->node_count; i++)
+        if (is_index(&hierarchy->nodes[i], sample_count))
+            return hierarchy->nodes[i].array.path;
+    return NULL;
+}
+
+static const char *last_component(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Arrays with another number of entries than samples may be meant to be joined: shows how. Listing
+ * a field replaces the default ones, so all are listed. */
 static void print_joins(const struct report *report)
 {
     const struct zarr_hierarchy *hierarchy = report->hierarchy;
-    uint64_t samples = report->dataset->sample_count;
-    const char *index = NULL;
-    for (size_t i = 0; i < hierarchy->node_count && !index; i++)
-        if (is_index(&hierarchy->nodes[i], samples))
-            index = hierarchy->nodes[i].array.path;
+    const struct dataset *dataset = report->dataset;
+    const char *index = find_index(hierarchy, dataset->sample_count);
+    bool first = true;
     for (size_t i = 0; index && i < hierarchy->node_count; i++) {
-        const struct zarr_node *node = &hierarchy->nodes[i];
-        if (node->status != STATUS_OK || node->array.shape[0] == samples)
+        const struct zarr_array *array = &hierarchy->nodes[i].array;
+        if (hierarchy->nodes[i].status != STATUS_OK || array->shape[0] == dataset->sample_count)
             continue;
-        printf("hint: '%s' has %s entries for %s samples; as a field through an index array:\n"
-               "      --set dataset.fields.NAME=%s[%s]\n",
-               node->array.path, count_format(node->array.shape[0]).text,
-               count_format(samples).text, node->array.path, index);
+        if (first)
+            printf("hint: with what '%s' points to as a field of its own, for example:\n", index);
+        first = false;
+        printf("  --set dataset.fields.%s=%s[%s]\n", last_component(array->path), array->path,
+               index);
+    }
+    for (size_t i = 0; !first && i < dataset->field_count; i++) {
+        const char *name = dataset->fields[i].name;
+        if (strcmp(name, index) != 0)
+            printf("  --set dataset.fields.%s=%s\n", last_component(name), name);
     }
 }
 

@@ -91,7 +91,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared atomics must be lock-free");
 struct slot_header {
     uint64_t epoch, step;
     uint32_t sample_count;
-    uint32_t first_position; /* of the first sample, in the global batch (plan_share_at().first) */
+    uint32_t first_position; /* of the first sample, from the step's start on */
 };
 
 _Static_assert(sizeof(struct ring_field) == 152, "shared layout");

@@ -78,8 +78,6 @@ static enum status read_range(const struct directory *directory, const char *key
             break;
         if (got > 0)
             done += (size_t)got;
-        else if (errno == EISDIR) /* a folder is no value: the key does not exist */
-            return error_set_errno(err, STATUS_NOT_FOUND, "read '%s/%s'", directory->path, key);
         else if (errno != EINTR)
             return error_set_errno(err, STATUS_IO, "read '%s/%s' at byte %zu", directory->path, key,
                                    (size_t)offset + done);

@@ -11,7 +11,13 @@ for dataset in v2 v3; do
     contains "$text" "blosc(zstd level 5, shuffle)"
     contains "$text" "12 samples of 160.0 KiB"
     contains "$text" "3 chunk rows of 5 samples"
-    contains "$text" "dataset.fields.NAME=clip_emb[segment_to_video]"
+    # The hint can be used as it stands.
+    contains "$text" "dataset.fields.clip_emb=clip_emb[segment_to_video]"
+    mapfile -t settings < <(sed -n 's/^  --set //p' <<<"$text")
+    plan=$("$penstock" plan --set "dataset.uri=$dataset" --set batch.global_size=4 \
+        "${settings[@]/#/--set=}")
+    contains "$plan" "clip_emb float16 (512)"
+    contains "$plan" "base_frames float16"
 done
 
 command -v python3 >/dev/null || { echo "no python3: JSON is not checked"; exit 77; }

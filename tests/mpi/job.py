@@ -16,6 +16,7 @@ import unittest
 
 BIN = os.environ.get("PENSTOCK_BIN", "build/release/bin")
 MPIEXEC = os.environ.get("PENSTOCK_MPIEXEC", "mpirun")
+MARK = f"{os.getpid()}-{time.monotonic_ns()}"
 TIMEOUT_S = int(os.environ.get("PENSTOCK_TEST_TIMEOUT", "60"))
 
 
@@ -34,7 +35,8 @@ def mpi_flags():
 def environment(**more):
     env = dict(os.environ)
     env.pop("PENSTOCK_RUN_DIR", None)
-    env.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+    env.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                "PENSTOCK_TEST_MARK": MARK})
     env.update({key: str(value) for key, value in more.items()})
     return env
 
@@ -140,16 +142,21 @@ class JobTest(unittest.TestCase):
 
 
 def leftovers():
-    """Processes that run our programs, run directories and shared-memory files, by name."""
-    found = set(glob.glob(f"/tmp/penstock-{os.getuid()}-*")) | set(glob.glob("/dev/shm/*penstock*"))
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
+    """What a run of ours may leave: processes that carry this test's mark in their environment, run
+    directories whose owner is dead, and shared-memory files."""
+    found = set(glob.glob("/dev/shm/*penstock*"))
+    for path in glob.glob(f"/tmp/penstock-{os.getuid()}-*"):
+        owner = os.path.basename(path).split("-")[2]
+        if not os.path.exists(f"/proc/{owner}"):
+            found.add(path)
+    for path in glob.glob("/proc/[0-9]*"):
         try:
-            with open(path, "rb") as file:
+            with open(path + "/environ", "rb") as file:
+                marked = f"PENSTOCK_TEST_MARK={MARK}".encode() in file.read().split(b"\0")
+            with open(path + "/cmdline", "rb") as file:
                 name = os.path.basename(file.read().split(b"\0")[0].decode())
-            with open(os.path.join(os.path.dirname(path), "stat"), encoding="ascii") as file:
-                state = file.read().rsplit(")", 1)[1].split()[0]
         except (OSError, UnicodeDecodeError):
             continue
-        if name in ("penstock-reader", "penstock-trainer") and state != "Z":
-            found.add(os.path.dirname(path) + " " + name)
+        if marked:
+            found.add(f"{path} {name}")
     return found

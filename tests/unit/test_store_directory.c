@@ -83,12 +83,13 @@ static void test_a_missing_key_is_not_found_and_only_that(void **state)
     char buffer[4];
     size_t size = 99;
     put(fixture->store, "folder/value", "x");
-    static const char *const absent[] = {"none", "folder/none", "none/none", "folder",
-                                         "folder/value/below"};
+    static const char *const absent[] = {"none", "folder/none", "none/none", "folder/value/below"};
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
         assert_int_equal(store_get(fixture->store, absent[i], buffer, sizeof buffer, &size, &err),
                          STATUS_NOT_FOUND);
     assert_int_equal(size, 99);
+    assert_int_equal(store_get(fixture->store, "folder", buffer, sizeof buffer, &size, &err),
+                     STATUS_IO); /* a folder where a value should be is damage, not absence */
     assert_int_equal(symlink("loop", join(fixture, "loop")), 0);
     assert_int_equal(store_get(fixture->store, "loop", buffer, sizeof buffer, &size, &err),
                      STATUS_IO);
