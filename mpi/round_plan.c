@@ -78,7 +78,7 @@ typedef void visit_item(struct round *round, struct window *window, const struct
 static void for_each_item(struct round *round, visit_item *visit, bool take)
 {
     for (uint64_t serial = round->first_window; serial <= round->last_window; serial++) {
-        struct window *window = windows_find(round->windows, serial);
+        struct window *window = windows_at(round->windows, serial);
         uint64_t next = window->fill_next;
         for (; next < window->item_count && window->items[next].round == round->plan.index; next++)
             visit(round, window, &window->items[next]);
@@ -125,7 +125,7 @@ static struct source find_source(const struct round *round, uint64_t position)
 {
     uint64_t unpadded = plan_unpad(&round->epoch, position);
     uint64_t serial = windows_serial_of(round->windows, &round->epoch, unpadded);
-    const struct window *window = windows_find(round->windows, serial);
+    const struct window *window = windows_at(round->windows, serial);
     struct plan_place place = plan_place_at(&window->plan, unpadded);
     uint64_t row = plan_row_at(&round->epoch, window->plan.first_row_position + place.slot);
     return (struct source){.reader = window->owners[place.slot] & ASSIGN_READER_MASK,

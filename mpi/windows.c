@@ -21,7 +21,7 @@ struct windows {
     struct window slots[];
 };
 
-static struct window *slot_of(struct windows *windows, uint64_t serial)
+struct window *windows_at(struct windows *windows, uint64_t serial)
 {
     return &windows->slots[serial % windows->slot_count];
 }
@@ -81,7 +81,7 @@ void windows_free(struct windows *windows)
 static void post_next(struct windows *windows)
 {
     struct job *job = windows->job;
-    struct window *window = slot_of(windows, windows->posted);
+    struct window *window = windows_at(windows, windows->posted);
     struct span_place place = span_at(&windows->span, windows->posted);
     window->state = WINDOW_ASSIGNING;
     window->serial = windows->posted;
@@ -169,7 +169,7 @@ static bool read_ahead(struct windows *windows)
         active = true;
     }
     while (windows->reading < windows->planned) {
-        struct window *window = slot_of(windows, windows->reading);
+        struct window *window = windows_at(windows, windows->reading);
         for (; window->read_next < window->item_count; window->read_next++) {
             uint32_t slot = window->items[window->read_next].slot;
             if (window->buffers[slot] != ROW_NONE)
@@ -195,7 +195,7 @@ bool windows_progress(struct windows *windows)
     for (; more_to_post(windows); active = true)
         post_next(windows);
     for (; windows->assigned < windows->posted; windows->assigned++, active = true) {
-        struct window *window = slot_of(windows, windows->assigned);
+        struct window *window = windows_at(windows, windows->assigned);
         if (!assignment_arrived(window))
             break;
         window->state = WINDOW_PLANNING;
@@ -203,7 +203,7 @@ bool windows_progress(struct windows *windows)
             break;
     }
     for (; windows->planned < windows->assigned; windows->planned++, active = true) {
-        struct window *window = slot_of(windows, windows->planned);
+        struct window *window = windows_at(windows, windows->planned);
         if (!atomic_load(&window->planned))
             break;
         window->state = WINDOW_PLANNED;
@@ -215,7 +215,7 @@ struct window *windows_find(struct windows *windows, uint64_t serial)
 {
     if (serial < windows->retired || serial >= windows->planned)
         return NULL;
-    return slot_of(windows, serial);
+    return windows_at(windows, serial);
 }
 
 uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,
@@ -240,10 +240,10 @@ bool windows_drain(struct windows *windows, uint64_t count)
     while (windows->posted < count && more_to_post(windows))
         post_next(windows);
     for (; windows->assigned < windows->posted; windows->assigned++)
-        if (!assignment_arrived(slot_of(windows, windows->assigned)))
+        if (!assignment_arrived(windows_at(windows, windows->assigned)))
             return false;
     for (; windows->planned < windows->posted; windows->planned++) {
-        struct window *window = slot_of(windows, windows->planned);
+        struct window *window = windows_at(windows, windows->planned);
         if (!atomic_load(&window->planned))
             plan_window(NULL, window, 0, 0);
         window->state = WINDOW_PLANNED;

@@ -46,6 +46,9 @@ bool windows_progress(struct windows *windows);
 /* The window if it is PLANNED, else NULL. */
 struct window *windows_find(struct windows *windows, uint64_t serial);
 
+/* The same for a window that is known to be PLANNED and not retired: from any thread. */
+struct window *windows_at(struct windows *windows, uint64_t serial);
+
 /* The serial of the window that holds a position (padding resolved) of an epoch. */
 uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,
                            uint64_t position);
