@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What Penstock is compared with: a PyTorch DataLoader over zarr-python, as one would write it with care.
+"""The other side of the comparison: a PyTorch DataLoader over zarr-python, written with care.
 
-A sample is base_frames[i] and clip_emb[segment_to_video[i]]; the two small arrays are held in memory. The clock runs
-from the first batch, when all workers are up, to the end of the epoch; what workers have fetched ahead by then counts
-in the loader's favour. The consumer touches one byte a page of every batch, as penstock-trainer --touch does.
+A sample is base_frames[i] and clip_emb[segment_to_video[i]]; the two small arrays are held in
+memory. The clock runs from the first batch, when all workers are up, to the end of the epoch; what
+workers have fetched ahead by then counts in the loader's favour. The consumer touches one byte a
+page of every batch, as penstock-trainer --touch does.
 
-Two things are tried besides the number of workers (--probe), for no one setting is fastest everywhere:
+Two things are tried besides the number of workers (--probe), for no setting is fastest everywhere:
   --access sample|batch   one request to zarr-python a sample, or one a batch (Dataset.__getitems__)
   --pipeline default|lean zarr-python's own concurrency, or one chunk at a time with one thread
 """
@@ -100,11 +101,12 @@ def measure(arguments, workers, access, pipeline, limit=None):
 
 
 def probe(arguments):
-    """The fastest settings, as options for the next call; how all of them did, on standard error."""
+    """The fastest settings, as options for the next call; how all did, on standard error."""
     rates = {}
     for setting in itertools.product((0, 1, 2, 4), ("sample", "batch"), ("default", "lean")):
         # In a child of its own: settings of zarr-python and blosc stay with the process.
-        rates[setting] = in_child(lambda chosen=setting: measure(arguments, *chosen, PROBE_BATCHES))
+        rates[setting] = in_child(
+            lambda chosen=setting: measure(arguments, *chosen, PROBE_BATCHES))
         print(*setting, f"{rates[setting]:,.0f} samples/s", file=sys.stderr)
     workers, access, pipeline = max(rates, key=rates.get)
     print(f"--workers {workers} --access {access} --pipeline {pipeline}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Collects what the programs of a benchmark measured, and makes tables of it.
 
-Results are kept one a line, {"variant": NAME, "samples_per_s": RATE}, in the order they were measured. Only the
-standard library is used.
+Results are kept one a line, {"variant": NAME, "samples_per_s": RATE}, in the order they were
+measured. Only the standard library is used.
 """
 import argparse
 import json
@@ -48,7 +48,7 @@ def add(arguments):
 
 
 def add_epochs(arguments):
-    """The first two epochs as the trainers saw them: all their samples in the time of the slowest."""
+    """The first two epochs as the trainers saw them: all samples in the time of the slowest."""
     reports = []
     for path in arguments.reports:
         with open(path, encoding="utf-8") as file:
@@ -110,7 +110,8 @@ def idle(arguments):
     share = epoch["cpu_s"] / epoch["seconds"]
     verdict = "reached" if share < IDLE_GOAL else "missed"
     print(f"\nidle: {epoch['steps']:,} steps in {epoch['seconds']:.2f} s, "
-          f"readers' CPU time {epoch['cpu_s']:.3f} s: {share:.1%} of one core, all readers together")
+          f"readers' CPU time {epoch['cpu_s']:.3f} s: "
+          f"{share:.1%} of one core, all readers together")
     print(f"below {IDLE_GOAL:.0%}: {verdict}")
     print(json.dumps({"readers_cpu_share": round(share, 4)}))
 

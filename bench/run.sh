@@ -6,7 +6,7 @@ usage() {
     cat <<'USAGE'
 Usage: bench/run.sh WHAT [OPTION...]
 
-  end_to_end   Penstock's first and later epochs beside the limits of the machine and a PyTorch DataLoader
+  end_to_end   Penstock beside the limits of the machine and a PyTorch DataLoader
   idle         CPU time that readers take while they wait for slow trainers
 
 Options:
@@ -15,7 +15,7 @@ Options:
   --batch N        global batch (64)
   --threads N      threads that read and decode; auto: one a CPU (auto)
   --no-dataloader  leave the PyTorch DataLoader out
-  --build DIR      use the programs in DIR as they are; else build/release is brought up to date first
+  --build DIR      use the programs in DIR as they are; else build/release is built first
   --work DIR       where datasets, reports and the Python environment are kept (build/bench)
 
 The last line of output is one JSON object.
@@ -88,7 +88,7 @@ YAML
 
 prepare_mpi() {
     mpirun=(mpirun)
-    # Open MPI wants a word before it starts as root or with more ranks than cores; others have no such options.
+    # Open MPI wants a word before it starts as root or with more ranks than cores.
     if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
         mpirun+=(--oversubscribe)
@@ -115,8 +115,8 @@ limit() {
 
 report() { python3 "$root/bench/report.py" "$@"; }
 
-# Finds a Python with torch and zarr, makes one in $work/venv where that can be done. Sets `dataloader_missing`, or
-# `loader`: the command with the fastest of the DataLoader's settings.
+# Makes a Python with torch and zarr in $work/venv where that can be done. Sets `dataloader_missing`
+# to the reason where not, else `loader` to the command with the fastest of its settings.
 prepare_dataloader() {
     dataloader_missing=''
     [ $dataloader = yes ] || { dataloader_missing='left out by --no-dataloader'; return; }

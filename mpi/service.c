@@ -24,10 +24,11 @@ struct service {
     bool lost_reported;
     struct error early; /* ENDED once a trainer left before the end */
     uint32_t children_running;
-    uint64_t children_checked_ns;
-    uint64_t loop_ns;   /* start of this turn of the loop */
-    uint64_t active_ns; /* when something last moved */
-    uint64_t epoch;     /* being delivered */
+    bool outside_ready;  /* poll() has seen a socket or a signal */
+    uint64_t outside_ns; /* when sockets, signals and children were last looked at */
+    uint64_t loop_ns;    /* start of this turn of the loop */
+    uint64_t active_ns;  /* when something last moved */
+    uint64_t epoch;      /* being delivered */
     uint64_t epoch_start_ns;
     uint64_t epoch_cpu_ns;
     uint64_t epoch_sent;
@@ -157,15 +158,24 @@ static bool serve_sockets(struct service *service)
     return active;
 }
 
-static void watch_children(struct service *service)
+/* Signals, sockets and children: system calls each, so only when poll() has seen something, and now
+ * and then. */
+static bool look_outside(struct service *service)
 {
+    struct job *job = service->job;
     struct error error;
-    if (!service->job->children || service->loop_ns - service->children_checked_ns < 20 * ms_ns)
-        return;
-    service->children_checked_ns = service->loop_ns;
-    enum status status = children_poll(service->job->children, &service->children_running, &error);
-    if (status != STATUS_OK)
+    if (!service->outside_ready && service->loop_ns - service->outside_ns < 20 * ms_ns)
+        return false;
+    service->outside_ready = false;
+    service->outside_ns = service->loop_ns;
+    int signal_number = comm_signal(&job->comm);
+    if (signal_number)
+        job->comm.on_signal(job->comm.on_signal_argument, signal_number);
+    bool active = serve_sockets(service);
+    if (job->children &&
+        children_poll(job->children, &service->children_running, &error) != STATUS_OK)
         stop_report_error(service->stop, &error);
+    return active;
 }
 
 /* One turn of all state machines; true if any moved. */
@@ -174,10 +184,7 @@ static bool turn(struct service *service)
     struct job *job = service->job;
     struct error error;
     bool rounds_active = false;
-    int signal_number = comm_signal(&job->comm);
-    if (signal_number)
-        job->comm.on_signal(job->comm.on_signal_argument, signal_number);
-    bool active = serve_sockets(service);
+    bool active = look_outside(service);
     active |= windows_progress(service->windows);
     enum status status = rounds_progress(service->rounds, &rounds_active, &error);
     if (status != STATUS_OK)
@@ -186,19 +193,20 @@ static bool turn(struct service *service)
     if (job->comm.rank == 0 && rounds_finished(service->rounds))
         stop_decide_end(service->stop);
     active |= stop_progress(service->stop);
-    watch_children(service);
     return active;
 }
 
-/* How long to sleep when nothing moved for `idle_ns`. MPI moves only when it is called: while it
- * has work, sleeps are short; when all wait for a slow trainer, they grow. */
+/* How long to sleep when nothing has moved for `idle_ns`: as long again, within bounds. MPI moves
+ * only when it is called, so the bounds are tight while an exchange is under way; a worker or a
+ * trainer wakes us anyway. */
 static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
+    bool exchanging = rounds_exchanging(service->rounds);
+    uint64_t shortest = exchanging ? ms_ns / 20 : ms_ns / 10;
+    uint64_t longest = exchanging ? ms_ns : 10 * ms_ns;
     if (service->job->comm.size == 1)
         return 20 * ms_ns;
-    if (rounds_exchanging(service->rounds))
-        return idle_ns < 20 * ms_ns ? ms_ns / 20 : ms_ns;
-    return idle_ns < 2 * ms_ns ? ms_ns / 10 : 2 * ms_ns;
+    return idle_ns < shortest ? shortest : idle_ns < longest ? idle_ns : longest;
 }
 
 static void sleep_until_woken(struct service *service, uint64_t duration_ns)
@@ -209,7 +217,10 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
     size_t count = 2 + server_pollfds(job->server, service->fds + 2, service->fd_capacity - 2);
     struct timespec timeout = {.tv_sec = (time_t)(duration_ns / 1000000000u),
                                .tv_nsec = (long)(duration_ns % 1000000000u)};
-    ppoll(service->fds, count, &timeout, NULL);
+    if (ppoll(service->fds, count, &timeout, NULL) <= 0)
+        return;
+    for (size_t i = 1; i < count; i++)
+        service->outside_ready |= service->fds[i].revents != 0;
 }
 
 static void turn_or_sleep(struct service *service)

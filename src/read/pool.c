@@ -155,13 +155,13 @@ static void run_tasks(struct worker *worker)
         worker->busy_ns += clock_now_ns() - start_ns;
         if (done)
             latch_count_down(done, 1);
-        if (worker->pool->waker)
-            waker_wake(worker->pool->waker);
 
         pthread_mutex_lock(&domain->mutex);
         publish_stats(worker);
         if (--domain->running == 0)
             pthread_cond_signal(&domain->idle);
+        if (worker->pool->waker && domain->queues[POOL_URGENT].count == 0)
+            waker_wake(worker->pool->waker);
     }
     pthread_mutex_unlock(&domain->mutex);
 }

@@ -8,8 +8,8 @@
  *                         domain 1: urgent | normal  -->  workers bound to domain 1
  *
  * Each worker has its own dataset_reader, made and touched on its own domain. When a task is done
- * the pool wakes the owner through a struct waker; results travel in what the task's argument
- * points at. Workers block all signals.
+ * and no urgent one is queued behind it, the pool wakes the owner through a struct waker; results
+ * travel in what the task's argument points at. Workers block all signals.
  */
 #ifndef PENSTOCK_READ_POOL_H
 #define PENSTOCK_READ_POOL_H
@@ -40,7 +40,7 @@ typedef void pool_function(struct pool_worker *worker, void *argument, uint64_t 
 enum pool_priority { POOL_URGENT, POOL_NORMAL };
 
 /* Starts and binds the workers and waits until all run. `queue_capacity` per queue. `waker`
- * (borrowed, may be NULL) is woken after every task. `dataset` NULL makes a pool without readers.
+ * (borrowed, may be NULL) is woken as told above. `dataset` NULL makes a pool without readers.
  * IO: a thread cannot be started or bound; NO_MEMORY. */
 MUST_USE enum status pool_new(const struct placement *placement, const struct dataset *dataset,
                               size_t queue_capacity, struct waker *waker, struct pool **ret_pool,
