@@ -46,8 +46,9 @@ def epoch_order(epoch):
         yield from (samples[permute(i, len(samples), key)] for i in range(len(samples)))
 
 
-print("# epoch step position index: "
-      f"{N} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
-for e in range(EPOCHS):
-    for p, sample in enumerate(epoch_order(e)):
-        print(e, p // B, p % B, sample)
+if __name__ == "__main__":
+    print("# epoch step position index: "
+          f"{N} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
+    for e in range(EPOCHS):
+        for p, sample in enumerate(epoch_order(e)):
+            print(e, p // B, p % B, sample)

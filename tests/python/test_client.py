@@ -71,7 +71,7 @@ class Contents(unittest.TestCase):
     def test_torch(self):
         import torch
 
-        with Demo(slots=2) as demo, connect(demo) as loader:
+        with Demo(slots=8) as demo, connect(demo) as loader:
             tensor = torch.from_numpy(next(loader)["image"])
             before = tensor.clone()
             for _, _batch in zip(range(4), loader):
