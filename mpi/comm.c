@@ -24,6 +24,7 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.world);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.control);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.rounds);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm.pace);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.windows);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm.rank, MPI_INFO_NULL, &comm.node);
     MPI_Comm_rank(comm.node, &comm.node_rank);
@@ -37,20 +38,23 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
 
 void comm_done(struct comm *comm)
 {
+    MPI_Request all_here;
+    MPI_Ibarrier(comm->world, &all_here);
+    comm_wait(comm, &all_here);
     MPI_Comm_free(&comm->node);
     MPI_Comm_free(&comm->windows);
+    MPI_Comm_free(&comm->pace);
     MPI_Comm_free(&comm->rounds);
     MPI_Comm_free(&comm->control);
     MPI_Comm_free(&comm->world);
     MPI_Finalize();
 }
 
-int comm_signal(const struct comm *comm)
+void comm_heed_signals(const struct comm *comm)
 {
     struct signalfd_siginfo info;
-    if (comm->signal_fd < 0 || read(comm->signal_fd, &info, sizeof info) != sizeof info)
-        return 0;
-    return (int)info.ssi_signo;
+    if (comm->signal_fd >= 0 && read(comm->signal_fd, &info, sizeof info) == sizeof info)
+        comm->on_signal(comm->on_signal_argument, (int)info.ssi_signo);
 }
 
 void comm_back_off(unsigned *idle)
@@ -70,9 +74,7 @@ void comm_wait(const struct comm *comm, MPI_Request *request)
         MPI_Test(request, &complete, MPI_STATUS_IGNORE);
         if (complete)
             return;
-        int signal_number = comm_signal(comm);
-        if (signal_number && comm->on_signal)
-            comm->on_signal(comm->on_signal_argument, signal_number);
+        comm_heed_signals(comm);
         comm_back_off(&idle);
     }
 }

@@ -6,6 +6,7 @@
  *     world    start and end: broadcasts, gathers, agreement
  *     control  the stop notice and error reports
  *     rounds   the exchange
+ *     pace     barriers that keep readers from running ahead of one another
  *     windows  rank 0's assignment of rows
  *     node     the readers that share this node's memory
  *
@@ -23,12 +24,12 @@
 enum { COMM_NODE_NAME_BYTES = 64 };
 
 struct comm {
-    MPI_Comm world, control, rounds, windows, node;
+    MPI_Comm world, control, rounds, pace, windows, node;
     int rank, size;
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];
     int signal_fd; /* signalfd of SIGINT and SIGTERM; looked at while waiting */
-    /* Called when a signal arrives while comm_wait() waits; must not return. */
+    /* Called when a signal is seen in any wait or in the service loop; must not return. */
     void (*on_signal)(void *argument, int signal_number);
     void *on_signal_argument;
 };
@@ -36,7 +37,7 @@ struct comm {
 /* Collective. MPI: the library does not provide MPI_THREAD_FUNNELED. */
 MUST_USE enum status comm_init(struct comm *ret_comm, struct error *err);
 
-/* Collective: frees the communicators and ends MPI. */
+/* Collective: waits for all ranks without spinning, frees the communicators and ends MPI. */
 void comm_done(struct comm *comm);
 
 /* Waits for a request, testing and sleeping. */
@@ -53,7 +54,7 @@ MUST_USE enum status comm_agree(const struct comm *comm, enum status status, str
  * others; rank 0 gets its own pointer back. NO_MEMORY is fatal to the job. */
 void comm_share(const struct comm *comm, void **bytes, size_t *size);
 
-/* The signal that has arrived, 0 if none. Takes it from the descriptor. */
-int comm_signal(const struct comm *comm);
+/* Looks whether a signal has arrived, and if so calls on_signal. */
+void comm_heed_signals(const struct comm *comm);
 
 #endif

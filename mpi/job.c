@@ -8,6 +8,7 @@
 #include "held.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -281,14 +282,12 @@ static enum status look_around(struct job *job, struct error *err)
 {
     bool active;
     uint32_t running = 0;
-    int signal_number = comm_signal(&job->comm);
-    if (signal_number)
-        job->comm.on_signal(job->comm.on_signal_argument, signal_number);
+    comm_heed_signals(&job->comm);
     enum status status = server_progress(job->server, &active, err);
     if (status == STATUS_OK && job->children)
         status = children_poll(job->children, &running, err);
     if (status == STATUS_OK && job->children && running < expected_trainers(job))
-        status = error_set(err, STATUS_LOST, "a trainer ended before it connected");
+        status = error_set(err, STATUS_LOST, "a trainer ended before all were connected");
     return status;
 }
 
@@ -366,6 +365,7 @@ static enum status map_trainers(struct job *job, struct error *err)
         free(claims);
         return status;
     }
+    assert(claims); /* comm_agree() returns OK only where every rank came with it */
     job->trainer_count = count;
     for (uint32_t peer = 0; peer < count; peer++) {
         uint32_t rank = server_trainer_rank(job->server, peer);
@@ -391,9 +391,31 @@ static enum status map_trainers(struct job *job, struct error *err)
     return status;
 }
 
+/* What decides which collective calls are made must be the same on all ranks, however they were
+ * started. */
+static enum status compare_options(const struct job *job, const struct job_options *options,
+                                   struct error *err)
+{
+    const char mine[3] = {options->quiet, options->command != NULL, options->resume_path != NULL};
+    char first[3];
+    MPI_Request request;
+    memcpy(first, mine, sizeof first);
+    MPI_Ibcast(first, sizeof first, MPI_CHAR, 0, job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    enum status status = STATUS_OK;
+    if (memcmp(first, mine, sizeof first) != 0)
+        status = error_set(err, STATUS_INVALID,
+                           "reader %d was started with other options than reader 0: --quiet, "
+                           "--resume and the trainer command must be the same for all",
+                           job->comm.rank);
+    return comm_agree(&job->comm, status, err);
+}
+
 enum status job_start(struct job *job, const struct job_options *options, struct error *err)
 {
-    enum status status = share_config(job, options, err);
+    enum status status = compare_options(job, options, err);
+    if (status == STATUS_OK)
+        status = share_config(job, options, err);
     if (status == STATUS_OK)
         status = share_dataset(job, err);
     if (status == STATUS_OK)

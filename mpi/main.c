@@ -143,7 +143,8 @@ static void leave_on_signal(void *argument, int signal_number)
     if (job->server)
         server_finish(job->server, &outcome);
     children_stop(job->children, SIGNAL_GRACE_MS);
-    server_free(job->server);
+    if (job->server)
+        server_leave(job->server); /* workers may still write to rings */
     _exit(128 + signal_number);
 }
 
@@ -198,7 +199,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
         print_report(job, report, arguments);
     else
         print_outcome(job, err);
-    job_done(job, err, status == STATUS_ENDED ? UINT32_MAX / 2 : FAILURE_GRACE_MS);
+    job_done(job, err, FAILURE_GRACE_MS);
     free(report);
     return exit_code(status);
 }

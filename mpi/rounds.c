@@ -1,14 +1,22 @@
 /* See rounds.h. Rounds live in a ring of lanes by serial number:
  *
- *     published <= planned <= opened <= published + lane_count,   published <= posted <= planned
+ *     published <= posted <= opened <= published + BUDGET_ROUNDS_IN_FLIGHT
  */
 #include "rounds.h"
 
+#include "base/memory.h"
 #include "round_plan.h"
 
 #include <stdlib.h>
 
-enum { TASK_BYTES = 256 * 1024, TASK_MAX_ITEMS = 4096 };
+enum {
+    TASK_BYTES = 256 * 1024,
+    TASK_MAX_ITEMS = 4096,
+    PACE_ROUNDS = 8, /* no reader is more than twice this many rounds ahead of another */
+};
+
+_Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
+_Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
 
 struct rounds {
     struct job *job;
@@ -17,6 +25,8 @@ struct rounds {
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
     uint64_t published, posted, opened;
+    uint64_t pace_posted, paced; /* barriers, one every PACE_ROUNDS rounds */
+    MPI_Request pace_request;
     uint64_t sent_records;
     uint32_t next_domain;
     struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
@@ -49,6 +59,8 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         if (!round->fills || !round->arrivals)
             return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
                              (unsigned long long)send);
+        memory_touch(round->fills, send * sizeof *round->fills);
+        memory_touch(round->arrivals, receive * sizeof *round->arrivals);
         if (rounds->exchange) {
             round->send = exchange_send_buffer(rounds->exchange, i);
             round->received = exchange_receive_buffer(rounds->exchange, i);
@@ -66,6 +78,7 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
     rounds->job = job;
     rounds->windows = windows;
+    rounds->pace_request = MPI_REQUEST_NULL;
     rounds->span = span_rounds(&job->setup);
     rounds->steps = span_steps(&job->setup);
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
@@ -124,7 +137,7 @@ static void prepare(struct rounds *rounds, struct round *round)
 static bool windows_ready(struct rounds *rounds, const struct round *round)
 {
     for (uint64_t serial = round->first_window; serial <= round->last_window; serial++)
-        if (!windows_find(rounds->windows, serial))
+        if (!windows_planned(rounds->windows, serial))
             return false;
     return true;
 }
@@ -251,6 +264,30 @@ static bool copies_done(struct round *round)
     return atomic_load_explicit(&round->tasks, memory_order_acquire) == 0;
 }
 
+/* A reader that gets nothing from another would send ever on, into that one's unexpected messages.
+ * So all readers meet in a barrier every few rounds; it is passed long before anybody waits for it.
+ */
+static void keep_pace(struct rounds *rounds)
+{
+    int complete = 0;
+    if (!rounds->exchange)
+        return;
+    if (rounds->pace_posted > rounds->paced) {
+        MPI_Test(&rounds->pace_request, &complete, MPI_STATUS_IGNORE);
+        rounds->paced += complete ? 1 : 0;
+    }
+    if (rounds->pace_posted == rounds->paced &&
+        rounds->pace_posted < rounds->published / PACE_ROUNDS) {
+        MPI_Ibarrier(rounds->job->comm.pace, &rounds->pace_request);
+        rounds->pace_posted++;
+    }
+}
+
+static bool may_post(const struct rounds *rounds, const struct round *round)
+{
+    return rounds->posted == round->serial && round->serial < (rounds->paced + 2) * PACE_ROUNDS;
+}
+
 /* Moves one round on by as many states as it can. */
 static enum status advance(struct rounds *rounds, struct round *round, bool *active,
                            struct error *err)
@@ -264,7 +301,7 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
         if (status == STATUS_OK && round->fill_next == round->fill_count && copies_done(round))
             round->state = rounds->exchange ? ROUND_FILLED : ROUND_COMPLETE;
     }
-    if (round->state == ROUND_FILLED && rounds->posted == round->serial) {
+    if (round->state == ROUND_FILLED && may_post(rounds, round)) {
         post(rounds, round);
         round->state = ROUND_EXCHANGING;
     }
@@ -314,6 +351,7 @@ static void retire(struct rounds *rounds, struct round *round)
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
+    keep_pace(rounds);
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {
@@ -347,6 +385,9 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
     *ret_epoch = place.epoch;
     *ret_step =
         round_at(&rounds->job->setup.plan, rounds->job->setup.shape, place.index).first_step;
+    const struct ring_service *service = &rounds->job->setup.service;
+    if (place.epoch == service->start_epoch && *ret_step < service->start_step)
+        *ret_step = service->start_step;
     if (rounds->published == rounds->span.count)
         return BLOCK_NONE;
     const struct round *round = &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
@@ -418,5 +459,6 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
         retire(rounds, round);
         drain_post(rounds, count);
     }
-    return rounds->published >= count;
+    keep_pace(rounds);
+    return rounds->published >= count && rounds->paced == rounds->published / PACE_ROUNDS;
 }

@@ -33,7 +33,7 @@ struct service {
     uint64_t epoch_cpu_ns;
     uint64_t epoch_sent;
     struct pool_stats epoch_pool;
-    bool finished_told; /* trainers know that no more batches come */
+    bool finished; /* everything is published, and the trainers know it */
     struct progress progress;
     bool show_progress;
 };
@@ -90,6 +90,8 @@ static void keep_books(struct service *service)
     enum round_block block = rounds_blocked(service->rounds, &epoch, &step);
     stats_of(service, service->epoch)->blocked_ns[block] += now - service->loop_ns;
     service->loop_ns = now;
+    if (service->finished)
+        return;
     if (epoch != service->epoch)
         turn_epoch(service, epoch);
     if (!service->show_progress)
@@ -118,8 +120,6 @@ static void handle_goodbye(struct service *service, uint32_t peer)
                   server_trainer_rank(job->server, peer), (unsigned long long)epoch,
                   (unsigned long long)step, (unsigned long long)run->epochs,
                   (unsigned long long)run->steps_per_epoch);
-    if (service->left_count == job->trainer_count && service->early.status == STATUS_ENDED)
-        stop_report_left(service->stop, &service->early);
 }
 
 /* A trainer's socket closed without a goodbye. If it is our child, how it ended says more than
@@ -168,14 +168,23 @@ static bool look_outside(struct service *service)
         return false;
     service->outside_ready = false;
     service->outside_ns = service->loop_ns;
-    int signal_number = comm_signal(&job->comm);
-    if (signal_number)
-        job->comm.on_signal(job->comm.on_signal_argument, signal_number);
+    comm_heed_signals(&job->comm);
     bool active = serve_sockets(service);
     if (job->children &&
         children_poll(job->children, &service->children_running, &error) != STATUS_OK)
         stop_report_error(service->stop, &error);
     return active;
+}
+
+/* Everything is published: the trainers consume what they have, say goodbye and, if they are ours,
+ * exit. */
+static void finish_delivery(struct service *service)
+{
+    struct error end;
+    error_set(&end, STATUS_ENDED, "all epochs are consumed");
+    server_finish(service->job->server, &end);
+    service->finished = true;
+    turn_epoch(service, service->epoch);
 }
 
 /* One turn of all state machines; true if any moved. */
@@ -190,10 +199,11 @@ static bool turn(struct service *service)
     if (status != STATUS_OK)
         stop_report_error(service->stop, &error);
     active |= rounds_active;
-    if (job->comm.rank == 0 && rounds_finished(service->rounds))
-        stop_decide_end(service->stop);
-    active |= stop_progress(service->stop);
-    return active;
+    if (rounds_finished(service->rounds) && !service->finished)
+        finish_delivery(service);
+    if (service->left_count == job->trainer_count && service->children_running == 0)
+        stop_report_idle(service->stop, &service->early);
+    return stop_progress(service->stop) || active;
 }
 
 /* How long to sleep when nothing has moved for `idle_ns`: as long again, within bounds. MPI moves
@@ -249,6 +259,7 @@ static void drain(struct service *service)
     uint64_t posted[2] = {windows_posted(service->windows), rounds_posted(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
+        comm_heed_signals(&service->job->comm);
         /* Each may wait for the other: rounds need windows, windows need the slots that rounds
          * retire. */
         bool windows_done = windows_drain(service->windows, posted[0]);
@@ -256,49 +267,6 @@ static void drain(struct service *service)
         if (windows_done && rounds_done)
             return;
     }
-}
-
-static bool all_left(const struct service *service)
-{
-    return service->left_count == service->job->trainer_count &&
-           (!service->job->children || service->children_running == 0);
-}
-
-/* Everything is published: waits until the trainers have consumed it, said goodbye and, if they are
- * ours, exited. */
-static enum status wait_for_trainers(struct service *service, struct error *err)
-{
-    struct job *job = service->job;
-    struct error end;
-    error_set(&end, STATUS_ENDED, "all epochs are consumed");
-    server_finish(job->server, &end);
-    while (!all_left(service)) {
-        bool active = false;
-        int signal_number = comm_signal(&job->comm);
-        if (signal_number)
-            job->comm.on_signal(job->comm.on_signal_argument, signal_number);
-        enum status ignored = server_progress(job->server, &active, NULL);
-        (void)ignored; /* a late trainer was told */
-        for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-            if (service->left[peer])
-                continue;
-            enum server_peer state = server_trainer_state(job->server, peer, err);
-            if (state == SERVER_PEER_LOST)
-                return (enum status)err->status;
-            if (state == SERVER_PEER_CLOSED)
-                handle_goodbye(service, peer);
-        }
-        if (job->children) {
-            enum status status = children_poll(job->children, &service->children_running, err);
-            if (status != STATUS_OK)
-                return status;
-        }
-        if (!active)
-            sleep_until_woken(service, 5 * ms_ns);
-    }
-    if (service->early.status != STATUS_OK)
-        *err = service->early;
-    return (enum status)service->early.status;
 }
 
 static enum status service_init(struct service *service, struct job *job, struct error *err)
@@ -312,28 +280,17 @@ static enum status service_init(struct service *service, struct job *job, struct
     enum status status = windows_new(job, &service->windows, err);
     if (status == STATUS_OK)
         status = rounds_new(job, service->windows, &service->rounds, err);
+    if (status == STATUS_OK)
+        status = stop_new(&job->comm, &service->stop, err);
     return status;
 }
 
 static void service_done(struct service *service)
 {
-    stop_free(service->stop);
     rounds_free(service->rounds);
     windows_free(service->windows);
     free(service->left);
     free(service->fds);
-}
-
-static uint32_t count_serving_readers(const struct job *job)
-{
-    uint32_t count = 0;
-    for (uint32_t reader = 0; reader < (uint32_t)job->comm.size; reader++)
-        for (uint32_t trainer = 0; trainer < job->config.trainers; trainer++)
-            if (job->reader_of_trainer[trainer] == reader) {
-                count++;
-                break;
-            }
-    return count;
 }
 
 static void start_books(struct service *service, bool quiet)
@@ -350,18 +307,15 @@ static void start_books(struct service *service, bool quiet)
 
 static enum status serve(struct service *service, struct error *err)
 {
-    while (!stop_outcome(service->stop) ||
-           (stop_outcome(service->stop)->status == STATUS_OK && !rounds_finished(service->rounds)))
+    while (!stop_outcome(service->stop))
         turn_or_sleep(service);
-    turn_epoch(service, service->epoch);
     const struct error *outcome = stop_outcome(service->stop);
     if (outcome->status != STATUS_OK) {
         *err = *outcome;
         server_finish(service->job->server, outcome);
-        drain(service);
-        return (enum status)outcome->status;
     }
-    return wait_for_trainers(service, err);
+    drain(service);
+    return (enum status)outcome->status;
 }
 
 enum status service_run(struct job *job, bool quiet, struct service_report *ret_report,
@@ -371,13 +325,11 @@ enum status service_run(struct job *job, bool quiet, struct service_report *ret_
     *ret_report = (struct service_report){0};
     enum status status = service_init(&service, job, err);
     status = comm_agree(&job->comm, status, err);
-    if (status == STATUS_OK)
-        status = stop_new(&job->comm, count_serving_readers(job), &service.stop, err);
     if (status == STATUS_OK) {
         start_books(&service, quiet);
         status = serve(&service, err);
         progress_done(&service.progress);
-        status = comm_agree(&job->comm, status, err);
+        stop_free(service.stop);
     }
     service_done(&service);
     return status;

@@ -6,12 +6,9 @@ struct span span_windows(const struct run_setup *setup)
     const struct ring_service *service = &setup->service;
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, &setup->plan, service->start_epoch);
-    uint64_t last = plan_unpad(&epoch, setup->plan.position_count - 1);
     uint64_t first = plan_unpad(&epoch, service->start_step * setup->plan.global_batch);
-    uint64_t end = setup->plan.position_count > setup->plan.sample_count
-                       ? setup->plan.window_count
-                       : plan_window_of(&epoch, last) + 1;
-    return span_of(end, plan_window_of(&epoch, first), service->start_epoch, service->epochs);
+    return span_of(setup->plan.window_count, plan_window_of(&epoch, first), service->start_epoch,
+                   service->epochs);
 }
 
 struct span span_rounds(const struct run_setup *setup)

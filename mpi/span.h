@@ -40,7 +40,9 @@ static inline struct span span_of(uint64_t per_epoch, uint64_t first, uint64_t f
                          .count = (epochs - first_epoch) * per_epoch - first};
 }
 
-/* The windows that hold delivered positions, from the one that holds the first. */
+/* The windows, from the one that holds the first delivered position. With PLAN_DROP the last ones
+ * of an epoch may deliver nothing; which ones depends on where the epoch's order puts the short
+ * row, so none is left out. */
 struct span span_windows(const struct run_setup *setup);
 
 /* The rounds, from the one that carries the first step. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 enum { TAG_REPORT = 1 };
-enum report_kind { REPORT_NONE, REPORT_ERROR, REPORT_LEFT };
+enum report_kind { REPORT_ERROR, REPORT_IDLE, REPORT_KINDS };
 
 struct report {
     int32_t kind;
@@ -13,14 +13,16 @@ struct report {
 
 struct stop {
     const struct comm *comm;
-    uint32_t serving_readers, left_readers;
-    bool reported_error, reported_left;
-    bool decided; /* rank 0: the notice is on its way */
+    int idle_count;     /* rank 0: readers that have nobody left to serve */
+    struct error early; /* rank 0: the first report of a trainer that left early; else OK */
+    bool decided;       /* rank 0: the notice is on its way */
     bool noticed;
     struct error notice;
-    struct report incoming;    /* rank 0: being received */
-    struct report outgoing[2]; /* others: an error, a goodbye */
-    MPI_Request notice_request, incoming_request, outgoing_requests[2];
+    struct report incoming; /* rank 0: being received */
+    MPI_Request notice_request, incoming_request;
+    bool reported[REPORT_KINDS];
+    struct report outgoing[REPORT_KINDS];
+    MPI_Request outgoing_requests[REPORT_KINDS];
 };
 
 static void post_notice(struct stop *stop)
@@ -35,16 +37,15 @@ static void expect_report(struct stop *stop)
               stop->comm->control, &stop->incoming_request);
 }
 
-enum status stop_new(const struct comm *comm, uint32_t serving_readers, struct stop **ret_stop,
-                     struct error *err)
+enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct error *err)
 {
     struct stop *stop = calloc(1, sizeof *stop);
     if (!stop)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the stop notice");
     stop->comm = comm;
-    stop->serving_readers = serving_readers;
     stop->notice_request = stop->incoming_request = MPI_REQUEST_NULL;
-    stop->outgoing_requests[0] = stop->outgoing_requests[1] = MPI_REQUEST_NULL;
+    for (int kind = 0; kind < REPORT_KINDS; kind++)
+        stop->outgoing_requests[kind] = MPI_REQUEST_NULL;
     if (comm->rank == 0)
         expect_report(stop);
     else
@@ -64,50 +65,43 @@ static void decide(struct stop *stop, const struct error *outcome)
 
 static void handle_report(struct stop *stop, const struct report *report)
 {
-    if (report->kind == REPORT_ERROR)
+    if (report->kind == REPORT_ERROR) {
         decide(stop, &report->error);
-    else if (report->kind == REPORT_LEFT && ++stop->left_readers == stop->serving_readers)
-        decide(stop, &report->error);
-}
-
-static void send_report(struct stop *stop, enum report_kind kind, const struct error *error)
-{
-    struct report report = {.kind = kind, .error = *error};
-    report.error.rank = stop->comm->rank;
-    if (kind == REPORT_ERROR)
-        error_prefix(&report.error, STATUS_OK, "reader %d on %s: ", stop->comm->rank,
-                     stop->comm->node_name);
-    if (stop->comm->rank == 0) {
-        handle_report(stop, &report);
         return;
     }
-    int lane = kind == REPORT_ERROR ? 0 : 1;
-    stop->outgoing[lane] = report;
-    MPI_Isend(&stop->outgoing[lane], sizeof stop->outgoing[lane], MPI_BYTE, 0, TAG_REPORT,
-              stop->comm->control, &stop->outgoing_requests[lane]);
+    if (stop->early.status == STATUS_OK)
+        stop->early = report->error;
+    if (++stop->idle_count == stop->comm->size)
+        decide(stop, &stop->early);
+}
+
+/* The first report of its kind goes out; the others are forgotten. */
+static void send_report(struct stop *stop, enum report_kind kind, const struct error *error)
+{
+    if (stop->reported[kind])
+        return;
+    stop->reported[kind] = true;
+    struct report *report = &stop->outgoing[kind];
+    *report = (struct report){.kind = kind, .error = *error};
+    report->error.rank = stop->comm->rank;
+    if (kind == REPORT_ERROR)
+        error_prefix(&report->error, STATUS_OK, "reader %d on %s: ", stop->comm->rank,
+                     stop->comm->node_name);
+    if (stop->comm->rank == 0)
+        handle_report(stop, report);
+    else
+        MPI_Isend(report, sizeof *report, MPI_BYTE, 0, TAG_REPORT, stop->comm->control,
+                  &stop->outgoing_requests[kind]);
 }
 
 void stop_report_error(struct stop *stop, const struct error *error)
 {
-    if (stop->reported_error)
-        return;
-    stop->reported_error = true;
     send_report(stop, REPORT_ERROR, error);
 }
 
-void stop_report_left(struct stop *stop, const struct error *error)
+void stop_report_idle(struct stop *stop, const struct error *early)
 {
-    if (stop->reported_left)
-        return;
-    stop->reported_left = true;
-    send_report(stop, REPORT_LEFT, error);
-}
-
-void stop_decide_end(struct stop *stop)
-{
-    struct error end;
-    error_clear(&end);
-    decide(stop, &end);
+    send_report(stop, REPORT_IDLE, early);
 }
 
 bool stop_progress(struct stop *stop)
@@ -161,8 +155,8 @@ void stop_free(struct stop *stop)
 {
     if (!stop)
         return;
-    for (int i = 0; i < 2; i++)
-        comm_wait(stop->comm, &stop->outgoing_requests[i]);
+    for (int kind = 0; kind < REPORT_KINDS; kind++)
+        comm_wait(stop->comm, &stop->outgoing_requests[kind]);
     MPI_Request all_sent;
     MPI_Ibarrier(stop->comm->control, &all_sent);
     comm_wait(stop->comm, &all_sent);

@@ -4,8 +4,10 @@
  */
 #include "windows.h"
 
+#include "base/memory.h"
 #include "span.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 struct windows {
@@ -35,16 +37,25 @@ static enum status slot_init(struct window *window, const struct job *job, struc
     window->buffers = calloc(plan->window_rows, sizeof *window->buffers);
     window->uses = calloc(plan->window_rows, sizeof *window->uses);
     window->items = calloc(round_window_capacity(plan), sizeof *window->items);
+    _Static_assert(sizeof *window->owners + sizeof *window->buffers + sizeof *window->uses ==
+                       BUDGET_WINDOW_ROW_BYTES,
+                   "counted in the budget");
     if (!window->owners || !window->buffers || !window->uses || !window->items)
         return error_set(err, STATUS_NO_MEMORY,
                          "no memory to plan windows of %llu rows: lower order.window_rows",
                          (unsigned long long)plan->window_rows);
+    memory_touch(window->items, round_window_capacity(plan) * sizeof *window->items);
     return STATUS_OK;
 }
 
 enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err)
 {
     uint64_t slot_count = job->setup.budget.window_slots;
+    if (job->setup.plan.window_rows > INT_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "windows of %llu rows are too large for MPI: lower "
+                         "order.window_rows",
+                         (unsigned long long)job->setup.plan.window_rows);
     struct windows *windows = calloc(1, sizeof *windows + slot_count * sizeof(struct window));
     if (!windows)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",
@@ -211,11 +222,9 @@ bool windows_progress(struct windows *windows)
     return read_ahead(windows) || active;
 }
 
-struct window *windows_find(struct windows *windows, uint64_t serial)
+bool windows_planned(const struct windows *windows, uint64_t serial)
 {
-    if (serial < windows->retired || serial >= windows->planned)
-        return NULL;
-    return windows_at(windows, serial);
+    return serial >= windows->retired && serial < windows->planned;
 }
 
 uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,

@@ -7,7 +7,8 @@
  *     PLANNING    a worker lists this reader's samples of the window in the order they are due
  *     PLANNED     rows are claimed and read in that order; rounds take samples from it
  *
- * The main thread calls everything; only the planning itself runs on a worker.
+ * The main thread calls everything, but for windows_at() and windows_serial_of(); the planning runs
+ * on a worker.
  */
 #ifndef PENSTOCK_MPI_WINDOWS_H
 #define PENSTOCK_MPI_WINDOWS_H
@@ -43,13 +44,14 @@ void windows_free(struct windows *windows);
 /* Moves everything on; true if anything moved. */
 bool windows_progress(struct windows *windows);
 
-/* The window if it is PLANNED, else NULL. */
-struct window *windows_find(struct windows *windows, uint64_t serial);
+/* Whether the window is PLANNED. */
+bool windows_planned(const struct windows *windows, uint64_t serial);
 
-/* The same for a window that is known to be PLANNED and not retired: from any thread. */
+/* A window that is PLANNED and not retired. From any thread. */
 struct window *windows_at(struct windows *windows, uint64_t serial);
 
-/* The serial of the window that holds a position (padding resolved) of an epoch. */
+/* The serial of the window that holds a position (padding resolved) of an epoch. From any thread.
+ */
 uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,
                            uint64_t position);
 

@@ -12,11 +12,11 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-enum status error_set_at(struct error *err, enum status status, int system_errno, const char *file,
-                         int line, const char *format, ...)
+void error_record(struct error *err, enum status status, int system_errno, const char *file,
+                  int line, const char *format, ...)
 {
     if (!err)
-        return status;
+        return;
     char message[ERROR_MESSAGE_BYTES];
     va_list args;
     va_start(args, format);
@@ -27,13 +27,12 @@ enum status error_set_at(struct error *err, enum status status, int system_errno
     *err = (struct error){.status = status, .system_errno = system_errno, .rank = -1, .line = line};
     snprintf(err->file, sizeof err->file, "%s", base_name(file));
     memcpy(err->message, message, sizeof message);
-    return status;
 }
 
-enum status error_prefix(struct error *err, enum status status, const char *format, ...)
+void error_prepend(struct error *err, enum status status, const char *format, ...)
 {
     if (!err)
-        return status;
+        return;
     char message[ERROR_MESSAGE_BYTES];
     va_list args;
     va_start(args, format);
@@ -42,7 +41,7 @@ enum status error_prefix(struct error *err, enum status status, const char *form
     if (length >= 0 && (size_t)length < sizeof message)
         snprintf(message + length, sizeof message - (size_t)length, "%s", err->message);
     memcpy(err->message, message, sizeof message);
-    return (enum status)err->status;
+    err->status = status;
 }
 
 void error_clear(struct error *err)

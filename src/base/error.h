@@ -52,21 +52,33 @@ struct error {
 #define MUST_USE              __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, arg) __attribute__((format(printf, fmt, arg)))
 
-/* Fills *err (may be NULL) and returns `status`. The message is cut at its limit, never overflowed.
- */
-#define error_set(err, status, ...) \
-    error_set_at((err), (status), 0, __FILE__, __LINE__, __VA_ARGS__)
+/* Fills *err (may be NULL); its value is the status. The message is cut at its limit, never
+ * overflowed. A macro, like those below, so that compilers and analysers see which status goes
+ * back to the caller. */
+#define error_set(err, value, ...) error_set_at(err, value, 0, __VA_ARGS__)
 
 /* The same for a failed system call: records errno and appends ": <strerror>". */
-#define error_set_errno(err, status, ...) \
-    error_set_at((err), (status), errno, __FILE__, __LINE__, __VA_ARGS__)
+#define error_set_errno(err, value, ...) error_set_at(err, value, errno, __VA_ARGS__)
 
-enum status error_set_at(struct error *err, enum status status, int system_errno, const char *file,
-                         int line, const char *format, ...) PRINTF_LIKE(6, 7);
+/* Puts text in front of the message of *err (may be NULL), "array 'x' " + message, and makes the
+ * status, which is its value, err's status too. */
+#define error_prefix(err, value, ...)                     \
+    ({                                                    \
+        const enum status error_status_ = (value);        \
+        error_prepend((err), error_status_, __VA_ARGS__); \
+        error_status_;                                    \
+    })
 
-/* Puts text in front of the message ("array 'x' " + message) and returns err's status.
- * With err NULL it returns `status`, so that `return error_prefix(err, status, …)` always works. */
-enum status error_prefix(struct error *err, enum status status, const char *format, ...)
+/* What those macros call. */
+#define error_set_at(err, value, system_errno, ...)                                        \
+    ({                                                                                     \
+        const enum status error_status_ = (value);                                         \
+        error_record((err), error_status_, system_errno, __FILE__, __LINE__, __VA_ARGS__); \
+        error_status_;                                                                     \
+    })
+void error_record(struct error *err, enum status status, int system_errno, const char *file,
+                  int line, const char *format, ...) PRINTF_LIKE(6, 7);
+void error_prepend(struct error *err, enum status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
 /* Empties *err: status OK, rank -1, no message. */

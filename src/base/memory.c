@@ -29,8 +29,10 @@ void memory_unmap(void *memory, size_t bytes)
 void memory_touch(void *memory, size_t bytes)
 {
     volatile unsigned char *page = memory;
-    for (size_t offset = 0; offset < bytes; offset += MEMORY_PAGE_BYTES)
-        page[offset] = page[offset];
+    for (size_t offset = 0; offset < bytes; offset += MEMORY_PAGE_BYTES) {
+        unsigned char same = page[offset];
+        page[offset] = same;
+    }
 }
 
 /* The number behind `key` in the first line that starts with it; `fallback` where there is none. */

@@ -111,9 +111,10 @@ static void fill_frame(struct stream *stream, plane from, plane to, int part, in
                 blend(nodes[x / PIXEL_STEP], nodes[x / PIXEL_STEP + 1], x % PIXEL_STEP, PIXEL_STEP);
         for (int x = 0; x < width; x++)
             grain[x] = noise(stream);
-        for (int x = 0; x < width; x++)
-            ret_frame[y * width + x] =
-                to_float16((float)(row[x] / FIELD_SCALE * 5 / 4 + grain[x] / 4) * noise_scale);
+        for (int x = 0; x < width; x++) {
+            int32_t value = row[x] / FIELD_SCALE * 5 / 4 + grain[x] / 4;
+            ret_frame[y * width + x] = to_float16((float)value * noise_scale);
+        }
     }
 }
 

@@ -52,20 +52,21 @@ static void fill_info(struct penstock *connection)
     const struct ring_service *service = &header->service;
     for (uint32_t f = 0; f < layout->field_count; f++)
         connection->fields[f] = field_of(&layout->fields[f]);
-    connection->info = (struct penstock_info){.fields = connection->fields,
-                                              .field_count = layout->field_count,
-                                              .slot_count = layout->slot_count,
-                                              .batch_size = layout->batch_size,
-                                              .rank = service->rank,
-                                              .world_size = service->world_size,
-                                              .global_batch_size = service->global_batch_size,
-                                              .dataset_samples = service->dataset_samples,
-                                              .steps_per_epoch = service->steps_per_epoch,
-                                              .epochs = service->epochs,
-                                              .start_epoch = service->start_epoch,
-                                              .start_step = service->start_step,
-                                              .seed = service->seed,
-                                              .fingerprint = service->fingerprint};
+    connection->info =
+        (struct penstock_info){.fields = connection->fields,
+                               .field_count = layout->field_count,
+                               .slot_count = layout->slot_count - layout->spare_slots,
+                               .batch_size = layout->batch_size,
+                               .rank = service->rank,
+                               .world_size = service->world_size,
+                               .global_batch_size = service->global_batch_size,
+                               .dataset_samples = service->dataset_samples,
+                               .steps_per_epoch = service->steps_per_epoch,
+                               .epochs = service->epochs,
+                               .start_epoch = service->start_epoch,
+                               .start_step = service->start_step,
+                               .seed = service->seed,
+                               .fingerprint = service->fingerprint};
     connection->next_epoch = service->start_epoch;
     connection->next_step = service->start_step;
 }

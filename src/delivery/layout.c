@@ -19,6 +19,9 @@ static enum status check_counts(const struct ring_layout *layout, struct error *
     if (layout->slot_count == 0 || layout->slot_count > RING_MAX_SLOTS)
         return error_set(err, STATUS_INVALID, "%" PRIu32 " slots; a ring has 1 to %d",
                          layout->slot_count, RING_MAX_SLOTS);
+    if (layout->spare_slots >= layout->slot_count)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " of %" PRIu32 " slots are spare",
+                         layout->spare_slots, layout->slot_count);
     if (layout->batch_size == 0 || layout->batch_size > INT32_MAX)
         return error_set(err, STATUS_INVALID,
                          "a batch of %" PRIu32 " samples; 1 to %d are possible", layout->batch_size,
@@ -140,11 +143,8 @@ enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_b
                          "the same release of Penstock on both sides",
                          layout->version, RING_VERSION);
     struct ring_layout settled = *layout;
-    if (ring_layout_settle(&settled, err)) {
-        if (err)
-            err->status = STATUS_PROTOCOL;
+    if (ring_layout_settle(&settled, err))
         return error_prefix(err, STATUS_PROTOCOL, "ring: ");
-    }
     size_t used =
         offsetof(struct ring_layout, fields) + settled.field_count * sizeof settled.fields[0];
     if (memcmp(&settled, layout, used) != 0)

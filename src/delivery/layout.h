@@ -30,7 +30,7 @@ enum {
     RING_MAX_RANK = 8,
     RING_NAME_BYTES = 64,
     RING_VERSION = 1,
-    RING_MAX_SLOTS = 1024,
+    RING_MAX_SLOTS = 2048,
 };
 
 #define RING_MAGIC UINT64_C(0x4b434f54534e4550) /* "PENSTOCK", little endian */
@@ -62,7 +62,10 @@ struct ring_layout {
     uint32_t version;
     uint32_t field_count;
     uint32_t slot_count;
-    uint32_t batch_size; /* most samples in a slot */
+    uint32_t batch_size;  /* most samples in a slot */
+    uint32_t spare_slots; /* of slot_count: for rounds that publish several steps at once, not for
+                           * the trainer to count on */
+    uint32_t reserved;
     uint64_t control_offset;
     uint64_t data_offset;
     uint64_t slot_stride;
@@ -95,7 +98,7 @@ struct slot_header {
 };
 
 _Static_assert(sizeof(struct ring_field) == 152, "shared layout");
-_Static_assert(sizeof(struct ring_layout) == 80 + RING_MAX_FIELDS * sizeof(struct ring_field),
+_Static_assert(sizeof(struct ring_layout) == 88 + RING_MAX_FIELDS * sizeof(struct ring_field),
                "shared layout: no padding, compared byte by byte");
 _Static_assert(sizeof(struct slot_header) == 24, "shared layout");
 

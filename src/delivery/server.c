@@ -352,6 +352,16 @@ void server_finish(struct server *server, const struct error *outcome)
     }
 }
 
+void server_leave(struct server *server)
+{
+    if (server->lock < 0)
+        return;
+    rundir_leave(server->dir, server->reader);
+    if (rmdir(server->run_dir) < 0)
+        errno = 0; /* other readers still use it */
+    close_fd(&server->lock);
+}
+
 void server_free(struct server *server)
 {
     if (!server)
@@ -361,12 +371,7 @@ void server_free(struct server *server)
     for (uint32_t i = 0; i < server->trainer_count; i++)
         trainer_done(&server->trainers[i]);
     close_fd(&server->listener);
-    if (server->lock >= 0) {
-        rundir_leave(server->dir, server->reader);
-        if (rmdir(server->run_dir) < 0)
-            errno = 0; /* other readers still use it */
-    }
-    close_fd(&server->lock);
+    server_leave(server);
     close_fd(&server->dir);
     free(server->trainers);
     free(server->run_dir);

@@ -103,6 +103,10 @@ void server_disarm(struct server *server);
  * the handshake. */
 void server_finish(struct server *server, const struct error *outcome);
 
+/* Removes the socket, and the run directory if it is empty, and nothing else: for a process that is
+ * about to exit while other threads may still write to rings. server_free() may follow. */
+void server_leave(struct server *server);
+
 /* Closes everything, removes the socket, and the run directory if it is empty. NULL is fine. */
 void server_free(struct server *server);
 

@@ -160,11 +160,18 @@ static enum status sleep_until(struct session *session, uint64_t deadline, struc
     return status;
 }
 
+/* The slots that a trainer may count on. */
+static uint32_t slots_to_hold(const struct session *session)
+{
+    return session->link.ring.slot_count - session->header.layout.spare_slots;
+}
+
 /* The oldest held batch keeps the ring from moving, even when later ones are released. */
 static enum status all_held(const struct session *session, struct error *err)
 {
-    uint32_t slots = session->link.ring.slot_count;
-    const struct tenant *oldest = &session->tenants[session->taken % slots];
+    uint32_t slots = slots_to_hold(session);
+    const struct tenant *oldest =
+        &session->tenants[(session->taken - slots) % session->link.ring.slot_count];
     return error_set(err, STATUS_INVALID,
                      "all %" PRIu32 " slots are taken and the oldest batch, epoch %" PRIu64
                      " step %" PRIu64 ", is not released: release it before asking for another, or "
@@ -175,9 +182,9 @@ static enum status all_held(const struct session *session, struct error *err)
 static bool stuck(const struct session *session)
 {
     const struct ring *ring = &session->link.ring;
-    if (session->taken < ring->slot_count)
+    if (session->taken < slots_to_hold(session))
         return false;
-    uint64_t oldest = session->taken - ring->slot_count;
+    uint64_t oldest = session->taken - slots_to_hold(session);
     return atomic_load(&session->tenants[oldest % ring->slot_count].stamp) == 2 * oldest + 1;
 }
 

@@ -157,7 +157,7 @@ static uint16_t give(struct assigner *assigner, uint64_t row, uint64_t cap)
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners)
 {
-    assert(epoch->plan.row_count == assigner->row_count);
+    assert(epoch->plan.row_count == assigner->row_count && assigner->reader_count > 0);
     for (uint32_t i = 0; i < assigner->reader_count; i++)
         assigner->readers[i].window_rows = assigner->readers[i].window_given = 0;
     assign_homes(assigner, epoch, window, ret_owners);

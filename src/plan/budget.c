@@ -57,13 +57,24 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
     return times(BUDGET_ROUNDS_IN_FLIGHT, plus(send, receive));
 }
 
-/* Items and owners of the windows that are planned at once, and the assigner's homes. */
+/* Items and rows of the windows that are planned at once, records of the rounds under way, and the
+ * assigner's homes. */
 static uint64_t plan_bytes(const struct budget_demand *d, uint64_t window_slots)
 {
     uint64_t items = times(round_window_capacity(d->plan), sizeof(struct round_item));
-    uint64_t owners = times(d->plan->window_rows, sizeof(uint16_t));
-    return plus(times(window_slots, plus(items, owners)),
-                times(d->plan->row_count, sizeof(uint16_t)));
+    uint64_t rows = times(d->plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
+    uint64_t sent = times(round_max_records(d->plan, d->shape), BUDGET_FILL_BYTES);
+    uint64_t received =
+        times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
+              BUDGET_ARRIVAL_BYTES);
+    uint64_t homes = times(d->plan->row_count, sizeof(uint16_t));
+    return plus(plus(times(window_slots, plus(items, rows)), homes),
+                times(BUDGET_ROUNDS_IN_FLIGHT, plus(sent, received)));
+}
+
+static uint64_t buffer_bytes(const struct budget_demand *d)
+{
+    return plus(d->row_bytes, BUDGET_BUFFER_TABLE_BYTES);
 }
 
 /* Row buffers by the assigner's rules. */
@@ -123,7 +134,7 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         "readers.threads",
         size_format(d->limit_bytes).text,
         (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
-        size_format(times(least_rows, d->row_bytes)).text, (unsigned long long)least_rows,
+        size_format(times(least_rows, buffer_bytes(d))).text, (unsigned long long)least_rows,
         size_format(d->row_bytes).text, size_format(b->held_bytes).text, d->trainers_served,
         size_format(b->rings_bytes).text, size_format(b->exchange_bytes).text, d->worker_count,
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text);
@@ -144,12 +155,12 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     uint64_t fixed_bytes = plus(plus(b.held_bytes, b.rings_bytes),
                                 plus(plus(b.exchange_bytes, b.scratch_bytes), b.plan_bytes));
     struct row_counts rows = count_rows(d);
-    b.least_bytes = plus(fixed_bytes, times(rows.least, d->row_bytes));
+    b.least_bytes = plus(fixed_bytes, times(rows.least, buffer_bytes(d)));
     if (b.least_bytes > d->limit_bytes)
         return refuse(d, &b, rows.least, err);
     uint64_t left_bytes = d->limit_bytes - fixed_bytes;
-    divide_rows(d, rows, d->row_bytes ? left_bytes / d->row_bytes : rows.all, &b);
-    b.rows_bytes = (b.transient_rows + b.keep_rows) * d->row_bytes;
+    divide_rows(d, rows, left_bytes / buffer_bytes(d), &b);
+    b.rows_bytes = (b.transient_rows + b.keep_rows) * buffer_bytes(d);
     b.total_bytes = fixed_bytes + b.rows_bytes;
     *ret_budget = b;
     return STATUS_OK;
@@ -168,7 +179,7 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
                 count_format(budget->transient_rows).text, count_format(budget->keep_rows).text,
                 size_format(demand->row_bytes).text);
     describe_line(out, "held arrays", budget->held_bytes);
-    text_append(out, "  this reader's part of the node's\n");
+    text_append(out, "  shared by the readers of a node\n");
     describe_line(out, "rings", budget->rings_bytes);
     text_append(out, "  %u x %s\n", demand->trainers_served, size_format(demand->ring_bytes).text);
     describe_line(out, "exchange", budget->exchange_bytes);

@@ -10,7 +10,14 @@
 #include "plan/plan.h"
 #include "plan/round.h"
 
-enum { BUDGET_ROUNDS_IN_FLIGHT = 2 };
+enum {
+    BUDGET_ROUNDS_IN_FLIGHT = 2,
+    BUDGET_BUFFER_TABLE_BYTES =
+        128,                      /* what the row store notes of each buffer, its index included */
+    BUDGET_WINDOW_ROW_BYTES = 10, /* of a row of a planned window: owner, buffer, uses */
+    BUDGET_FILL_BYTES = 24,       /* of a record that a round may send */
+    BUDGET_ARRIVAL_BYTES = 24,    /* of a record that it may receive */
+};
 
 struct budget_demand {
     const struct plan *plan;
@@ -19,7 +26,7 @@ struct budget_demand {
     uint32_t trainers_served; /* most that one reader serves: ceil(T / readers) */
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes, record_bytes;
-    uint64_t held_bytes;    /* this reader's part of the node's held arrays */
+    uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
     uint64_t scratch_bytes; /* of one worker */
     uint64_t ring_bytes;    /* of one trainer's ring */
     bool cache;             /* keep rows for later epochs */

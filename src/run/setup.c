@@ -30,11 +30,13 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
 }
 
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,
-                                 uint32_t batch, struct ring_layout *ret_layout, struct error *err)
+                                 uint32_t batch, struct round_shape shape,
+                                 struct ring_layout *ret_layout, struct error *err)
 {
     struct ring_layout layout = {
         .field_count = (uint32_t)dataset->field_count,
-        .slot_count = (uint32_t)config->slots,
+        .slot_count = (uint32_t)config->slots + shape.steps_per_round - 1,
+        .spare_slots = shape.steps_per_round - 1,
         .batch_size = batch,
     };
     assert(dataset->field_count <= RING_MAX_FIELDS);
@@ -72,7 +74,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes,
         .record_bytes = dataset->record_bytes,
-        .held_bytes = size_divide_up(dataset->held_bytes, shape->readers_on_node),
+        .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .ring_bytes = setup->layout.total_bytes,
         .cache = config->cache == CACHE_DECODED,
@@ -118,7 +120,7 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
                                     dataset->record_bytes, (uint32_t)config->steps_per_round,
                                     config->exchange_buffer_bytes, &setup.shape, err);
     if (!status)
-        status = settle_layout(config, dataset, setup.plan.batch, &setup.layout, err);
+        status = settle_layout(config, dataset, setup.plan.batch, setup.shape, &setup.layout, err);
     if (!status)
         status = settle_service(config, dataset, &setup.plan, resume, &setup.service, err);
     if (status)

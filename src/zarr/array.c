@@ -94,9 +94,9 @@ void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
 struct zarr_index_text zarr_index_format(const struct zarr_array *array,
                                          const uint64_t *chunk_index)
 {
-    struct zarr_index_text text;
+    struct zarr_index_text text = {0};
 
-    *put_index(array, chunk_index, '.', text.text) = '\0';
+    put_index(array, chunk_index, '.', text.text);
     return text;
 }
 

@@ -214,6 +214,7 @@ enum status zarr_read_chunk(struct zarr_chunk_reader *reader, const struct zarr_
 /* One chunk's share of a destination: a box of `extent` items at `from` in the chunk, at `to` in
  * the destination of `shape`. */
 struct part {
+    int rank;
     uint64_t from[ZARR_MAX_RANK];
     uint64_t to[ZARR_MAX_RANK];
     uint64_t extent[ZARR_MAX_RANK];
@@ -223,7 +224,9 @@ struct part {
 static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                      uint64_t end, struct part *ret_part)
 {
-    for (int i = 0; i < array->rank; i++) {
+    assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
+    ret_part->rank = array->rank;
+    for (int i = 0; i < ret_part->rank; i++) {
         uint64_t want_begin = i == 0 ? begin : 0;
         uint64_t want_end = i == 0 ? end : array->shape[i];
         uint64_t chunk_begin = chunk_index[i] * array->chunk_shape[i];
@@ -238,15 +241,14 @@ static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index
     }
 }
 
-/* Byte offset of the item at `position` in a C-order box of `shape`. */
-static size_t offset_in(const struct zarr_array *array, const uint64_t *shape,
-                        const uint64_t *position)
+/* The place of the item at `position` in a C-order box of `shape`, in items. */
+static size_t item_at(int rank, const uint64_t *shape, const uint64_t *position)
 {
-    uint64_t offset = 0;
+    uint64_t item = 0;
 
-    for (int i = 0; i < array->rank; i++)
-        offset = offset * shape[i] + position[i];
-    return offset * array->item_bytes;
+    for (int i = 0; i < rank; i++)
+        item = item * shape[i] + position[i];
+    return item;
 }
 
 /* Whether the part is the whole chunk and one run of the destination, so that it can be decoded in
@@ -255,7 +257,7 @@ static bool is_direct(const struct zarr_array *array, const struct part *part)
 {
     bool outer_is_one = true;
 
-    for (int i = 0; i < array->rank; i++) {
+    for (int i = 0; i < part->rank; i++) {
         if (part->extent[i] != array->chunk_shape[i])
             return false;
         if (!outer_is_one && part->extent[i] != part->shape[i])
@@ -269,7 +271,7 @@ static size_t part_bytes(const struct zarr_array *array, const struct part *part
 {
     size_t bytes = array->item_bytes;
 
-    for (int i = 0; i < array->rank; i++)
+    for (int i = 0; i < part->rank; i++)
         bytes *= part->extent[i];
     return bytes;
 }
@@ -277,7 +279,7 @@ static size_t part_bytes(const struct zarr_array *array, const struct part *part
 /* The outermost axis of which several indices still are one run in chunk and destination. */
 static int run_axis(const struct zarr_array *array, const struct part *part)
 {
-    int axis = array->rank - 1;
+    int axis = part->rank - 1;
 
     while (axis > 0 && part->extent[axis] == array->chunk_shape[axis] &&
            part->extent[axis] == part->shape[axis])
@@ -302,20 +304,21 @@ static void put_part(const struct zarr_array *array, const struct part *part,
 {
     int axis = run_axis(array, part);
     uint64_t position[ZARR_MAX_RANK] = {0};
-    size_t run_bytes = array->item_bytes;
+    size_t item_bytes = array->item_bytes, run_bytes = item_bytes;
 
-    for (int i = axis; i < array->rank; i++)
+    for (int i = axis; i < part->rank; i++)
         run_bytes *= part->extent[i];
     do {
         uint64_t from[ZARR_MAX_RANK], to[ZARR_MAX_RANK];
 
-        for (int i = 0; i < array->rank; i++) {
+        for (int i = 0; i < part->rank; i++) {
             from[i] = part->from[i] + position[i];
             to[i] = part->to[i] + position[i];
         }
-        unsigned char *out = destination + offset_in(array, part->shape, to);
+        unsigned char *out = destination + item_at(part->rank, part->shape, to) * item_bytes;
         if (chunk)
-            memcpy(out, chunk + offset_in(array, array->chunk_shape, from), run_bytes);
+            memcpy(out, chunk + item_at(part->rank, array->chunk_shape, from) * item_bytes,
+                   run_bytes);
         else
             put_fill(array, out, run_bytes);
     } while (next_position(position, part->extent, axis));
@@ -328,7 +331,8 @@ static enum status read_part(struct zarr_chunk_reader *reader, const struct zarr
 {
     bool direct = is_direct(array, part), missing;
     unsigned char *decoded =
-        direct ? destination + offset_in(array, part->shape, part->to) : reader->scratch;
+        direct ? destination + item_at(part->rank, part->shape, part->to) * array->item_bytes
+               : reader->scratch;
     enum status status = load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
 
     if (status != STATUS_OK)
@@ -346,10 +350,10 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
                               uint64_t begin, uint64_t end, void *destination,
                               struct zarr_read_stats *stats, struct error *err)
 {
+    assert(begin < end && end <= array->shape[0]);
     uint64_t first = begin / array->chunk_shape[0];
     uint64_t position[ZARR_MAX_RANK] = {0}, counts[ZARR_MAX_RANK];
 
-    assert(begin < end && end <= array->shape[0]);
     memcpy(counts, array->chunk_counts, sizeof counts);
     counts[0] = (end - 1) / array->chunk_shape[0] - first + 1;
     do {

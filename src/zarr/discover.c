@@ -5,6 +5,7 @@
 #include "zarr/hierarchy_internal.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,12 +179,8 @@ static enum status get_document(const struct store *store, const char *path, con
                                 size_t limit, char **ret_text, size_t *ret_size, struct error *err)
 {
     char key[KEY_BYTES];
-    size_t length = strlen(path);
 
-    memcpy(key, path, length);
-    if (length > 0)
-        key[length++] = '/';
-    memcpy(key + length, name, strlen(name) + 1);
+    snprintf(key, sizeof key, "%s%s%s", path, *path ? "/" : "", name);
     return store_get_text(store, key, limit, ret_text, ret_size, err);
 }
 

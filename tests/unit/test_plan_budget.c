@@ -56,7 +56,8 @@ static struct budget settle(const struct budget_demand *demand)
     assert_true(b.least_bytes <= demand->limit_bytes);
     assert_int_equal(b.total_bytes, b.rows_bytes + b.held_bytes + b.rings_bytes + b.exchange_bytes +
                                         b.scratch_bytes + b.plan_bytes);
-    assert_int_equal(b.rows_bytes, (b.transient_rows + b.keep_rows) * demand->row_bytes);
+    assert_int_equal(b.rows_bytes, (b.transient_rows + b.keep_rows) *
+                                       (demand->row_bytes + BUDGET_BUFFER_TABLE_BYTES));
     uint64_t all = size_divide_up(demand->plan->row_count, demand->reader_count) + 1;
     assert_true(b.transient_rows + b.keep_rows <= all);
     return b;
