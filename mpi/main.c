@@ -140,11 +140,11 @@ static void leave_on_signal(void *argument, int signal_number)
     error_set(&outcome, STATUS_INTERRUPTED, "stopped by %s", strsignal(signal_number));
     if (job->comm.rank == 0)
         fprintf(stderr, "penstock-reader: %s\n", outcome.message);
-    if (job->server)
+    if (job->server) {
         server_finish(job->server, &outcome);
+        server_leave(job->server); /* no more: workers may still write to rings */
+    }
     children_stop(job->children, SIGNAL_GRACE_MS);
-    if (job->server)
-        server_leave(job->server); /* workers may still write to rings */
     _exit(128 + signal_number);
 }
 

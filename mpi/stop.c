@@ -85,8 +85,8 @@ static void send_report(struct stop *stop, enum report_kind kind, const struct e
     *report = (struct report){.kind = kind, .error = *error};
     report->error.rank = stop->comm->rank;
     if (kind == REPORT_ERROR)
-        error_prefix(&report->error, STATUS_OK, "reader %d on %s: ", stop->comm->rank,
-                     stop->comm->node_name);
+        error_prefix(&report->error, (enum status)error->status,
+                     "reader %d on %s: ", stop->comm->rank, stop->comm->node_name);
     if (stop->comm->rank == 0)
         handle_report(stop, report);
     else

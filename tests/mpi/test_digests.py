@@ -1,9 +1,11 @@
 """The same samples in the same positions for any number of readers and trainers, cached or not, on every format."""
 
 import itertools
+import os
+import sys
 import unittest
 
-from job import JobTest
+from job import JobTest, environment
 
 
 class Digests(JobTest):
@@ -76,6 +78,23 @@ class Shapes(JobTest):
     def test_two_steps_a_round(self):
         self.check(exchange__steps_per_round=2, delivery__slots=4)
 
+    def test_batches_may_be_held(self):
+        """All slots but one may be held, whatever a round carries."""
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            self.skipTest("needs NumPy")
+        if os.environ.get("PENSTOCK_SANITIZED"):
+            self.skipTest("an interpreter without sanitizers cannot load a library with them")
+        folder = os.path.dirname(os.path.abspath(__file__))
+        package = os.path.join(folder, "..", "..", "python")
+        steps = 2 * -(-self.SAMPLES // 12)
+        outcome = self.reader(2, {**self.settings, "delivery.trainers": 2, "delivery.slots": 4,
+                                  "exchange.steps_per_round": 2},
+                              (sys.executable, os.path.join(folder, "hold.py"), "4", str(steps)),
+                              env=environment(PYTHONPATH=package))
+        self.assertEqual(outcome.code, 0, outcome.output)
+
     def test_step_in_parts(self):
         # A record is 160 KiB: 12 of them do not fit 1 MiB, so that a step takes parts.
         self.check(exchange__buffer_limit="1MiB")
@@ -101,6 +120,14 @@ class Shapes(JobTest):
         lines = self.digests(3, 2, {**self.settings, "batch.last": "drop"})
         self.assertEqual(len(lines), 2 * (self.SAMPLES // 12) * 12)
         self.check(batch__last="drop")
+
+    def test_drop_whole_windows(self):
+        """The tail that is dropped may hold whole windows, and which ones differs by epoch."""
+        uri = self.synth("tail", 95, layout="plain", chunk=10, shape=16, codec="none")
+        for seed in (3, 8, 11):
+            with self.subTest(seed=seed):
+                self.check(dataset__uri=uri, batch__last="drop", batch__global_size=88,
+                           order__window_rows=3, order__epochs=4, order__seed=seed)
 
     def test_pad(self):
         """Padding fills the last step; without it every sample comes once."""

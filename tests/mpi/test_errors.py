@@ -143,6 +143,17 @@ class Errors(JobTest):
                                     "dataset.fields.t": "clip_emb[segment_to_video]"}),
                    "segment_to_video.*2")
 
+    def test_error_when_rank_0_is_done(self):
+        """Rank 0 serves nobody and is soon through; an error of the other reader still counts."""
+        path = os.path.join(self.folder, "late.zarr")
+        made = run([program("penstock"), "synth", path, "--layout", "plain", "-n", "1000",
+                    "--chunk", "5", "--shape", "16", "--codec", "none"])
+        self.assertEqual(made.code, 0, made.output)
+        os.truncate(os.path.join(path, "data", "191.0"), 7)
+        self.check({"dataset.uri": path, "order.shuffle": "false", "batch.global_size": 5,
+                    "exchange.steps_per_round": 1, "order.window_rows": 4, "readers.threads": 1},
+                   "array 'data' chunk 191.0", ["--compute-ms", "2"], ranks=(2,))
+
     def test_no_such_trainer(self):
         for readers in (1, 3):
             outcome = self.reader(readers, self.settings(), ("/no/such/program",))
@@ -154,6 +165,26 @@ class Errors(JobTest):
                               ("sh", "-c", "exit 7"))
         self.assertNotEqual(outcome.code, 0)
         self.assertIn("ended with exit code 7", outcome.output)
+
+    def test_trainer_fails_after_the_last_batch_is_published(self):
+        """The error counts as long as any trainer still consumes."""
+        script = (f"[ $RANK = 1 ] && exec {program('penstock-trainer')} --steps 1 --digest /dev/full;"
+                  f"exec {program('penstock-trainer')} --compute-ms 3000")
+        outcome = self.reader(2, self.settings(**{"delivery.trainers": 2,
+                                                  "batch.global_size": 16}),
+                              ("sh", "-c", script))
+        self.assertEqual(outcome.code, 1, outcome.output)
+        self.assertLess(outcome.seconds, 8)
+        self.assertIn("ended with exit code", outcome.output)
+
+    def test_trainers_have_a_clean_start(self):
+        """No signal ignored or blocked, no variable of the launcher."""
+        signals = "$((0x$(sed -n 's/^%s:.//p' /proc/self/status) & 0x7fffffff))"
+        script = (f"[ {signals % 'SigIgn'}{signals % 'SigBlk'} = 00 ] || exit 8;"
+                  "env | grep -E '^(OMPI|PMI|PMIX|HYD)' && exit 9;"
+                  f"exec {program('penstock-trainer')}")
+        outcome = self.reader(2, self.settings(**{"delivery.trainers": 2}), ("sh", "-c", script))
+        self.assertEqual(outcome.code, 0, outcome.output)
 
     def test_trainer_wrong_rank(self):
         self.check(self.settings(), "trainer 5 .* 9 trainers.* 1", ["--rank", "5", "--world-size", "9"], ranks=(1, 2))

@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from job import JobTest, leftovers
+from job import JobTest, environment, leftovers, program
 
 SLACK_S = 2.0
 
@@ -29,6 +29,34 @@ class Signals(JobTest):
 
     def test_terminate(self):
         self.check(signal.SIGTERM)
+
+    def test_terminate_while_children_linger(self):
+        """Trainers that stopped early but have not exited do not hold the run."""
+        before = leftovers()
+        outcome = self.reader(1, {**self.settings(), "delivery.trainers": 1},
+                              ("sh", "-c", f"{program('penstock-trainer')} --steps 1; sleep 60"),
+                              send=(2.0, signal.SIGTERM))
+        self.assertNotEqual(outcome.code, 0)
+        self.assertLess(outcome.seconds, SLACK_S, outcome.output)
+        self.assert_nothing_left(before)
+
+    def test_terminate_with_trainers_from_elsewhere(self):
+        """The service leaves no socket behind; its trainers are told."""
+        before = leftovers()
+        run_dir = os.path.join(self.folder, "run")
+        trainers = [subprocess.Popen(
+            [program("penstock-trainer"), "--run-dir", run_dir, "--rank", str(rank),
+             "--world-size", "2", "--compute-ms", "1"], stderr=subprocess.PIPE, text=True,
+            env=environment(PENSTOCK_READER=rank)) for rank in range(2)]
+        outcome = self.reader(2, {**self.settings(), "delivery.run_dir": run_dir},
+                              send=(3.0, signal.SIGTERM))
+        self.assertNotEqual(outcome.code, 139, outcome.output)
+        for trainer in trainers:
+            _, message = trainer.communicate(timeout=10)
+            self.assertNotEqual(trainer.returncode, 0)
+            self.assertRegex(message, "stopped by|went away|ended|lost")
+        self.assertFalse(os.path.exists(run_dir), "the run directory is gone")
+        self.assert_nothing_left(before)
 
     def kill_one(self, name, before):
         """Kills one process of ours with SIGKILL once the run is under way."""
