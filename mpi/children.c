@@ -79,14 +79,13 @@ static int spawn(char *const *arguments, char *const *environment, pid_t *ret_pi
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
-    sigset_t none, ignored_here;
+    sigset_t none, all;
     sigemptyset(&none);
-    sigemptyset(&ignored_here);
-    sigaddset(&ignored_here, SIGPIPE);
+    sigfillset(&all);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                               POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigdefault(&attributes, &ignored_here);
+    posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

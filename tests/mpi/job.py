@@ -24,10 +24,14 @@ def program(name):
     return os.path.join(BIN, name)
 
 
+def launcher_is_open_mpi():
+    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
+    return "Open MPI" in version or "OpenRTE" in version
+
+
 def mpi_flags():
     """Flags that start more ranks than cores, unbound."""
-    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
-    if "Open MPI" in version or "OpenRTE" in version:
+    if launcher_is_open_mpi():
         return ["--oversubscribe", "--bind-to", "none"]
     return ["-bind-to", "none"]
 

@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from job import JobTest, environment, leftovers, program
+from job import JobTest, environment, launcher_is_open_mpi, leftovers, program
 
 SLACK_S = 2.0
 
@@ -17,10 +17,16 @@ class Signals(JobTest):
         return {"dataset.uri": self.synth("signals", 64, videos=3), "batch.global_size": 8,
                 "order.epochs": 1000, "delivery.trainers": 2, "readers.threads": 1}
 
+    def assert_stopped(self, outcome):
+        """MPICH's launcher ends with code 0 when it is told to stop, whatever its ranks say."""
+        self.assertIn("stopped by", outcome.output)
+        if launcher_is_open_mpi():
+            self.assertNotEqual(outcome.code, 0)
+
     def check(self, number):
         before = leftovers()
         outcome = self.reader(2, self.settings(), ["--compute-ms", "20"], send=(2.0, number))
-        self.assertNotEqual(outcome.code, 0)
+        self.assert_stopped(outcome)
         self.assertLess(outcome.seconds, SLACK_S, outcome.output)
         self.assert_nothing_left(before)
 
@@ -36,7 +42,7 @@ class Signals(JobTest):
         outcome = self.reader(1, {**self.settings(), "delivery.trainers": 1},
                               ("sh", "-c", f"{program('penstock-trainer')} --steps 1; sleep 60"),
                               send=(2.0, signal.SIGTERM))
-        self.assertNotEqual(outcome.code, 0)
+        self.assert_stopped(outcome)
         self.assertLess(outcome.seconds, SLACK_S, outcome.output)
         self.assert_nothing_left(before)
 
@@ -50,7 +56,8 @@ class Signals(JobTest):
             env=environment(PENSTOCK_READER=rank)) for rank in range(2)]
         outcome = self.reader(2, {**self.settings(), "delivery.run_dir": run_dir},
                               send=(3.0, signal.SIGTERM))
-        self.assertNotEqual(outcome.code, 139, outcome.output)
+        self.assert_stopped(outcome)
+        self.assertNotIn("Segmentation", outcome.output)
         for trainer in trainers:
             _, message = trainer.communicate(timeout=10)
             self.assertNotEqual(trainer.returncode, 0)
