@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -19,7 +20,7 @@
 
 extern char **environ;
 
-enum { ADDED_VARIABLES = 8, VARIABLE_BYTES = 512, PATH_BYTES = 4096 };
+enum { ADDED_VARIABLES = 9, VARIABLE_BYTES = 512, PATH_BYTES = 4096 };
 
 struct child {
     pid_t pid; /* 0 once reaped */
@@ -73,6 +74,20 @@ static void describe_child(const struct children_options *options, uint32_t inde
     snprintf(text[5], VARIABLE_BYTES, "MASTER_PORT=%u", options->master_port);
     snprintf(text[6], VARIABLE_BYTES, "PENSTOCK_RUN_DIR=%s", options->run_dir);
     snprintf(text[7], VARIABLE_BYTES, "PENSTOCK_READER=%u", options->reader);
+}
+
+/* The library that was installed or built with this program, for trainers that load it by name.
+ * False if there is none, or the environment names one. */
+static bool find_library(char ret_variable[VARIABLE_BYTES])
+{
+    char program[VARIABLE_BYTES - 64];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0 || getenv("PENSTOCK_LIBRARY"))
+        return false;
+    program[length] = '\0';
+    snprintf(ret_variable, VARIABLE_BYTES, "PENSTOCK_LIBRARY=%s/../lib/libpenstock.so.0",
+             dirname(program));
+    return access(strchr(ret_variable, '=') + 1, R_OK) == 0;
 }
 
 static int spawn(char *const *arguments, char *const *environment, pid_t *ret_pid)
@@ -135,6 +150,8 @@ static enum status start_all(const struct children_options *options, struct chil
     char added[ADDED_VARIABLES][VARIABLE_BYTES];
     for (size_t i = 0; i < ADDED_VARIABLES; i++)
         environment[inherited + i] = added[i];
+    if (!find_library(added[ADDED_VARIABLES - 1]))
+        environment[inherited + ADDED_VARIABLES - 1] = NULL;
     for (uint32_t i = 0; i < options->count; i++) {
         describe_child(options, i, added);
         int failure = spawn(arguments, environment, &children->child[i].pid);
@@ -178,11 +195,16 @@ enum status children_start(const struct children_options *options, struct childr
     return status;
 }
 
-static enum status describe_end(const struct child *child, pid_t pid, int wait_status,
-                                struct error *err)
+static enum status describe_end(const struct child *child, pid_t pid, bool connected,
+                                int wait_status, struct error *err)
 {
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0 && connected)
         return STATUS_OK;
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+        return error_set(err, STATUS_LOST,
+                         "trainer %u (pid %d) ended with exit code 0 before all trainers were "
+                         "connected: does it call penstock_connect()?",
+                         child->rank, (int)pid);
     if (WIFSIGNALED(wait_status))
         return error_set(err, STATUS_LOST, "trainer %u (pid %d) was killed by signal %d (%s)",
                          child->rank, (int)pid, WTERMSIG(wait_status),
@@ -191,7 +213,8 @@ static enum status describe_end(const struct child *child, pid_t pid, int wait_s
                      (int)pid, WEXITSTATUS(wait_status));
 }
 
-enum status children_poll(struct children *children, uint32_t *ret_running, struct error *err)
+enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
+                          struct error *err)
 {
     enum status status = STATUS_OK;
     uint32_t running = 0;
@@ -206,7 +229,7 @@ enum status children_poll(struct children *children, uint32_t *ret_running, stru
             running++;
             continue;
         }
-        status = describe_end(child, child->pid, wait_status, err);
+        status = describe_end(child, child->pid, connected, wait_status, err);
         child->pid = 0;
     }
     *ret_running = running;
@@ -225,7 +248,7 @@ static bool wait_until_gone(struct children *children, uint32_t timeout_ms)
     uint64_t deadline = clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
     for (;;) {
         uint32_t running = 0;
-        enum status ignored = children_poll(children, &running, NULL);
+        enum status ignored = children_poll(children, true, &running, NULL);
         (void)ignored; /* they are being stopped: how they end does not matter */
         if (running == 0)
             return true;

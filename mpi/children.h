@@ -1,16 +1,18 @@
 /* The trainers that a reader spawns: child processes with the environment of a distributed job.
  *
  * Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
- * PENSTOCK_RUN_DIR and PENSTOCK_READER, and none of the MPI launcher's own variables, so that it
- * does not take itself for a rank of this job. Standard output and error are inherited; standard
- * input is /dev/null. A child gets SIGTERM when its reader dies. Each is the leader of a process
- * group, which is stopped as a whole. Main thread only.
+ * PENSTOCK_RUN_DIR and PENSTOCK_READER, PENSTOCK_LIBRARY if libpenstock lies where this program's
+ * own installation has it, and none of the MPI launcher's own variables, so that it does not take
+ * itself for a rank of this job. Standard output and error are inherited; standard input is
+ * /dev/null. A child gets SIGTERM when its reader dies. Each is the leader of a process group,
+ * which is stopped as a whole. Main thread only.
  */
 #ifndef PENSTOCK_MPI_CHILDREN_H
 #define PENSTOCK_MPI_CHILDREN_H
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct children;
@@ -34,8 +36,9 @@ MUST_USE enum status children_start(const struct children_options *options,
                                     struct children **ret_children, struct error *err);
 
 /* Reaps those that have ended; never blocks. LOST: one ended with a code other than 0 or by a
- * signal; reported once for each, with rank, pid and code. `*ret_running` is always set. */
-MUST_USE enum status children_poll(struct children *children, uint32_t *ret_running,
+ * signal, or at all while not all trainers are `connected`; reported once for each, with rank, pid
+ * and code. `*ret_running` is always set. */
+MUST_USE enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
                                    struct error *err);
 
 /* Ends them: waits `grace_ms` for them to end by themselves, then SIGTERM, 300 ms later SIGKILL.

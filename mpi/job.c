@@ -112,6 +112,8 @@ static enum status place_workers(struct job *job, struct error *err)
         status = topology_place(
             topology, (uint32_t)job->comm.node_rank, (uint32_t)job->comm.node_size, node_trainers,
             (uint32_t)job->config.threads, job->config.bind, &job->placement, err);
+    if (status == STATUS_OK)
+        job->core_count = topology_core_count(topology);
     topology_free(topology);
     return comm_agree(&job->comm, status, err);
 }
@@ -153,6 +155,12 @@ static void announce(struct job *job)
     char mine[SEAT_BYTES];
     struct text seats = {0};
     topology_describe(&job->placement, &seats);
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    if (job->core_count < cpus)
+        text_append(&seats,
+                    "   note: it may use %u of %ld cpus; mpirun --bind-to none lifts what a "
+                    "launcher binds\n",
+                    job->core_count, cpus);
     snprintf(mine, sizeof mine, "reader %d on %s\n%s", job->comm.rank, job->comm.node_name,
              seats.data ? seats.data : "");
     text_done(&seats);
@@ -285,10 +293,10 @@ static enum status look_around(struct job *job, struct error *err)
     comm_heed_signals(&job->comm);
     enum status status = server_progress(job->server, &active, err);
     if (status == STATUS_OK && job->children)
-        status = children_poll(job->children, &running, err);
-    if (status == STATUS_OK && job->children && running < expected_trainers(job))
-        status = error_set(err, STATUS_LOST, "a trainer ended before all were connected");
-    return status;
+        status = children_poll(job->children, false, &running, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "reader %d on %s: ", job->comm.rank, job->comm.node_name);
+    return STATUS_OK;
 }
 
 static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *status,

@@ -39,6 +39,7 @@ struct job {
     struct config config;
     struct dataset *dataset;
     struct placement placement;
+    uint32_t core_count; /* that this process may use */
     struct run_shape shape;
     struct run_setup setup;
     void *held; /* held arrays, shared by the readers of a node */

@@ -110,6 +110,9 @@ static enum status parse(int argc, char **argv, struct arguments *arguments, str
         if (status != STATUS_OK)
             return status;
     }
+    if (optind < argc && strcmp(argv[optind - 1], "--") != 0 && strstr(argv[optind], ".y"))
+        return error_set(err, STATUS_INVALID, "unexpected '%s': a configuration is given with -c",
+                         argv[optind]);
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
         return error_set(err, STATUS_INVALID,
                          "unexpected '%s': put -- in front of the trainer command", argv[optind]);
@@ -137,7 +140,7 @@ static void leave_on_signal(void *argument, int signal_number)
 {
     struct job *job = argument;
     struct error outcome;
-    error_set(&outcome, STATUS_INTERRUPTED, "stopped by %s", strsignal(signal_number));
+    error_set(&outcome, STATUS_INTERRUPTED, "stopped by SIG%s", sigabbrev_np(signal_number));
     if (job->comm.rank == 0)
         fprintf(stderr, "penstock-reader: %s\n", outcome.message);
     if (job->server) {
@@ -162,7 +165,7 @@ static void print_report(const struct job *job, const struct service_report *rep
                          const struct arguments *arguments)
 {
     struct text table = {0}, json = {0};
-    service_describe(job, report, &table, arguments->report_path ? &json : NULL);
+    service_describe(job, report, &table, &json);
     if (job->comm.rank == 0 && !arguments->job.quiet)
         fputs(table.data, stderr);
     if (job->comm.rank == 0 && arguments->report_path)

@@ -3,9 +3,11 @@
 
 #include "base/clock.h"
 #include "base/progress.h"
+#include "base/size.h"
 #include "stop.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +50,17 @@ static struct epoch_stats *stats_of(struct service *service, uint64_t epoch)
     return &service->report->epochs[index];
 }
 
+/* A line for the log as an epoch ends; the table with all readers' figures comes at the end of the
+ * run. */
+static void announce_epoch(struct service *service, const struct epoch_stats *stats)
+{
+    double elapsed = (double)stats->duration_ns / 1e9;
+    progress_done(&service->progress);
+    fprintf(stderr, "epoch %llu delivered: %s samples in %.2f s, %.0f samples/s\n",
+            (unsigned long long)service->epoch, count_format(stats->samples).text, elapsed,
+            elapsed > 0 ? (double)stats->samples / elapsed : 0);
+}
+
 /* Closes the books of the epoch that has just been delivered and opens the next one's. */
 static void turn_epoch(struct service *service, uint64_t next_epoch)
 {
@@ -74,6 +87,8 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
                              : job->setup.plan.sample_count;
     stats->steps += job->setup.plan.steps_per_epoch - first_step;
     stats->samples += delivered - first_step * job->setup.plan.global_batch;
+    if (service->show_progress)
+        announce_epoch(service, stats);
     service->epoch = next_epoch;
     service->epoch_start_ns = service->loop_ns;
     service->epoch_cpu_ns = cpu_ns;
@@ -130,7 +145,7 @@ static void handle_loss(struct service *service, const struct error *loss)
     struct error error;
     enum status status = STATUS_OK;
     while (service->job->children && status == STATUS_OK && clock_now_ns() < deadline) {
-        status = children_poll(service->job->children, &service->children_running, &error);
+        status = children_poll(service->job->children, true, &service->children_running, &error);
         clock_sleep_ns(ms_ns);
     }
     stop_report_error(service->stop, status == STATUS_OK ? loss : &error);
@@ -171,7 +186,7 @@ static bool look_outside(struct service *service)
     comm_heed_signals(&job->comm);
     bool active = serve_sockets(service);
     if (job->children &&
-        children_poll(job->children, &service->children_running, &error) != STATUS_OK)
+        children_poll(job->children, true, &service->children_running, &error) != STATUS_OK)
         stop_report_error(service->stop, &error);
     return active;
 }

@@ -39,8 +39,8 @@ struct service_report {
 MUST_USE enum status service_run(struct job *job, bool quiet, struct service_report *ret_report,
                                  struct error *err);
 
-/* Collective: rank 0 appends the table of epochs and what bounded them to `out`, and, with `json`
- * not NULL, one JSON document to it. */
+/* Collective: rank 0 appends the table of epochs and what bounded them to `out`, and the same as
+ * one JSON document to `json`. */
 void service_describe(const struct job *job, const struct service_report *report, struct text *out,
                       struct text *json);
 

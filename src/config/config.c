@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char FIELDS_PREFIX[] = "dataset.fields.";
 
@@ -156,6 +157,44 @@ static void environment_name(const char *key, char *ret_name, size_t capacity)
         *c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
 }
 
+/* "PENSTOCK_ORDER_SED=3" -> "order.sed"; false for what names no section, and for an empty value. */
+static bool environment_key(const char *variable, char *ret_key, size_t capacity)
+{
+    static const char prefix[] = "PENSTOCK_";
+    size_t length = strcspn(variable, "=");
+    if (strncmp(variable, prefix, sizeof prefix - 1) != 0 || length < sizeof prefix ||
+        !variable[length] || !variable[length + 1])
+        return false;
+    char key[2 * OPTION_KEY_BYTES];
+    snprintf(key, sizeof key, "%.*s", (int)(length - (sizeof prefix - 1)),
+             variable + sizeof prefix - 1);
+    for (char *c = key; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    char *underscore = strchr(key, '_');
+    if (!underscore)
+        return false;
+    *underscore = '\0';
+    if (!option_section_exists(key))
+        return false;
+    *underscore = '.';
+    snprintf(ret_key, capacity, "%s", key);
+    return true;
+}
+
+/* Refuses a slip like PENSTOCK_ORDER_SED, which would go unnoticed. */
+static enum status check_environment(struct error *err)
+{
+    for (char **variable = environ; *variable; variable++) {
+        char key[2 * OPTION_KEY_BYTES];
+        if (!environment_key(*variable, key, sizeof key) || option_find(key))
+            continue;
+        enum status status = option_unknown(key, err);
+        return error_prefix(err, status, "environment variable %.*s: ",
+                            (int)strcspn(*variable, "="), *variable);
+    }
+    return STATUS_OK;
+}
+
 enum status config_read_environment(struct config *config, struct error *err)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
@@ -168,7 +207,22 @@ enum status config_read_environment(struct config *config, struct error *err)
         if (status)
             return error_prefix(err, status, "environment variable %s: ", name);
     }
-    return STATUS_OK;
+    return check_environment(err);
+}
+
+static enum status check_global_batch(unsigned long long global_batch, unsigned long long trainers,
+                                      struct error *err)
+{
+    unsigned long long over = global_batch % trainers, below = global_batch - over;
+    if (over == 0)
+        return STATUS_OK;
+    char or_below[32] = "";
+    if (below > 0)
+        snprintf(or_below, sizeof or_below, "%llu or ", below);
+    return error_set(err, STATUS_INVALID,
+                     "batch.global_size %llu is not a multiple of delivery.trainers %llu: set it "
+                     "to %s%llu",
+                     global_batch, trainers, or_below, below + trainers);
 }
 
 enum status config_check(const struct config *config, struct error *err)
@@ -178,10 +232,5 @@ enum status config_check(const struct config *config, struct error *err)
             err, STATUS_INVALID,
             "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
             "dataset.uri=PATH");
-    if (config->global_batch % config->trainers != 0)
-        return error_set(err, STATUS_INVALID,
-                         "batch.global_size %llu is not a multiple of delivery.trainers %llu",
-                         (unsigned long long)config->global_batch,
-                         (unsigned long long)config->trainers);
-    return STATUS_OK;
+    return check_global_batch(config->global_batch, config->trainers, err);
 }

@@ -60,7 +60,7 @@ void option_print(const struct config *config, const struct option *option, stru
 void option_describe_values(const struct option *option, struct text *out);
 
 /* INVALID: unknown key 'x', with the key (or section, for a text without a dot) that was probably
- * meant. */
+ * meant, or else the keys of its section. */
 enum status option_unknown(const char *key, struct error *err);
 
 /* The candidate nearest to `word` by edit distance, NULL if none is near enough to be meant. */

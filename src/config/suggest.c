@@ -74,11 +74,35 @@ static const char *nearest_section(const char *section, char names[][OPTION_KEY_
     return nearest_word(section, sections, OPTION_COUNT);
 }
 
+/* For a key that is near no other: what its section has. */
+static enum status list_section(const char *key, const char *section, struct error *err)
+{
+    struct text names = {0};
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        size_t length = option_section_length(options[i].key);
+        if (strlen(section) == length && memcmp(options[i].key, section, length) == 0)
+            text_append(&names, "%s%s", names.length > 0 ? ", " : "", options[i].key + length + 1);
+    }
+    if (strcmp(section, "dataset") == 0)
+        text_append(&names, ", fields");
+    enum status status = error_set(err, STATUS_INVALID, "unknown key '%s': %s has: %s", key,
+                                   section, names.data);
+    text_done(&names);
+    return status;
+}
+
 enum status option_unknown(const char *key, struct error *err)
 {
-    char names[OPTION_COUNT][OPTION_KEY_BYTES];
+    if (strcmp(key, "dataset.fields") == 0)
+        return error_set(err, STATUS_INVALID,
+                         "dataset.fields is a map: write it in the YAML file, or one field at a "
+                         "time as --set dataset.fields.NAME=ARRAY");
+    char names[OPTION_COUNT][OPTION_KEY_BYTES], section[OPTION_KEY_BYTES];
     const char *nearest = strchr(key, '.') ? nearest_key(key) : nearest_section(key, names);
     if (nearest)
         return error_set(err, STATUS_INVALID, "unknown key '%s': did you mean '%s'?", key, nearest);
+    snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
+    if (option_section_exists(section))
+        return list_section(key, section, err);
     return error_set(err, STATUS_INVALID, "unknown key '%s': --help lists all keys", key);
 }

@@ -22,6 +22,8 @@ static enum status check_counts(const struct ring_layout *layout, struct error *
     if (layout->spare_slots >= layout->slot_count)
         return error_set(err, STATUS_INVALID, "%" PRIu32 " of %" PRIu32 " slots are spare",
                          layout->spare_slots, layout->slot_count);
+    if (layout->reserved != 0)
+        return error_set(err, STATUS_INVALID, "a reserved word is not 0");
     if (layout->batch_size == 0 || layout->batch_size > INT32_MAX)
         return error_set(err, STATUS_INVALID,
                          "a batch of %" PRIu32 " samples; 1 to %d are possible", layout->batch_size,

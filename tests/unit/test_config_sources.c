@@ -64,7 +64,9 @@ static void assignments(void **state)
     expect_refused("dataset.fields.x=a[]", "index is empty");
     expect_refused("dataset.fields.x=[b]", "array is empty");
     expect_refused("dataset.fields.=a", "no name for a field");
-    expect_refused("dataset.fields=a", "unknown key");
+    expect_refused("dataset.fields=a", "dataset.fields is a map");
+    expect_refused("batch.size=8", "unknown key 'batch.size': batch has: global_size, last");
+    expect_refused("dataset.zarr_root_path=8", "dataset has: uri, hold_limit, fields");
 }
 
 static void environment_over_file(void **state)
@@ -88,6 +90,37 @@ static void environment_over_file(void **state)
     unsetenv("PENSTOCK_ORDER_SEED");
     unsetenv("PENSTOCK_BATCH_GLOBAL_SIZE");
     unsetenv("PENSTOCK_ORDER_EPOCHS");
+    config_done(&c);
+}
+
+static void unknown_variables(void **state)
+{
+    (void)state;
+    static const char *const refused[][2] = {
+        {"PENSTOCK_ORDER_SED", "environment variable PENSTOCK_ORDER_SED: unknown key 'order.sed': "
+                               "did you mean 'order.seed'?"},
+        {"PENSTOCK_BATCH_SIZE", "unknown key 'batch.size': batch has: global_size, last"},
+        {"PENSTOCK_DATASET_FIELDS", "dataset.fields is a map"},
+        {"PENSTOCK_READERS_", "unknown key 'readers.'"},
+    };
+    static const char *const others[] = {"PENSTOCK_RUN_DIR", "PENSTOCK_READER", "PENSTOCK_LIBRARY",
+                                         "PENSTOCK_", "PENSTOCK_ORDER", "PENSTOCK_ORDERLY_THING"};
+    struct config c = defaults();
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct error err = {0};
+        setenv(refused[i][0], "3", 1);
+        assert_int_equal(config_read_environment(&c, &err), STATUS_INVALID);
+        if (!strstr(err.message, refused[i][1]))
+            fail_msg("%s gives '%s'", refused[i][0], err.message);
+        setenv(refused[i][0], "", 1);
+        assert_int_equal(config_read_environment(&c, NULL), STATUS_OK);
+        unsetenv(refused[i][0]);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        setenv(others[i], "3", 1);
+        assert_int_equal(config_read_environment(&c, NULL), STATUS_OK);
+        unsetenv(others[i]);
+    }
     config_done(&c);
 }
 
@@ -211,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(assignments),
         cmocka_unit_test(environment_over_file),
+        cmocka_unit_test(unknown_variables),
         cmocka_unit_test(files),
         cmocka_unit_test(checks),
         cmocka_unit_test(prints_what_it_reads),

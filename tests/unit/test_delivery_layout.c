@@ -82,6 +82,14 @@ static void many_slots(struct ring_layout *l)
 {
     l->slot_count = RING_MAX_SLOTS + 1;
 }
+static void all_spare(struct ring_layout *l)
+{
+    l->spare_slots = l->slot_count;
+}
+static void not_reserved(struct ring_layout *l)
+{
+    l->reserved = 1;
+}
 static void no_batch(struct ring_layout *l)
 {
     l->batch_size = 0;
@@ -131,9 +139,10 @@ static void settle_refuses(void **state)
 {
     (void)state;
     static void (*const spoil[])(struct ring_layout *) = {
-        no_fields,  many_fields,     no_slots,        many_slots,        no_batch,
-        huge_batch, long_name,       no_name,         equal_names,       names_out_of_order,
-        no_dtype,   many_dimensions, empty_dimension, overflowing_shape, huge_sample};
+        no_fields,         many_fields,        no_slots,   many_slots,      all_spare,
+        not_reserved,      no_batch,           huge_batch, long_name,       no_name,
+        equal_names,       names_out_of_order, no_dtype,   many_dimensions, empty_dimension,
+        overflowing_shape, huge_sample};
     for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
         struct ring_layout layout = two_fields();
         spoil[i](&layout);
@@ -173,7 +182,8 @@ static void check_sees_every_flipped_bit(void **state)
                 place >= shape && place < at + offsetof(struct ring_field, sample_bytes);
         }
         size_t dtype = offsetof(struct ring_layout, fields) + offsetof(struct ring_field, dtype);
-        bool may_be_valid = free_text || unused_shape || place == dtype ||
+        bool spare = place == offsetof(struct ring_layout, spare_slots); /* fewer than all may be */
+        bool may_be_valid = free_text || unused_shape || spare || place == dtype ||
                             place == dtype + sizeof *field; /* another dtype of the same size */
         *byte ^= mask;
         if (!may_be_valid && !ring_layout_check(&layout, bytes, NULL))

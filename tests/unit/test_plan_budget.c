@@ -48,6 +48,11 @@ static struct budget_demand usual(const struct plan *plan)
     };
 }
 
+static uint64_t buffer_bytes(const struct budget_demand *demand)
+{
+    return demand->row_bytes + BUDGET_BUFFER_TABLE_BYTES;
+}
+
 static struct budget settle(const struct budget_demand *demand)
 {
     struct budget b;
@@ -56,8 +61,7 @@ static struct budget settle(const struct budget_demand *demand)
     assert_true(b.least_bytes <= demand->limit_bytes);
     assert_int_equal(b.total_bytes, b.rows_bytes + b.held_bytes + b.rings_bytes + b.exchange_bytes +
                                         b.scratch_bytes + b.plan_bytes);
-    assert_int_equal(b.rows_bytes, (b.transient_rows + b.keep_rows) *
-                                       (demand->row_bytes + BUDGET_BUFFER_TABLE_BYTES));
+    assert_int_equal(b.rows_bytes, (b.transient_rows + b.keep_rows) * buffer_bytes(demand));
     uint64_t all = size_divide_up(demand->plan->row_count, demand->reader_count) + 1;
     assert_true(b.transient_rows + b.keep_rows <= all);
     return b;
@@ -74,7 +78,9 @@ static void purposes(void **state)
     assert_int_equal(b.scratch_bytes, 8 * MIB);
     assert_int_equal(b.exchange_bytes, 2 * (256 + 2 * 32) * 10 * 1024);
     assert_int_equal(b.window_slots, 4);
-    assert_int_equal(b.plan_bytes, 4 * (10000 * sizeof(struct round_item) + 200) + 2000);
+    uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES);
+    uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
+    assert_int_equal(b.plan_bytes, windows + rounds + 2 * 1000);
     demand.reader_count = 1;
     assert_int_equal(settle(&demand).exchange_bytes, 0);
     struct plan small_windows = make_plan(100000, 100, 2, 1000, 8);
@@ -108,17 +114,17 @@ static void reading_ahead_before_keeping(void **state)
     struct budget_demand demand = usual(&plan);
     struct budget b = settle(&demand);
     uint64_t fixed = b.total_bytes - b.rows_bytes;
-    assert_int_equal(b.least_bytes, fixed + 25 * demand.row_bytes);
+    assert_int_equal(b.least_bytes, fixed + 25 * buffer_bytes(&demand));
     demand.limit_bytes = b.least_bytes;
     assert_int_equal(settle(&demand).transient_rows, 25);
     assert_int_equal(settle(&demand).keep_rows, 0);
-    demand.limit_bytes = fixed + 40 * demand.row_bytes;
+    demand.limit_bytes = fixed + 40 * buffer_bytes(&demand);
     assert_int_equal(settle(&demand).transient_rows, 40);
     assert_int_equal(settle(&demand).keep_rows, 0);
-    demand.limit_bytes = fixed + 150 * demand.row_bytes + 7;
+    demand.limit_bytes = fixed + 150 * buffer_bytes(&demand) + 7;
     assert_int_equal(settle(&demand).transient_rows, 50);
     assert_int_equal(settle(&demand).keep_rows, 100);
-    demand.limit_bytes = fixed + 251 * demand.row_bytes;
+    demand.limit_bytes = fixed + 251 * buffer_bytes(&demand);
     assert_int_equal(settle(&demand).transient_rows, 0);
     assert_int_equal(settle(&demand).keep_rows, 251);
 }
@@ -131,13 +137,15 @@ static void row_rules(void **state)
     demand.cache = false;
     struct budget b = settle(&demand);
     assert_int_equal(b.transient_rows, 2 * 64); /* two rounds of 256 over 4 readers */
-    assert_int_equal(b.least_bytes, b.total_bytes - b.rows_bytes + (2 * 8 + 2) * demand.row_bytes);
+    assert_int_equal(b.least_bytes,
+                     b.total_bytes - b.rows_bytes + (2 * 8 + 2) * buffer_bytes(&demand));
 
     struct plan parts = make_plan(100000, 10, 20, 1000, 8); /* a step touches up to 6 windows */
     demand.plan = &parts;
     demand.shape = (struct round_shape){1, 4};
     b = settle(&demand);
-    assert_int_equal(b.least_bytes, b.total_bytes - b.rows_bytes + 5 * (1 + 6) * demand.row_bytes);
+    assert_int_equal(b.least_bytes,
+                     b.total_bytes - b.rows_bytes + 5 * (1 + 6) * buffer_bytes(&demand));
 
     struct plan one_window = make_plan(1000, 10, 100, 50, 1);
     demand.plan = &one_window;

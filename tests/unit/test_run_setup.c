@@ -80,7 +80,7 @@ static void parts_fit(void **state)
     assert_string_equal(setup.layout.fields[1].name, "text");
     assert_int_equal(setup.layout.fields[0].sample_bytes, 163840);
     assert_int_equal(setup.budget.rings_bytes, 2 * setup.layout.total_bytes);
-    assert_int_equal(setup.budget.held_bytes, 500001);
+    assert_int_equal(setup.budget.held_bytes, 1000001);
     assert_int_equal(setup.budget.keep_rows, 314); /* 1.6 GiB of 4 GiB: all */
     assert_int_equal(setup.demand.limit_bytes, 4 * GIB);
     assert_null(setup.demand.plan);
