@@ -55,6 +55,7 @@ install_packages() {
         fi
     fi
     say "installing ${#missing[@]} packages: ${missing[*]}"
+    [[ ! -t 2 ]] || say "this takes about half a minute"
     local log
     log=$(mktemp)
     # Lists of a fresh container are empty, those of an old one out of date: update only if need be.

@@ -3,6 +3,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+started_in=$PWD
 # shellcheck source=launch/lib.sh
 source "$root/launch/lib.sh"
 
@@ -46,12 +47,11 @@ while (($#)); do
     shift 2
 done
 
+mkdir -p "$root/build" 2>/dev/null || true
+[[ -w $root/build ]] || fail "cannot write to '$root/build': use a clone that belongs to you"
 mkdir -p "$demo" 2>/dev/null || true
 [[ -w $demo ]] || fail "cannot write to '$demo': choose another directory with --demo"
 demo=$(cd "$demo" && pwd)
-if [[ ! -w $root || (-d $root/build && ! -w $root/build) ]]; then
-    fail "cannot write to '$root/build': use a clone that belongs to you"
-fi
 cd "$root"
 
 mapfile -t packages < <(build_packages)
@@ -78,7 +78,8 @@ say
     --set dataset.uri="$dataset" --set order.epochs="$epochs" --set delivery.trainers="$trainers" \
     --report "$demo/report.json" \
     -- "$bin/penstock-trainer" --digest "$demo/digests.{rank}.txt" </dev/null ||
-    fail "the run failed; the reason is above"
+    fail "the run failed; the reason is above. If a chunk is damaged, remove the dataset to have it written again:
+    rm -r $(printf %q "$dataset")"
 
 # Each line of the digest files is a sample as a trainer found it: epoch step position index digest.
 # Exactly once means: of each epoch, every index from 0 up, and none twice; and the same bytes each time.
@@ -97,12 +98,18 @@ verdict=$(awk -v samples="$samples" -v epochs="$epochs" '
         else
             printf "yes"
     }' "$demo"/digests.*.txt)
-shown=${dataset#"$root"/}
+# Who delivered a sample is in the files' names, not in their lines: sorted, these are the order alone.
+order=$(LC_ALL=C sort "$demo"/digests.*.txt | sha256sum | cut -c 1-16)
+shown=$(printf %q "${dataset#"$root"/}")
+change_directory=
+[[ $started_in -ef $root ]] || change_directory="  cd $(printf %q "$root")"$'\n'
 cat <<RESULT
 
 every sample delivered exactly once: $verdict ($samples samples x $epochs epochs, from the trainers' digests)
+order: $order (stays the same with --readers 3 --trainers 4)
 
 What to try next:
+$change_directory\
   build/release/bin/penstock inspect $shown
   build/release/bin/penstock plan -c configs/quickstart.yaml --set dataset.uri=$shown
   launch/quickstart.sh --readers 3 --trainers 4     the same samples in the same order

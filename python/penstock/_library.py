@@ -1,9 +1,9 @@
 """libpenstock.so through ctypes: where it is found, and the structs and functions of penstock.h."""
 
 import ctypes
-import ctypes.util
 import os
 import pathlib
+import shutil
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8
 from ctypes import c_uint32, c_uint64, c_void_p
 
@@ -80,20 +80,29 @@ _FUNCTIONS = {
     "penstock_close": (None, [c_void_p]),
 }
 
+_FILE = "libpenstock.so.0"
+_PROGRAMS = ("penstock-reader", "penstock-trainer")
+
 _loaded = None
 
 
+def _below(prefix):
+    """Where the library is in a prefix or a build tree: lib, lib64, or Debian's lib/<multiarch>."""
+    multiarch = sorted(str(path) for path in prefix.glob(f"lib/*-linux-*/{_FILE}"))
+    return [str(prefix / "lib" / _FILE), str(prefix / "lib64" / _FILE)] + multiarch
+
+
 def _candidates():
-    """Paths to try, in order: the environment, beside this package, its build tree, the system."""
-    here = pathlib.Path(__file__).resolve().parent
+    """Paths to try, in order: the environment alone, this package and its build tree, the prefixes
+    of the programs in PATH, and what the system's loader finds."""
     given = os.environ.get("PENSTOCK_LIBRARY")
     if given:
         return [given]
-    found = [str(here / "libpenstock.so")]
-    build = here.parent.parent / "build" / "release"
-    found += sorted(str(path) for path in build.glob("**/libpenstock.so"))
-    found += [name for name in (ctypes.util.find_library("penstock"), "libpenstock.so.0") if name]
-    return found
+    here = pathlib.Path(__file__).resolve().parent
+    paths = [str(here / "libpenstock.so")] + _below(here.parent.parent / "build" / "release")
+    for program in filter(None, map(shutil.which, _PROGRAMS)):
+        paths += _below(pathlib.Path(program).resolve().parent.parent)
+    return list(dict.fromkeys(paths)) + [_FILE]
 
 
 def load():
@@ -106,7 +115,7 @@ def load():
         try:
             library = ctypes.CDLL(path)
         except OSError as error:
-            tried.append(f"{path}: {error}")
+            tried.append(str(error))  # starts with the path
             continue
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(library, name)
@@ -115,8 +124,9 @@ def load():
         _loaded = library
         return library
     raise ImportError(
-        "libpenstock.so was not found; build it with 'cmake --workflow --preset release', or set "
-        "PENSTOCK_LIBRARY to its path. Tried:\n  " + "\n  ".join(tried)
+        "libpenstock.so was not found: set PENSTOCK_LIBRARY to its path, LD_LIBRARY_PATH to its "
+        "folder, or PATH to that of penstock-reader. ('cmake --workflow --preset release' builds "
+        "it.) Tried:\n  " + "\n  ".join(tried)
     )
 
 

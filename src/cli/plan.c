@@ -158,6 +158,11 @@ static enum status settle(const struct options *options, const struct config *co
     return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
 }
 
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void describe_fields(const struct dataset *dataset, struct text *out)
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
@@ -175,20 +180,21 @@ static void describe_fields(const struct dataset *dataset, struct text *out)
 static void describe_dataset(const struct config *config, const struct dataset *dataset,
                              struct text *out)
 {
-    text_append(out, "%-11s%s: %s samples of %s, fingerprint %016" PRIx64 "\n", "dataset",
+    text_append(out, "%-11s%s: %s sample%s of %s, fingerprint %016" PRIx64 "\n", "dataset",
                 config->uri, count_format(dataset->sample_count).text,
-                size_format(dataset->sample_bytes).text, dataset->fingerprint);
+                plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
+                dataset->fingerprint);
     describe_fields(dataset, out);
-    text_append(out, "%-11s%s of %s samples, %s each\n", "chunk rows",
+    text_append(out, "%-11s%s of %s sample%s, %s each\n", "chunk rows",
                 count_format(dataset->row_count).text, count_format(dataset->row_length).text,
-                size_format(dataset->row_bytes).text);
+                plural(dataset->row_length), size_format(dataset->row_bytes).text);
 }
 
-static const char *last_text(enum plan_last last)
+static const char *last_text(enum plan_last last, bool shuffled)
 {
     switch (last) {
     case PLAN_DROP:
-        return "left out";
+        return shuffled ? "left out, others in each epoch" : "left out";
     case PLAN_PAD:
         return "in a last step that is filled up with repeats";
     case PLAN_PARTIAL:
@@ -201,17 +207,18 @@ static void describe_order(const struct config *config, const struct plan *plan,
 {
     text_append(out, "%-11s%s", "order", plan->shuffle ? "" : "not shuffled");
     if (plan->shuffle)
-        text_append(out, "seed %" PRIu64 ", shuffled in windows of %s rows: %s an epoch",
-                    plan->seed, count_format(plan->window_rows).text,
+        text_append(out, "seed %" PRIu64 ", shuffled in windows of %s row%s: %s an epoch",
+                    plan->seed, count_format(plan->window_rows).text, plural(plan->window_rows),
                     count_format(plan->window_count).text);
-    text_append(out, "; %s epoch%s\n", count_format(config->epochs).text,
-                config->epochs == 1 ? "" : "s");
-    text_append(out, "%-11s%s an epoch of %s samples, %s for each of %s trainers", "steps",
+    text_append(out, "; %s epoch%s\n", count_format(config->epochs).text, plural(config->epochs));
+    text_append(out, "%-11s%s an epoch of %s sample%s, %s for each of %s trainer%s", "steps",
                 count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
-                count_format(plan->batch).text, count_format(plan->trainer_count).text);
+                plural(plan->global_batch), count_format(plan->batch).text,
+                count_format(plan->trainer_count).text, plural(plan->trainer_count));
     uint64_t rest = plan->sample_count % plan->global_batch;
     if (rest > 0)
-        text_append(out, "; %s samples %s", count_format(rest).text, last_text(plan->last));
+        text_append(out, "; %s sample%s %s", count_format(rest).text, plural(rest),
+                    last_text(plan->last, plan->shuffle));
     text_append(out, "\n");
 }
 
@@ -223,34 +230,82 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
         text_append(out, "each step in %u parts\n", setup->shape.parts_per_step);
     else
         text_append(out, "%u step%s each\n", setup->shape.steps_per_round,
-                    setup->shape.steps_per_round == 1 ? "" : "s");
-    text_append(out, "%-11s%u, with %u threads and up to %u trainers each\n", "readers",
+                    plural(setup->shape.steps_per_round));
+    text_append(out, "%-11s%u, with %u thread%s and up to %u trainer%s each\n", "readers",
                 setup->demand.reader_count, setup->demand.worker_count,
-                setup->demand.trainers_served);
+                plural(setup->demand.worker_count), setup->demand.trainers_served,
+                plural(setup->demand.trainers_served));
 }
 
-/* Decoded bytes; every reader keeps rows evenly. A sample is due on any reader with the same
- * probability, so that of R readers' samples (R - 1) / R cross from one to another. */
-static void describe_traffic(const struct dataset *dataset, const struct run_setup *setup,
-                             struct text *out)
+/* Bytes of rows that a reader decodes, for each sample. */
+static uint64_t row_bytes_per_sample(const struct dataset *dataset)
 {
-    uint64_t readers = setup->demand.reader_count;
-    uint64_t row_sample_bytes = 0;
+    uint64_t bytes = 0;
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW)
-            row_sample_bytes += dataset->fields[f].sample_bytes;
-    double rows_bytes = (double)row_sample_bytes * (double)dataset->sample_count;
-    double kept = (double)(setup->budget.keep_rows * readers) / (double)dataset->row_count;
-    double exchanged = (double)dataset->record_bytes * (double)setup->plan.position_count *
-                       (double)(readers - 1) / (double)readers;
-    text_append(out, "%-11sfirst epoch %s of decoded rows", "reading",
-                size_format((uint64_t)rows_bytes).text);
+            bytes += dataset->fields[f].sample_bytes;
+    return bytes;
+}
+
+/* What epochs read at most, in samples. */
+struct reading {
+    uint64_t first, later;
+    uint64_t left_out; /* of each epoch, by batch.last: drop */
+};
+
+/* Every reader keeps rows evenly. A row is not read in an epoch that leaves out all of its samples,
+ * which is sure for a row of one sample only; a later epoch may be the first to want it. */
+static struct reading reading_of(const struct dataset *dataset, const struct run_setup *setup)
+{
+    const struct plan *plan = &setup->plan;
+    struct reading reading = {.first = dataset->sample_count};
+    if (plan->position_count < plan->sample_count)
+        reading.left_out = plan->sample_count - plan->position_count;
+    if (dataset->row_length == 1)
+        reading.first -= reading.left_out;
+    uint64_t rows_kept = setup->budget.keep_rows * setup->demand.reader_count;
+    if (rows_kept < dataset->row_count)
+        reading.later = (dataset->row_count - rows_kept) * dataset->row_length;
+    if (reading.later < reading.left_out && plan->shuffle)
+        reading.later = reading.left_out;
+    if (reading.later > reading.first)
+        reading.later = reading.first;
+    return reading;
+}
+
+/* Decoded bytes. */
+static void describe_reading(const struct config *config, const struct dataset *dataset,
+                             const struct run_setup *setup, struct text *out)
+{
+    uint64_t sample_bytes = row_bytes_per_sample(dataset);
+    struct reading reading = reading_of(dataset, setup);
+    text_append(out, "%-11sfirst epoch %s%s of decoded rows", "reading",
+                reading.left_out > 0 && dataset->row_length > 1 ? "at most " : "",
+                size_format(reading.first * sample_bytes).text);
     if (dataset->held_bytes > 0)
         text_append(out, " and once %s of held arrays", size_format(dataset->held_bytes).text);
-    text_append(out, "; later epochs %s\n",
-                size_format(kept < 1 ? (uint64_t)(rows_bytes * (1 - kept)) : 0).text);
-    text_append(out, "%-11s%s an epoch between readers\n", "exchange",
-                readers == 1 ? "nothing" : size_format((uint64_t)exchanged).text);
+    if (config->epochs > 1 && reading.later == 0)
+        text_append(out, "; later epochs nothing");
+    else if (config->epochs > 1)
+        text_append(out, "; later epochs %sat most %s",
+                    reading.later == reading.left_out ? "only samples left out before, " : "",
+                    size_format(reading.later * sample_bytes).text);
+    text_append(out, "\n");
+}
+
+/* A sample is due on any reader with the same probability, so that of R readers' samples
+ * (R - 1) / R cross from one to another. */
+static void describe_exchange(const struct dataset *dataset, const struct run_setup *setup,
+                              struct text *out)
+{
+    uint64_t readers = setup->demand.reader_count;
+    double bytes = (double)dataset->record_bytes * (double)setup->plan.position_count *
+                   (double)(readers - 1) / (double)readers;
+    if (readers == 1)
+        text_append(out, "%-11snothing: there is one reader\n", "exchange");
+    else
+        text_append(out, "%-11s%s an epoch between readers\n", "exchange",
+                    size_format((uint64_t)bytes).text);
 }
 
 static void describe_notes(const struct dataset *dataset, struct text *out)
@@ -275,7 +330,8 @@ static void print_summary(const struct config *config, const struct dataset *dat
     describe_dataset(config, dataset, &out);
     describe_order(config, &setup->plan, &out);
     describe_rounds(setup, &out);
-    describe_traffic(dataset, setup, &out);
+    describe_reading(config, dataset, setup, &out);
+    describe_exchange(dataset, setup, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
     describe_notes(dataset, &out);

@@ -157,7 +157,8 @@ static void environment_name(const char *key, char *ret_name, size_t capacity)
         *c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
 }
 
-/* "PENSTOCK_ORDER_SED=3" -> "order.sed"; false for what names no section, and for an empty value. */
+/* "PENSTOCK_ORDER_SED=3" -> "order.sed"; false for what names no section, and for an empty value.
+ */
 static bool environment_key(const char *variable, char *ret_key, size_t capacity)
 {
     static const char prefix[] = "PENSTOCK_";
@@ -189,8 +190,8 @@ static enum status check_environment(struct error *err)
         if (!environment_key(*variable, key, sizeof key) || option_find(key))
             continue;
         enum status status = option_unknown(key, err);
-        return error_prefix(err, status, "environment variable %.*s: ",
-                            (int)strcspn(*variable, "="), *variable);
+        return error_prefix(err, status,
+                            "environment variable %.*s: ", (int)strcspn(*variable, "="), *variable);
     }
     return STATUS_OK;
 }

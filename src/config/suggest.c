@@ -85,8 +85,8 @@ static enum status list_section(const char *key, const char *section, struct err
     }
     if (strcmp(section, "dataset") == 0)
         text_append(&names, ", fields");
-    enum status status = error_set(err, STATUS_INVALID, "unknown key '%s': %s has: %s", key,
-                                   section, names.data);
+    enum status status =
+        error_set(err, STATUS_INVALID, "unknown key '%s': %s has: %s", key, section, names.data);
     text_done(&names);
     return status;
 }

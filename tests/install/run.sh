@@ -31,6 +31,7 @@ foreign=$(nm -D --defined-only "$library/libpenstock.so" | awk '$3 !~ /^penstock
     $(PKG_CONFIG_PATH=$pkgconfig pkg-config --cflags --libs penstock)
 LD_LIBRARY_PATH=$library "$scratch/by-pkgconfig"
 
-cmake -S "$here/consumer" -B "$scratch/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" >/dev/null
+cmake -S "$here/consumer" -B "$scratch/by-cmake" -G Ninja \
+    -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" >/dev/null
 cmake --build "$scratch/by-cmake" >/dev/null
 "$scratch/by-cmake/consumer"

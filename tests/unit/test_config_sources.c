@@ -103,8 +103,9 @@ static void unknown_variables(void **state)
         {"PENSTOCK_DATASET_FIELDS", "dataset.fields is a map"},
         {"PENSTOCK_READERS_", "unknown key 'readers.'"},
     };
-    static const char *const others[] = {"PENSTOCK_RUN_DIR", "PENSTOCK_READER", "PENSTOCK_LIBRARY",
-                                         "PENSTOCK_", "PENSTOCK_ORDER", "PENSTOCK_ORDERLY_THING"};
+    static const char *const others[] = {"PENSTOCK_RUN_DIR", "PENSTOCK_READER",
+                                         "PENSTOCK_LIBRARY", "PENSTOCK_",
+                                         "PENSTOCK_ORDER",   "PENSTOCK_ORDERLY_THING"};
     struct config c = defaults();
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct error err = {0};
@@ -157,7 +158,11 @@ static void checks(void **state)
     assert_int_equal(config_check(&c, &err), STATUS_OK);
     set(&c, "delivery.trainers=3");
     assert_int_equal(config_check(&c, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "256 is not a multiple of delivery.trainers 3"));
+    assert_non_null(strstr(err.message, "256 is not a multiple of delivery.trainers 3: set it to "
+                                        "255 or 258"));
+    set(&c, "delivery.trainers=300");
+    assert_int_equal(config_check(&c, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "trainers 300: set it to 300"));
     config_done(&c);
 }
 
