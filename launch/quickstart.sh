@@ -12,6 +12,7 @@ readers=2
 trainers=2
 epochs=2
 demo=$root/demo
+options_given=$#
 
 usage() {
     cat <<USAGE
@@ -101,6 +102,8 @@ verdict=$(awk -v samples="$samples" -v epochs="$epochs" '
 # Who delivered a sample is in the files' names, not in their lines: sorted, these are the order alone.
 order=$(LC_ALL=C sort "$demo"/digests.*.txt | sha256sum | cut -c 1-16)
 shown=$(printf %q "${dataset#"$root"/}")
+again=launch/quickstart.sh
+((!options_given)) || again+=" --demo $(printf %q "$demo") --samples $samples --epochs $epochs"
 change_directory=
 [[ $started_in -ef $root ]] || change_directory="  cd $(printf %q "$root")"$'\n'
 cat <<RESULT
@@ -112,7 +115,7 @@ What to try next:
 $change_directory\
   build/release/bin/penstock inspect $shown
   build/release/bin/penstock plan -c configs/quickstart.yaml --set dataset.uri=$shown
-  launch/quickstart.sh --readers 3 --trainers 4     the same samples in the same order
+  $again --readers 3 --trainers 4     the same samples in the same order
   less docs/user-guide.md                           your own dataset, PyTorch, several nodes
   tests/run.sh                                      every test
 RESULT

@@ -50,7 +50,7 @@ static const struct job_trainer *find_trainer(const struct job *job, uint32_t ra
 static unsigned char *slot_base(const struct round *round, const struct job_trainer *trainer,
                                 uint64_t step)
 {
-    uint64_t sequence = round->first_sequence + step - round->plan.first_step;
+    uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
     return server_slot(round->job->server, trainer->peer, sequence);
 }
 
@@ -77,10 +77,12 @@ typedef void visit_item(struct round *round, struct window *window, const struct
 
 static void for_each_item(struct round *round, visit_item *visit, bool take)
 {
-    for (uint64_t serial = round->first_window; serial <= round->last_window; serial++) {
+    for (uint64_t serial = round->reach.first_window; serial <= round->reach.last_window;
+         serial++) {
         struct window *window = windows_at(round->windows, serial);
         uint64_t next = window->fill_next;
-        for (; next < window->item_count && window->items[next].round == round->plan.index; next++)
+        for (; next < window->item_count && window->items[next].round == round->reach.round.index;
+             next++)
             visit(round, window, &window->items[next]);
         if (take)
             window->fill_next = next;
@@ -123,13 +125,13 @@ struct source {
 
 static struct source find_source(const struct round *round, uint64_t position)
 {
-    uint64_t unpadded = plan_unpad(&round->epoch, position);
-    uint64_t serial = windows_serial_of(round->windows, &round->epoch, unpadded);
+    uint64_t unpadded = plan_unpad(&round->reach.epoch, position);
+    uint64_t serial = windows_serial_of(round->windows, &round->reach.epoch, unpadded);
     const struct window *window = windows_at(round->windows, serial);
     struct plan_place place = plan_place_at(&window->plan, unpadded);
-    uint64_t row = plan_row_at(&round->epoch, window->plan.first_row_position + place.slot);
+    uint64_t row = plan_row_at(&round->reach.epoch, window->plan.first_row_position + place.slot);
     return (struct source){.reader = window->owners[place.slot] & ASSIGN_READER_MASK,
-                           .sample = row * round->epoch.plan.row_length + place.offset};
+                           .sample = row * round->reach.epoch.plan.row_length + place.offset};
 }
 
 /* Index, key, validity and held fields of one sample, into its slot. */
@@ -137,10 +139,10 @@ static void dress(const struct round *round, unsigned char *slot, uint32_t seat,
                   uint64_t sample)
 {
     const struct ring_layout *layout = &round->job->setup.layout;
-    const struct plan *plan = &round->epoch.plan;
+    const struct plan *plan = &round->reach.epoch.plan;
     ((uint64_t *)(slot + layout->indices_offset))[seat] = sample;
     ((uint64_t *)(slot + layout->keys_offset))[seat] =
-        plan_sample_key(plan->seed, round->epoch.epoch, sample);
+        plan_sample_key(plan->seed, round->reach.epoch.epoch, sample);
     (slot + layout->valid_offset)[seat] = position < plan->sample_count;
     for (size_t i = 0; i < round->fields->held_count; i++) {
         const struct round_field *field = &round->fields->held[i];
@@ -154,12 +156,12 @@ static void list_arrivals(struct round *round, bool dressed)
 {
     const struct job *job = round->job;
     uint32_t me = (uint32_t)job->comm.rank;
-    for (uint64_t step = round->plan.first_step; step < round->plan.end_step; step++)
+    for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
             struct plan_share share = plan_share_at(&job->setup.plan, step, trainer->rank);
             struct round_slice slice =
-                round_slice_at(&job->setup.plan, &round->plan, step, trainer->rank);
+                round_slice_at(&job->setup.plan, &round->reach.round, step, trainer->rank);
             unsigned char *slot = dressed ? slot_base(round, trainer, step) : NULL;
             for (uint32_t seat = slice.first; seat < slice.end; seat++) {
                 struct source source = find_source(round, share.first + seat);

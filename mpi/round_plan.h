@@ -60,10 +60,7 @@ void round_fields_init(struct round_fields *ret_fields, const struct dataset *da
 struct round {
     enum round_state state;
     uint64_t serial;
-    struct plan_epoch epoch;
-    struct plan_round plan;
-    uint64_t first_sequence;            /* slot sequence of first_step */
-    uint64_t first_window, last_window; /* serials */
+    struct round_reach reach; /* of `serial` */
     struct windows *windows;
     struct fill *fills;
     uint64_t fill_count, fill_next;

@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the b
 struct rounds {
     struct job *job;
     struct windows *windows;
-    struct span span, steps;
+    struct span span;
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
     uint64_t published, posted, opened;
@@ -52,6 +52,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
     }
     for (uint32_t i = 0; i < BUDGET_ROUNDS_IN_FLIGHT; i++) {
         struct round *round = &rounds->lanes[i];
+        round->serial = UINT64_MAX; /* none yet */
         round->job = job;
         round->fields = &rounds->fields;
         round->fills = calloc(send, sizeof *round->fills);
@@ -80,7 +81,6 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     rounds->windows = windows;
     rounds->pace_request = MPI_REQUEST_NULL;
     rounds->span = span_rounds(&job->setup);
-    rounds->steps = span_steps(&job->setup);
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
     enum status status = lanes_init(rounds, err);
     if (status != STATUS_OK) {
@@ -115,28 +115,15 @@ static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
 /* Settles which round comes next in its lane and which windows it takes samples from. */
 static void prepare(struct rounds *rounds, struct round *round)
 {
-    const struct plan *plan = &rounds->job->setup.plan;
-    struct span_place place = span_at(&rounds->span, rounds->opened);
+    if (round->serial == rounds->opened)
+        return;
     round->serial = rounds->opened;
-    plan_epoch_init(&round->epoch, plan, place.epoch);
-    round->plan = round_at(plan, rounds->job->setup.shape, place.index);
-    const struct ring_service *service = &rounds->job->setup.service;
-    if (place.epoch == service->start_epoch && round->plan.first_step < service->start_step)
-        round->plan.first_step = service->start_step;
-    round->first_sequence = span_serial(&rounds->steps, place.epoch, round->plan.first_step);
-    uint64_t first = round->plan.first_step * plan->global_batch;
-    uint64_t end = round->plan.end_step * plan->global_batch;
-    if (end > plan->position_count)
-        end = plan->position_count;
-    uint64_t last = end > plan->sample_count ? plan->sample_count - 1 : end - 1;
-    uint64_t from = first < plan->sample_count ? first : plan_unpad(&round->epoch, first);
-    round->first_window = windows_serial_of(rounds->windows, &round->epoch, from);
-    round->last_window = windows_serial_of(rounds->windows, &round->epoch, last);
+    round_reach_at(&round->reach, &rounds->job->setup, round->serial);
 }
 
 static bool windows_ready(struct rounds *rounds, const struct round *round)
 {
-    for (uint64_t serial = round->first_window; serial <= round->last_window; serial++)
+    for (uint64_t serial = round->reach.first_window; serial <= round->reach.last_window; serial++)
         if (!windows_planned(rounds->windows, serial))
             return false;
     return true;
@@ -154,8 +141,9 @@ static bool open_next(struct rounds *rounds)
         return false;
     struct round *round = lane_of(rounds, rounds->opened);
     prepare(rounds, round);
-    uint64_t steps = round->plan.end_step - round->plan.first_step;
-    if (!windows_ready(rounds, round) || !slots_free(rounds, round->first_sequence + steps - 1))
+    uint64_t steps = round->reach.round.end_step - round->reach.round.first_step;
+    if (!windows_ready(rounds, round) ||
+        !slots_free(rounds, round->reach.first_sequence + steps - 1))
         return false;
     round_reset(round, rounds->windows);
     if (!pool_submit(rounds->job->pool, 0, POOL_URGENT, round_plan_task, round, 0, 0))
@@ -321,15 +309,16 @@ static void publish(struct rounds *rounds, struct round *round)
 {
     const struct job *job = rounds->job;
     const struct plan *plan = &job->setup.plan;
-    if (round->plan.part + 1 < round->plan.part_count)
+    if (round->reach.round.part + 1 < round->reach.round.part_count)
         return;
-    for (uint64_t step = round->plan.first_step; step < round->plan.end_step; step++) {
-        uint64_t sequence = round->first_sequence + step - round->plan.first_step;
+    for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
+         step++) {
+        uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
             struct plan_share share = plan_share_at(plan, step, trainer->rank);
             struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
-            *header = (struct slot_header){.epoch = round->epoch.epoch,
+            *header = (struct slot_header){.epoch = round->reach.epoch.epoch,
                                            .step = step,
                                            .sample_count = share.count,
                                            .first_position =
@@ -342,8 +331,9 @@ static void publish(struct rounds *rounds, struct round *round)
 /* The round is over: its lane is free, and so are the windows that no later round needs. */
 static void retire(struct rounds *rounds, struct round *round)
 {
-    bool step_over = round->plan.part + 1 == round->plan.part_count;
-    windows_retire(rounds->windows, step_over ? round->last_window : round->first_window);
+    bool step_over = round->reach.round.part + 1 == round->reach.round.part_count;
+    windows_retire(rounds->windows,
+                   step_over ? round->reach.last_window : round->reach.first_window);
     round->state = ROUND_PLANNING;
     rounds->published++;
 }
@@ -392,8 +382,8 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
         return BLOCK_NONE;
     const struct round *round = &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
     if (rounds->opened == rounds->published) {
-        uint64_t steps = round->plan.end_step - round->plan.first_step;
-        bool slots = slots_free(rounds, round->first_sequence + (steps ? steps - 1 : 0));
+        uint64_t steps = round->reach.round.end_step - round->reach.round.first_step;
+        bool slots = slots_free(rounds, round->reach.first_sequence + (steps ? steps - 1 : 0));
         return slots ? BLOCK_PLAN : BLOCK_SLOTS;
     }
     switch (round->state) {

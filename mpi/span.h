@@ -51,4 +51,13 @@ struct span span_rounds(const struct run_setup *setup);
 /* The steps. */
 struct span span_steps(const struct run_setup *setup);
 
+/* One round of the run, and the windows (by serial) that its samples are in. */
+struct round_reach {
+    struct plan_epoch epoch;
+    struct plan_round round;            /* what a resumed run has behind it is left out */
+    uint64_t first_sequence;            /* serial of first_step */
+    uint64_t first_window, last_window; /* one after another, all of this epoch */
+};
+void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial);
+
 #endif

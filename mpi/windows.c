@@ -13,13 +13,15 @@
 struct windows {
     struct job *job;
     struct span span;
+    uint64_t round_count;
     uint64_t slot_count;
-    uint64_t retired;     /* slots of windows before this one are free */
-    uint64_t planned;     /* windows before this one are PLANNED */
-    uint64_t assigned;    /* windows before this one have their assignment */
-    uint64_t posted;      /* windows before this one have been asked for */
-    uint64_t reading;     /* windows before this one have all rows claimed */
-    int32_t pending_load; /* claimed, but its queue was full; ROW_NONE if there is none */
+    uint64_t retired;         /* slots of windows before this one are free */
+    uint64_t planned;         /* windows before this one are PLANNED */
+    uint64_t assigned;        /* windows before this one have their assignment */
+    uint64_t posted;          /* windows before this one have been asked for */
+    uint64_t reading;         /* the round whose rows are being claimed */
+    struct round_reach reach; /* of that round */
+    int32_t pending_load;     /* claimed, but its queue was full; ROW_NONE if there is none */
     struct window slots[];
 };
 
@@ -62,6 +64,8 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
                          (unsigned long long)slot_count);
     windows->job = job;
     windows->span = span_windows(&job->setup);
+    windows->round_count = span_rounds(&job->setup).count;
+    round_reach_at(&windows->reach, &job->setup, 0);
     windows->slot_count = slot_count;
     windows->pending_load = ROW_NONE;
     for (uint64_t i = 0; i < slot_count; i++) {
@@ -169,7 +173,25 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t s
     return true;
 }
 
-/* Claims rows in the order they are due, as far as buffers and queues allow. */
+/* Claims the rows of one window that the round being read for takes samples from. False: no further
+ * now. */
+static bool claim_rows(struct windows *windows, struct window *window, bool *active)
+{
+    for (; window->read_next < window->item_count; window->read_next++) {
+        const struct round_item *item = &window->items[window->read_next];
+        if (item->round != windows->reach.round.index)
+            break;
+        if (window->buffers[item->slot] != ROW_NONE)
+            continue;
+        if (windows->pending_load != ROW_NONE || !claim_row(windows, window, item->slot))
+            return false;
+        *active = true;
+    }
+    return true;
+}
+
+/* Claims rows round by round, which is the order in which they are filled from: so that a row that
+ * waits for a buffer never waits for one that is due later. */
 static bool read_ahead(struct windows *windows)
 {
     bool active = false;
@@ -179,17 +201,14 @@ static bool read_ahead(struct windows *windows)
         windows->pending_load = ROW_NONE;
         active = true;
     }
-    while (windows->reading < windows->planned) {
-        struct window *window = windows_at(windows, windows->reading);
-        for (; window->read_next < window->item_count; window->read_next++) {
-            uint32_t slot = window->items[window->read_next].slot;
-            if (window->buffers[slot] != ROW_NONE)
-                continue;
-            if (windows->pending_load != ROW_NONE || !claim_row(windows, window, slot))
+    while (windows->reading < windows->round_count) {
+        if (windows->reach.last_window >= windows->planned)
+            return active;
+        for (uint64_t i = windows->reach.first_window; i <= windows->reach.last_window; i++)
+            if (!claim_rows(windows, windows_at(windows, i), &active))
                 return active;
-            active = true;
-        }
-        windows->reading++;
+        if (++windows->reading < windows->round_count)
+            round_reach_at(&windows->reach, &windows->job->setup, windows->reading);
     }
     return active;
 }

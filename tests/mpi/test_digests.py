@@ -102,6 +102,14 @@ class Shapes(JobTest):
     def test_one_record_a_trainer_a_part(self):
         self.check(exchange__buffer_limit="700KiB", order__window_rows=1)
 
+    def test_parts_need_rows_of_many_windows(self):
+        """A part of a step takes samples from all over the step: rows are read in that order, or few
+        buffers fill with rows that are not due."""
+        uri = self.synth("parts", 359, layout="plain", chunk=1, shape=2000, dtype="int16",
+                         codec="none")
+        self.check(dataset__uri=uri, batch__global_size=120, order__window_rows=1,
+                   exchange__buffer_limit=24000, readers__cache="off", delivery__slots=2)
+
     def test_windows_smaller_than_a_step(self):
         self.check(order__window_rows=1)
 
