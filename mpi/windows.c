@@ -98,8 +98,6 @@ static void post_next(struct windows *windows)
     struct job *job = windows->job;
     struct window *window = windows_at(windows, windows->posted);
     struct span_place place = span_at(&windows->span, windows->posted);
-    window->state = WINDOW_ASSIGNING;
-    window->serial = windows->posted;
     window->item_count = window->read_next = window->fill_next = 0;
     atomic_store(&window->planned, false);
     plan_epoch_init(&window->epoch, &job->setup.plan, place.epoch);
@@ -228,15 +226,12 @@ bool windows_progress(struct windows *windows)
         struct window *window = windows_at(windows, windows->assigned);
         if (!assignment_arrived(window))
             break;
-        window->state = WINDOW_PLANNING;
         if (!pool_submit(windows->job->pool, 0, POOL_URGENT, plan_window, window, 0, 0))
             break;
     }
     for (; windows->planned < windows->assigned; windows->planned++, active = true) {
-        struct window *window = windows_at(windows, windows->planned);
-        if (!atomic_load(&window->planned))
+        if (!atomic_load(&windows_at(windows, windows->planned)->planned))
             break;
-        window->state = WINDOW_PLANNED;
     }
     return read_ahead(windows) || active;
 }
@@ -274,7 +269,6 @@ bool windows_drain(struct windows *windows, uint64_t count)
         struct window *window = windows_at(windows, windows->planned);
         if (!atomic_load(&window->planned))
             plan_window(NULL, window, 0, 0);
-        window->state = WINDOW_PLANNED;
     }
     return windows->posted >= count;
 }

@@ -17,11 +17,7 @@
 
 #include <stdatomic.h>
 
-enum window_state { WINDOW_ASSIGNING, WINDOW_PLANNING, WINDOW_PLANNED };
-
 struct window {
-    enum window_state state;
-    uint64_t serial;
     struct plan_epoch epoch;
     struct plan_window plan;
     uint16_t *owners;         /* [rows] from rank 0 */

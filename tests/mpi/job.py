@@ -7,6 +7,7 @@ Only the standard library. The environment says where things are:
 
 import glob
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -133,8 +134,10 @@ class JobTest(unittest.TestCase):
                 lines += [line.split() for line in file]
         return sorted(lines, key=lambda line: [int(word) for word in line[:3]])
 
-    def assert_nothing_left(self, before):
-        """No process of ours, no run directory, no shared memory beyond what there was `before`."""
+    def assert_nothing_left(self, before, outcome):
+        """No process of ours and no shared memory beyond what there was `before`, no run directory."""
+        for path in run_dirs(outcome):
+            self.assertFalse(os.path.exists(path), f"left behind: {path}")
         deadline = time.monotonic() + 2
         while True:
             left = leftovers() - before
@@ -145,14 +148,15 @@ class JobTest(unittest.TestCase):
             time.sleep(0.05)
 
 
+def run_dirs(outcome):
+    """The run directories that a job named in its output."""
+    return re.findall(r"^run_dir +(\S+)$", outcome.output, re.MULTILINE)
+
+
 def leftovers():
-    """What a run of ours may leave: processes that carry this test's mark in their environment, run
-    directories whose owner is dead, and shared-memory files."""
+    """What a run of ours may leave: processes that carry this test's mark in their environment, and
+    shared-memory files."""
     found = set(glob.glob("/dev/shm/*penstock*"))
-    for path in glob.glob(f"/tmp/penstock-{os.getuid()}-*"):
-        owner = os.path.basename(path).split("-")[2]
-        if not os.path.exists(f"/proc/{owner}"):
-            found.add(path)
     for path in glob.glob("/proc/[0-9]*"):
         try:
             with open(path + "/environ", "rb") as file:

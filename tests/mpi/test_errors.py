@@ -30,7 +30,7 @@ class Errors(JobTest):
                 said = [line for line in outcome.output.splitlines()
                         if line.startswith("penstock-reader: ")]
                 self.assertEqual(len(said), times, outcome.output)
-                self.assert_nothing_left(before)
+                self.assert_nothing_left(before, outcome)
 
     def edit(self, path, change):
         with open(path, encoding="ascii") as file:

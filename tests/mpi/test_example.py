@@ -1,5 +1,6 @@
 """The PyTorch example trains on the demo layout, and its checkpoint resumes. Run by a Python that has torch."""
 
+import json
 import os
 import sys
 import unittest
@@ -34,7 +35,7 @@ class Example(JobTest):
         self.assertRegex(output, r"epoch 1: loss \d+\.\d+, [\d.]+ samples/s")
         state = os.path.join(self.folder, "state.json")
         with open(state, "w", encoding="ascii") as file:
-            file.write(saved["data"])
+            json.dump(saved["data"], file)
         output, _ = self.train(3, "--resume", state)
         self.assertNotIn("epoch 1:", output)
         self.assertIn("epoch 2: loss", output)

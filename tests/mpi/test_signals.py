@@ -1,13 +1,14 @@
 """SIGINT and SIGTERM end everything within two seconds, with nothing left; so does the death of any process."""
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
 import time
 import unittest
 
-from job import JobTest, environment, launcher_is_open_mpi, leftovers, program
+from job import JobTest, environment, launcher_is_open_mpi, leftovers, program, run_dirs
 
 SLACK_S = 2.0
 
@@ -28,7 +29,7 @@ class Signals(JobTest):
         outcome = self.reader(2, self.settings(), ["--compute-ms", "20"], send=(2.0, number))
         self.assert_stopped(outcome)
         self.assertLess(outcome.seconds, SLACK_S, outcome.output)
-        self.assert_nothing_left(before)
+        self.assert_nothing_left(before, outcome)
 
     def test_interrupt(self):
         self.check(signal.SIGINT)
@@ -44,7 +45,7 @@ class Signals(JobTest):
                               send=(2.0, signal.SIGTERM))
         self.assert_stopped(outcome)
         self.assertLess(outcome.seconds, SLACK_S, outcome.output)
-        self.assert_nothing_left(before)
+        self.assert_nothing_left(before, outcome)
 
     def test_terminate_with_trainers_from_elsewhere(self):
         """The service leaves no socket behind; its trainers are told."""
@@ -63,7 +64,7 @@ class Signals(JobTest):
             self.assertNotEqual(trainer.returncode, 0)
             self.assertRegex(message, "stopped by|went away|ended|lost")
         self.assertFalse(os.path.exists(run_dir), "the run directory is gone")
-        self.assert_nothing_left(before)
+        self.assert_nothing_left(before, outcome)
 
     def kill_one(self, name, before):
         """Kills one process of ours with SIGKILL once the run is under way."""
@@ -83,20 +84,17 @@ class Signals(JobTest):
     def test_trainer_killed(self):
         before, outcome = self.check_killed("penstock-trainer")
         self.assertRegex(outcome.output, r"trainer [01] \(pid \d+\) was killed by signal 9")
-        self.assert_nothing_left(before)
+        self.assert_nothing_left(before, outcome)
 
     def test_reader_killed(self):
         """The job dies with its reader; trainers notice. Only the run directory of a killed reader may stay."""
-        before, _ = self.check_killed("penstock-reader")
+        before, outcome = self.check_killed("penstock-reader")
         deadline = time.monotonic() + SLACK_S
-        while time.monotonic() < deadline:
-            left = {path for path in leftovers() - before if path.startswith("/proc")}
-            if not left:
-                break
+        while leftovers() - before and time.monotonic() < deadline:
             time.sleep(0.05)
-        self.assertFalse(left)
-        for path in leftovers() - before:
-            subprocess.run(["rm", "-rf", path], check=True)
+        self.assertFalse(leftovers() - before)
+        for path in run_dirs(outcome):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 if __name__ == "__main__":
