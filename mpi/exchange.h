@@ -25,7 +25,7 @@ struct exchange_counts {
     int *receive_counts, *receive_displacements;
 };
 
-/* Collective. Buffers are allocated and touched here. NO_MEMORY; INVALID: more than 2^31 records in
+/* Buffers are allocated and touched here. NO_MEMORY; INVALID: more than 2^31 records in
  * a round. */
 MUST_USE enum status exchange_new(const struct comm *comm, uint32_t lane_count,
                                   uint64_t record_bytes, uint64_t send_records,

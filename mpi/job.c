@@ -469,4 +469,5 @@ void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
     config_done(&job->config);
     free(job->reader_of_trainer);
     free(job->trainers);
+    *job = (struct job){.comm = job->comm}; /* a signal may still come: nothing is left to stop */
 }

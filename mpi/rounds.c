@@ -1,6 +1,8 @@
 /* See rounds.h. Rounds live in a ring of lanes by serial number:
  *
- *     published <= posted <= opened <= published + BUDGET_ROUNDS_IN_FLIGHT
+ *     published <= opened <= published + BUDGET_ROUNDS_IN_FLIGHT
+ *
+ * and, where there is an exchange, published <= posted <= opened.
  */
 #include "rounds.h"
 
@@ -381,6 +383,8 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
     if (rounds->published == rounds->span.count)
         return BLOCK_NONE;
     const struct round *round = &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
+    if (round->serial != serial)
+        return BLOCK_PLAN;
     if (rounds->opened == rounds->published) {
         uint64_t steps = round->reach.round.end_step - round->reach.round.first_step;
         bool slots = slots_free(rounds, round->reach.first_sequence + (steps ? steps - 1 : 0));

@@ -5,8 +5,8 @@
  * buffer, as rows become ready EXCHANGING   the lane's MPI_Ialltoallv is under way SCATTERING
  * workers copy received samples to local slots COMPLETE     waits for its turn to be published
  *
- * A round starts when the slots of its steps are free at this reader's trainers: that is the only
- * backpressure there is. A trainer that has left has all its slots free: the others go on. Rounds
+ * A round starts when the slots of its steps are free at this reader's trainers: that is the
+ * backpressure. A trainer that has left has all its slots free: the others go on. Rounds
  * start, are posted and are published in order of serial. The main thread calls everything here.
  */
 #ifndef PENSTOCK_MPI_ROUNDS_H

@@ -107,8 +107,8 @@ static void keep_books(struct service *service)
     service->loop_ns = now;
     if (service->finished)
         return;
-    if (epoch != service->epoch)
-        turn_epoch(service, epoch);
+    while (service->epoch < epoch)
+        turn_epoch(service, service->epoch + 1);
     if (!service->show_progress)
         return;
     const struct ring_service *span = &service->job->setup.service;
@@ -192,14 +192,15 @@ static bool look_outside(struct service *service)
 }
 
 /* Everything is published: the trainers consume what they have, say goodbye and, if they are ours,
- * exit. */
+ * exit. The books are closed. */
 static void finish_delivery(struct service *service)
 {
     struct error end;
     error_set(&end, STATUS_ENDED, "all epochs are consumed");
     server_finish(service->job->server, &end);
     service->finished = true;
-    turn_epoch(service, service->epoch);
+    while (service->epoch < service->job->setup.service.epochs)
+        turn_epoch(service, service->epoch + 1);
 }
 
 /* One turn of all state machines; true if any moved. */
@@ -330,6 +331,9 @@ static enum status serve(struct service *service, struct error *err)
         server_finish(service->job->server, outcome);
     }
     drain(service);
+    if (outcome->status == STATUS_OK && !service->finished)
+        finish_delivery(
+            service); /* a reader without trainers may hear of the end before it gets there */
     return (enum status)outcome->status;
 }
 

@@ -19,6 +19,7 @@ struct stop {
     bool noticed;
     struct error notice;
     struct report incoming; /* rank 0: being received */
+    uint64_t received;      /* rank 0: reports so far */
     MPI_Request notice_request, incoming_request;
     bool reported[REPORT_KINDS];
     struct report outgoing[REPORT_KINDS];
@@ -104,18 +105,24 @@ void stop_report_idle(struct stop *stop, const struct error *early)
     send_report(stop, REPORT_IDLE, early);
 }
 
+static bool take_report(struct stop *stop)
+{
+    int complete = 0;
+    MPI_Test(&stop->incoming_request, &complete, MPI_STATUS_IGNORE);
+    if (!complete)
+        return false;
+    stop->received++;
+    handle_report(stop, &stop->incoming);
+    expect_report(stop);
+    return true;
+}
+
 bool stop_progress(struct stop *stop)
 {
     int complete = 0;
     bool active = false;
-    if (stop->comm->rank == 0 && stop->incoming_request != MPI_REQUEST_NULL) {
-        MPI_Test(&stop->incoming_request, &complete, MPI_STATUS_IGNORE);
-        if (complete) {
-            handle_report(stop, &stop->incoming);
-            expect_report(stop);
-            active = true;
-        }
-    }
+    if (stop->comm->rank == 0)
+        active = take_report(stop);
     if (!stop->noticed && stop->notice_request != MPI_REQUEST_NULL) {
         MPI_Test(&stop->notice_request, &complete, MPI_STATUS_IGNORE);
         stop->noticed = complete;
@@ -137,30 +144,32 @@ void stop_agree_highest(struct stop *stop, uint64_t *values, int count)
     comm_wait(stop->comm, &request);
 }
 
-/* Rank 0 takes the reports that came too late to matter, so that no send is left open. */
-static void take_late_reports(struct stop *stop)
+/* Rank 0 takes the reports that came too late to matter, so that no send is left open, however MPI
+ * sends them. */
+static void take_late_reports(struct stop *stop, uint64_t sent)
 {
-    for (;;) {
-        int complete = 0;
-        MPI_Test(&stop->incoming_request, &complete, MPI_STATUS_IGNORE);
-        if (!complete)
-            break;
-        expect_report(stop);
+    for (unsigned idle = 0; stop->received < sent; comm_back_off(&idle)) {
+        comm_heed_signals(stop->comm);
+        take_report(stop);
     }
     MPI_Cancel(&stop->incoming_request);
-    MPI_Wait(&stop->incoming_request, MPI_STATUS_IGNORE);
+    comm_wait(stop->comm, &stop->incoming_request);
 }
 
 void stop_free(struct stop *stop)
 {
     if (!stop)
         return;
+    bool root = stop->comm->rank == 0;
+    uint64_t mine = 0, sent = 0;
+    for (int kind = 0; kind < REPORT_KINDS; kind++)
+        mine += !root && stop->reported[kind];
+    MPI_Request request;
+    MPI_Ireduce(&mine, &sent, 1, MPI_UINT64_T, MPI_SUM, 0, stop->comm->control, &request);
+    comm_wait(stop->comm, &request);
+    if (root)
+        take_late_reports(stop, sent);
     for (int kind = 0; kind < REPORT_KINDS; kind++)
         comm_wait(stop->comm, &stop->outgoing_requests[kind]);
-    MPI_Request all_sent;
-    MPI_Ibarrier(stop->comm->control, &all_sent);
-    comm_wait(stop->comm, &all_sent);
-    if (stop->comm->rank == 0)
-        take_late_reports(stop);
     free(stop);
 }

@@ -1,6 +1,6 @@
 /* Windows under way: from rank 0's assignment to rows in memory.
  *
- * A window goes through these states, in order of serial; as many windows as the budget allows are
+ * A window goes through these stages, in order of serial; as many windows as the budget allows are
  * under way at once, so that the next one is read while one is used:
  *
  *     ASSIGNING   rank 0 has given out the rows, the broadcast is under way

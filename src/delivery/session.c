@@ -166,26 +166,26 @@ static uint32_t slots_to_hold(const struct session *session)
     return session->link.ring.slot_count - session->header.layout.spare_slots;
 }
 
-/* The oldest held batch keeps the ring from moving, even when later ones are released. */
-static enum status all_held(const struct session *session, struct error *err)
+/* The batch that keeps the ring from moving, even when later ones are released: the oldest held
+ * one, if as many batches have been taken since as a trainer may hold. NULL if there is none. */
+static const struct tenant *obstacle(const struct session *session)
 {
-    uint32_t slots = slots_to_hold(session);
-    const struct tenant *oldest =
-        &session->tenants[(session->taken - slots) % session->link.ring.slot_count];
+    const struct ring *ring = &session->link.ring;
+    uint64_t tail = atomic_load(&ring->control->tail);
+    const struct tenant *oldest = &session->tenants[tail % ring->slot_count];
+    bool held = atomic_load(&oldest->stamp) == 2 * tail + 1;
+    return held && session->taken - tail >= slots_to_hold(session) ? oldest : NULL;
+}
+
+static enum status all_held(const struct session *session, const struct tenant *oldest,
+                            struct error *err)
+{
     return error_set(err, STATUS_INVALID,
                      "all %" PRIu32 " slots are taken and the oldest batch, epoch %" PRIu64
                      " step %" PRIu64 ", is not released: release it before asking for another, or "
                      "raise delivery.slots",
-                     slots, atomic_load(&oldest->epoch), atomic_load(&oldest->step));
-}
-
-static bool stuck(const struct session *session)
-{
-    const struct ring *ring = &session->link.ring;
-    if (session->taken < slots_to_hold(session))
-        return false;
-    uint64_t oldest = session->taken - slots_to_hold(session);
-    return atomic_load(&session->tenants[oldest % ring->slot_count].stamp) == 2 * oldest + 1;
+                     slots_to_hold(session), atomic_load(&oldest->epoch),
+                     atomic_load(&oldest->step));
 }
 
 enum status session_next(struct session *session, int64_t timeout_ms,
@@ -204,8 +204,9 @@ enum status session_next(struct session *session, int64_t timeout_ms,
                 *err = session->final;
             return (enum status)session->final.status;
         }
-        if (stuck(session))
-            return all_held(session, err);
+        const struct tenant *oldest = obstacle(session);
+        if (oldest)
+            return all_held(session, oldest, err);
         if (deadline != UINT64_MAX && clock_now_ns() >= deadline)
             return error_set(err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms", timeout_ms);
         enum status status = sleep_until(session, deadline, err);

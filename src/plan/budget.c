@@ -84,8 +84,9 @@ struct row_counts {
     uint64_t preferred; /* and with which reading stays ahead */
 };
 
-/* Rows of one sample are given up one by one. Others are in use until their window ends, and where
- * a step is exchanged in parts, until all windows end that the step spans. */
+/* Rows of one sample are given up one by one, but for those of the last window that padding
+ * repeats. Others are in use until their window ends, and where a step is exchanged in parts, until
+ * all windows end that the step spans. */
 static struct row_counts count_rows(const struct budget_demand *d)
 {
     const struct plan *plan = d->plan;
@@ -93,8 +94,12 @@ static struct row_counts count_rows(const struct budget_demand *d)
     struct row_counts rows = {.all = size_divide_up(plan->row_count, d->reader_count) + 1};
     if (plan->row_length == 1) {
         uint64_t round_share = size_divide_up(round_max_records(plan, d->shape), d->reader_count);
-        rows.least = 2 * (uint64_t)d->worker_count + 2;
-        rows.preferred = READ_AHEAD_ROWS * most_of(rows.least, round_share);
+        uint64_t padding =
+            plan->position_count - least_of(plan->position_count, plan->sample_count);
+        uint64_t repeated = least_of(padding, window_share);
+        uint64_t under_way = 2 * (uint64_t)d->worker_count + 2;
+        rows.least = under_way + repeated;
+        rows.preferred = READ_AHEAD_ROWS * most_of(under_way, round_share) + repeated;
     } else {
         uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
         bool parts = d->shape.parts_per_step > 1;

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import sys
 import unittest
 
@@ -77,6 +78,17 @@ class Shapes(JobTest):
 
     def test_two_steps_a_round(self):
         self.check(exchange__steps_per_round=2, delivery__slots=4)
+
+    def test_pad_with_the_least_memory(self):
+        """Rows that padding repeats stay in memory until they are repeated."""
+        uri = self.synth("pad", 100, layout="plain", chunk=1, shape=65536, dtype="int16",
+                         codec="none")
+        settings = {"dataset.uri": uri, "batch.global_size": 64, "batch.last": "pad",
+                    "readers.threads": 1, "delivery.slots": 2}
+        refused = self.reader(1, {**settings, "readers.memory_limit": "1MiB"}, [])
+        least = re.search(r"at least (\d+MiB)", refused.output).group(1)
+        self.assertEqual(self.digests(1, 1, {**settings, "readers.memory_limit": least}),
+                         self.digests(1, 1, settings))
 
     def test_batches_may_be_held(self):
         """All slots but one may be held, whatever a round carries."""

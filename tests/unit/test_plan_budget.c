@@ -140,6 +140,14 @@ static void row_rules(void **state)
     assert_int_equal(b.least_bytes,
                      b.total_bytes - b.rows_bytes + (2 * 8 + 2) * buffer_bytes(&demand));
 
+    struct plan padded = single; /* the last step repeats 96 rows, of which a reader may own all */
+    padded.last = PLAN_PAD;
+    padded.position_count = padded.sample_count + 96;
+    demand.plan = &padded;
+    b = settle(&demand);
+    assert_int_equal(b.least_bytes,
+                     b.total_bytes - b.rows_bytes + (2 * 8 + 2 + 96) * buffer_bytes(&demand));
+
     struct plan parts = make_plan(100000, 10, 20, 1000, 8); /* a step touches up to 6 windows */
     demand.plan = &parts;
     demand.shape = (struct round_shape){1, 4};
