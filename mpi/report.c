@@ -115,8 +115,10 @@ void service_describe(const struct job *job, const struct service_report *report
     enum { WORDS = SERVICE_MAX_EPOCH_STATS * STATS_WORDS };
     const MPI_Op operations[KINDS] = {MPI_SUM, MPI_MAX, MPI_MIN};
     struct epoch_totals *totals = calloc(1, sizeof *totals);
-    if (!totals)
+    if (!totals) {
         MPI_Abort(MPI_COMM_WORLD, 1); /* a few hundred KiB at the very end */
+        return;
+    }
     for (int kind = 0; kind < KINDS; kind++) {
         MPI_Request request;
         MPI_Ireduce(report->epochs, totals->of[kind], WORDS, MPI_UINT64_T, operations[kind], 0,
