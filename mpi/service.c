@@ -102,11 +102,12 @@ static void keep_books(struct service *service)
 {
     uint64_t now = clock_now_ns();
     uint64_t epoch = 0, step = 0;
-    enum round_block block = rounds_blocked(service->rounds, &epoch, &step);
-    stats_of(service, service->epoch)->blocked_ns[block] += now - service->loop_ns;
+    uint64_t passed_ns = now - service->loop_ns;
     service->loop_ns = now;
     if (service->finished)
         return;
+    enum round_block block = rounds_blocked(service->rounds, &epoch, &step);
+    stats_of(service, service->epoch)->blocked_ns[block] += passed_ns;
     while (service->epoch < epoch)
         turn_epoch(service, service->epoch + 1);
     if (!service->show_progress)

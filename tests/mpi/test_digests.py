@@ -1,6 +1,7 @@
 """The same samples in the same positions for any number of readers and trainers, cached or not, on every format."""
 
 import itertools
+import json
 import os
 import re
 import sys
@@ -78,6 +79,18 @@ class Shapes(JobTest):
 
     def test_two_steps_a_round(self):
         self.check(exchange__steps_per_round=2, delivery__slots=4)
+
+    def test_report(self):
+        """Every epoch is in the report, also when one takes a single step, and nothing else."""
+        path = os.path.join(self.folder, "report.json")
+        for batch, steps in ((12, 9), (101, 1)):
+            self.digests(2, 1, {**self.settings, "order.epochs": 20, "batch.global_size": batch},
+                         options=["--report", path])
+            with open(path, encoding="ascii") as file:
+                epochs = json.load(file)["epochs"]
+            self.assertEqual([line["epoch"] for line in epochs], list(range(20)))
+            self.assertEqual({line["samples"] for line in epochs}, {self.SAMPLES})
+            self.assertEqual({line["steps"] for line in epochs}, {steps})
 
     def test_pad_with_the_least_memory(self):
         """Rows that padding repeats stay in memory until they are repeated."""
