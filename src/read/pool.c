@@ -317,41 +317,26 @@ bool pool_submit(struct pool *pool, uint32_t domain_index, enum pool_priority pr
     return room;
 }
 
-/* Gives the first `hands` workers of every domain (at most all of them) a task of their own, and
- * waits. */
-static void run_own_tasks(struct pool *pool, uint32_t hands, pool_function *function,
-                          void *argument)
+void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument)
 {
     struct latch done;
     latch_init(&done, pool->placement.worker_count);
     for (uint32_t d = 0; d < pool->placement.domain_count; d++) {
         struct domain *domain = &pool->domains[d];
-        uint32_t end = hands < domain->worker_count ? hands : domain->worker_count;
         uint32_t seen = 0;
         pthread_mutex_lock(&domain->mutex);
         for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
             struct worker *worker = &pool->workers[i];
-            if (worker->domain != domain || seen++ >= end)
+            if (worker->domain != domain)
                 continue;
-            worker->own = (struct task){function, argument, seen - 1, end};
+            worker->own = (struct task){function, argument, seen++, domain->worker_count};
             worker->own_done = &done;
         }
         pthread_cond_broadcast(&domain->work);
         pthread_mutex_unlock(&domain->mutex);
-        latch_count_down(&done, domain->worker_count - end);
     }
     latch_wait(&done);
     latch_done(&done);
-}
-
-void pool_run_on_domains(struct pool *pool, pool_function *function, void *argument)
-{
-    run_own_tasks(pool, 1, function, argument);
-}
-
-void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument)
-{
-    run_own_tasks(pool, TOPOLOGY_MAX_WORKERS, function, argument);
 }
 
 void pool_drain(struct pool *pool)

@@ -50,10 +50,6 @@ MUST_USE enum status pool_new(const struct placement *placement, const struct da
 MUST_USE bool pool_submit(struct pool *pool, uint32_t domain, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
 
-/* Runs function(worker, argument, 0, 1) once on one worker of every domain, and waits. Goes before
- * queued tasks. */
-void pool_run_on_domains(struct pool *pool, pool_function *function, void *argument);
-
 /* Runs function(worker, argument, i, n) on every worker, the i-th of its domain's n, and waits: for
  * touching memory with all hands. Goes before queued tasks. */
 void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument);
