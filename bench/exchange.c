@@ -4,8 +4,8 @@
  * Every rank sends every other rank messages of a given size, made of records of a given size that
  * lie scattered in a pool ("rows") larger than any cache, and that must end scattered in a ring of
  * batches ("slots"). All variants of one combination of sizes run one after another, and all that
- * several times, so that a machine that is slower for a while is slower for all. Each measurement is
- * one line of JSON on standard output: bytes received by a rank a second, by the slowest rank's
+ * several times, so that a machine that is slower for a while is slower for all. Each measurement
+ * is one line of JSON on standard output: bytes received by a rank a second, by the slowest rank's
  * time. Run it under mpirun; bench/run.sh exchange makes tables of it.
  *
  * One thread a rank does everything, copies too. A reader has workers that copy while MPI's thread
@@ -51,7 +51,7 @@ struct scene {
     size_t pool_bytes, slots_bytes, staging_bytes;
     uint32_t *sources; /* [pool records] shuffled */
     uint64_t source_count;
-    uint32_t *seats; /* [ranks * count] where a round's records go within its slots */
+    uint32_t *seats;             /* [ranks * count] where a round's records go within its slots */
     int *counts, *displacements; /* in bytes, alike in both directions */
     struct exchange *packed, *in_place;
 };
@@ -161,8 +161,8 @@ static void run_blocking(struct scene *s, const struct variant *v)
     }
 }
 
-/* The same from memory that is not in the cache, to memory that is not: through the rows from end to
- * end, and through the slots. */
+/* The same from memory that is not in the cache, to memory that is not: through the rows from end
+ * to end, and through the slots. */
 static void run_blocking_cold(struct scene *s, const struct variant *v)
 {
     (void)v;
@@ -245,8 +245,8 @@ static void run_in_place(struct scene *s, const struct variant *v)
     run_lanes(s, v, start_in_place, in_place_done);
 }
 
-/* The records of all rounds to or from one peer as a stream of chunks that stay in the cache between
- * copy and transfer; a window of them is under way. */
+/* The records of all rounds to or from one peer as a stream of chunks that stay in the cache
+ * between copy and transfer; a window of them is under way. */
 struct stream {
     MPI_Request requests[CHUNK_WINDOW];
     unsigned char *buffers;
@@ -403,8 +403,8 @@ static void scene_init(struct scene *s, const struct arguments *arguments)
     uint64_t round_bytes = s->count * s->record_bytes * size;
     s->rounds = arguments->volume_bytes / round_bytes;
     s->rounds = s->rounds < LEAST_ROUNDS ? LEAST_ROUNDS : s->rounds;
-    s->pool_bytes = size_round_up(POOL_BYTES > 2 * round_bytes ? POOL_BYTES : 2 * round_bytes,
-                                  s->record_bytes);
+    s->pool_bytes =
+        size_round_up(POOL_BYTES > 2 * round_bytes ? POOL_BYTES : 2 * round_bytes, s->record_bytes);
     s->slots_bytes = SLOT_ROUNDS * round_bytes;
     s->staging_bytes = round_bytes;
     s->pool = map(s->pool_bytes);

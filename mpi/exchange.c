@@ -10,11 +10,12 @@
 
 enum {
     IN_PLACE_BYTES = 64 * 1024, /* measured: docs/exchange.md */
-    MESSAGE_BYTES = 16 << 20,   /* a larger piece is cut: MPI may copy a whole message in one call */
-    UNIT_BYTES = 16,            /* records are multiples of this: 32 GiB fit an int of units */
+    MESSAGE_BYTES = 16 << 20, /* a larger piece is cut: MPI may copy a whole message in one call */
+    UNIT_BYTES = 16,          /* records are multiples of this: 32 GiB fit an int of units */
 };
 
-/* Messages of one direction in the order in which they were started; the first `done` are complete. */
+/* Messages of one direction in the order in which they were started; the first `done` are complete.
+ */
 struct stream {
     MPI_Request *requests; /* [capacity] */
     uint64_t capacity, count, done;
@@ -233,8 +234,7 @@ void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *
     unsigned char *to = piece;
     for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES)
         MPI_Irecv(to + at, (int)least_of(piece_bytes - at, MESSAGE_BYTES), MPI_BYTE, peer,
-                  (int)lane, exchange->comm->rounds,
-                  stream_push(&exchange->lanes[lane].receives));
+                  (int)lane, exchange->comm->rounds, stream_push(&exchange->lanes[lane].receives));
 }
 
 void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const void *piece,
@@ -294,6 +294,8 @@ bool exchange_test(struct exchange *exchange, uint32_t lane_index)
     struct lane *lane = &exchange->lanes[lane_index];
     int complete = 0;
     MPI_Test(&lane->packed, &complete, MPI_STATUS_IGNORE);
-    return complete && stream_test(&lane->sends) && stream_test(&lane->receives) &&
-           discard(exchange, lane_index);
+    bool sent = stream_test(&lane->sends);
+    bool received = stream_test(&lane->receives);
+    bool discarded = discard(exchange, lane_index); /* peers may wait for this one */
+    return complete && sent && received && discarded;
 }

@@ -2,25 +2,44 @@
 #include "round_plan.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 
 #include <string.h>
 
-void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
-                       const struct ring_layout *layout)
+/* Packed fields follow one another in a record as the dataset's do: from multiples of 16. */
+static void append_row_field(struct round_fields *fields, struct round_field place, bool packed)
 {
-    *ret_fields = (struct round_fields){0};
+    enum { RECORD_ALIGNMENT = 16 };
+    if (packed) {
+        place.record_offset = fields->record_bytes;
+        fields->record_bytes += size_round_up(place.bytes, RECORD_ALIGNMENT);
+        fields->packed_count++;
+    }
+    fields->row[fields->row_count++] = place;
+}
+
+static void append_row_fields(struct round_fields *fields, const struct dataset *dataset,
+                              const struct ring_layout *layout, bool packed)
+{
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
         struct round_field place = {.field = i,
                                     .bytes = field->sample_bytes,
                                     .row_offset = field->row_offset,
-                                    .record_offset = field->record_offset,
                                     .slot_offset = layout->fields[i].slot_offset};
-        if (field->source == FIELD_ROW)
-            ret_fields->row[ret_fields->row_count++] = place;
-        else
-            ret_fields->held[ret_fields->held_count++] = place;
+        if (field->source == FIELD_ROW && exchange_in_place(place.bytes) != packed)
+            append_row_field(fields, place, packed);
+        else if (field->source != FIELD_ROW && packed)
+            fields->held[fields->held_count++] = place;
     }
+}
+
+void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
+                       const struct ring_layout *layout)
+{
+    *ret_fields = (struct round_fields){0};
+    append_row_fields(ret_fields, dataset, layout, true);
+    append_row_fields(ret_fields, dataset, layout, false);
 }
 
 void round_reset(struct round *round, struct windows *windows)
@@ -28,6 +47,7 @@ void round_reset(struct round *round, struct windows *windows)
     round->state = ROUND_PLANNING;
     round->windows = windows;
     round->fill_count = round->fill_next = 0;
+    round->sent_next = round->sent_count = 0;
     round->arrival_count = round->scatter_next = 0;
     atomic_store(&round->tasks, 0);
     atomic_store(&round->planned, false);
@@ -107,14 +127,14 @@ static void list_fill(struct round *round, struct window *window, const struct r
     fill->buffer = &window->buffers[item->slot];
     fill->offset = item->offset;
     if (reader == (uint32_t)job->comm.rank) {
-        fill->base = slot_base(round, find_trainer(job, seat.trainer), seat.step);
+        fill->to.slot = slot_base(round, find_trainer(job, seat.trainer), seat.step);
         fill->seat = seat.offset;
         return;
     }
-    uint64_t record = (uint64_t)round->counts.send_displacements[reader] +
-                      (uint64_t)round->counts.send_counts[reader]++;
-    fill->base = round->send + record * job->dataset->record_bytes;
-    fill->seat = FILL_RECORD;
+    fill->to.remote.reader = reader;
+    fill->to.remote.record = (uint32_t)round->counts.send_displacements[reader] +
+                             (uint32_t)round->counts.send_counts[reader]++;
+    fill->seat = FILL_REMOTE;
 }
 
 /* One position of one of my trainers: whose row it is in, and which sample that is. */
@@ -170,7 +190,7 @@ static void list_arrivals(struct round *round, bool dressed)
                 if (source.reader == me)
                     continue;
                 round->arrivals[round->arrival_count++] =
-                    (struct arrival){.base = slot, .seat = seat, .source = source.reader};
+                    (struct arrival){.slot = slot, .seat = seat, .source = source.reader};
                 round->counts.receive_counts[source.reader]++;
             }
         }
@@ -220,22 +240,45 @@ void round_plan_counts(struct round *round)
     atomic_store(&round->planned, true);
 }
 
+static void fill_slot(const struct round_fields *fields, const struct fill *fill,
+                      const unsigned char *row)
+{
+    for (size_t f = 0; f < fields->row_count; f++) {
+        const struct round_field *field = &fields->row[f];
+        memcpy(round_field_in_slot(field, fill->to.slot, fill->seat),
+               round_field_in_row(field, row, fill->offset), field->bytes);
+    }
+}
+
+static void fill_record(const struct round *round, const struct fill *fill,
+                        const unsigned char *row)
+{
+    const struct round_fields *fields = round->fields;
+    unsigned char *record = round->send + fill->to.remote.record * fields->record_bytes;
+    for (size_t f = 0; f < fields->packed_count; f++) {
+        const struct round_field *field = &fields->row[f];
+        memcpy(record + field->record_offset, round_field_in_row(field, row, fill->offset),
+               field->bytes);
+    }
+}
+
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
+    const struct round_fields *fields = round->fields;
     struct row_store *store = round->job->store;
+    bool in_place = fields->packed_count < fields->row_count;
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
-        for (size_t f = 0; f < round->fields->row_count; f++) {
-            const struct round_field *field = &round->fields->row[f];
-            unsigned char *to = fill->seat == FILL_RECORD
-                                    ? fill->base + field->record_offset
-                                    : fill->base + field->slot_offset + fill->seat * field->bytes;
-            memcpy(to, row + field->row_offset + fill->offset * field->bytes, field->bytes);
-        }
-        row_store_used(store, *fill->buffer, 1);
+        bool remote = fill->seat == FILL_REMOTE;
+        if (remote)
+            fill_record(round, fill, row);
+        else
+            fill_slot(fields, fill, row);
+        if (!remote || !in_place)
+            row_store_used(store, *fill->buffer, 1);
     }
     worker->copy_ns += clock_now_ns() - start_ns;
     worker->copy_bytes += (end - begin) * round->job->dataset->record_bytes;
@@ -245,18 +288,18 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
+    const struct round_fields *fields = round->fields;
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        const unsigned char *record =
-            round->received + arrival->record * round->job->dataset->record_bytes;
-        for (size_t f = 0; f < round->fields->row_count; f++) {
-            const struct round_field *field = &round->fields->row[f];
-            memcpy(arrival->base + field->slot_offset + arrival->seat * field->bytes,
+        const unsigned char *record = round->received + arrival->record * fields->record_bytes;
+        for (size_t f = 0; f < fields->packed_count; f++) {
+            const struct round_field *field = &fields->row[f];
+            memcpy(round_field_in_slot(field, arrival->slot, arrival->seat),
                    record + field->record_offset, field->bytes);
         }
     }
     worker->copy_ns += clock_now_ns() - start_ns;
-    worker->copy_bytes += (end - begin) * round->job->dataset->record_bytes;
+    worker->copy_bytes += (end - begin) * fields->record_bytes;
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }

@@ -273,7 +273,7 @@ static void turn_or_sleep(struct service *service)
 static void drain(struct service *service)
 {
     pool_drain(service->job->pool);
-    uint64_t posted[2] = {windows_posted(service->windows), rounds_posted(service->rounds)};
+    uint64_t posted[2] = {windows_posted(service->windows), rounds_begun(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
         comm_heed_signals(&service->job->comm);
