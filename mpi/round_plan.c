@@ -34,6 +34,8 @@ static void append_row_fields(struct round_fields *fields, const struct dataset 
     }
 }
 
+enum { FETCH_AHEAD = 16 };
+
 void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
                        const struct ring_layout *layout)
 {
@@ -336,6 +338,14 @@ static void fill_record(const struct round *round, const struct fill *fill,
     }
 }
 
+/* Samples lie scattered in memory: the CPU is told of those that come a little later. */
+static void fetch_ahead(const struct round *round, const struct fill *fill)
+{
+    const struct round_field *field = &round->fields->row[0];
+    const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
+    __builtin_prefetch(round_field_in_row(field, row, fill->offset));
+}
+
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
@@ -346,6 +356,8 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
+        if (i + FETCH_AHEAD < end)
+            fetch_ahead(round, &round->fills[i + FETCH_AHEAD]);
         bool remote = fill->seat == FILL_REMOTE;
         if (remote)
             fill_record(round, fill, row);
