@@ -306,7 +306,10 @@ void round_plan_task(struct pool_worker *worker, void *argument, uint64_t begin,
     (void)begin;
     (void)end;
     struct round *round = argument;
+    uint64_t start_ns = clock_now_ns();
     list_all(round, true);
+    atomic_fetch_add_explicit(&round->times->plan_ns, clock_now_ns() - start_ns,
+                              memory_order_relaxed);
     atomic_store(&round->planned, true);
 }
 
@@ -366,8 +369,10 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         if (!remote || !in_place)
             row_store_used(store, *fill->buffer, 1);
     }
-    worker->copy_ns += clock_now_ns() - start_ns;
+    uint64_t copy_ns = clock_now_ns() - start_ns;
+    worker->copy_ns += copy_ns;
     worker->copy_bytes += (end - begin) * round->job->dataset->record_bytes;
+    atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }
 
@@ -385,7 +390,9 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
                    record + field->record_offset, field->bytes);
         }
     }
-    worker->copy_ns += clock_now_ns() - start_ns;
+    uint64_t copy_ns = clock_now_ns() - start_ns;
+    worker->copy_ns += copy_ns;
     worker->copy_bytes += (end - begin) * fields->record_bytes;
+    atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }

@@ -83,6 +83,11 @@ static inline unsigned char *round_field_in_slot(const struct round_field *field
     return slot + field->slot_offset + seat * field->bytes;
 }
 
+/* Where the time of rounds goes: workers' time, all of them together. */
+struct round_times {
+    _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
+};
+
 struct round {
     enum round_state state;
     uint64_t serial;
@@ -99,6 +104,7 @@ struct round {
     struct exchange_counts counts;
     const struct round_fields *fields;
     const struct job *job;
+    struct round_times *times;
     _Atomic uint32_t tasks; /* copies under way */
     _Atomic bool planned;   /* the worker is done */
 };

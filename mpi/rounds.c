@@ -7,6 +7,7 @@
  */
 #include "rounds.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "round_plan.h"
 #include "transfer.h"
@@ -32,6 +33,8 @@ struct rounds {
     uint64_t pace_posted, paced; /* barriers, one every PACE_ROUNDS rounds */
     MPI_Request pace_request;
     uint64_t sent_records;
+    struct round_times times;
+    uint64_t exchange_ns;
     uint32_t next_domain;
     struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
 };
@@ -83,6 +86,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         round->serial = UINT64_MAX; /* none yet */
         round->job = job;
         round->fields = &rounds->fields;
+        round->times = &rounds->times;
         round->fills = calloc(send, sizeof *round->fills);
         round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
         if (!round->fills || !round->arrivals)
@@ -225,6 +229,14 @@ static enum status count_ready(const struct rounds *rounds, const struct round *
     return STATUS_OK;
 }
 
+/* Sends what travels in place of the fills up to `end`. */
+static void send(struct rounds *rounds, const struct round *round, uint64_t end)
+{
+    uint64_t start_ns = clock_now_ns();
+    transfer_send(rounds->exchange, lane_index(round), round, round->fill_next, end);
+    rounds->exchange_ns += clock_now_ns() - start_ns;
+}
+
 /* Whether workers have anything to do for fills [begin, end). */
 static bool copies_needed(const struct rounds *rounds, const struct round *round, uint64_t begin,
                           uint64_t end)
@@ -255,7 +267,7 @@ static enum status fill(struct rounds *rounds, struct round *round, bool *active
             !submit_copies(rounds, round, round_fill_task, round->fill_next, end))
             return STATUS_OK;
         if (rounds->exchange)
-            transfer_send(rounds->exchange, lane_index(round), round, round->fill_next, end);
+            send(rounds, round, end);
         round->fill_next = end;
         *active = true;
     }
@@ -285,9 +297,15 @@ static void post(struct rounds *rounds, struct round *round)
     rounds->posted++;
 }
 
-static bool exchange_complete(struct rounds *rounds, struct round *round)
+/* Moves MPI on, and gives up rows whose samples have left. */
+static bool exchange_complete(struct rounds *rounds, struct round *round, bool *active)
 {
-    return exchange_test(rounds->exchange, lane_index(round));
+    uint64_t start_ns = clock_now_ns();
+    bool complete =
+        round->state == ROUND_EXCHANGING && exchange_test(rounds->exchange, lane_index(round));
+    *active |= transfer_release(rounds->exchange, lane_index(round), round);
+    rounds->exchange_ns += clock_now_ns() - start_ns;
+    return complete;
 }
 
 static bool copies_done(struct round *round)
@@ -337,8 +355,6 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
             begin(rounds, round);
         round->state = ROUND_FILLING;
     }
-    if (in_place(rounds) && round->state != ROUND_PLANNING)
-        *active |= transfer_release(rounds->exchange, lane_index(round), round);
     if (round->state == ROUND_FILLING) {
         status = fill(rounds, round, active, err);
         if (status == STATUS_OK && round->fill_next == round->fill_count && copies_done(round))
@@ -348,10 +364,9 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
         post(rounds, round);
         round->state = ROUND_EXCHANGING;
     }
-    if (round->state == ROUND_EXCHANGING && exchange_complete(rounds, round)) {
-        transfer_release(rounds->exchange, lane_index(round), round);
+    if (rounds->exchange && round->state >= ROUND_FILLING && round->state <= ROUND_EXCHANGING &&
+        exchange_complete(rounds, round, active))
         round->state = rounds->fields.packed_count > 0 ? ROUND_SCATTERING : ROUND_COMPLETE;
-    }
     if (round->state == ROUND_SCATTERING) {
         *active |= scatter(rounds, round);
         if (round->scatter_next == round->arrival_count && copies_done(round))
@@ -471,6 +486,17 @@ uint64_t rounds_sent_records(const struct rounds *rounds)
     return rounds->sent_records;
 }
 
+struct rounds_times rounds_times(const struct rounds *rounds)
+{
+    const struct round_times *times = &rounds->times;
+    return (struct rounds_times){
+        .plan_ns = atomic_load_explicit(&times->plan_ns, memory_order_relaxed),
+        .fill_ns = atomic_load_explicit(&times->fill_ns, memory_order_relaxed),
+        .scatter_ns = atomic_load_explicit(&times->scatter_ns, memory_order_relaxed),
+        .exchange_ns = rounds->exchange_ns,
+    };
+}
+
 uint64_t rounds_begun(const struct rounds *rounds)
 {
     return rounds->begun;
@@ -507,7 +533,7 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
     drain_post(rounds, count);
     while (rounds->published < rounds->posted) {
         struct round *round = lane_of(rounds, rounds->published);
-        if (round->state == ROUND_EXCHANGING && !exchange_complete(rounds, round))
+        if (round->state == ROUND_EXCHANGING && !exchange_test(rounds->exchange, lane_index(round)))
             return false;
         retire(rounds, round);
         drain_post(rounds, count);

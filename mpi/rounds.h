@@ -53,6 +53,14 @@ bool rounds_exchanging(const struct rounds *rounds);
 /* Records sent to and received from other readers so far. */
 uint64_t rounds_sent_records(const struct rounds *rounds);
 
+/* Where the time went so far: workers' time for planning, copying from rows and copying from
+ * receive buffers, and the main thread's in the exchange, which does what the MPI library does not
+ * do elsewhere: copies between processes of a node, system calls for a network. */
+struct rounds_times {
+    uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns;
+};
+struct rounds_times rounds_times(const struct rounds *rounds);
+
 /* How many rounds this rank has begun: of which another may have received something. */
 uint64_t rounds_begun(const struct rounds *rounds);
 

@@ -35,6 +35,7 @@ struct service {
     uint64_t epoch_cpu_ns;
     uint64_t epoch_sent;
     struct pool_stats epoch_pool;
+    struct rounds_times epoch_times;
     bool finished; /* everything is published, and the trainers know it */
     struct progress progress;
     bool show_progress;
@@ -69,6 +70,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     struct pool_stats pool;
     pool_stats(job->pool, &pool);
     const struct pool_stats *before = &service->epoch_pool;
+    struct rounds_times times = rounds_times(service->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
     uint64_t sent = rounds_sent_records(service->rounds) * job->dataset->record_bytes;
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
@@ -78,6 +80,10 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     stats->read_ns += pool.read.read_ns - before->read.read_ns;
     stats->decode_ns += pool.read.decode_ns - before->read.decode_ns;
     stats->copy_ns += pool.copy_ns - before->copy_ns;
+    stats->plan_ns += times.plan_ns - service->epoch_times.plan_ns;
+    stats->fill_ns += times.fill_ns - service->epoch_times.fill_ns;
+    stats->scatter_ns += times.scatter_ns - service->epoch_times.scatter_ns;
+    stats->exchange_ns += times.exchange_ns - service->epoch_times.exchange_ns;
     stats->cpu_ns += cpu_ns - service->epoch_cpu_ns;
     stats->sent_bytes += sent - service->epoch_sent;
     uint64_t first_step =
@@ -94,6 +100,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     service->epoch_cpu_ns = cpu_ns;
     service->epoch_sent = sent;
     service->epoch_pool = pool;
+    service->epoch_times = times;
 }
 
 /* Puts the time since the last turn of the loop on the account of what the oldest round waits for.
