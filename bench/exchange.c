@@ -329,6 +329,7 @@ static void run_stream(struct scene *s, const struct variant *v)
     free(streams);
 }
 
+/* The last three wait as a reader does, asleep between looks; all others spin. */
 static const struct variant variants[] = {
     {"memcpy", run_memcpy, 1, false, true},
     {"bare", run_blocking, 1, false, true},
@@ -340,9 +341,9 @@ static const struct variant variants[] = {
     {"stream", run_stream, 1, true, true},
     {"in_place1", run_in_place, 1, true, true},
     {"in_place2", run_in_place, 2, true, true},
-    {"packed_alone_sleeping", run_packed, 2, false, false},
-    {"packed_sleeping", run_packed, 2, true, false},
-    {"in_place_sleeping", run_in_place, 2, true, false},
+    {"exchange_alone", run_packed, 2, false, false},
+    {"exchange_packed", run_packed, 2, true, false},
+    {"exchange_in_place", run_in_place, 2, true, false},
 };
 enum { VARIANT_COUNT = sizeof variants / sizeof variants[0] };
 

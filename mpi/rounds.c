@@ -17,7 +17,8 @@
 enum {
     TASK_BYTES = 256 * 1024,
     TASK_MAX_ITEMS = 4096,
-    PACE_ROUNDS = 8, /* no reader is more than twice this many rounds ahead of another */
+    EXCHANGE_BUSY_NS = 5000, /* a look at MPI that took longer has moved data: look again at once */
+    PACE_ROUNDS = 8,         /* no reader is more than twice this many rounds ahead of another */
 };
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
@@ -304,7 +305,9 @@ static bool exchange_complete(struct rounds *rounds, struct round *round, bool *
     bool complete =
         round->state == ROUND_EXCHANGING && exchange_test(rounds->exchange, lane_index(round));
     *active |= transfer_release(rounds->exchange, lane_index(round), round);
-    rounds->exchange_ns += clock_now_ns() - start_ns;
+    uint64_t took_ns = clock_now_ns() - start_ns;
+    rounds->exchange_ns += took_ns;
+    *active |= took_ns > EXCHANGE_BUSY_NS;
     return complete;
 }
 

@@ -243,6 +243,14 @@ static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
     return idle_ns < shortest ? shortest : idle_ns < longest ? idle_ns : longest;
 }
 
+/* Whether the next thing is likely to come sooner than a sleep would end: another reader's answer,
+ * just after something moved. */
+static bool soon(const struct service *service)
+{
+    const uint64_t answer_ns = 20000;
+    return rounds_exchanging(service->rounds) && service->loop_ns - service->active_ns < answer_ns;
+}
+
 static void sleep_until_woken(struct service *service, uint64_t duration_ns)
 {
     struct job *job = service->job;
@@ -259,8 +267,10 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
 
 static void turn_or_sleep(struct service *service)
 {
-    if (turn(service)) {
+    bool moved = turn(service);
+    if (moved)
         service->active_ns = service->loop_ns;
+    if (moved || soon(service)) {
         keep_books(service);
         return;
     }
