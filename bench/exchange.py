@@ -11,6 +11,7 @@ import sys
 VARIANTS = {
     "memcpy": "memcpy",
     "bare": "bare",
+    "bare_two": "bare 2",
     "bare_cold": "cold",
     "alltoallv": "a2av",
     "ialltoallv1": "ia2av 1",

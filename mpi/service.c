@@ -230,16 +230,17 @@ static bool turn(struct service *service)
     return stop_progress(service->stop) || active;
 }
 
-/* How long to sleep when nothing has moved for `idle_ns`: as long again, within bounds. MPI moves
- * only when it is called, so the bounds are tight while an exchange is under way; a worker or a
- * trainer wakes us anyway. */
+/* How long to sleep when nothing has moved for `idle_ns`. MPI moves only when it is called, so
+ * sleeps are short while an exchange is under way: another reader needs well below a millisecond
+ * for its part of a round, unless it waits itself. After that, and where nothing is under way, as
+ * long again as it has been idle, within bounds. A worker or a trainer wakes us anyway. */
 static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
-    bool exchanging = rounds_exchanging(service->rounds);
-    uint64_t shortest = exchanging ? ms_ns / 20 : ms_ns / 10;
-    uint64_t longest = exchanging ? ms_ns : 10 * ms_ns;
     if (service->job->comm.size == 1)
         return 20 * ms_ns;
+    if (rounds_exchanging(service->rounds))
+        return idle_ns < ms_ns ? ms_ns / 20 : ms_ns;
+    uint64_t shortest = ms_ns / 10, longest = 10 * ms_ns;
     return idle_ns < shortest ? shortest : idle_ns < longest ? idle_ns : longest;
 }
 
