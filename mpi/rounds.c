@@ -322,11 +322,18 @@ static void retire(struct rounds *rounds, struct round *round)
     rounds->published++;
 }
 
+static bool waits_for_rows(struct rounds *rounds)
+{
+    const struct round *round = lane_of(rounds, rounds->published);
+    return rounds->opened > rounds->published && round->state == ROUND_FILLING &&
+           round->fill_next < round->fill_count;
+}
+
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
     if (rounds->pace)
-        pace_progress(rounds->pace, rounds->published);
+        pace_progress(rounds->pace, rounds->published, waits_for_rows(rounds));
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {
@@ -436,6 +443,6 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
         retire(rounds, round);
         drain_post(rounds, count);
     }
-    pace_progress(rounds->pace, rounds->published);
+    pace_progress(rounds->pace, rounds->published, false);
     return rounds->published >= count && pace_settled(rounds->pace, rounds->published);
 }

@@ -27,6 +27,7 @@ struct candidate {
     uint64_t given;        /* rows to read that it got, since the start */
     uint64_t read;         /* of those, read by its last report */
     uint64_t kept;         /* rows that stay */
+    bool is_waited_for;    /* by its last report */
     uint64_t window_given; /* rows of the window being assigned that it did not keep */
 };
 
@@ -38,6 +39,9 @@ struct heap {
 };
 enum { NOWHERE = 0xffff };
 
+/* Of `wanting`: nobody in this epoch; any, as there are several samples. */
+enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
+
 struct assigner {
     uint64_t row_count, window_count, window_rows, epochs;
     uint32_t reader_count;
@@ -47,6 +51,8 @@ struct assigner {
     struct candidate *readers; /* [reader_count] */
     double *share;             /* [reader_count] of the trainers that the reader serves */
     uint64_t *rows;            /* [window_rows] the rows of the window being assigned */
+    uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
+                                * NOWHERE: nobody in this epoch; SEVERAL: there are more samples */
     struct heap pace, room;
     uint64_t kept;    /* rows that stay, of all readers, wanted ones included */
     uint16_t *homes;  /* [row_count], or NULL when nothing is kept */
@@ -158,7 +164,7 @@ static void heap_fill(struct assigner *assigner, struct heap *heap)
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
 {
     uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 8) +
-                     plan->window_rows * sizeof(uint64_t);
+                     plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
         bytes += plan->row_count * (sizeof(uint16_t) + sizeof(uint32_t)) +
                  2 * plan->window_count * sizeof(uint32_t);
@@ -217,7 +223,8 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
     assigner->readers = calloc(readers, sizeof *assigner->readers);
     assigner->share = calloc(readers, sizeof *assigner->share);
     assigner->rows = calloc(plan->window_rows, sizeof *assigner->rows);
-    if (!assigner->readers || !assigner->share || !assigner->rows ||
+    assigner->wanting = calloc(plan->window_rows, sizeof *assigner->wanting);
+    if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
         !heap_new(&assigner->pace, readers, done_before) ||
         !heap_new(&assigner->room, readers, has_more_room) || (keep && !directory_new(assigner)))
         goto no_memory;
@@ -246,6 +253,7 @@ void assigner_free(struct assigner *assigner)
     free(assigner->room.readers);
     free(assigner->pace.places);
     free(assigner->pace.readers);
+    free(assigner->wanting);
     free(assigner->rows);
     free(assigner->share);
     free(assigner->readers);
@@ -253,10 +261,11 @@ void assigner_free(struct assigner *assigner)
 }
 
 void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                     uint64_t row_ns)
+                     uint64_t row_ns, bool is_waited_for)
 {
     struct candidate *candidate = &assigner->readers[reader];
     candidate->read = rows_read;
+    candidate->is_waited_for = is_waited_for;
     if (row_ns > 0)
         candidate->row_ns = row_ns;
 }
@@ -374,7 +383,8 @@ static void settle_directory(struct assigner *assigner, const struct plan_window
             evict(assigner, row, assignment);
     }
     for (uint64_t slot = 0; slot < window->row_count && assigner->coming_known; slot++)
-        if (assigner->homes[assigner->rows[slot]] == HOME_NONE)
+        if (assigner->homes[assigner->rows[slot]] == HOME_NONE &&
+            assigner->wanting[slot] != WANTED_BY_NONE) /* else nobody reads it now */
             want(assigner, assigner->rows[slot], assignment);
 }
 
@@ -397,7 +407,9 @@ static void give(struct assigner *assigner, uint64_t slot, uint32_t reader, bool
                  struct assignment *assignment)
 {
     struct candidate *candidate = &assigner->readers[reader];
-    candidate->given++;
+    bool unread = assigner->wanting[slot] == WANTED_BY_NONE;
+    candidate->given += !unread;
+    assigner->stats.unread_rows += unread;
     candidate->window_given++;
     candidate->kept += keep;
     assignment->owners[slot] = (uint16_t)reader;
@@ -411,33 +423,40 @@ static void give(struct assigner *assigner, uint64_t slot, uint32_t reader, bool
     heap_lower(assigner, &assigner->room, reader);
 }
 
-/* The reader whose trainer gets the one sample of the slot's row; NOWHERE when nobody does, or when
- * there are more samples in it. */
-static uint32_t destination(const struct assigner *assigner, const struct plan_epoch *epoch,
-                            const struct plan_window *window, uint64_t slot)
+static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epoch *epoch,
+                          const struct plan_window *window, uint64_t slot)
 {
     if (window->row_length > 1)
-        return NOWHERE;
+        return WANTED_BY_ANY;
     uint64_t position = plan_position_of(window, (struct plan_place){.slot = slot});
     if (position >= epoch->plan.position_count)
-        return NOWHERE;
-    return assigner->reader_of_trainer[plan_seat_of(&epoch->plan, position).trainer];
+        return WANTED_BY_NONE;
+    return (uint16_t)assigner->reader_of_trainer[plan_seat_of(&epoch->plan, position).trainer];
 }
 
-/* Whether a reader may take a row that another one would be done with earlier. */
+static bool is_reader(uint16_t wanting)
+{
+    return wanting < WANTED_BY_ANY;
+}
+
+/* Whether a reader may take a row that another one would be done with earlier: within half as long
+ * again and a share of a window, or while nobody waits for it. */
 static bool keeps_up(const struct assigner *assigner, uint32_t reader, uint64_t even_share)
 {
     const struct candidate *first = &assigner->readers[assigner->pace.readers[0]];
+    const struct candidate *candidate = &assigner->readers[reader];
+    uint64_t first_ns = pending_ns(first);
     return assigner->pace.places[reader] != NOWHERE &&
-           pending_ns(&assigner->readers[reader]) <= pending_ns(first) + even_share * first->row_ns;
+           (!candidate->is_waited_for ||
+            pending_ns(candidate) <= first_ns + first_ns / 2 + even_share * first->row_ns);
 }
 
-static void give_wanted(struct assigner *assigner, uint64_t slot, uint32_t wanting,
-                        struct assignment *assignment)
+static void give_wanted(struct assigner *assigner, uint64_t slot, struct assignment *assignment)
 {
     struct heap *room = &assigner->room;
+    uint16_t wanting = assigner->wanting[slot];
     if (room->count > 0) {
-        bool fits = wanting != NOWHERE && room->places[wanting] != NOWHERE;
+        bool fits = is_reader(wanting) && room->places[wanting] != NOWHERE;
         give(assigner, slot, fits ? wanting : room->readers[0], true, assignment);
     } else {
         assigner->homes[assigner->rows[slot]] = HOME_NONE;
@@ -445,24 +464,27 @@ static void give_wanted(struct assigner *assigner, uint64_t slot, uint32_t wanti
     }
 }
 
+static void give_other(struct assigner *assigner, uint64_t slot, uint64_t even_share,
+                       struct assignment *assignment)
+{
+    uint16_t wanting = assigner->wanting[slot];
+    bool local = is_reader(wanting) && keeps_up(assigner, wanting, even_share);
+    give(assigner, slot, local ? wanting : assigner->pace.readers[0], false, assignment);
+}
+
 /* Rows that are to stay go first: the room for them is what it is, the others can make up for it.
  */
-static void give_rows(struct assigner *assigner, const struct plan_epoch *epoch,
-                      const struct plan_window *window, bool wanted, struct assignment *assignment)
+static void give_rows(struct assigner *assigner, const struct plan_window *window, bool wanted,
+                      struct assignment *assignment)
 {
     uint64_t even_share = size_divide_up(window->row_count, assigner->reader_count);
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint64_t row = assigner->rows[slot];
-        if (assignment->owners[slot] != HOME_NONE ||
-            (wanted && assigner->homes[row] != HOME_WANTED))
+        if (assignment->owners[slot] != HOME_NONE)
             continue;
-        uint32_t wanting = destination(assigner, epoch, window, slot);
-        if (wanted)
-            give_wanted(assigner, slot, wanting, assignment);
-        else if (wanting != NOWHERE && keeps_up(assigner, wanting, even_share))
-            give(assigner, slot, wanting, false, assignment);
-        else
-            give(assigner, slot, assigner->pace.readers[0], false, assignment);
+        if (!wanted)
+            give_other(assigner, slot, even_share, assignment);
+        else if (assigner->homes[assigner->rows[slot]] == HOME_WANTED)
+            give_wanted(assigner, slot, assignment);
     }
 }
 
@@ -479,11 +501,11 @@ static void count_exchanged(struct assigner *assigner, const struct plan_epoch *
     stats->rows += window->row_count;
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
         uint32_t owner = assignment->owners[slot] & ASSIGN_READER_MASK;
-        if (window->row_length == 1) {
-            uint32_t wanting = destination(assigner, epoch, window, slot);
-            stats->samples += wanting != NOWHERE;
-            stats->exchanged_samples += wanting != NOWHERE && wanting != owner;
-        } else {
+        uint16_t wanting = assigner->wanting[slot];
+        if (is_reader(wanting)) {
+            stats->samples += 1;
+            stats->exchanged_samples += wanting != owner;
+        } else if (wanting == WANTED_BY_ANY) {
             double samples = delivered * (double)(slot == window->short_slot ? window->short_length
                                                                              : window->row_length);
             stats->samples += samples;
@@ -501,6 +523,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
         assigner->readers[r].window_given = 0;
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
         assigner->rows[slot] = plan_row_at(epoch, window->first_row_position + slot);
+        assigner->wanting[slot] = wanted_by(assigner, epoch, window, slot);
         assignment->owners[slot] = HOME_NONE;
     }
     turn_epoch(assigner, epoch);
@@ -509,8 +532,8 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);
     if (assigner->homes)
-        give_rows(assigner, epoch, window, true, assignment);
-    give_rows(assigner, epoch, window, false, assignment);
+        give_rows(assigner, window, true, assignment);
+    give_rows(assigner, window, false, assignment);
     if (assigner->homes)
         settle_owners(assigner, window, assignment);
     count_exchanged(assigner, epoch, window, assignment);

@@ -15,7 +15,7 @@
  *   - if it is to be kept, to a reader with room for it: the one whose trainer gets it, if it is a
  * row of one sample, else the one with the most room;
  *   - if it is not, and is a row of one sample, to the reader whose trainer gets it, so that it
- * need not cross the network, unless that one is behind by more than its even share of a window;
+ * need not cross the network, unless that one is behind and holds up the others;
  *   - else to the reader that would be done with it first, by the pace that readers report. Until
  * they do, all count as equally fast.
  *
@@ -55,10 +55,11 @@ void assigner_free(struct assigner *assigner);
 /* What an assigner holds in memory. */
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
 
-/* What a reader tells: the rows it has read since the start, and the time that one takes it: a
- * row's time in one thread over the number of threads. `row_ns` 0: not known yet. */
+/* What a reader tells: the rows it has read since the start; the time that one takes it, that is, a
+ * row's time in one thread over the number of threads, 0 if not known yet; and whether rounds wait
+ * for its rows. */
 void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                     uint64_t row_ns);
+                     uint64_t row_ns, bool is_waited_for);
 
 /* Where the rows of a window are read, and which others are kept no longer. */
 struct assignment {
@@ -76,6 +77,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
 struct assigner_stats {
     uint64_t rows;            /* of the windows */
     uint64_t kept_rows;       /* of those, in some reader's memory already */
+    uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
     double samples;           /* of the windows, that are delivered */
     double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one
                                * sample, else as many as are to be expected of a random order */

@@ -232,7 +232,7 @@ static void pace_counts(void **state)
             (void)take_window(&bench, e, j);
             for (uint32_t r = 0; r < 4; r++) {
                 read[r] = bench.given[r];
-                assigner_report(bench.assigner, r, read[r], r == 2 ? 4000 : 1000);
+                assigner_report(bench.assigner, r, read[r], r == 2 ? 4000 : 1000, true);
             }
         }
     }
@@ -249,8 +249,8 @@ static void stragglers_get_nothing(void **state)
     bench_init(&bench, 1000, long_rows, 2, 4, 0, 50);
     (void)take_window(&bench, 0, 0);
     for (uint64_t j = 1; j < bench.plan.window_count; j++) {
-        assigner_report(bench.assigner, 0, bench.given[0], 1000);
-        assigner_report(bench.assigner, 1, 0, 1000);
+        assigner_report(bench.assigner, 0, bench.given[0], 1000, true);
+        assigner_report(bench.assigner, 1, 0, 1000, true);
         (void)take_window(&bench, 0, j);
     }
     assert_in_range(bench.given[1], 25, 51);
@@ -279,20 +279,26 @@ static void single_samples_stay_local(void **state)
     }
 }
 
-/* ... but not by a reader that is far behind. */
+/* ... but not by a reader that is far behind and waited for. */
 static void pace_goes_before_locality(void **state)
 {
     (void)state;
-    struct bench bench;
-    bench_init(&bench, 960, single_rows, 2, 2, 0, 48);
-    (void)take_window(&bench, 0, 0);
-    for (uint64_t j = 1; j < bench.plan.window_count; j++) {
-        assigner_report(bench.assigner, 0, bench.given[0], 1000);
-        assigner_report(bench.assigner, 1, bench.given[1], 4000);
-        (void)take_window(&bench, 0, j);
+    for (int waited_for = 0; waited_for < 2; waited_for++) {
+        struct bench bench;
+        bench_init(&bench, 960, single_rows, 2, 2, 0, 48);
+        (void)take_window(&bench, 0, 0);
+        for (uint64_t j = 1; j < bench.plan.window_count; j++) {
+            assigner_report(bench.assigner, 0, bench.given[0], 1000, true);
+            assigner_report(bench.assigner, 1, bench.given[1], 4000, waited_for);
+            (void)take_window(&bench, 0, j);
+        }
+        uint64_t its_trainer_gets = 480;
+        if (waited_for)
+            assert_in_range(bench.given[1], 150, 340);
+        else
+            assert_int_equal(bench.given[1], its_trainer_gets);
+        assigner_free(bench.assigner);
     }
-    assert_in_range(bench.given[1], 150, 330); /* of the 480 that its trainer gets */
-    assigner_free(bench.assigner);
 }
 
 static void bad_arguments(void **state)
