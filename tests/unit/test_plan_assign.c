@@ -294,7 +294,7 @@ static void pace_goes_before_locality(void **state)
         }
         uint64_t its_trainer_gets = 480;
         if (waited_for)
-            assert_in_range(bench.given[1], 150, 340);
+            assert_in_range(bench.given[1], 150, 370);
         else
             assert_int_equal(bench.given[1], its_trainer_gets);
         assigner_free(bench.assigner);
