@@ -66,7 +66,9 @@ static enum status share_dataset(struct job *job, struct error *err)
         struct dataset_options options = {.uri = job->config.uri,
                                           .fields = job->config.fields,
                                           .field_count = job->config.field_count,
-                                          .hold_limit_bytes = job->config.hold_limit_bytes};
+                                          .hold_limit_bytes = job->config.hold_limit_bytes,
+                                          .cache_dir = job->config.cache_dir,
+                                          .cache_dir_bytes = job->config.cache_dir_bytes};
         status = dataset_open(&options, &job->dataset, err);
         if (status == STATUS_OK)
             status = dataset_pack(job->dataset, &bytes, &size, err);

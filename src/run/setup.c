@@ -77,7 +77,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .ring_bytes = setup->layout.total_bytes,
-        .cache = config->cache == CACHE_DECODED,
+        .cache = config->cache != CACHE_OFF,
         .last_epoch = config->epochs == 1,
         .limit_bytes = run_memory_limit(config, shape),
     };
