@@ -582,7 +582,7 @@ static void test_removed_while_in_use(void **state)
 /* Threads and processes at once
  * ------------------------------------------------------------------------------------------ */
 
-enum { THREADS = 4, KEYS = 150, TURNS = 1200 };
+enum { THREADS = 4, KEYS = 120, TURNS = 300 };
 
 struct worker {
     struct disk_cache *cache;
@@ -591,7 +591,7 @@ struct worker {
 
 static size_t size_of(uint64_t key)
 {
-    return 500 + key * 97;
+    return 500 + key * 67;
 }
 
 static void *use_cache(void *argument)
