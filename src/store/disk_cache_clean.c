@@ -142,7 +142,7 @@ static int longest_unused_first(const void *a, const void *b)
 {
     const struct table_slot *x = *(struct table_slot *const *)a,
                             *y = *(struct table_slot *const *)b;
-    return (x->used_s > y->used_s) - (x->used_s < y->used_s);
+    return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
 bool clean_unused(struct disk_cache *cache, uint64_t bytes)
