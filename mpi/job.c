@@ -268,7 +268,7 @@ static void describe_reports(const struct seat_report *all, int count, struct te
             continue;
         text_append(out, "warning: node %s", all[i].node);
         if (alike > 1)
-            text_append(out, " and %d more, each", alike - 1);
+            text_append(out, ", and %d more alike", alike - 1);
         text_append(out, ": %s\n", all[i].warning);
     }
 }
