@@ -40,6 +40,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+PATH+=:/usr/sbin:/sbin
 readonly PREFIX=/tmp/penstock-cluster.
 readonly CGROUP=penstock-cluster. # and the cluster's name: a folder with one for each host
 readonly NETWORK=10.77.0
