@@ -1,4 +1,4 @@
-"""What the tests on several hosts share: tests/mpi's jobs, and the digests that a single process delivers.
+"""What tests on several hosts share: tests/mpi's jobs, and the digests of a single process.
 
 They run on the head node of a cluster that hosts.sh or slurm.sh has brought up around them.
 """

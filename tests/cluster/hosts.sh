@@ -398,7 +398,7 @@ choose() {
         name=${all[0]#"$PREFIX"}
     fi
     dir=$PREFIX$name
-    [[ $name =~ ^[A-Za-z0-9_-]+$ && -d $dir && -O $dir ]] || fail "there is no cluster '$name'; 'hosts.sh list' shows all"
+    [[ $name =~ ^[A-Za-z0-9_-]+$ && -d $dir && -O $dir ]] || fail "there is no cluster '$name': see 'hosts.sh list'"
 }
 
 on() {
