@@ -17,7 +17,7 @@
 # Options of "up" and "with":
 #     --rate RATE          of each host's link, in both directions, as tc writes it: 1gbit (unlimited)
 #     --cpus h1=0.5,...    processor time of a host, in cores (unlimited)
-#     --share DIR          a directory below /tmp that all hosts are to see; may be given several times
+#     --share DIR          all hosts see this directory, also below /tmp; may be given several times
 #     --name NAME          of the cluster (found by chance). "on", "all" and "down" take it before other
 #                          arguments; else it is CLUSTER_NAME, or the only cluster there is
 #
@@ -116,7 +116,7 @@ parse_up() {
             --cpus) cpus=$2 ;;
             --name) name=$2 ;;
             --share)
-                [[ -d $2 && $(realpath "$2") == /tmp/?* ]] || misused "--share takes a directory below /tmp, not '$2'"
+                [[ -d $2 ]] || misused "--share takes a directory, not '$2'"
                 shared+=("$(realpath "$2")")
                 ;;
             *) misused "'$1' is no option" ;;
@@ -138,8 +138,7 @@ make_directory() {
     fi
     printf '%s %s\n' $$ "$(start_time $$)" >"$dir/owner"
     mkdir -m 1777 "$dir/tmp"
-    shared+=("$dir")
-    [[ $root != /tmp/* ]] || shared+=("$root")
+    shared+=("$dir" "$root")
 }
 
 write_files() {
@@ -208,6 +207,7 @@ mount --no-canonicalize --rbind "/proc/self/fd/$cgroup" /sys/fs/cgroup
 exec {old}</tmp
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 for shared in "$@"; do
+    [[ $shared == /tmp/* ]] || continue
     mkdir -p "$shared"
     mount --no-canonicalize --rbind "/proc/self/fd/$old/${shared#/tmp/}" "$shared"
 done
