@@ -335,7 +335,8 @@ static enum status open_server(struct job *job, struct error *err)
                                      .max_trainers = job->shape.trainers_served,
                                      .layout = &job->setup.layout,
                                      .service = &job->setup.service};
-    return comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+    enum status status = comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+    return status ? status : comm_agree(&job->comm, server_listen(job->server, err), err);
 }
 
 /* A port that is free on rank 0's node now: for the trainers' own rendezvous. */
