@@ -66,7 +66,9 @@ static enum status share_dataset(struct job *job, struct error *err)
         struct dataset_options options = {.uri = job->config.uri,
                                           .fields = job->config.fields,
                                           .field_count = job->config.field_count,
-                                          .hold_limit_bytes = job->config.hold_limit_bytes};
+                                          .hold_limit_bytes = job->config.hold_limit_bytes,
+                                          .cache_dir = job->config.cache_dir,
+                                          .cache_dir_bytes = job->config.cache_dir_bytes};
         status = dataset_open(&options, &job->dataset, err);
         if (status == STATUS_OK)
             status = dataset_pack(job->dataset, &bytes, &size, err);
@@ -120,25 +122,33 @@ static enum status place_workers(struct job *job, struct error *err)
 
 static enum status settle(struct job *job, const struct job_options *options, struct error *err)
 {
-    struct run_state state;
+    struct {
+        struct run_state state;
+        uint64_t stored_row_bytes, stored_row_cost;
+    } first = {0}; /* what rank 0 has found out */
     enum status status = STATUS_OK;
     if (options->resume_path && job->comm.rank == 0)
-        status = run_state_read_file(options->resume_path, &state, err);
+        status = run_state_read_file(options->resume_path, &first.state, err);
+    if (status == STATUS_OK && job->comm.rank == 0)
+        status = stored_rows_estimate(job->dataset, config_may_keep_stored(&job->config),
+                                      &first.stored_row_bytes, &first.stored_row_cost, err);
     status = comm_agree(&job->comm, status, err);
     if (status != STATUS_OK)
         return status;
     MPI_Request request;
-    MPI_Ibcast(&state, sizeof state, MPI_BYTE, 0, job->comm.world, &request);
+    MPI_Ibcast(&first, sizeof first, MPI_BYTE, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
+    job->stored_row_bytes = first.stored_row_bytes;
     const struct comm *comm = &job->comm;
     job->shape = (struct run_shape){
         .reader_count = (uint32_t)comm->size,
         .readers_on_node = (uint32_t)reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world),
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
-        .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world)};
+        .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world),
+        .stored_row_cost = first.stored_row_cost};
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
-                              options->resume_path ? &state : NULL, &job->setup, err);
+                              options->resume_path ? &first.state : NULL, &job->setup, err);
     return comm_agree(comm, status, err);
 }
 
@@ -276,6 +286,12 @@ static enum status take_memory(struct job *job, struct error *err)
     if (status == STATUS_OK)
         status =
             row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
+    const struct budget *budget = &job->setup.budget;
+    if (status == STATUS_OK && budget->stored_bytes > 0)
+        status = stored_rows_new(job->pool, budget->stored_bytes, job->stored_row_bytes,
+                                 budget->keep_rows + budget->most_rows, &job->stored, err);
+    if (status == STATUS_OK && job->stored)
+        row_store_use_stored(job->store, job->stored);
     return comm_agree(&job->comm, status, err);
 }
 
@@ -467,6 +483,7 @@ void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
     children_free(job->children);
     pool_free(job->pool);
     row_store_free(job->store);
+    stored_rows_free(job->stored);
     server_free(job->server);
     if (job->pool)
         waker_done(&job->waker);

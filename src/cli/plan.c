@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
+#include "read/stored_rows.h"
 #include "run/forecast.h"
 #include "run/setup.h"
 #include "topology/topology.h"
@@ -159,8 +160,12 @@ static enum status settle(const struct options *options, const struct config *co
         .trainers_served = (uint32_t)size_divide_up(config->trainers, options->readers),
         .node_available_bytes = memory_available_bytes(),
     };
+    uint64_t stored_row_bytes;
     enum status status =
         count_workers(options, config, shape.readers_on_node, &shape.worker_count, err);
+    if (!status)
+        status = stored_rows_estimate(dataset, config_may_keep_stored(config), &stored_row_bytes,
+                                      &shape.stored_row_cost, err);
     return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
 }
 

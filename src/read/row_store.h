@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "read/pool.h"
+#include "read/stored_rows.h"
 
 #include <stdbool.h>
 
@@ -71,6 +72,10 @@ uint64_t row_store_row(const struct row_store *store, int32_t buffer);
 uint32_t row_store_domain(const struct row_store *store, int32_t buffer);
 uint32_t row_store_free_count(const struct row_store *store);
 uint32_t row_store_buffer_count(const struct row_store *store);
+
+/* From now on rows that `stored` (borrowed, may be NULL) was asked to keep are recorded there when
+ * they are loaded, and loaded from there once it has them. */
+void row_store_use_stored(struct row_store *store, struct stored_rows *stored);
 
 /* Submits the read of a claimed buffer to its domain's workers, as a POOL_NORMAL task; false when
  * their queue is full. The pool must have a dataset. */
