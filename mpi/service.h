@@ -20,6 +20,8 @@ struct epoch_stats {
     uint64_t steps;
     uint64_t samples;      /* delivered to all trainers, by the plan */
     uint64_t stored_bytes; /* read from the store */
+    uint64_t memory_bytes; /* stored bytes that were in memory instead */
+    uint64_t disk_bytes;   /* stored bytes from the nodes' disk caches instead */
     uint64_t decoded_bytes;
     uint64_t chunk_count;
     uint64_t read_ns, decode_ns, copy_ns; /* of all workers together */
