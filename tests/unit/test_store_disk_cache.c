@@ -351,7 +351,7 @@ static void test_exchanged_files(void **state)
     char first[256];
     put_value(cache, 1, 3000);
     put_value(cache, 2, 3000);
-    strcpy(first, value_path(fixture, 0));
+    snprintf(first, sizeof first, "%s", value_path(fixture, 0));
     assert_int_equal(rename(first, value_path(fixture, 1)), 0);
     assert_false(get_value(cache, 1, 3000));
     assert_false(get_value(cache, 2, 3000));
