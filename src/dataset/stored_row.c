@@ -15,7 +15,8 @@ struct chunk_box {
 
 static struct chunk_box box_of(const struct dataset *dataset, size_t field, uint64_t row)
 {
-    struct chunk_box box = {.array = dataset->private->origins[field].array, .count = 1};
+    struct chunk_box box = {.array = dataset->private->origins[field].array};
+    uint64_t count = 1;
     uint64_t begin = row * dataset->row_length;
     uint64_t end = begin + dataset_row_samples(dataset, row);
 
@@ -23,8 +24,9 @@ static struct chunk_box box_of(const struct dataset *dataset, size_t field, uint
     for (int i = 0; i < box.array->rank; i++) {
         box.counts[i] = i == 0 ? (end - 1) / box.array->chunk_shape[0] - box.first + 1
                                : box.array->chunk_counts[i];
-        box.count *= box.counts[i];
+        count *= box.counts[i];
     }
+    box.count = count;
     return box;
 }
 
