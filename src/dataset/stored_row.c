@@ -44,6 +44,7 @@ static enum status add_chunk(const struct store *store, const struct chunk_box *
     char key[ZARR_KEY_BYTES];
     struct store_info info;
 
+    assert(box->array->rank >= 1);
     for (int i = box->array->rank - 1; i >= 0; i--) {
         index[i] = number % box->counts[i];
         number /= box->counts[i];
