@@ -152,7 +152,7 @@ class Launch(ClusterTest):
         for nodes in (1, 2, 4):
             with open(os.path.join(self.folder, "reports", f"{nodes}.json"), encoding="ascii") as file:
                 report = json.load(file)
-            self.assertEqual((report["readers"], report["trainers"]), (nodes, 2 * nodes))
+            self.assertEqual((len(report["readers"]), report["trainers"]), (nodes, 2 * nodes))
             self.assertEqual([epoch["samples"] for epoch in report["epochs"]], [self.SAMPLES] * 2)
         # All tasks write to one log here; the last one's table has all sizes.
         table = self.output().rsplit("nodes  epoch", 1)[1].splitlines()[1:]
