@@ -35,6 +35,7 @@ struct service {
     uint64_t epoch_start_ns;
     uint64_t epoch_cpu_ns;
     struct pool_stats epoch_pool;
+    struct rounds_times epoch_times;
     bool finished; /* everything is published, and the trainers know it */
     struct progress progress;
     bool show_progress;
@@ -79,6 +80,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     struct pool_stats pool;
     pool_stats(job->pool, &pool);
     const struct pool_stats *before = &service->epoch_pool;
+    struct rounds_times times = rounds_times(service->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
     stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
@@ -89,6 +91,10 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     stats->read_ns += pool.read.read_ns - before->read.read_ns;
     stats->decode_ns += pool.read.decode_ns - before->read.decode_ns;
     stats->copy_ns += pool.copy_ns - before->copy_ns;
+    stats->plan_ns += times.plan_ns - service->epoch_times.plan_ns;
+    stats->fill_ns += times.fill_ns - service->epoch_times.fill_ns;
+    stats->scatter_ns += times.scatter_ns - service->epoch_times.scatter_ns;
+    stats->exchange_ns += times.exchange_ns - service->epoch_times.exchange_ns;
     stats->cpu_ns += cpu_ns - service->epoch_cpu_ns;
     stats->sent_bytes +=
         rounds_take_sent_records(service->rounds, service->epoch) * job->dataset->record_bytes;
@@ -106,6 +112,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     service->epoch_start_ns = service->loop_ns;
     service->epoch_cpu_ns = cpu_ns;
     service->epoch_pool = pool;
+    service->epoch_times = times;
 }
 
 /* Puts the time since the last turn of the loop on the account of what the oldest round waits for.
@@ -285,7 +292,7 @@ static void turn_or_sleep(struct service *service)
 static void drain(struct service *service)
 {
     pool_drain(service->job->pool);
-    uint64_t posted[2] = {windows_posted(service->windows), rounds_posted(service->rounds)};
+    uint64_t posted[2] = {windows_posted(service->windows), rounds_begun(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
         comm_heed_signals(&service->job->comm);
