@@ -48,6 +48,7 @@ struct scene {
     uint64_t count;  /* records of a message */
     uint64_t rounds; /* of one measurement */
     unsigned char *pool, *slots, *send, *receive;
+    unsigned char *lane_send[2], *lane_receive[2];
     size_t pool_bytes, slots_bytes, staging_bytes;
     uint32_t *sources; /* [pool records] shuffled */
     uint64_t source_count;
@@ -121,15 +122,10 @@ static void scatter_all(const struct scene *s, uint64_t round, const unsigned ch
 }
 
 /* As the reader's main thread does while an exchange is under way: see service.c. */
-static void wait_a_little(bool spin, uint64_t *idle_since_ns)
+static void wait_a_little(uint64_t idle_ns)
 {
-    if (spin)
-        return;
-    uint64_t now = clock_now_ns();
-    if (*idle_since_ns == 0)
-        *idle_since_ns = now;
-    uint64_t idle_ns = now - *idle_since_ns;
-    clock_sleep_ns(idle_ns < 50000 ? 50000 : idle_ns < 1000000 ? idle_ns : 1000000);
+    if (idle_ns >= 20000)
+        clock_sleep_ns(idle_ns < 1000000 ? 50000 : 1000000);
 }
 
 struct variant {
@@ -159,6 +155,16 @@ static void run_blocking(struct scene *s, const struct variant *v)
         if (v->copies)
             scatter_all(s, round, s->receive);
     }
+}
+
+/* The same with two buffers each way, in turn, as two rounds in flight have. */
+static void run_blocking_two(struct scene *s, const struct variant *v)
+{
+    (void)v;
+    for (uint64_t round = 0; round < s->rounds; round++)
+        MPI_Alltoallv(s->lane_send[round % 2], s->counts, s->displacements, MPI_BYTE,
+                      s->lane_receive[round % 2], s->counts, s->displacements, MPI_BYTE,
+                      s->comm.rounds);
 }
 
 /* The same from memory that is not in the cache, to memory that is not: through the rows from end
@@ -217,8 +223,10 @@ static void run_lanes(struct scene *s, const struct variant *v,
                       void (*start)(struct scene *, const struct variant *, uint64_t),
                       bool (*finish)(struct scene *, const struct variant *, uint64_t))
 {
-    uint64_t started = 0, finished = 0, idle_since_ns = 0;
+    const uint64_t busy_ns = 5000; /* a look at MPI that took longer has moved data */
+    uint64_t started = 0, finished = 0, active_ns = clock_now_ns();
     while (finished < s->rounds) {
+        uint64_t start_ns = clock_now_ns();
         bool active = false;
         if (started < s->rounds && started < finished + v->lanes) {
             start(s, v, started++);
@@ -228,10 +236,11 @@ static void run_lanes(struct scene *s, const struct variant *v,
             finished++;
             active = true;
         }
-        if (active)
-            idle_since_ns = 0;
-        else
-            wait_a_little(v->spin, &idle_since_ns);
+        uint64_t now_ns = clock_now_ns();
+        if (active || now_ns - start_ns > busy_ns)
+            active_ns = now_ns;
+        else if (!v->spin)
+            wait_a_little(now_ns - active_ns);
     }
 }
 
@@ -253,13 +262,12 @@ struct stream {
     uint64_t started, finished;
 };
 
-static bool advance_stream(struct scene *s, struct stream *stream, int peer, bool sending)
+static void advance_stream(struct scene *s, struct stream *stream, int peer, bool sending)
 {
     uint64_t records = CHUNK_BYTES / s->record_bytes;
     records = records < 1 ? 1 : records > s->count ? s->count : records;
     uint64_t chunks = size_divide_up(s->count, records);
     size_t chunk_bytes = records * s->record_bytes;
-    bool active = false;
     while (stream->finished < stream->started) {
         uint64_t window = stream->finished % CHUNK_WINDOW;
         int complete = 0;
@@ -272,7 +280,6 @@ static bool advance_stream(struct scene *s, struct stream *stream, int peer, boo
             scatter(s, stream->finished / chunks, peer, first, end,
                     stream->buffers + window * chunk_bytes);
         stream->finished++;
-        active = true;
     }
     while (stream->started < s->rounds * chunks &&
            stream->started < stream->finished + CHUNK_WINDOW) {
@@ -288,11 +295,9 @@ static bool advance_stream(struct scene *s, struct stream *stream, int peer, boo
             MPI_Irecv(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[window]);
         }
         stream->started++;
-        active = true;
         if (sending)
             break;
     }
-    return active || stream->finished == s->rounds * chunks;
 }
 
 static bool stream_over(const struct scene *s, const struct stream *stream)
@@ -304,34 +309,32 @@ static bool stream_over(const struct scene *s, const struct stream *stream)
 
 static void run_stream(struct scene *s, const struct variant *v)
 {
+    (void)v;
     int size = s->comm.size;
     struct stream *streams = calloc(2 * (size_t)size, sizeof *streams);
-    uint64_t left = 2 * (uint64_t)(size - 1), idle_since_ns = 0;
+    uint64_t left = 2 * (uint64_t)(size - 1);
     uint64_t chunk_bytes = CHUNK_BYTES > s->record_bytes ? CHUNK_BYTES : s->record_bytes;
     for (int i = 0; i < 2 * size; i++)
         streams[i].buffers = malloc(CHUNK_WINDOW * chunk_bytes);
     while (left > 0) {
-        bool active = false;
         left = 0;
         for (int i = 0; i < 2 * size; i++) {
             if (i / 2 == s->comm.rank || stream_over(s, &streams[i]))
                 continue;
-            active |= advance_stream(s, &streams[i], i / 2, i % 2);
+            advance_stream(s, &streams[i], i / 2, i % 2);
             left++;
         }
-        if (active)
-            idle_since_ns = 0;
-        else
-            wait_a_little(v->spin, &idle_since_ns);
     }
     for (int i = 0; i < 2 * size; i++)
         free(streams[i].buffers);
     free(streams);
 }
 
+/* The last three wait as a reader does, asleep between looks; all others spin. */
 static const struct variant variants[] = {
     {"memcpy", run_memcpy, 1, false, true},
     {"bare", run_blocking, 1, false, true},
+    {"bare_two", run_blocking_two, 1, false, true},
     {"bare_cold", run_blocking_cold, 1, false, true},
     {"alltoallv", run_blocking, 1, true, true},
     {"ialltoallv1", run_packed, 1, true, true},
@@ -340,9 +343,9 @@ static const struct variant variants[] = {
     {"stream", run_stream, 1, true, true},
     {"in_place1", run_in_place, 1, true, true},
     {"in_place2", run_in_place, 2, true, true},
-    {"packed_alone_sleeping", run_packed, 2, false, false},
-    {"packed_sleeping", run_packed, 2, true, false},
-    {"in_place_sleeping", run_in_place, 2, true, false},
+    {"exchange_alone", run_packed, 2, false, false},
+    {"exchange_packed", run_packed, 2, true, false},
+    {"exchange_in_place", run_in_place, 2, true, false},
 };
 enum { VARIANT_COUNT = sizeof variants / sizeof variants[0] };
 
@@ -411,6 +414,10 @@ static void scene_init(struct scene *s, const struct arguments *arguments)
     s->slots = map(s->slots_bytes);
     s->send = map(s->staging_bytes);
     s->receive = map(s->staging_bytes);
+    for (int i = 0; i < 2; i++) {
+        s->lane_send[i] = map(s->staging_bytes);
+        s->lane_receive[i] = map(s->staging_bytes);
+    }
     s->source_count = s->pool_bytes / s->record_bytes;
     s->sources = map(s->source_count * sizeof *s->sources);
     s->seats = map(size * s->count * sizeof *s->seats);
@@ -429,6 +436,10 @@ static void scene_done(struct scene *s)
     free(s->counts);
     memory_unmap(s->seats, (uint64_t)s->comm.size * s->count * sizeof *s->seats);
     memory_unmap(s->sources, s->source_count * sizeof *s->sources);
+    for (int i = 0; i < 2; i++) {
+        memory_unmap(s->lane_receive[i], s->staging_bytes);
+        memory_unmap(s->lane_send[i], s->staging_bytes);
+    }
     memory_unmap(s->receive, s->staging_bytes);
     memory_unmap(s->send, s->staging_bytes);
     memory_unmap(s->slots, s->slots_bytes);

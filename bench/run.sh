@@ -8,6 +8,7 @@ Usage: bench/run.sh WHAT [OPTION...]
 
   end_to_end   Penstock beside the limits of the machine and a PyTorch DataLoader
   idle         CPU time that readers take while they wait for slow trainers
+  exchange     ways to exchange records between ranks, and where a reader's time goes
 
 Options:
   --rounds N       interleaved rounds (5)
@@ -16,6 +17,8 @@ Options:
   --threads N      threads that read and decode; auto: one a CPU (auto)
   --no-dataloader  leave the PyTorch DataLoader out
   --build DIR      use the programs in DIR as they are; else build/release is built first
+  --ranks "N..."   exchange: how many MPI ranks, one number after another (2 3 4)
+  --mpirun "..."   exchange: more arguments for mpirun, such as --hostfile FILE
   --work DIR       where datasets, reports and the Python environment are kept (build/bench)
 
 The last line of output is one JSON object.
@@ -24,6 +27,7 @@ USAGE
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rounds=5 samples=5000 batch=64 threads=auto dataloader=yes build='' work=$root/build/bench
+ranks='2 3 4' mpirun_arguments=''
 loader=()
 
 say() { printf '%s\n' "$*" >&2; }
@@ -32,20 +36,23 @@ fail() { say "bench/run.sh: $*"; exit 1; }
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
-    end_to_end | idle) what=$1 ;;
+    end_to_end | idle | exchange) what=$1 ;;
     -h | --help) usage; exit 0 ;;
-    *) fail "'$1' is not a benchmark: end_to_end or idle" ;;
+    *) fail "'$1' is not a benchmark: end_to_end, idle or exchange" ;;
     esac
     shift
     while [ $# -gt 0 ]; do
         case $1 in
         --no-dataloader) dataloader=no; shift; continue ;;
         -h | --help) usage; exit 0 ;;
-        --rounds | --samples | --batch | --threads | --build | --work)
+        --ranks | --mpirun | --rounds | --samples | --batch | --threads | --build | --work)
             [ $# -ge 2 ] || fail "$1 needs a value" ;;
         *) fail "unknown option '$1'" ;;
         esac
-        printf -v "${1#--}" %s "$2"
+        case $1 in
+        --mpirun) mpirun_arguments=$2 ;;
+        *) printf -v "${1#--}" %s "$2" ;;
+        esac
         shift 2
     done
     [ "$threads" != auto ] || threads=$(nproc)
@@ -94,6 +101,9 @@ prepare_mpi() {
         mpirun+=(--oversubscribe)
     fi
     mpirun+=(--bind-to none)
+    local more
+    read -r -a more <<<"$mpirun_arguments"
+    mpirun+=("${more[@]}")
 }
 
 # penstock READERS TRAINERS THREADS EPOCHS TRAINER_OPTION...: one run; reports in $work/run
@@ -171,10 +181,62 @@ idle() {
     report idle "$work/run/reader.json"
 }
 
+# variants RANKS MESSAGE RECORD...: all ways to move records of these sizes
+variants() {
+    local count=$1 message=$2 record
+    shift 2
+    local -a records=()
+    for record; do records+=(--record "$record"); done
+    say "$count ranks, messages of $message, records of $*"
+    "${mpirun[@]}" -np "$count" "$build/bin/penstock-bench-exchange" --repeats "$rounds" \
+        --volume 64MiB --message "$message" "${records[@]}" >>"$results"
+}
+
+# shares NAME BATCH SYNTH_OPTION...: where readers' time goes with samples of one size
+shares() {
+    local name=$1 size=$2
+    shift 2
+    dataset=$work/plain-$name.zarr
+    if [ ! -e "$dataset" ]; then
+        say "writing $dataset"
+        "$build/bin/penstock" synth "$dataset.part" --overwrite --layout plain --codec none "$@" \
+            >/dev/null
+        mv "$dataset.part" "$dataset"
+    fi
+    say "two readers, samples of $name"
+    config=$work/exchange.yaml
+    printf 'dataset: {uri: %s}\nbatch: {global_size: %s}\n' "$dataset" "$size" >"$config"
+    penstock 2 2 1 $((rounds + 1)) --touch
+    printf '{"sample": "%s", "report": %s}\n' "$name" "$(cat "$work/run/reader.json")" >>"$results"
+}
+
+exchange() {
+    results=$work/exchange.jsonl
+    : >"$results"
+    local count
+    for count in $ranks; do
+        variants "$count" 1MiB 64 1KiB 4KiB 16KiB 32KiB 64KiB 256KiB 1MiB
+    done
+    count=${ranks%% *}
+    variants "$count" 4KiB 64 1KiB
+    variants "$count" 64KiB 64 1KiB 16KiB 64KiB
+    variants "$count" 8MiB 1KiB 16KiB 64KiB 1MiB 8MiB
+    variants "$count" 32MiB 16KiB 64KiB 1MiB 8MiB
+    shares 64B 16384 --samples 2000000 --shape 16 --chunk 4096
+    shares 1KiB 4096 --samples 200000 --shape 256 --chunk 256
+    shares 16KiB 512 --samples 32000 --shape 4096 --chunk 16
+    shares 160KiB 64 --samples 5000 --shape 40960
+    shares 1MiB 16 --samples 800 --shape 262144
+    shares 8MiB 8 --samples 96 --shape 2048,1024
+    python3 "$root/bench/exchange.py" "$results"
+}
+
 parse "$@"
 mkdir -p "$work"
 build_programs
 prepare_mpi
-make_dataset
-write_config
+if [ "$what" != exchange ]; then
+    make_dataset
+    write_config
+fi
 "$what"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum {
-    IN_PLACE_BYTES = 64 * 1024, /* measured: docs/exchange.md */
+    IN_PLACE_BYTES = 32 * 1024, /* measured: docs/exchange.md */
     MESSAGE_BYTES = 16 << 20, /* a larger piece is cut: MPI may copy a whole message in one call */
     UNIT_BYTES = 16,          /* records are multiples of this: 32 GiB fit an int of units */
 };

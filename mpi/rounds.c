@@ -18,6 +18,7 @@
 enum {
     TASK_BYTES = 256 * 1024,
     TASK_MAX_ITEMS = 4096,
+    EXCHANGE_BUSY_NS = 5000, /* a look at MPI that took longer has moved data: look again at once */
 };
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
@@ -306,7 +307,9 @@ static bool exchange_complete(struct rounds *rounds, struct round *round, bool *
     bool complete =
         round->state == ROUND_EXCHANGING && exchange_test(rounds->exchange, lane_index(round));
     *active |= transfer_release(rounds->exchange, lane_index(round), round);
-    rounds->exchange_ns += clock_now_ns() - start_ns;
+    uint64_t took_ns = clock_now_ns() - start_ns;
+    rounds->exchange_ns += took_ns;
+    *active |= took_ns > EXCHANGE_BUSY_NS;
     return complete;
 }
 

@@ -242,17 +242,26 @@ static bool turn(struct service *service)
     return stop_progress(service->stop) || active;
 }
 
-/* How long to sleep when nothing has moved for `idle_ns`: as long again, within bounds. MPI moves
- * only when it is called, so the bounds are tight while an exchange is under way; a worker or a
- * trainer wakes us anyway. */
+/* How long to sleep when nothing has moved for `idle_ns`. MPI moves only when it is called, so
+ * sleeps are short while an exchange is under way: another reader needs well below a millisecond
+ * for its part of a round, unless it waits itself. After that, and where nothing is under way, as
+ * long again as it has been idle, within bounds. A worker or a trainer wakes us anyway. */
 static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
-    bool exchanging = rounds_exchanging(service->rounds);
-    uint64_t shortest = exchanging ? ms_ns / 20 : ms_ns / 10;
-    uint64_t longest = exchanging ? ms_ns : 10 * ms_ns;
     if (service->job->comm.size == 1)
         return 20 * ms_ns;
+    if (rounds_exchanging(service->rounds))
+        return idle_ns < ms_ns ? ms_ns / 20 : ms_ns;
+    uint64_t shortest = ms_ns / 10, longest = 10 * ms_ns;
     return idle_ns < shortest ? shortest : idle_ns < longest ? idle_ns : longest;
+}
+
+/* Whether the next thing is likely to come sooner than a sleep would end: another reader's answer,
+ * just after something moved. */
+static bool soon(const struct service *service)
+{
+    const uint64_t answer_ns = 20000;
+    return rounds_exchanging(service->rounds) && service->loop_ns - service->active_ns < answer_ns;
 }
 
 static void sleep_until_woken(struct service *service, uint64_t duration_ns)
@@ -271,8 +280,10 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
 
 static void turn_or_sleep(struct service *service)
 {
-    if (turn(service)) {
+    bool moved = turn(service);
+    if (moved)
         service->active_ns = service->loop_ns;
+    if (moved || soon(service)) {
         keep_books(service);
         return;
     }
