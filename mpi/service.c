@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "stop.h"
+#include "store/disk_cache.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -60,6 +61,16 @@ static void announce_epoch(struct service *service, const struct epoch_stats *st
             elapsed > 0 ? (double)stats->samples / elapsed : 0);
 }
 
+/* What the disk cache has to tell, as soon as an epoch has ended. */
+static void tell_warnings(const struct job *job)
+{
+    struct disk_cache *cache = dataset_disk_cache(job->dataset);
+    struct error warning;
+    while (cache && disk_cache_take_warning(cache, &warning))
+        fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
+                job->comm.node_name, warning.message);
+}
+
 /* Closes the books of the epoch that has just been delivered and opens the next one's. */
 static void turn_epoch(struct service *service, uint64_t next_epoch)
 {
@@ -90,6 +101,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     stats->samples += delivered - first_step * job->setup.plan.global_batch;
     if (service->show_progress)
         announce_epoch(service, stats);
+    tell_warnings(job);
     service->epoch = next_epoch;
     service->epoch_start_ns = service->loop_ns;
     service->epoch_cpu_ns = cpu_ns;

@@ -278,6 +278,15 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
         reading[e] = forecast->epochs[e].rows_read * row_bytes;
         exchange[e] = forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes;
     }
+    uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
+    text_append(out, "%-11s", "cache");
+    if (kept == 0)
+        text_append(out, "no rows stay for later epochs\n");
+    else
+        text_append(out, "%s of %s rows stay for later epochs, %s\n",
+                    kept < dataset->row_count ? count_format(kept).text : "all",
+                    count_format(dataset->row_count).text,
+                    setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
     text_append(out, "%-11s", "reading");
     describe_epochs(forecast, reading, out);
     text_append(out, ", decoded");

@@ -52,6 +52,8 @@ enum config_bad_sample { BAD_SAMPLE_FAIL };
       "directory of the sockets on each node; auto: one for this run, told to spawned trainers") \
     X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                       \
       "seconds to wait for all trainers to connect")                                             \
+    X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0,                               \
+      "bind spawned trainers to cpus without workers, near their GPU, if there are enough")      \
     X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                     \
       "steps that one exchange carries; auto: from sizes")                                       \
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,      \

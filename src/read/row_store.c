@@ -230,12 +230,9 @@ static void release(struct row_store *store, int32_t index)
     push_free(store, index);
 }
 
-void row_store_keep(struct row_store *store, int32_t index, bool keep)
+void row_store_keep(struct row_store *store, int32_t buffer)
 {
-    struct buffer *buffer = &store->buffers[index];
-    buffer->kept = keep;
-    if (!keep && buffer->pending == 0 && buffer->expected)
-        release(store, index); /* if it is on the `ended` list, it will be found free there */
+    store->buffers[buffer].kept = true;
 }
 
 uint32_t row_store_collect(struct row_store *store)

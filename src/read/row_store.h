@@ -2,7 +2,7 @@
  *
  * A fixed number of row buffers, allocated at start, spread over NUMA domains. The owner claims a
  * buffer for a row, has a worker fill it, uses it, and lets go of it; a row that is to be kept
- * stays findable until it is not any more. Nothing is allocated after row_store_new(), but for the
+ * stays findable until the end. Nothing is allocated after row_store_new(), but for the
  * error of a failed row.
  *
  *     free --claim--> LOADING --worker--> READY (or FAILED)
@@ -46,9 +46,8 @@ void row_store_expect(struct row_store *store, int32_t buffer, uint64_t uses);
 /* `count` uses are over. From any thread. */
 void row_store_used(struct row_store *store, int32_t buffer, uint64_t count);
 
-/* Whether the row stays after its last use. A row of which nothing more is expected and that stays
- * no longer is given up at once. */
-void row_store_keep(struct row_store *store, int32_t buffer, bool keep);
+/* Keeps the row after its last use. Once kept, kept until the end. */
+void row_store_keep(struct row_store *store, int32_t buffer);
 
 /* Frees the buffers whose last use is over and that are not kept. A claimed buffer of which nothing
  * was expected yet stays. One atomic load when there are none. Returns how many. */

@@ -34,6 +34,7 @@ struct entry {
     int32_t first_page;
     int32_t next_free; /* valid while free */
     uint64_t page_count;
+    uint64_t bytes; /* of the tape */
 };
 
 struct domain {
@@ -414,18 +415,15 @@ static struct stored_rows_pass *pass_of(struct zarr_tape *tape)
     return (struct stored_rows_pass *)((char *)tape - offsetof(struct stored_rows_pass, tape));
 }
 
-/* The next run of the tape's bytes, up to `size` and to the end of a page; NULL at the end of the
- * tape. */
+/* The next run of the tape, up to `size` bytes and to the end of a page. There must be one. */
 static unsigned char *next_run(struct stored_rows_pass *pass, size_t size, size_t *ret_size)
 {
     const struct stored_rows *rows = pass->rows;
     if (pass->at == rows->page_bytes) {
-        int32_t next = pass->page == NO_PAGE ? pass->first_page : rows->next_page[pass->page];
-        if (next == NO_PAGE)
-            return NULL;
-        pass->page = next;
+        pass->page = pass->page == NO_PAGE ? pass->first_page : rows->next_page[pass->page];
         pass->at = 0;
     }
+    assert(pass->page != NO_PAGE);
     unsigned char *run = page_start(rows, pass->page) + pass->at;
     size_t room = rows->page_bytes - pass->at;
     *ret_size = size < room ? size : room;
@@ -436,24 +434,26 @@ static unsigned char *next_run(struct stored_rows_pass *pass, size_t size, size_
 static void write_bytes(struct stored_rows_pass *pass, const void *bytes, size_t size)
 {
     const unsigned char *from = bytes;
+    pass->bytes += size;
     while (size > 0) {
         size_t run_bytes;
         unsigned char *run = next_run(pass, size, &run_bytes);
-        assert(run); /* make_room() has seen to it */
         memcpy(run, from, run_bytes);
         from += run_bytes;
         size -= run_bytes;
     }
 }
 
+/* False at the end of the tape. */
 static bool read_bytes(struct stored_rows_pass *pass, void *bytes, size_t size)
 {
     unsigned char *to = bytes;
+    if (size > pass->bytes)
+        return false;
+    pass->bytes -= size;
     while (size > 0) {
         size_t run_bytes;
         const unsigned char *run = next_run(pass, size, &run_bytes);
-        if (!run)
-            return false;
         memcpy(to, run, run_bytes);
         to += run_bytes;
         size -= run_bytes;
@@ -492,7 +492,7 @@ static void record(struct zarr_tape *tape, const void *bytes, size_t size)
         return;
     }
     write_bytes(pass, &mark, sizeof mark);
-    if (size > 0)
+    if (bytes)
         write_bytes(pass, bytes, size);
 }
 
@@ -525,7 +525,8 @@ void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t domain,
                                           .domain = domain,
                                           .first_page = held ? entry->first_page : NO_PAGE,
                                           .page = NO_PAGE,
-                                          .at = rows->page_bytes};
+                                          .at = rows->page_bytes,
+                                          .bytes = held ? entry->bytes : 0};
 }
 
 static void end_recording(struct stored_rows_pass *pass, bool loaded)
@@ -539,6 +540,7 @@ static void end_recording(struct stored_rows_pass *pass, bool loaded)
     }
     entry->first_page = pass->first_page;
     entry->page_count = pass->page_count;
+    entry->bytes = pass->bytes;
     rows->recorded_count++;
     rows->held_rows++;
     entry->state = ENTRY_HELD;

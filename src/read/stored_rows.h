@@ -95,7 +95,8 @@ struct stored_rows_pass {
     int32_t entry;
     uint32_t domain; /* pages are taken there first */
     int32_t first_page, page;
-    uint32_t at; /* in `page` */
+    uint32_t at;    /* in `page` */
+    uint64_t bytes; /* recorded so far, or left to be played */
     uint64_t page_count;
     bool full;
 };

@@ -174,7 +174,6 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .reader_count = setup->demand.reader_count,
         .keep_rows = setup->budget.keep_rows,
         .most_rows = setup->budget.most_rows,
-        .epochs = setup->service.epochs,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
         .reader_of_trainer = reader_of_trainer,
     };

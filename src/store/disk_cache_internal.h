@@ -1,13 +1,14 @@
 /* The inside of a disk cache, shared by its files. See disk_cache.h for the directory's layout.
  *
- *     disk_cache.c         opening, values
+ *     disk_cache.c         opening, telling
+ *     disk_cache_value.c   reading and writing values
  *     disk_cache_table.c   the table: who uses how much, and the lock around it
  *     disk_cache_clean.c   removing: what writers left behind, and datasets that nobody uses
  *
  * The table is one file of fixed size, in the machine's byte order; every change is made under its
  * flock (and a mutex, since threads share the descriptor):
  *
- *     | magic 8 | boot 8 | slot 0: dataset 8, bytes 8, used_s 8 | slot 1 | ... | slot 511 |
+ *     | magic 8 | boot 8 | slot 0: dataset 8, bytes 8, used_ns 8 | slot 1 | ... | slot 511 |
  */
 #ifndef PENSTOCK_STORE_DISK_CACHE_INTERNAL_H
 #define PENSTOCK_STORE_DISK_CACHE_INTERNAL_H
@@ -17,12 +18,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { TABLE_SLOTS = 512, BLOCK_BYTES = 4096, FOLDER_NAME_BYTES = 17 };
+enum { TABLE_SLOTS = 512, BLOCK_BYTES = 4096, FOLDER_NAME_BYTES = 17, PARTIAL_NAME_BYTES = 48 };
 
 struct table_slot {
     uint64_t dataset; /* 0: the slot is free */
     uint64_t bytes;   /* reserved or written, in whole blocks */
-    uint64_t used_s;  /* when the dataset was last opened, seconds since 1970 */
+    uint64_t used_ns; /* when the dataset was last opened, since 1970 */
 };
 
 struct table {
@@ -65,6 +66,12 @@ void folder_name(uint64_t dataset, char ret_name[FOLDER_NAME_BYTES]);
 
 /* True for what folder_name() makes. */
 bool folder_parse(const char *name, uint64_t *ret_dataset);
+
+/* A name in partial/ that no other writer will choose, on any node or in any container. */
+MUST_USE bool partial_name(const struct disk_cache *cache, char ret_name[PARTIAL_NAME_BYTES]);
+
+/* Keeps `what` for disk_cache_take_warning(), the first of its kind; the path is put in front. */
+void disk_cache_warn(struct disk_cache *cache, enum warning kind, const struct error *what);
 
 /* flock() that waits no longer than `timeout_ms`; errno EWOULDBLOCK then. */
 bool lock_file(int fd, int operation, uint32_t timeout_ms);

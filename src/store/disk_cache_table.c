@@ -78,7 +78,8 @@ static void add_folder(struct disk_cache *cache, const char *name)
     struct table_slot *slot = table_find(cache, 0);
     if (!slot || !folder_parse(name, &dataset) || fstatat(cache->dir_fd, name, &info, 0) < 0)
         return;
-    *slot = (struct table_slot){dataset, folder_sum(cache, name), (uint64_t)info.st_mtime};
+    *slot =
+        (struct table_slot){dataset, folder_sum(cache, name), (uint64_t)info.st_mtime * 1000000000};
 }
 
 /* Adds up everything there is. */

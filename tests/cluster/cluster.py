@@ -1,4 +1,4 @@
-"""What the tests on several hosts share: tests/mpi's jobs, and the digests that a single process delivers.
+"""What tests on several hosts share: tests/mpi's jobs, and the digests of a single process.
 
 They run on the head node of a cluster that hosts.sh or slurm.sh has brought up around them.
 """
@@ -61,5 +61,6 @@ class ClusterTest(JobTest):
 
     def nodes(self, output):
         """The nodes of readers 0, 1, ..., as rank 0 prints them."""
-        found = dict(re.findall(r"^reader (\d+) on (\S+)$", output, re.MULTILINE))
+        lines = re.findall(r"^reader (\d+ on .*)$", output, re.MULTILINE)
+        found = dict(re.findall(r"(\d+) on ([^\s,]+)", "\n".join(lines)))
         return [found[str(rank)] for rank in range(len(found))]

@@ -22,8 +22,9 @@
 # Exit codes: the command's; 1 failed; 2 wrong usage; 77 this machine cannot, with the reason.
 set -euo pipefail
 
+PATH+=:/usr/sbin:/sbin
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-readonly IDLE_TIMEOUT_S=20
+readonly IDLE_TIMEOUT_S=60
 
 say() {
     printf 'slurm.sh: %s\n' "$*" >&2
@@ -34,15 +35,17 @@ misused() {
     exit 2
 }
 
+cannot() {
+    say "$*: apt-get install slurmctld slurmd slurm-client munge libpmix-dev"
+    exit 77
+}
+
 check_programs() {
     local program
-    PATH+=:/usr/sbin:/sbin
     for program in munged slurmctld slurmd srun sbatch; do
-        command -v "$program" >/dev/null || {
-            say "there is no program '$program': apt-get install slurmctld slurmd slurm-client munge libpmix-dev"
-            exit 77
-        }
+        command -v "$program" >/dev/null || cannot "there is no program '$program'"
     done
+    [[ $(ldconfig -p) == *'libpmix.so '* ]] || cannot "there is no libpmix.so, which Slurm's pmix plugin loads"
 }
 
 write_configuration() {

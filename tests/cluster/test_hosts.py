@@ -125,6 +125,10 @@ class Hosts(HostsTest):
         self.assertEqual(self.hosts("with", "2", "--", "hostname"), "head\n")
         self.assertEqual(self.on("h1", "hostname"), "h1\n")
 
+    def test_no_cluster_in_a_cluster(self):
+        self.up(1)
+        self.on("head", SCRIPT, "up", "1", expect=1)
+
 
 class Limits(HostsTest):
     """Links and processors that are slower than the machine's."""

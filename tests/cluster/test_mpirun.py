@@ -1,4 +1,4 @@
-"""Readers on 1 to 4 hosts, started by mpirun from a head node, deliver what a single process delivers."""
+"""Readers that mpirun starts on 1 to 4 hosts deliver what a single process delivers."""
 
 import itertools
 import unittest
@@ -9,7 +9,7 @@ from job import MPIEXEC, run
 
 class Mpirun(ClusterTest):
     def deliver(self, readers, trainers, **more):
-        """Runs a job on the default host list; returns its digest lines and the nodes of its readers."""
+        """Digest lines, and the nodes of the readers, of a job on the default list of hosts."""
         outcome = run([MPIEXEC, *self.flags, "-np", str(readers),
                        *self.reader_command(trainers, **more), "--", *self.trainer_command()])
         self.assertEqual(outcome.code, 0, outcome.output)

@@ -1,4 +1,4 @@
-"""Readers on 1 to 4 nodes of a Slurm job deliver what a single process delivers, however they are started."""
+"""Readers on 1 to 4 nodes of a Slurm job deliver what a single process delivers."""
 
 import os
 import re

@@ -156,6 +156,11 @@ static void checks(void **state)
     assert_non_null(strstr(err.message, "dataset.uri"));
     set(&c, "dataset.uri=x");
     assert_int_equal(config_check(&c, &err), STATUS_OK);
+    set(&c, "readers.cache_dir=nvme/cache");
+    assert_int_equal(config_check(&c, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "readers.cache_dir 'nvme/cache' is relative"));
+    set(&c, "readers.cache_dir=/nvme/cache");
+    assert_int_equal(config_check(&c, &err), STATUS_OK);
     set(&c, "delivery.trainers=3");
     assert_int_equal(config_check(&c, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "256 is not a multiple of delivery.trainers 3: set it to "
