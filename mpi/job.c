@@ -139,12 +139,6 @@ static enum status settle(struct job *job, const struct job_options *options, st
         .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world)};
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
                               options->resume_path ? &state : NULL, &job->setup, err);
-    if (status == STATUS_OK && comm->rank == 0) {
-        uint64_t keep[ASSIGN_MAX_READERS];
-        for (int i = 0; i < comm->size && i < ASSIGN_MAX_READERS; i++)
-            keep[i] = job->setup.budget.keep_rows;
-        status = assigner_new(&job->setup.plan, (uint32_t)comm->size, keep, &job->assigner, err);
-    }
     return comm_agree(comm, status, err);
 }
 
@@ -269,7 +263,7 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
 
 static enum status take_memory(struct job *job, struct error *err)
 {
-    uint64_t rows = job->setup.budget.transient_rows + job->setup.budget.keep_rows;
+    uint64_t rows = job->setup.budget.buffer_rows;
     job->waker.fd = -1;
     enum status status = waker_init(&job->waker, err);
     if (status == STATUS_OK)
@@ -399,6 +393,18 @@ static enum status map_trainers(struct job *job, struct error *err)
     return status;
 }
 
+/* Rank 0 alone gives out rows. */
+static enum status open_assigner(struct job *job, struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (job->comm.rank == 0) {
+        struct assigner_options options;
+        run_setup_assigner(&job->setup, job->reader_of_trainer, &options);
+        status = assigner_new(&options, &job->assigner, err);
+    }
+    return comm_agree(&job->comm, status, err);
+}
+
 /* What decides which collective calls are made must be the same on all ranks, however they were
  * started. */
 static enum status compare_options(const struct job *job, const struct job_options *options,
@@ -446,6 +452,8 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         status = await_trainers(job, options->quiet, err);
     if (status == STATUS_OK)
         status = map_trainers(job, err);
+    if (status == STATUS_OK)
+        status = open_assigner(job, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
     return status;

@@ -7,6 +7,7 @@
 #include "rounds.h"
 
 #include "base/memory.h"
+#include "pace.h"
 #include "round_plan.h"
 
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 enum {
     TASK_BYTES = 256 * 1024,
     TASK_MAX_ITEMS = 4096,
-    PACE_ROUNDS = 8, /* no reader is more than twice this many rounds ahead of another */
 };
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
@@ -27,8 +27,7 @@ struct rounds {
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
     uint64_t published, posted, opened;
-    uint64_t pace_posted, paced; /* barriers, one every PACE_ROUNDS rounds */
-    MPI_Request pace_request;
+    struct pace *pace; /* NULL with one reader */
     uint64_t sent_records;
     uint32_t next_domain;
     struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
@@ -49,6 +48,8 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         enum status status =
             exchange_new(&job->comm, BUDGET_ROUNDS_IN_FLIGHT, job->dataset->record_bytes, send,
                          receive, &rounds->exchange, err);
+        if (status == STATUS_OK)
+            status = pace_new(job, &rounds->pace, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -81,7 +82,6 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
     rounds->job = job;
     rounds->windows = windows;
-    rounds->pace_request = MPI_REQUEST_NULL;
     rounds->span = span_rounds(&job->setup);
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
     enum status status = lanes_init(rounds, err);
@@ -101,6 +101,7 @@ void rounds_free(struct rounds *rounds)
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].arrivals);
     }
+    pace_free(rounds->pace);
     exchange_free(rounds->exchange);
     free(rounds);
 }
@@ -254,28 +255,9 @@ static bool copies_done(struct round *round)
     return atomic_load_explicit(&round->tasks, memory_order_acquire) == 0;
 }
 
-/* A reader that gets nothing from another would send ever on, into that one's unexpected messages.
- * So all readers meet in a barrier every few rounds; it is passed long before anybody waits for it.
- */
-static void keep_pace(struct rounds *rounds)
-{
-    int complete = 0;
-    if (!rounds->exchange)
-        return;
-    if (rounds->pace_posted > rounds->paced) {
-        MPI_Test(&rounds->pace_request, &complete, MPI_STATUS_IGNORE);
-        rounds->paced += complete ? 1 : 0;
-    }
-    if (rounds->pace_posted == rounds->paced &&
-        rounds->pace_posted < rounds->published / PACE_ROUNDS) {
-        MPI_Ibarrier(rounds->job->comm.pace, &rounds->pace_request);
-        rounds->pace_posted++;
-    }
-}
-
 static bool may_post(const struct rounds *rounds, const struct round *round)
 {
-    return rounds->posted == round->serial && round->serial < (rounds->paced + 2) * PACE_ROUNDS;
+    return rounds->posted == round->serial && pace_allows(rounds->pace, round->serial);
 }
 
 /* Moves one round on by as many states as it can. */
@@ -340,10 +322,18 @@ static void retire(struct rounds *rounds, struct round *round)
     rounds->published++;
 }
 
+static bool waits_for_rows(struct rounds *rounds)
+{
+    const struct round *round = lane_of(rounds, rounds->published);
+    return rounds->opened > rounds->published && round->state == ROUND_FILLING &&
+           round->fill_next < round->fill_count;
+}
+
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
-    keep_pace(rounds);
+    if (rounds->pace)
+        pace_progress(rounds->pace, rounds->published, waits_for_rows(rounds));
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {
@@ -453,6 +443,6 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
         retire(rounds, round);
         drain_post(rounds, count);
     }
-    keep_pace(rounds);
-    return rounds->published >= count && rounds->paced == rounds->published / PACE_ROUNDS;
+    pace_progress(rounds->pace, rounds->published, false);
+    return rounds->published >= count && pace_settled(rounds->pace, rounds->published);
 }

@@ -234,11 +234,6 @@ void row_store_used(struct row_store *store, int32_t index, uint64_t count)
     while (!atomic_compare_exchange_weak(&store->ended, &top, index));
 }
 
-void row_store_keep(struct row_store *store, int32_t buffer)
-{
-    store->buffers[buffer].kept = true;
-}
-
 static void release(struct row_store *store, int32_t index)
 {
     struct buffer *buffer = &store->buffers[index];
@@ -247,6 +242,14 @@ static void release(struct row_store *store, int32_t index)
     buffer->error = NULL;
     atomic_store(&buffer->state, ROW_FREE);
     push_free(store, index);
+}
+
+void row_store_keep(struct row_store *store, int32_t index, bool keep)
+{
+    struct buffer *buffer = &store->buffers[index];
+    buffer->kept = keep;
+    if (!keep && buffer->pending == 0 && buffer->expected)
+        release(store, index); /* if it is on the `ended` list, it will be found free there */
 }
 
 uint32_t row_store_collect(struct row_store *store)

@@ -2,11 +2,11 @@
  *
  * A fixed number of row buffers, allocated at start, spread over NUMA domains. The owner claims a
  * buffer for a row, has a worker fill it, uses it, and lets go of it; a row that is to be kept
- * stays findable until the end. Nothing is allocated after row_store_new(), but for the error of a
- * failed row.
+ * stays findable until it is not any more. Nothing is allocated after row_store_new(), but for the
+ * error of a failed row.
  *
  *     free --claim--> LOADING --worker--> READY (or FAILED)
- *                        READY: used `uses` times, then: keep ? stays, found again later : free
+ *                        READY: used `uses` times, then: kept ? stays, found again later : free
  *
  * All functions belong to the owner (one thread), except row_store_loaded() and row_store_failed(),
  * which the worker that fills the buffer calls once, and row_store_used(), which any worker may
@@ -45,8 +45,9 @@ void row_store_expect(struct row_store *store, int32_t buffer, uint64_t uses);
 /* `count` uses are over. From any thread. */
 void row_store_used(struct row_store *store, int32_t buffer, uint64_t count);
 
-/* Keeps the row after its last use. Once kept, kept until the end. */
-void row_store_keep(struct row_store *store, int32_t buffer);
+/* Whether the row stays after its last use. A row of which nothing more is expected and that stays
+ * no longer is given up at once. */
+void row_store_keep(struct row_store *store, int32_t buffer, bool keep);
 
 /* Frees the buffers whose last use is over and that are not kept. A claimed buffer of which nothing
  * was expected yet stays. One atomic load when there are none. Returns how many. */

@@ -77,7 +77,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .ring_bytes = setup->layout.total_bytes,
-        .cache = config->cache == CACHE_DECODED,
+        .keep = config->cache == CACHE_DECODED ? BUDGET_KEEP_DECODED : BUDGET_KEEP_NOTHING,
         .last_epoch = config->epochs == 1,
         .limit_bytes = run_memory_limit(config, shape),
     };
@@ -139,4 +139,18 @@ void run_setup_describe_memory(const struct run_setup *setup, struct text *out)
     struct budget_demand demand = setup->demand;
     demand.plan = &setup->plan;
     budget_describe(&demand, &setup->budget, out);
+}
+
+void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
+                        struct assigner_options *ret_options)
+{
+    *ret_options = (struct assigner_options){
+        .plan = &setup->plan,
+        .reader_count = setup->demand.reader_count,
+        .keep_rows = setup->budget.keep_rows,
+        .most_rows = setup->budget.most_rows,
+        .epochs = setup->service.epochs,
+        .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
+        .reader_of_trainer = reader_of_trainer,
+    };
 }
