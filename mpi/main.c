@@ -209,7 +209,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
 
 int main(int argc, char **argv)
 {
-    if (argc > 3 && strcmp(argv[1], "--exec-trainer") == 0)
+    if (argc > 4 && strcmp(argv[1], "--exec-trainer") == 0)
         return children_exec(argv + 2);
     struct arguments arguments = {0};
     struct error err;

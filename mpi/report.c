@@ -71,12 +71,14 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
     const struct epoch_stats *sum = line->sum;
     text_append(json,
                 "{\"epoch\":%llu,\"steps\":%llu,\"samples\":%llu,\"seconds\":%.6f,"
-                "\"sample_bytes\":%zu,\"stored_bytes\":%llu,\"decoded_bytes\":%llu,\"chunks\":%llu,"
+                "\"sample_bytes\":%zu,\"stored_bytes\":%llu,\"memory_bytes\":%llu,"
+                "\"disk_bytes\":%llu,\"decoded_bytes\":%llu,\"chunks\":%llu,"
                 "\"sent_bytes\":%llu,\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,"
                 "\"cpu_s\":%.6f,\"bound_by\":\"%s\"}",
                 (unsigned long long)line->epoch, (unsigned long long)line->mine->steps,
                 (unsigned long long)line->mine->samples, seconds(line->mine->duration_ns),
                 job->dataset->sample_bytes, (unsigned long long)sum->stored_bytes,
+                (unsigned long long)sum->memory_bytes, (unsigned long long)sum->disk_bytes,
                 (unsigned long long)sum->decoded_bytes, (unsigned long long)sum->chunk_count,
                 (unsigned long long)sum->sent_bytes, seconds(sum->read_ns), seconds(sum->decode_ns),
                 seconds(sum->copy_ns), seconds(sum->cpu_ns), line->bound);

@@ -130,7 +130,7 @@ static struct source find_source(const struct round *round, uint64_t position)
     const struct window *window = windows_at(round->windows, serial);
     struct plan_place place = plan_place_at(&window->plan, unpadded);
     uint64_t row = plan_row_at(&round->reach.epoch, window->plan.first_row_position + place.slot);
-    return (struct source){.reader = window->assignment.owners[place.slot] & ASSIGN_READER_MASK,
+    return (struct source){.reader = window->owners[place.slot] & ASSIGN_READER_MASK,
                            .sample = row * round->reach.epoch.plan.row_length + place.offset};
 }
 

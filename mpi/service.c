@@ -73,6 +73,8 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     uint64_t sent = rounds_sent_records(service->rounds) * job->dataset->record_bytes;
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
     stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
+    stats->memory_bytes += pool.read.memory_bytes - before->read.memory_bytes;
+    stats->disk_bytes += pool.read.disk_bytes - before->read.disk_bytes;
     stats->decoded_bytes += pool.read.decoded_bytes - before->read.decoded_bytes;
     stats->chunk_count += pool.read.chunk_count - before->read.chunk_count;
     stats->read_ns += pool.read.read_ns - before->read.read_ns;

@@ -1,20 +1,10 @@
 /* See windows.h. Windows live in a ring of slots by serial number:
  *
  *     retired <= planned <= assigned <= posted <= retired + slot_count
- *     claimed <= entered <= planned, entered <= claimed + 1
- *
- * A window is entered, that is, the rows that it evicts are given up, when all rows of the windows
- * before are claimed; it is claimed when its own are.
- *
- * Rank 0's message about a window is of the same length for all windows, in 64-bit words:
- *
- *     | evicted count | evicted rows [window_rows], if any are kept | owners [window_rows], 16 bits
- * each |
  */
 #include "windows.h"
 
 #include "base/memory.h"
-#include "base/size.h"
 #include "span.h"
 
 #include <limits.h>
@@ -29,11 +19,10 @@ struct windows {
     uint64_t planned;         /* windows before this one are PLANNED */
     uint64_t assigned;        /* windows before this one have their assignment */
     uint64_t posted;          /* windows before this one have been asked for */
-    uint64_t entered;         /* windows before this one have given up what they evict */
-    uint64_t claimed;         /* windows before this one have all their rows claimed */
     uint64_t reading;         /* the round whose rows are being claimed */
     struct round_reach reach; /* of that round */
     int32_t pending_load;     /* claimed, but its queue was full; ROW_NONE if there is none */
+    bool pending_keep;        /* whether it is to be kept */
     struct window slots[];
 };
 
@@ -42,37 +31,22 @@ struct window *windows_at(struct windows *windows, uint64_t serial)
     return &windows->slots[serial % windows->slot_count];
 }
 
-static uint64_t evicted_words(const struct job *job)
-{
-    return job->setup.budget.keep_rows > 0 ? job->setup.plan.window_rows : 0;
-}
-
-static uint64_t message_words(const struct job *job)
-{
-    return 1 + evicted_words(job) + size_divide_up(job->setup.plan.window_rows, 4);
-}
-
 static enum status slot_init(struct window *window, const struct job *job, struct error *err)
 {
     const struct plan *plan = &job->setup.plan;
     window->job = job;
     window->request = MPI_REQUEST_NULL;
-    window->message = calloc(message_words(job), sizeof *window->message);
+    window->owners = calloc(plan->window_rows, sizeof *window->owners);
     window->buffers = calloc(plan->window_rows, sizeof *window->buffers);
     window->uses = calloc(plan->window_rows, sizeof *window->uses);
     window->items = calloc(round_window_capacity(plan), sizeof *window->items);
-    _Static_assert(sizeof(uint64_t) + sizeof(uint16_t) + sizeof *window->buffers +
-                           sizeof *window->uses ==
+    _Static_assert(sizeof *window->owners + sizeof *window->buffers + sizeof *window->uses ==
                        BUDGET_WINDOW_ROW_BYTES,
                    "counted in the budget");
-    if (!window->message || !window->buffers || !window->uses || !window->items)
+    if (!window->owners || !window->buffers || !window->uses || !window->items)
         return error_set(err, STATUS_NO_MEMORY,
                          "no memory to plan windows of %llu rows: lower order.window_rows",
                          (unsigned long long)plan->window_rows);
-    window->assignment = (struct assignment){
-        .owners = (uint16_t *)(window->message + 1 + evicted_words(job)),
-        .evicted = window->message + 1,
-    };
     memory_touch(window->items, round_window_capacity(plan) * sizeof *window->items);
     return STATUS_OK;
 }
@@ -80,7 +54,7 @@ static enum status slot_init(struct window *window, const struct job *job, struc
 enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err)
 {
     uint64_t slot_count = job->setup.budget.window_slots;
-    if (message_words(job) > INT_MAX)
+    if (job->setup.plan.window_rows > INT_MAX)
         return error_set(err, STATUS_INVALID,
                          "windows of %llu rows are too large for MPI: lower "
                          "order.window_rows",
@@ -111,7 +85,7 @@ void windows_free(struct windows *windows)
     if (!windows)
         return;
     for (uint64_t i = 0; i < windows->slot_count; i++) {
-        free(windows->slots[i].message);
+        free(windows->slots[i].owners);
         free(windows->slots[i].buffers);
         free(windows->slots[i].uses);
         free(windows->slots[i].items);
@@ -129,11 +103,9 @@ static void post_next(struct windows *windows)
     atomic_store(&window->planned, false);
     plan_epoch_init(&window->epoch, &job->setup.plan, place.epoch);
     plan_window_at(&window->plan, &window->epoch, place.index);
-    if (job->assigner) {
-        assigner_window(job->assigner, &window->epoch, &window->plan, &window->assignment);
-        window->message[0] = window->assignment.evicted_count;
-    }
-    MPI_Ibcast(window->message, (int)message_words(job), MPI_UINT64_T, 0, job->comm.windows,
+    if (job->assigner)
+        assigner_window(job->assigner, &window->epoch, &window->plan, window->owners);
+    MPI_Ibcast(window->owners, (int)window->plan.row_count, MPI_UINT16_T, 0, job->comm.windows,
                &window->request);
     windows->posted++;
 }
@@ -159,9 +131,9 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     (void)begin;
     (void)end;
     struct window *window = argument;
-    window->item_count = round_window_items(&window->epoch, &window->plan, window->job->setup.shape,
-                                            window->assignment.owners,
-                                            (uint32_t)window->job->comm.rank, window->items);
+    window->item_count =
+        round_window_items(&window->epoch, &window->plan, window->job->setup.shape, window->owners,
+                           (uint32_t)window->job->comm.rank, window->items);
     drop_items_before_start(window);
     for (uint64_t slot = 0; slot < window->plan.row_count; slot++) {
         window->buffers[slot] = ROW_NONE;
@@ -176,9 +148,21 @@ static bool assignment_arrived(struct window *window)
 {
     int complete = 0;
     MPI_Test(&window->request, &complete, MPI_STATUS_IGNORE);
-    if (complete)
-        window->assignment.evicted_count = window->message[0];
     return complete;
+}
+
+/* Has a claimed row read. False: the queue is full; it will be tried again. */
+static bool load_row(struct windows *windows, int32_t buffer, bool keep)
+{
+    struct job *job = windows->job;
+    uint64_t row = row_store_row(job->store, buffer);
+    if (job->stored && keep)
+        (void)stored_rows_keep(job->stored, row); /* without room it is read again next time */
+    if (row_store_load(job->store, buffer))
+        return true;
+    windows->pending_load = buffer;
+    windows->pending_keep = keep;
+    return false;
 }
 
 /* Claims a buffer for the row and has it read, unless the row is in memory already. False: no
@@ -187,6 +171,7 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t s
 {
     struct row_store *store = windows->job->store;
     uint64_t row = plan_row_at(&window->epoch, window->plan.first_row_position + slot);
+    bool keep = window->owners[slot] & ASSIGN_KEEP;
     int32_t buffer = row_store_find(store, row);
     bool load = buffer == ROW_NONE;
     if (load)
@@ -194,10 +179,11 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t s
     if (buffer == ROW_NONE)
         return false;
     row_store_expect(store, buffer, window->uses[slot]);
-    row_store_keep(store, buffer, window->assignment.owners[slot] & ASSIGN_KEEP);
+    if (keep && !windows->job->stored)
+        row_store_keep(store, buffer);
     window->buffers[slot] = buffer;
-    if (load && !row_store_load(store, buffer))
-        windows->pending_load = buffer;
+    if (load)
+        (void)load_row(windows, buffer, keep);
     return true;
 }
 
@@ -224,9 +210,10 @@ static bool read_ahead(struct windows *windows)
 {
     bool active = false;
     if (windows->pending_load != ROW_NONE) {
-        if (!row_store_load(windows->job->store, windows->pending_load))
-            return false;
+        int32_t pending = windows->pending_load;
         windows->pending_load = ROW_NONE;
+        if (!load_row(windows, pending, windows->pending_keep))
+            return false;
         active = true;
     }
     while (windows->reading < windows->round_count) {
@@ -239,43 +226,6 @@ static bool read_ahead(struct windows *windows)
             round_reach_at(&windows->reach, &windows->job->setup, windows->reading);
     }
     return active;
-}
-
-static void give_up(struct windows *windows, uint64_t row)
-{
-    int32_t buffer = row_store_find(windows->job->store, row);
-    if (buffer != ROW_NONE)
-        row_store_keep(windows->job->store, buffer, false);
-}
-
-/* Rows of this window that this reader keeps no longer, and that it did not have to claim as none
- * of their samples is delivered. */
-static void give_up_unclaimed(struct windows *windows, const struct window *window)
-{
-    for (uint64_t slot = 0; slot < window->plan.row_count; slot++)
-        if (window->uses[slot] == 0 && window->assignment.owners[slot] == windows->job->comm.rank)
-            give_up(windows, plan_row_at(&window->epoch, window->plan.first_row_position + slot));
-}
-
-/* Enters and leaves windows, as far as their rows are claimed. */
-static void pass_windows(struct windows *windows)
-{
-    if (evicted_words(windows->job) == 0)
-        return;
-    for (;;) {
-        struct window *window = windows_at(windows, windows->claimed);
-        if (windows->entered == windows->claimed) {
-            if (windows->entered == windows->planned)
-                return;
-            for (uint64_t i = 0; i < window->assignment.evicted_count; i++)
-                give_up(windows, window->assignment.evicted[i]);
-            windows->entered++;
-        }
-        if (window->read_next < window->item_count)
-            return;
-        give_up_unclaimed(windows, window);
-        windows->claimed++;
-    }
 }
 
 static bool more_to_post(const struct windows *windows)
@@ -300,9 +250,7 @@ bool windows_progress(struct windows *windows)
         if (!atomic_load(&windows_at(windows, windows->planned)->planned))
             break;
     }
-    active |= read_ahead(windows);
-    pass_windows(windows);
-    return active;
+    return read_ahead(windows) || active;
 }
 
 bool windows_planned(const struct windows *windows, uint64_t serial)

@@ -20,8 +20,7 @@
 struct window {
     struct plan_epoch epoch;
     struct plan_window plan;
-    uint64_t *message; /* from rank 0: see windows.c; what follows lies in it */
-    struct assignment assignment;
+    uint16_t *owners;         /* [rows] from rank 0 */
     int32_t *buffers;         /* [rows] where this reader's rows are; ROW_NONE until claimed */
     uint32_t *uses;           /* [rows] samples of each row that this reader sends */
     struct round_item *items; /* this reader's samples, in the order they are due */

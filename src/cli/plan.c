@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
+#include "read/stored_rows.h"
 #include "run/forecast.h"
 #include "run/setup.h"
 #include "topology/topology.h"
@@ -159,8 +160,12 @@ static enum status settle(const struct options *options, const struct config *co
         .trainers_served = (uint32_t)size_divide_up(config->trainers, options->readers),
         .node_available_bytes = memory_available_bytes(),
     };
+    uint64_t stored_row_bytes;
     enum status status =
         count_workers(options, config, shape.readers_on_node, &shape.worker_count, err);
+    if (!status)
+        status = stored_rows_estimate(dataset, config_may_keep_stored(config), &stored_row_bytes,
+                                      &shape.stored_row_cost, err);
     return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
 }
 
@@ -273,6 +278,15 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
         reading[e] = forecast->epochs[e].rows_read * row_bytes;
         exchange[e] = forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes;
     }
+    uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
+    text_append(out, "%-11s", "cache");
+    if (kept == 0)
+        text_append(out, "no rows stay for later epochs\n");
+    else
+        text_append(out, "%s of %s rows stay for later epochs, %s\n",
+                    kept < dataset->row_count ? count_format(kept).text : "all",
+                    count_format(dataset->row_count).text,
+                    setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
     text_append(out, "%-11s", "reading");
     describe_epochs(forecast, reading, out);
     text_append(out, ", decoded");

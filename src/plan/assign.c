@@ -1,10 +1,5 @@
 /* See assign.h.
  *
- * Kept rows are chained by the window of their next use. The rows of one window's chain are all in
- * that window, so a chain is forgotten as a whole when its window comes, and the farthest next use
- * is the last chain that is not empty. Rows are used at most once an epoch: windows are numbered
- * through two epochs, the current and the next.
- *
  * Readers wait in two binary heaps, the next one to get a row on top: `pace` has those that are
  * below the window's cap, `room` those of them that can keep another row.
  */
@@ -17,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of `homes`, beside readers. A reader with HOME_IN_WINDOW is a row of the window being assigned.
- */
-enum { HOME_NONE = 0xffff, HOME_WANTED = 0xfffe, HOME_IN_WINDOW = 0x8000 };
-enum { CHAIN_END = UINT32_MAX };
+enum { HOME_NONE = 0xffff };
 
 struct candidate {
     uint64_t row_ns;       /* of one row; what counts is how it compares with the others' */
@@ -43,7 +35,7 @@ enum { NOWHERE = 0xffff };
 enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 
 struct assigner {
-    uint64_t row_count, window_count, window_rows, epochs;
+    uint64_t row_count;
     uint32_t reader_count;
     uint64_t keep_rows, most_rows;
     bool kept_are_read;
@@ -54,14 +46,7 @@ struct assigner {
     uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
                                 * NOWHERE: nobody in this epoch; SEVERAL: there are more samples */
     struct heap pace, room;
-    uint64_t kept;    /* rows that stay, of all readers, wanted ones included */
-    uint16_t *homes;  /* [row_count], or NULL when nothing is kept */
-    uint32_t *next;   /* [row_count] in the chain of the same window */
-    uint32_t *chains; /* [2 * window_count] first row of even and odd epochs' windows, CHAIN_END */
-    uint64_t chain_limit;     /* the coming epoch's windows from here on have empty chains */
-    struct plan_epoch coming; /* the epoch after the one being assigned */
-    bool coming_known;        /* it has been asked for, and is part of the run */
-    uint64_t epoch;           /* the one being assigned; UINT64_MAX before the first window */
+    uint16_t *homes; /* [row_count], HOME_NONE; NULL when nothing is kept */
     struct assigner_stats stats;
 };
 
@@ -166,8 +151,7 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
     uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 8) +
                      plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
-        bytes += plan->row_count * (sizeof(uint16_t) + sizeof(uint32_t)) +
-                 2 * plan->window_count * sizeof(uint32_t);
+        bytes += plan->row_count * sizeof(uint16_t);
     return bytes;
 }
 
@@ -180,21 +164,6 @@ static bool heap_new(struct heap *heap, uint32_t reader_count,
     return heap->readers && heap->places;
 }
 
-static bool directory_new(struct assigner *assigner)
-{
-    size_t home_bytes = assigner->row_count * sizeof *assigner->homes;
-    size_t chain_bytes = 2 * assigner->window_count * sizeof *assigner->chains;
-    assigner->homes = malloc(home_bytes);
-    assigner->next = malloc(assigner->row_count * sizeof *assigner->next);
-    assigner->chains = malloc(chain_bytes);
-    if (!assigner->homes || !assigner->next || !assigner->chains)
-        return false;
-    memset(assigner->homes, 0xff, home_bytes);
-    memset(assigner->chains, 0xff, chain_bytes);
-    memory_touch(assigner->next, assigner->row_count * sizeof *assigner->next);
-    return true;
-}
-
 enum status assigner_new(const struct assigner_options *options, struct assigner **ret_assigner,
                          struct error *err)
 {
@@ -203,20 +172,12 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
     if (readers < 1 || readers > ASSIGN_MAX_READERS)
         return error_set(err, STATUS_INVALID, "%u readers: must be 1 to %d", readers,
                          ASSIGN_MAX_READERS);
-    bool keep = options->keep_rows > 0 && options->epochs > 1;
-    if (keep && plan->row_count >= CHAIN_END)
-        return error_set(err, STATUS_INVALID,
-                         "%llu rows are too many to keep some of them: set readers.cache to off",
-                         (unsigned long long)plan->row_count);
     struct assigner *assigner = calloc(1, sizeof *assigner);
     if (!assigner)
         goto no_memory;
     *assigner = (struct assigner){.row_count = plan->row_count,
-                                  .window_count = plan->window_count,
-                                  .window_rows = plan->window_rows,
-                                  .epochs = options->epochs,
                                   .reader_count = readers,
-                                  .keep_rows = keep ? options->keep_rows : 0,
+                                  .keep_rows = options->keep_rows,
                                   .most_rows = options->most_rows,
                                   .kept_are_read = options->kept_are_read,
                                   .reader_of_trainer = options->reader_of_trainer};
@@ -226,9 +187,15 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
     assigner->wanting = calloc(plan->window_rows, sizeof *assigner->wanting);
     if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
         !heap_new(&assigner->pace, readers, done_before) ||
-        !heap_new(&assigner->room, readers, has_more_room) || (keep && !directory_new(assigner)))
+        !heap_new(&assigner->room, readers, has_more_room))
         goto no_memory;
-    assigner->epoch = UINT64_MAX;
+    if (options->keep_rows > 0) {
+        size_t home_bytes = plan->row_count * sizeof *assigner->homes;
+        assigner->homes = malloc(home_bytes);
+        if (!assigner->homes)
+            goto no_memory;
+        memset(assigner->homes, 0xff, home_bytes);
+    }
     for (uint32_t r = 0; r < readers; r++)
         assigner->readers[r].row_ns = 1;
     for (uint32_t t = 0; t < plan->trainer_count; t++)
@@ -246,8 +213,6 @@ void assigner_free(struct assigner *assigner)
 {
     if (!assigner)
         return;
-    free(assigner->chains);
-    free(assigner->next);
     free(assigner->homes);
     free(assigner->room.places);
     free(assigner->room.readers);
@@ -270,141 +235,30 @@ void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_r
         candidate->row_ns = row_ns;
 }
 
-/* --- what stays ----------------------------------------------------------------------------- */
-
-static void turn_epoch(struct assigner *assigner, const struct plan_epoch *epoch)
+/* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
+ * are HOME_NONE. */
+static void give_kept(struct assigner *assigner, const struct plan_window *window,
+                      uint16_t *ret_owners)
 {
-    if (assigner->epoch == epoch->epoch)
-        return;
-    assigner->epoch = epoch->epoch;
-    assigner->chain_limit = 0;
-    assigner->coming_known = assigner->homes && epoch->epoch + 1 < assigner->epochs;
-    if (assigner->coming_known)
-        plan_epoch_init(&assigner->coming, &epoch->plan, epoch->epoch + 1);
-}
-
-static uint32_t *chain_of(const struct assigner *assigner, uint64_t epoch, uint64_t window)
-{
-    return &assigner->chains[(epoch & 1) * assigner->window_count + window];
-}
-
-/* Notes that the row is needed next in a window of the coming epoch. */
-static void chain_row(struct assigner *assigner, uint64_t row, uint64_t window)
-{
-    uint32_t *chain = chain_of(assigner, assigner->epoch + 1, window);
-    assigner->next[row] = *chain;
-    *chain = (uint32_t)row;
-    if (window >= assigner->chain_limit)
-        assigner->chain_limit = window + 1;
-}
-
-/* Takes the row whose next use is farthest, if that is after `window` of the coming epoch. */
-static bool take_farthest(struct assigner *assigner, uint64_t window, uint64_t *ret_row)
-{
-    for (; assigner->chain_limit > window + 1; assigner->chain_limit--) {
-        uint32_t *chain = chain_of(assigner, assigner->epoch + 1, assigner->chain_limit - 1);
-        while (*chain != CHAIN_END) {
-            uint64_t row = *chain;
-            *chain = assigner->next[row];
-            if (assigner->homes[row] == HOME_NONE)
-                continue; /* was to be kept, but no reader could */
-            *ret_row = row;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The row stays no longer. One of this window is told by its owner's missing ASSIGN_KEEP. */
-static void evict(struct assigner *assigner, uint64_t row, struct assignment *assignment)
-{
-    uint16_t home = assigner->homes[row];
-    assigner->homes[row] = HOME_NONE;
-    assigner->kept--;
-    if (home == HOME_WANTED)
-        return;
-    assigner->readers[home & ASSIGN_READER_MASK].kept--;
-    if (!(home & HOME_IN_WINDOW))
-        assignment->evicted[assignment->evicted_count++] = row;
-}
-
-/* Marks the window's rows that some reader keeps, and gives them to it. */
-static void find_kept(struct assigner *assigner, const struct plan_window *window,
-                      struct assignment *assignment)
-{
-    *chain_of(assigner, assigner->epoch, window->index) = CHAIN_END;
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint64_t row = assigner->rows[slot];
-        uint16_t *home = &assigner->homes[row];
-        if (*home == HOME_NONE)
+        uint16_t home = assigner->homes ? assigner->homes[assigner->rows[slot]] : HOME_NONE;
+        ret_owners[slot] = HOME_NONE;
+        if (home == HOME_NONE)
             continue;
-        struct candidate *reader = &assigner->readers[*home];
-        if (assigner->kept_are_read && reader->window_given == assigner->most_rows) {
-            evict(assigner, row, assignment); /* more than it has row buffers for */
-            continue;
+        struct candidate *reader = &assigner->readers[home];
+        if (assigner->kept_are_read) {
+            if (reader->window_given == assigner->most_rows)
+                continue;
+            reader->given++;
+            reader->window_given++;
         }
-        assignment->owners[slot] = *home;
-        *home |= HOME_IN_WINDOW;
-        reader->given += assigner->kept_are_read;
-        reader->window_given += assigner->kept_are_read;
         assigner->stats.kept_rows++;
+        ret_owners[slot] = home | ASSIGN_KEEP;
     }
 }
-
-/* Takes a row up into the directory if it is needed earlier than one that is in it. */
-static void want(struct assigner *assigner, uint64_t row, struct assignment *assignment)
-{
-    uint64_t farthest;
-    uint64_t next = plan_row_position(&assigner->coming, row) / assigner->window_rows;
-    if (assigner->kept == assigner->keep_rows * assigner->reader_count) {
-        if (!take_farthest(assigner, next, &farthest))
-            return;
-        evict(assigner, farthest, assignment);
-    }
-    assigner->homes[row] = HOME_WANTED;
-    assigner->kept++;
-    chain_row(assigner, row, next);
-}
-
-/* Which of the window's rows are to stay: those that do already compete first, so that the others
- * are measured against all. */
-static void settle_directory(struct assigner *assigner, const struct plan_window *window,
-                             struct assignment *assignment)
-{
-    find_kept(assigner, window, assignment);
-    for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint64_t row = assigner->rows[slot];
-        if (assigner->homes[row] == HOME_NONE)
-            continue;
-        if (assigner->coming_known)
-            chain_row(assigner, row,
-                      plan_row_position(&assigner->coming, row) / assigner->window_rows);
-        else
-            evict(assigner, row, assignment);
-    }
-    for (uint64_t slot = 0; slot < window->row_count && assigner->coming_known; slot++)
-        if (assigner->homes[assigner->rows[slot]] == HOME_NONE &&
-            assigner->wanting[slot] != WANTED_BY_NONE) /* else nobody reads it now */
-            want(assigner, assigner->rows[slot], assignment);
-}
-
-/* The marks of find_kept() go; owners learn what they keep. */
-static void settle_owners(struct assigner *assigner, const struct plan_window *window,
-                          struct assignment *assignment)
-{
-    for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint16_t *home = &assigner->homes[assigner->rows[slot]];
-        if (*home == HOME_NONE)
-            continue;
-        *home &= ASSIGN_READER_MASK;
-        assignment->owners[slot] = *home | ASSIGN_KEEP;
-    }
-}
-
-/* --- who reads ------------------------------------------------------------------------------ */
 
 static void give(struct assigner *assigner, uint64_t slot, uint32_t reader, bool keep,
-                 struct assignment *assignment)
+                 uint16_t *ret_owners)
 {
     struct candidate *candidate = &assigner->readers[reader];
     bool unread = assigner->wanting[slot] == WANTED_BY_NONE;
@@ -412,7 +266,7 @@ static void give(struct assigner *assigner, uint64_t slot, uint32_t reader, bool
     assigner->stats.unread_rows += unread;
     candidate->window_given++;
     candidate->kept += keep;
-    assignment->owners[slot] = (uint16_t)reader;
+    ret_owners[slot] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
     if (keep)
         assigner->homes[assigner->rows[slot]] = (uint16_t)reader;
     if (candidate->window_given == assigner->most_rows)
@@ -451,47 +305,24 @@ static bool keeps_up(const struct assigner *assigner, uint32_t reader, uint64_t 
             pending_ns(candidate) <= first_ns + first_ns / 2 + even_share * first->row_ns);
 }
 
-static void give_wanted(struct assigner *assigner, uint64_t slot, struct assignment *assignment)
-{
-    struct heap *room = &assigner->room;
-    uint16_t wanting = assigner->wanting[slot];
-    if (room->count > 0) {
-        bool fits = is_reader(wanting) && room->places[wanting] != NOWHERE;
-        give(assigner, slot, fits ? wanting : room->readers[0], true, assignment);
-    } else {
-        assigner->homes[assigner->rows[slot]] = HOME_NONE;
-        assigner->kept--;
-    }
-}
-
+/* A row that has no home yet, or whose home has no buffers for it. */
 static void give_other(struct assigner *assigner, uint64_t slot, uint64_t even_share,
-                       struct assignment *assignment)
+                       uint16_t *ret_owners)
 {
+    const struct heap *room = &assigner->room;
     uint16_t wanting = assigner->wanting[slot];
-    bool local = is_reader(wanting) && keeps_up(assigner, wanting, even_share);
-    give(assigner, slot, local ? wanting : assigner->pace.readers[0], false, assignment);
-}
-
-/* Rows that are to stay go first: the room for them is what it is, the others can make up for it.
- */
-static void give_rows(struct assigner *assigner, const struct plan_window *window, bool wanted,
-                      struct assignment *assignment)
-{
-    uint64_t even_share = size_divide_up(window->row_count, assigner->reader_count);
-    for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        if (assignment->owners[slot] != HOME_NONE)
-            continue;
-        if (!wanted)
-            give_other(assigner, slot, even_share, assignment);
-        else if (assigner->homes[assigner->rows[slot]] == HOME_WANTED)
-            give_wanted(assigner, slot, assignment);
+    if (room->count > 0 && wanting != WANTED_BY_NONE &&
+        assigner->homes[assigner->rows[slot]] == HOME_NONE) {
+        bool fits = is_reader(wanting) && room->places[wanting] != NOWHERE;
+        give(assigner, slot, fits ? wanting : room->readers[0], true, ret_owners);
+        return;
     }
+    bool local = is_reader(wanting) && keeps_up(assigner, wanting, even_share);
+    give(assigner, slot, local ? wanting : assigner->pace.readers[0], false, ret_owners);
 }
-
-/* --- the sums ------------------------------------------------------------------------------- */
 
 static void count_exchanged(struct assigner *assigner, const struct plan_epoch *epoch,
-                            const struct plan_window *window, const struct assignment *assignment)
+                            const struct plan_window *window, const uint16_t *owners)
 {
     const struct plan *plan = &epoch->plan;
     struct assigner_stats *stats = &assigner->stats;
@@ -500,7 +331,7 @@ static void count_exchanged(struct assigner *assigner, const struct plan_epoch *
                            : 1;
     stats->rows += window->row_count;
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint32_t owner = assignment->owners[slot] & ASSIGN_READER_MASK;
+        uint32_t owner = owners[slot] & ASSIGN_READER_MASK;
         uint16_t wanting = assigner->wanting[slot];
         if (is_reader(wanting)) {
             stats->samples += 1;
@@ -515,28 +346,23 @@ static void count_exchanged(struct assigner *assigner, const struct plan_epoch *
 }
 
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
-                     const struct plan_window *window, struct assignment *assignment)
+                     const struct plan_window *window, uint16_t *ret_owners)
 {
     assert(epoch->plan.row_count == assigner->row_count);
-    assignment->evicted_count = 0;
+    uint64_t even_share = size_divide_up(window->row_count, assigner->reader_count);
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = 0;
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
         assigner->rows[slot] = plan_row_at(epoch, window->first_row_position + slot);
         assigner->wanting[slot] = wanted_by(assigner, epoch, window, slot);
-        assignment->owners[slot] = HOME_NONE;
     }
-    turn_epoch(assigner, epoch);
-    if (assigner->homes)
-        settle_directory(assigner, window, assignment);
+    give_kept(assigner, window, ret_owners);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);
-    if (assigner->homes)
-        give_rows(assigner, window, true, assignment);
-    give_rows(assigner, window, false, assignment);
-    if (assigner->homes)
-        settle_owners(assigner, window, assignment);
-    count_exchanged(assigner, epoch, window, assignment);
+    for (uint64_t slot = 0; slot < window->row_count; slot++)
+        if (ret_owners[slot] == HOME_NONE)
+            give_other(assigner, slot, even_share, ret_owners);
+    count_exchanged(assigner, epoch, window, ret_owners);
 }
 
 void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats)

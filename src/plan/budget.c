@@ -153,14 +153,8 @@ static void divide_rows(const struct budget_demand *d, struct row_counts rows, u
     }
     b->transient_rows = least_of(buffers, rows.preferred);
     b->most_rows = most_rows(d, rows, b->transient_rows);
-    if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED) {
-        uint64_t exchange = d->plan->row_length == 1 ? b->most_rows : 0;
-        uint64_t needed = plus(b->transient_rows, exchange);
-        if (buffers > needed) {
-            b->transient_rows = needed;
-            b->keep_rows = least_of(buffers - needed, rows.all);
-        }
-    }
+    if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED)
+        b->keep_rows = least_of(buffers, rows.all) - least_of(b->transient_rows, rows.all);
     b->buffer_rows = b->transient_rows + b->keep_rows;
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_STORED && d->stored_row_bytes > 0) {
         left_bytes -= times(b->buffer_rows, buffer_bytes(d));

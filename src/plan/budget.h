@@ -14,7 +14,7 @@ enum {
     BUDGET_ROUNDS_IN_FLIGHT = 2,
     BUDGET_BUFFER_TABLE_BYTES =
         128,                      /* what the row store notes of each buffer, its index included */
-    BUDGET_WINDOW_ROW_BYTES = 18, /* of a row of a planned window: owner, eviction, buffer, uses */
+    BUDGET_WINDOW_ROW_BYTES = 10, /* of a row of a planned window: owner, buffer, uses */
     BUDGET_FILL_BYTES = 24,       /* of a record that a round may send */
     BUDGET_ARRIVAL_BYTES = 24,    /* of a record that it may receive */
 };

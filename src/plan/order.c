@@ -35,12 +35,6 @@ uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)
     return epoch->plan.shuffle ? permutation_apply(&epoch->rows, i) : i;
 }
 
-uint64_t plan_row_position(const struct plan_epoch *epoch, uint64_t row)
-{
-    assert(row < epoch->plan.row_count);
-    return epoch->plan.shuffle ? permutation_inverse(&epoch->rows, row) : row;
-}
-
 void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epoch, uint64_t index)
 {
     const struct plan *plan = &epoch->plan;

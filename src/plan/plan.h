@@ -83,9 +83,6 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
 /* The row at position i of the epoch's row order, i < M. */
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i);
 
-/* Where row < M stands in the epoch's row order: plan_row_at() undone. */
-uint64_t plan_row_position(const struct plan_epoch *epoch, uint64_t row);
-
 /* One window of an epoch: rows first_row_position .. +row_count of the row order, samples at
  * positions [first_position, first_position + sample_count). */
 struct plan_window {

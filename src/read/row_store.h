@@ -2,7 +2,7 @@
  *
  * A fixed number of row buffers, allocated at start, spread over NUMA domains. The owner claims a
  * buffer for a row, has a worker fill it, uses it, and lets go of it; a row that is to be kept
- * stays findable until it is not any more. Nothing is allocated after row_store_new(), but for the
+ * stays findable until the end. Nothing is allocated after row_store_new(), but for the
  * error of a failed row.
  *
  *     free --claim--> LOADING --worker--> READY (or FAILED)
@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "read/pool.h"
+#include "read/stored_rows.h"
 
 #include <stdbool.h>
 
@@ -45,9 +46,8 @@ void row_store_expect(struct row_store *store, int32_t buffer, uint64_t uses);
 /* `count` uses are over. From any thread. */
 void row_store_used(struct row_store *store, int32_t buffer, uint64_t count);
 
-/* Whether the row stays after its last use. A row of which nothing more is expected and that stays
- * no longer is given up at once. */
-void row_store_keep(struct row_store *store, int32_t buffer, bool keep);
+/* Keeps the row after its last use. Once kept, kept until the end. */
+void row_store_keep(struct row_store *store, int32_t buffer);
 
 /* Frees the buffers whose last use is over and that are not kept. A claimed buffer of which nothing
  * was expected yet stays. One atomic load when there are none. Returns how many. */
@@ -71,6 +71,10 @@ uint64_t row_store_row(const struct row_store *store, int32_t buffer);
 uint32_t row_store_domain(const struct row_store *store, int32_t buffer);
 uint32_t row_store_free_count(const struct row_store *store);
 uint32_t row_store_buffer_count(const struct row_store *store);
+
+/* From now on rows that `stored` (borrowed, may be NULL) was asked to keep are recorded there when
+ * they are loaded, and loaded from there once it has them. */
+void row_store_use_stored(struct row_store *store, struct stored_rows *stored);
 
 /* Submits the read of a claimed buffer to its domain's workers, as a POOL_NORMAL task; false when
  * their queue is full. The pool must have a dataset. */

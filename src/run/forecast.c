@@ -11,7 +11,7 @@ struct model {
     double scale; /* rows of the run for each row here */
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
-    struct assignment assignment;
+    uint16_t *owners; /* [window_rows] */
 };
 
 static enum status scale_down(struct model *model, struct error *err)
@@ -45,9 +45,8 @@ static enum status model_init(struct model *model, struct error *err)
     const struct plan *plan = &model->setup.plan;
     uint32_t readers = model->setup.demand.reader_count;
     model->reader_of_trainer = calloc(plan->trainer_count, sizeof *model->reader_of_trainer);
-    model->assignment.owners = calloc(plan->window_rows, sizeof *model->assignment.owners);
-    model->assignment.evicted = calloc(plan->window_rows, sizeof *model->assignment.evicted);
-    if (!model->reader_of_trainer || !model->assignment.owners || !model->assignment.evicted)
+    model->owners = calloc(plan->window_rows, sizeof *model->owners);
+    if (!model->reader_of_trainer || !model->owners)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a forecast");
     for (uint32_t r = 0; r < readers; r++)
         for (uint64_t t = (uint64_t)r * plan->trainer_count / readers;
@@ -61,8 +60,7 @@ static enum status model_init(struct model *model, struct error *err)
 static void model_done(struct model *model)
 {
     assigner_free(model->assigner);
-    free(model->assignment.evicted);
-    free(model->assignment.owners);
+    free(model->owners);
     free(model->reader_of_trainer);
 }
 
@@ -76,7 +74,7 @@ static void give_out_epoch(struct model *model, uint64_t number,
     plan_epoch_init(&epoch, &model->setup.plan, number);
     for (uint64_t j = 0; j < model->setup.plan.window_count; j++) {
         plan_window_at(&window, &epoch, j);
-        assigner_window(model->assigner, &epoch, &window, &model->assignment);
+        assigner_window(model->assigner, &epoch, &window, model->owners);
     }
     assigner_stats(model->assigner, &after);
     uint64_t rows = after.rows - before.rows;

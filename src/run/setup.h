@@ -25,6 +25,7 @@ struct run_shape {
     uint32_t trainers_served;      /* most that one reader serves */
     uint32_t worker_count;         /* most threads of any reader */
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node */
+    uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
 };
 
 struct run_setup {

@@ -172,25 +172,6 @@ static void row_rules(void **state)
     assert_int_equal(settle(&demand).transient_rows, 75);
 }
 
-/* A window of rows of one sample may bring in as many that stay as it takes out, and before them.
- */
-static void single_rows_that_come_and_go(void **state)
-{
-    (void)state;
-    struct plan single = make_plan(100000, 1, 1000, 256, 8);
-    struct budget_demand demand = usual(&single);
-    struct budget b = settle(&demand);
-    uint64_t fixed = b.total_bytes - b.rows_bytes;
-    demand.limit_bytes = fixed + (2 * 64 + 500) * buffer_bytes(&demand);
-    b = settle(&demand);
-    assert_int_equal(b.keep_rows, 0);
-    assert_int_equal(b.transient_rows, 2 * 64);
-    demand.limit_bytes += 10 * buffer_bytes(&demand);
-    b = settle(&demand);
-    assert_int_equal(b.keep_rows, 10);
-    assert_int_equal(b.transient_rows, 2 * 64 + 500);
-}
-
 static void rows_kept_as_stored(void **state)
 {
     (void)state;
@@ -285,7 +266,6 @@ int main(void)
         cmocka_unit_test(purposes),
         cmocka_unit_test(everything_fits),
         cmocka_unit_test(reading_ahead_before_keeping),
-        cmocka_unit_test(single_rows_that_come_and_go),
         cmocka_unit_test(rows_kept_as_stored),
         cmocka_unit_test(row_rules),
         cmocka_unit_test(too_low_a_limit),

@@ -123,7 +123,6 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
     struct assigner_options options = {.plan = plan,
                                        .reader_count = readers,
                                        .most_rows = plan->window_rows,
-                                       .epochs = 1,
                                        .reader_of_trainer = reader_of_trainer};
     assert_non_null(reader_of_trainer);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
@@ -134,8 +133,7 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
         plan_window_at(&window, &epoch, j);
         owners[j] = calloc(window.row_count, sizeof *owners[j]);
         assert_non_null(owners[j]);
-        struct assignment assignment = {.owners = owners[j]};
-        assigner_window(assigner, &epoch, &window, &assignment);
+        assigner_window(assigner, &epoch, &window, owners[j]);
         take_window(&epoch, &window, shape, owners[j], readers, &delivery);
     }
     for (uint64_t p = 0; p < plan->position_count; p++)

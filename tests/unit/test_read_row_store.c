@@ -77,7 +77,7 @@ static void test_kept_rows_stay(void **state)
     struct row_store *store = make_store(pool, 64, 2);
     int32_t kept = row_store_claim(store, 1), other = row_store_claim(store, 2);
     assert_int_equal(row_store_claim(store, 3), ROW_NONE);
-    row_store_keep(store, kept, true);
+    row_store_keep(store, kept);
     for (int epoch = 0; epoch < 3; epoch++) {
         if (epoch == 0)
             row_store_loaded(store, kept);
@@ -205,7 +205,7 @@ static void model_step(struct row_store *store, struct model_row *row, uint64_t 
         break;
     case 1:
         if (bits % 4096 == 1) {
-            row_store_keep(store, row->buffer, true);
+            row_store_keep(store, row->buffer);
             row->kept = true;
         }
         break;
