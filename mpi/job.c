@@ -254,17 +254,30 @@ static int count_alike(const struct seat_report *all, int count, int index, size
     return alike;
 }
 
+/* "reader 0 on node1, 1 on node2, ..., and 12 more alike": those that sit as reader `first` does.
+ */
+static void name_readers(const struct seat_report *all, int count, int first, int alike,
+                         struct text *out)
+{
+    enum { MOST_NAMES = 8 };
+    int named = 0;
+    for (int i = first; i < count && named < MOST_NAMES; i++)
+        if (strcmp(all[i].seats, all[first].seats) == 0)
+            text_append(out, "%s%d on %s", named++ ? ", " : "reader ", i, all[i].node);
+    if (alike > named)
+        text_append(out, ", and %d more alike", alike - named);
+    text_append(out, "\n");
+}
+
 /* One table for all readers that sit alike, one line for all nodes that are crowded alike. */
 static void describe_reports(const struct seat_report *all, int count, struct text *out)
 {
     for (int i = 0; i < count; i++) {
         int alike = count_alike(all, count, i, offsetof(struct seat_report, seats));
-        if (alike > 0)
-            text_append(out, "reader %d on %s", i, all[i].node);
-        if (alike > 1)
-            text_append(out, ", and %d more alike", alike - 1);
-        if (alike > 0)
-            text_append(out, "\n%s", all[i].seats);
+        if (alike == 0)
+            continue;
+        name_readers(all, count, i, alike, out);
+        text_append(out, "%s", all[i].seats);
     }
     for (int i = 0; i < count; i++) {
         int alike = count_alike(all, count, i, offsetof(struct seat_report, warning));
@@ -335,7 +348,8 @@ static enum status open_server(struct job *job, struct error *err)
                                      .max_trainers = job->shape.trainers_served,
                                      .layout = &job->setup.layout,
                                      .service = &job->setup.service};
-    return comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+    enum status status = comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+    return status ? status : comm_agree(&job->comm, server_listen(job->server, err), err);
 }
 
 /* A port that is free on rank 0's node now: for the trainers' own rendezvous. */

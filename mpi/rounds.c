@@ -27,8 +27,8 @@ struct rounds {
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
     uint64_t published, posted, opened;
-    struct pace *pace; /* NULL with one reader */
-    uint64_t sent_records;
+    struct pace *pace;                              /* NULL with one reader */
+    uint64_t sent_records[BUDGET_ROUNDS_IN_FLIGHT]; /* of the epochs under way, in turn */
     uint32_t next_domain;
     struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
 };
@@ -240,8 +240,9 @@ static void post(struct rounds *rounds, struct round *round)
 {
     uint32_t lane = (uint32_t)(round->serial % BUDGET_ROUNDS_IN_FLIGHT);
     exchange_post(rounds->exchange, lane);
+    uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % BUDGET_ROUNDS_IN_FLIGHT];
     for (int peer = 0; peer < rounds->job->comm.size; peer++)
-        rounds->sent_records += (uint64_t)round->counts.send_counts[peer];
+        *sent += (uint64_t)round->counts.send_counts[peer];
     rounds->posted++;
 }
 
@@ -400,9 +401,12 @@ bool rounds_exchanging(const struct rounds *rounds)
     return rounds->exchange && rounds->posted > rounds->published;
 }
 
-uint64_t rounds_sent_records(const struct rounds *rounds)
+uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch)
 {
-    return rounds->sent_records;
+    uint64_t *sent = &rounds->sent_records[epoch % BUDGET_ROUNDS_IN_FLIGHT];
+    uint64_t records = *sent;
+    *sent = 0;
+    return records;
 }
 
 uint64_t rounds_posted(const struct rounds *rounds)

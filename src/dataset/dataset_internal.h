@@ -23,7 +23,7 @@ struct dataset_private {
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
     uint64_t cache_dir_bytes;
-    uint64_t cache_identity; /* what chunks are cached under; 0 without a disk cache */
+    uint64_t cache_identity;  /* what chunks are cached under; 0 without a disk cache */
     struct disk_cache *cache; /* NULL: none */
     struct store *store;
     struct zarr_hierarchy *hierarchy;

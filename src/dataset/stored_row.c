@@ -1,7 +1,7 @@
 /* How much rows take in the store, from a sample. Asks for sizes of chunks only; see dataset.h. */
 #include "dataset/dataset_internal.h"
 
-#include <string.h>
+#include <assert.h>
 
 enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512 };
 
@@ -15,15 +15,18 @@ struct chunk_box {
 
 static struct chunk_box box_of(const struct dataset *dataset, size_t field, uint64_t row)
 {
-    struct chunk_box box = {.array = dataset->private->origins[field].array, .count = 1};
+    struct chunk_box box = {.array = dataset->private->origins[field].array};
+    uint64_t count = 1;
     uint64_t begin = row * dataset->row_length;
     uint64_t end = begin + dataset_row_samples(dataset, row);
 
-    memcpy(box.counts, box.array->chunk_counts, sizeof box.counts);
     box.first = begin / box.array->chunk_shape[0];
-    box.counts[0] = (end - 1) / box.array->chunk_shape[0] - box.first + 1;
-    for (int i = 0; i < box.array->rank; i++)
-        box.count *= box.counts[i];
+    for (int i = 0; i < box.array->rank; i++) {
+        box.counts[i] = i == 0 ? (end - 1) / box.array->chunk_shape[0] - box.first + 1
+                               : box.array->chunk_counts[i];
+        count *= box.counts[i];
+    }
+    box.count = count;
     return box;
 }
 
@@ -41,6 +44,7 @@ static enum status add_chunk(const struct store *store, const struct chunk_box *
     char key[ZARR_KEY_BYTES];
     struct store_info info;
 
+    assert(box->array->rank >= 1);
     for (int i = box->array->rank - 1; i >= 0; i--) {
         index[i] = number % box->counts[i];
         number /= box->counts[i];
@@ -115,6 +119,7 @@ enum status dataset_stored_row_bytes(const struct dataset *dataset,
     struct dataset_stored_row sample = {.row_count = rows_to_ask(dataset)};
     uint64_t total = 0;
 
+    assert(sample.row_count > 0);
     for (uint64_t i = 0; i < sample.row_count; i++) {
         uint64_t bytes = 0;
         uint64_t row = spread(dataset->row_count, i, sample.row_count);

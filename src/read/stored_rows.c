@@ -492,7 +492,7 @@ static void record(struct zarr_tape *tape, const void *bytes, size_t size)
         return;
     }
     write_bytes(pass, &mark, sizeof mark);
-    if (size > 0)
+    if (bytes)
         write_bytes(pass, bytes, size);
 }
 

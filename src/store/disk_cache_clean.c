@@ -158,7 +158,7 @@ bool clean_unused(struct disk_cache *cache, uint64_t bytes)
         if (slot->dataset != 0 && slot->dataset != cache->dataset)
             others[count++] = slot;
     }
-    qsort(others, count, sizeof others[0], longest_unused_first);
+    qsort(others, count, sizeof(struct table_slot *), longest_unused_first);
     for (uint32_t i = 0; i < count && table_sum(cache) > cache->limit_bytes - bytes; i++)
         remove_dataset(cache, others[i], table_sum(cache) + bytes - cache->limit_bytes);
     return table_sum(cache) <= cache->limit_bytes - bytes;

@@ -7,6 +7,7 @@
  */
 #include "topology/seating.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Which cores go into a cpuset: those of a range; of one node only, not taken by workers only. */
@@ -144,6 +145,7 @@ static enum status seat_trainer(const struct seating *seating, uint32_t trainer,
     if (seating->request->bind == BIND_CORE) {
         uint32_t sharers = count_on_node(seating, node, seating->trainer_count);
         uint32_t index = count_on_node(seating, node, trainer), cores = end;
+        assert(sharers > 0); /* itself */
         begin = part_begin(cores, index, sharers);
         end = part_begin(cores, index + 1, sharers);
     }

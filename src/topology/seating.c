@@ -59,12 +59,10 @@ static void divide_cores(struct seating *seating)
     for (uint32_t reader = 0; reader < size; reader++) {
         uint32_t first = part_begin(cores, reader, size);
         uint32_t end = part_begin(cores, reader + 1, size);
-        if (whole)
-            seating->shares[reader] = whole_nodes(topology, reader, size);
-        else if (size > cores) /* more readers than cores: they take turns */
-            seating->shares[reader] = (struct range){.first = reader % cores, .count = 1};
-        else
-            seating->shares[reader] = (struct range){.first = first, .count = end - first};
+        /* more readers than cores take turns: several have the same one */
+        seating->shares[reader] =
+            whole ? whole_nodes(topology, reader, size)
+                  : (struct range){.first = first, .count = end > first ? end - first : 1};
     }
 }
 

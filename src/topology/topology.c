@@ -73,6 +73,8 @@ static enum status load_tree(struct topology *topology, const char *description,
         return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
     hwloc_topology_set_type_filter(topology->hwloc, HWLOC_OBJ_PCI_DEVICE,
                                    HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    /* Linux lists PCI devices itself; the plugin for others loads a library that leaks. */
+    hwloc_topology_set_components(topology->hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
     enum status status = set_source(topology->hwloc, description, err);
     if (status == STATUS_OK && hwloc_topology_load(topology->hwloc) != 0)
         status = error_set_errno(err, STATUS_INVALID, "topology '%s': load",

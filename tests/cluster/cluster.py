@@ -61,5 +61,6 @@ class ClusterTest(JobTest):
 
     def nodes(self, output):
         """The nodes of readers 0, 1, ..., as rank 0 prints them."""
-        found = dict(re.findall(r"^reader (\d+) on (\S+)$", output, re.MULTILINE))
+        lines = re.findall(r"^reader (\d+ on .*)$", output, re.MULTILINE)
+        found = dict(re.findall(r"(\d+) on ([^\s,]+)", "\n".join(lines)))
         return [found[str(rank)] for rank in range(len(found))]

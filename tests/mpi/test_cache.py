@@ -143,17 +143,6 @@ class Cache(JobTest):
         self.assertLess(decoded["kept_rows_of_a_reader"] * 2, decoded["row_count"])
         self.assertGreaterEqual(auto["kept_rows_of_a_reader"], decoded["kept_rows_of_a_reader"])
 
-    def test_disk(self):
-        """What a run has put on the node's disk is not read again from the store, in this run or the next."""
-        cache = os.path.join(self.folder, "nvme")
-        settings = self.settings(8, readers__cache="off", order__epochs=2, readers__cache_dir=cache,
-                                 readers__cache_dir_bytes="100MiB")
-        for run_number in range(2):
-            _, epochs = self.epochs(2, settings)
-            stored = sum(epoch["stored_bytes"] for epoch in epochs)
-            self.assertEqual(stored, 0 if run_number else chunk_bytes(settings["dataset.uri"]))
-            self.assertGreater(sum(epoch["disk_bytes"] for epoch in epochs), 0.8 * stored)
-
     def test_single_samples_stay_local(self):
         """Rows of one sample are read by the reader whose trainer gets the sample, unless it falls behind."""
         settings = self.settings(1, order__epochs=1, order__window_rows=600)

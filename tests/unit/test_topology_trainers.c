@@ -528,7 +528,5 @@ int main(void)
         cmocka_unit_test(test_nobody_overlaps),
         cmocka_unit_test(test_reader_for_each_node),
     };
-    /* hwloc's own parser: libxml2, where hwloc loads it as a plugin, leaves memory behind. */
-    setenv("HWLOC_LIBXML", "0", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
