@@ -1,18 +1,19 @@
-/* penstock-bench-plan: what the plan costs at one size, on one core; bench/plan_at_scale.py runs it over
- * many and makes table and plots.
+/* penstock-bench-plan: what the plan costs at one size, on one core; bench/plan_at_scale.py runs it
+ * over many and makes table and plots.
  *
  *     penstock-bench-plan SAMPLES READERS [ROW_LENGTH]
  *
- * Measured are the calls that a job makes, with the sizes of a job: windows of 4,096 rows, 8 trainers a
- * reader, 32 samples a trainer and step, rounds of 2 steps.
+ * Measured are the calls that a job makes, with the sizes of a job: windows of 4,096 rows, 8
+ * trainers a reader, 32 samples a trainer and step, rounds of 2 steps.
  *
  *   rank 0    start-up, then the assignment of every window of an epoch in three states: nothing in
- *             memory yet; everything in the readers' memory; 60% of it (rows come and go)
- *   a reader  start-up with the tables of two planned windows, then the samples it sends of a window
- *             and the counts of a round, for eight readers spread over all
+ *             memory yet; everything in the readers' memory; 60% of it
+ *   a reader  start-up with the tables of two planned windows, then the samples it sends of a
+ * window and the counts of a round, for eight readers spread over all
  *
- * Bytes are what the resident memory of the process has grown by, after the memory has been used, so
- * that nothing is counted before it is touched. Prints one JSON object. Judges nothing.
+ * Times are of the processor that the program has, so that what else runs does not count. Bytes are
+ * what the resident memory of the process has grown by, after the memory has been used, so that
+ * nothing is counted before it is touched. Prints one JSON object. Judges nothing.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -99,7 +100,7 @@ static struct series series_new(uint64_t capacity)
 static void series_add(struct series *series, uint64_t start_ns)
 {
     if (series->count < series->capacity)
-        series->ns[series->count++] = clock_now_ns() - start_ns;
+        series->ns[series->count++] = clock_process_cpu_ns() - start_ns;
 }
 
 static int by_size(const void *a, const void *b)
@@ -127,7 +128,6 @@ static struct assigner *make_assigner(const struct scale *scale, uint64_t keep_r
         .reader_count = scale->reader_count,
         .keep_rows = keep_rows,
         .most_rows = 2 * size_divide_up(scale->plan.window_rows, scale->reader_count),
-        .epochs = 4,
         .reader_of_trainer = scale->reader_of_trainer,
     };
     struct assigner *assigner;
@@ -139,20 +139,20 @@ static struct assigner *make_assigner(const struct scale *scale, uint64_t keep_r
 
 /* All windows of an epoch, each timed. */
 static struct series assign_epoch(const struct scale *scale, struct assigner *assigner,
-                                  uint64_t index, struct assignment *assignment)
+                                  uint64_t index, uint16_t *owners)
 {
     struct series series = series_new(scale->plan.window_count);
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, &scale->plan, index);
     for (uint64_t w = 0; w < scale->plan.window_count; w++) {
-        uint64_t start_ns = clock_now_ns();
+        uint64_t start_ns = clock_process_cpu_ns();
         struct plan_window window;
         plan_window_at(&window, &epoch, w);
-        assigner_window(assigner, &epoch, &window, assignment);
+        assigner_window(assigner, &epoch, &window, owners);
         series_add(&series, start_ns);
         if (index == 0 && w < scale->window_count)
-            memcpy(scale->owners + w * scale->plan.window_rows, assignment->owners,
-                   window.row_count * sizeof *assignment->owners);
+            memcpy(scale->owners + w * scale->plan.window_rows, owners,
+                   window.row_count * sizeof *owners);
     }
     return series;
 }
@@ -162,16 +162,14 @@ static void measure_assigner(const struct scale *scale, bool keep_all)
 {
     uint64_t share = size_divide_up(scale->plan.row_count, scale->reader_count);
     uint64_t keep_rows = keep_all ? share : scale->plan.row_count * 6 / 10 / scale->reader_count;
-    struct assignment assignment = {
-        .evicted = allocate(scale->plan.window_rows, sizeof *assignment.evicted),
-        .owners = allocate(scale->plan.window_rows, sizeof *assignment.owners)};
-    uint64_t before = resident_bytes(), start_ns = clock_now_ns();
+    uint16_t *owners = allocate(scale->plan.window_rows, sizeof *owners);
+    uint64_t before = resident_bytes(), start_ns = clock_process_cpu_ns();
     struct assigner *assigner = make_assigner(scale, keep_rows);
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, &scale->plan, 0);
-    uint64_t start_up_ns = clock_now_ns() - start_ns;
-    struct series first = assign_epoch(scale, assigner, 0, &assignment);
-    struct series second = assign_epoch(scale, assigner, 1, &assignment);
+    uint64_t start_up_ns = clock_process_cpu_ns() - start_ns;
+    struct series first = assign_epoch(scale, assigner, 0, owners);
+    struct series second = assign_epoch(scale, assigner, 1, owners);
     if (keep_all) {
         printf(",\"rank0_start_ms\":%.4f,\"rank0_bytes\":%" PRIu64, (double)start_up_ns / 1e6,
                growth(before));
@@ -179,12 +177,11 @@ static void measure_assigner(const struct scale *scale, bool keep_all)
         series_print("window_kept", &second);
     } else {
         free(first.ns);
-        series_print("window_evicting", &second);
+        series_print("window_partly_kept", &second);
     }
     assigner_free(assigner);
     malloc_trim(0);
-    free(assignment.owners);
-    free(assignment.evicted);
+    free(owners);
 }
 
 /* ---- a reader ---- */
@@ -206,9 +203,10 @@ struct reader {
     uint64_t checksum;         /* so that nothing is left out as unused */
 };
 
-static uint64_t reader_start(struct reader *reader, const struct scale *scale, uint64_t window_count)
+static uint64_t reader_start(struct reader *reader, const struct scale *scale,
+                             uint64_t window_count)
 {
-    uint64_t start_ns = clock_now_ns();
+    uint64_t start_ns = clock_process_cpu_ns();
     *reader = (struct reader){.scale = scale};
     plan_epoch_init(&reader->epoch, &scale->plan, 0);
     for (uint64_t w = 0; w < window_count; w++) {
@@ -218,7 +216,7 @@ static uint64_t reader_start(struct reader *reader, const struct scale *scale, u
     }
     reader->sent = allocate(scale->reader_count, sizeof *reader->sent);
     reader->received = allocate(scale->reader_count, sizeof *reader->received);
-    return clock_now_ns() - start_ns;
+    return clock_process_cpu_ns() - start_ns;
 }
 
 static void reader_done(struct reader *reader)
@@ -238,7 +236,7 @@ static void list_windows(struct reader *reader, struct series *items, uint64_t *
         struct planned *planned = &reader->planned[w];
         memcpy(planned->owners, scale->owners + w * scale->plan.window_rows,
                scale->plan.window_rows * sizeof *planned->owners);
-        uint64_t start_ns = clock_now_ns();
+        uint64_t start_ns = clock_process_cpu_ns();
         plan_window_at(&planned->window, &reader->epoch, w);
         planned->item_count = round_window_items(&reader->epoch, &planned->window, shape,
                                                  planned->owners, reader->rank, planned->items);
@@ -247,7 +245,8 @@ static void list_windows(struct reader *reader, struct series *items, uint64_t *
     }
 }
 
-/* Records that the reader sends in a round: its samples that are due, by whose trainer gets them. */
+/* Records that the reader sends in a round: its samples that are due, by whose trainer gets them.
+ */
 static void count_sent(struct reader *reader, uint64_t round, uint64_t next[KEPT_WINDOWS])
 {
     const struct scale *scale = reader->scale;
@@ -290,7 +289,7 @@ static void count_rounds(struct reader *reader, struct series *counts)
         struct plan_round round = round_at(&scale->plan, shape, index);
         if (round.end_step * scale->plan.global_batch > end)
             break;
-        uint64_t start_ns = clock_now_ns();
+        uint64_t start_ns = clock_process_cpu_ns();
         memset(reader->sent, 0, bytes);
         memset(reader->received, 0, bytes);
         count_received(reader, &round);
@@ -353,9 +352,9 @@ static double settle_plan(struct scale *scale, uint64_t samples, uint64_t row_le
     };
     struct error err;
     error_clear(&err);
-    uint64_t start_ns = clock_now_ns();
+    uint64_t start_ns = clock_process_cpu_ns();
     check(plan_init(&scale->plan, &options, &err), &err);
-    return (double)(clock_now_ns() - start_ns) / 1e6;
+    return (double)(clock_process_cpu_ns() - start_ns) / 1e6;
 }
 
 int main(int argc, char **argv)

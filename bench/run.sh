@@ -6,8 +6,10 @@ usage() {
     cat <<'USAGE'
 Usage: bench/run.sh WHAT [OPTION...]
 
-  end_to_end   Penstock beside the limits of the machine and a PyTorch DataLoader
-  idle         CPU time that readers take while they wait for slow trainers
+  end_to_end     Penstock beside the limits of the machine and a PyTorch DataLoader
+  idle           CPU time that readers take while they wait for slow trainers
+  plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
+  simulate       how the exchange scales, on 64 to 1,024 simulated nodes
 
 Options:
   --rounds N       interleaved rounds (5)
@@ -15,6 +17,9 @@ Options:
   --batch N        global batch (64)
   --threads N      threads that read and decode; auto: one a CPU (auto)
   --no-dataloader  leave the PyTorch DataLoader out
+  --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024)
+  --draws N        simulate: networks drawn for each band (8)
+  --plots DIR      where plan_at_scale and simulate put their plots (the --work directory)
   --build DIR      use the programs in DIR as they are; else build/release is built first
   --work DIR       where datasets, reports and the Python environment are kept (build/bench)
 
@@ -24,6 +29,7 @@ USAGE
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rounds=5 samples=5000 batch=64 threads=auto dataloader=yes build='' work=$root/build/bench
+most='' draws=8 plots=''
 loader=()
 
 say() { printf '%s\n' "$*" >&2; }
@@ -32,16 +38,16 @@ fail() { say "bench/run.sh: $*"; exit 1; }
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
-    end_to_end | idle) what=$1 ;;
+    end_to_end | idle | plan_at_scale | simulate) what=$1 ;;
     -h | --help) usage; exit 0 ;;
-    *) fail "'$1' is not a benchmark: end_to_end or idle" ;;
+    *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac
     shift
     while [ $# -gt 0 ]; do
         case $1 in
         --no-dataloader) dataloader=no; shift; continue ;;
         -h | --help) usage; exit 0 ;;
-        --rounds | --samples | --batch | --threads | --build | --work)
+        --rounds | --samples | --batch | --threads | --build | --work | --most | --draws | --plots)
             [ $# -ge 2 ] || fail "$1 needs a value" ;;
         *) fail "unknown option '$1'" ;;
         esac
@@ -49,7 +55,7 @@ parse() {
         shift 2
     done
     [ "$threads" != auto ] || threads=$(nproc)
-    for number in rounds samples batch threads; do
+    for number in rounds samples batch threads draws ${most:+most}; do
         [[ ${!number} =~ ^[1-9][0-9]*$ ]] || fail "--$number ${!number}: not a positive number"
     done
 }
@@ -171,10 +177,39 @@ idle() {
     report idle "$work/run/reader.json"
 }
 
+# A Python that has matplotlib and numpy, where there is one.
+plot_python() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        if "$python" -c 'import matplotlib, numpy' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    echo python3
+}
+
+plan_at_scale() {
+    "$(plot_python)" "$root/bench/plan_at_scale.py" "$build/bin/penstock-bench-plan" \
+        --plots "${plots:-$work}" ${most:+--most-samples "$most"}
+}
+
+simulate() {
+    local python
+    python=$(plot_python)
+    "$python" -c 'import numpy' 2>/dev/null || fail 'simulate needs Python with numpy: python3-numpy'
+    "$python" "$root/bench/simulate/simulate.py" "$build/bin/penstock-bench-schedule" \
+        --work "$work" --plots "${plots:-$work}" --draws "$draws" ${most:+--most-readers "$most"}
+}
+
+prepare_run() {
+    prepare_mpi
+    make_dataset
+    write_config
+}
+
 parse "$@"
 mkdir -p "$work"
 build_programs
-prepare_mpi
-make_dataset
-write_config
+case $what in end_to_end | idle) prepare_run ;; esac
 "$what"

@@ -1,18 +1,18 @@
-/* The exchange of penstock-reader as an SMPI program: every rank is one reader, all run in one process
- * and one thread of the simulator, and time is simulated.
+/* The exchange of penstock-reader as an SMPI program: every rank is one reader, all run in one
+ * process and one thread of the simulator, and time is simulated.
  *
  *     exchange_smpi SCHEDULE RECORD_BYTES STEPS_PER_ROUND MESSAGE_NS BYTE_PS TEST_NS
  *
- * What it does is what mpi/exchange.c makes Open MPI do: two rounds in flight; a round posts, to peers in
- * order of rank, one send and one receive where there is something to send and to receive (the schedule
- * of MPI_Ialltoallv, which SMPI's own has not: it sends empty messages, too). Receives cost the MPI thread
- * MESSAGE_NS, and so do sends, and both BYTE_PS a byte; a fourth of a round's is taken at a time, because each
- * point of time at which messages start costs the simulator as much as all messages under way. A round
- * whose last message is in is seen TEST_NS later. Reading, packing and scattering take no time: what is
- * simulated is the exchange alone.
+ * What it does is what mpi/exchange.c makes Open MPI do: two rounds in flight; a round posts, to
+ * peers in order of rank, one send and one receive where there is something to send and to receive
+ * (the schedule of MPI_Ialltoallv, which SMPI's own has not: it sends empty messages, too).
+ * Receives cost the MPI thread MESSAGE_NS, and so do sends, and both BYTE_PS a byte; a fourth of a
+ * round's is taken at a time, because each point of time at which messages start costs the
+ * simulator as much as all messages under way. A round whose last message is in is seen TEST_NS
+ * later. Reading, packing and scattering take no time: what is simulated is the exchange alone.
  *
- * Messages have no contents: SMPI folds the buffers (SMPI_SHARED_MALLOC) and copies nothing. Prints one
- * JSON object: the seconds that all rounds took, the slowest rank's.
+ * Messages have no contents: SMPI folds the buffers (SMPI_SHARED_MALLOC) and copies nothing. Prints
+ * one JSON object: the seconds that all rounds took, the slowest rank's.
  */
 #include "schedule.h"
 
@@ -55,7 +55,8 @@ static void fail(const char *what)
 static void pause_s(double seconds)
 {
     uint64_t ns = (uint64_t)(seconds * 1e9 + 0.5);
-    struct timespec time = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    struct timespec time = {.tv_sec = (time_t)(ns / 1000000000),
+                            .tv_nsec = (long)(ns % 1000000000)};
     if (ns > 0)
         nanosleep(&time, NULL);
 }
@@ -108,9 +109,9 @@ static void post(struct simulation *s, uint32_t round)
     }
 }
 
-/* Waits for a round's messages, one after another: all have to come, so that the order does not matter
- * to when the last is in; and takes the time that their receipt costs. (MPI_Waitall would do, but
- * SMPI's takes time that grows with the square of the requests.) */
+/* Waits for a round's messages, one after another: all have to come, so that the order does not
+ * matter to when the last is in; and takes the time that their receipt costs. (MPI_Waitall would
+ * do, but SMPI's takes time that grows with the square of the requests.) */
 static void complete(struct simulation *s, uint32_t round)
 {
     struct lane *lane = &s->lanes[round % LANES];

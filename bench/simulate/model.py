@@ -31,7 +31,7 @@ class Network:
 
 
 def load(path):
-    """[steps][from][to] records; from == to are those that stay."""
+    """[steps][from][to] records."""
     data = pathlib.Path(path).read_bytes()
     if data[:8] != b"PSSCHED1":
         raise ValueError(f"{path}: not a schedule")
@@ -39,41 +39,41 @@ def load(path):
     return numpy.frombuffer(data, numpy.uint8, offset=16).reshape(steps, readers, readers)
 
 
-def plain_rounds(schedule, steps_per_round):
-    """Rounds of consecutive steps, as many as the schedule has."""
-    for first in range(0, len(schedule) - steps_per_round + 1, steps_per_round):
-        records = schedule[first:first + steps_per_round].sum(0, dtype=numpy.int64)
-        numpy.fill_diagonal(records, 0)
-        yield records
+class Traffic:
+    """Who sends how many records to whom in a round."""
+
+    def __init__(self, records):
+        self.pairs = records > 0
+        self.sends, self.receives = self.pairs.sum(1), self.pairs.sum(0)
+        self.out_records, self.in_records = records.sum(1), records.sum(0)
 
 
-def drawn_rounds(schedule, steps_per_round, parts_per_step, count, random):
-    """`count` rounds from steps of the schedule, taken again with readers renumbered where it is too
-    short; or parts of them, by thinning."""
-    readers = schedule.shape[1]
+def rounds_of(schedule, steps_per_round, parts_per_step, count, random):
+    """`count` rounds of consecutive steps; where the schedule is too short, of its steps again with the
+    readers renumbered. Parts of steps are drawn: each record with the same chance."""
+    rounds = []
     for index in range(count):
-        records = numpy.zeros((readers, readers), numpy.int64)
-        for step in range(steps_per_round):
-            at = index * steps_per_round + step
-            turn = 0 if at < len(schedule) else int(random.integers(readers))
-            records += numpy.roll(schedule[at % len(schedule)], (turn, turn), (0, 1))
+        records = numpy.zeros(schedule.shape[1:], numpy.int64)
+        for step in range(index * steps_per_round, (index + 1) * steps_per_round):
+            turn = 0 if step < len(schedule) else int(random.integers(len(records)))
+            records += numpy.roll(schedule[step % len(schedule)], (turn, turn), (0, 1))
         if parts_per_step > 1:
             records = random.binomial(records, 1 / parts_per_step)
-        numpy.fill_diagonal(records, 0)
-        yield records
+        rounds.append(Traffic(records))
+    return rounds
 
 
 class Round:
-    """What a round is for each reader, and when it happens."""
+    """What a round costs each reader, and when it happens."""
 
-    def __init__(self, records, record_bytes, network):
-        self.pairs = records > 0
-        self.out_bytes = records.sum(1) * float(record_bytes)
-        in_bytes = records.sum(0) * float(record_bytes)
+    def __init__(self, traffic, record_bytes, network):
+        self.pairs = traffic.pairs
+        self.out_bytes = traffic.out_records * float(record_bytes)
+        in_bytes = traffic.in_records * float(record_bytes)
         self.out_s = self.out_bytes / network.bytes_per_s
         self.in_s = in_bytes / network.bytes_per_s
-        self.post_s = self.pairs.sum(1) * network.message_s + self.out_bytes * network.byte_s
-        self.receive_s = self.pairs.sum(0) * network.message_s + in_bytes * network.byte_s
+        self.post_s = traffic.sends * network.message_s + self.out_bytes * network.byte_s
+        self.receive_s = traffic.receives * network.message_s + in_bytes * network.byte_s
 
     def latest_sender(self, times):
         """For each reader, the latest of its senders' times."""
@@ -104,21 +104,20 @@ def complete(round_, state, network):
     state["thread"] = numpy.maximum(numpy.maximum(busy, received), sends_done) + network.test_s
 
 
-def run(rounds, record_bytes, network):
+def run(traffic, record_bytes, network):
     """(seconds until the slowest reader is done, bytes that a reader sends on average)"""
-    rounds = [Round(records, record_bytes, network) for records in rounds]
-    readers = len(rounds[0].out_bytes)
-    state = {name: numpy.zeros(readers) for name in ("thread", "out", "in")}
+    rounds = [Round(each, record_bytes, network) for each in traffic]
+    state = {name: numpy.zeros(len(rounds[0].out_bytes)) for name in ("thread", "out", "in")}
     posted = 0
     for index, round_ in enumerate(rounds):
         while posted < len(rounds) and posted < index + LANES:
             post(rounds[posted], state, network)
             posted += 1
         complete(round_, state, network)
-    return float(state["thread"].max()), float(sum(r.out_bytes.mean() for r in rounds))
+    return float(state["thread"].max()), float(sum(each.out_bytes.mean() for each in rounds))
 
 
-def rate_share(rounds, record_bytes, network):
-    """What a reader receives of its link's rate, 0 to 1."""
-    seconds, sent = run(rounds, record_bytes, network)
+def rate_share(traffic, record_bytes, network):
+    """What a reader sends of what its link could carry, 0 to 1."""
+    seconds, sent = run(traffic, record_bytes, network)
     return sent / seconds / (network.gbit * 1e9 / 8)

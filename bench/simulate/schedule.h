@@ -1,10 +1,10 @@
-/* A schedule file: how many records every reader sends to every other, step after step, as the real plan
- * has it. Written by schedule.c, read by exchange_smpi.c and model.py.
+/* A schedule file: how many records every reader sends to every other, step after step, as the real
+ * plan has it. Written by schedule.c, read by exchange_smpi.c and model.py.
  *
  *     0   8 bytes  "PSSCHED1"
  *     8   uint32   readers
  *     12  uint32   steps
- *     16  uint8    [steps][readers from][readers to] records; from == to: those that stay
+ *     16  uint8    [steps][readers from][readers to] records; none from a reader to itself
  *
  * All little-endian.
  */
