@@ -8,19 +8,28 @@ Usage: bench/run.sh WHAT [OPTION...]
 
   end_to_end     Penstock beside the limits of the machine and a PyTorch DataLoader
   idle           CPU time that readers take while they wait for slow trainers
+  exchange       ways to exchange records between ranks, and where a reader's time goes
+  scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
+  balance        three hosts, one of them four times as slow, against the sum of what each does alone
   plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
   simulate       how the exchange scales, on 64 to 1,024 simulated nodes
+
+scaling and balance make hosts of this machine (root; see docs/test-cluster.md), or take those of a Slurm allocation
+or of --hostfile FILE, and have options of their own: bench/run.sh scaling --help.
 
 Options:
   --rounds N       interleaved rounds (5)
   --samples N      samples of the synthetic dataset, 160 KiB each (5000)
   --batch N        global batch (64)
   --threads N      threads that read and decode; auto: one a CPU (auto)
+  --hosts N        idle: one reader and one trainer on each of so many hosts made of this machine (2 readers on one)
   --no-dataloader  leave the PyTorch DataLoader out
   --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024)
   --draws N        simulate: networks drawn for each band (8)
   --plots DIR      where plan_at_scale and simulate put their plots (the --work directory)
   --build DIR      use the programs in DIR as they are; else build/release is built first
+  --ranks "N..."   exchange: how many MPI ranks, one number after another (2 3 4)
+  --mpirun "..."   exchange: more arguments for mpirun, such as --hostfile FILE
   --work DIR       where datasets, reports and the Python environment are kept (build/bench)
 
 The last line of output is one JSON object.
@@ -28,8 +37,8 @@ USAGE
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-rounds=5 samples=5000 batch=64 threads=auto dataloader=yes build='' work=$root/build/bench
-most='' draws=8 plots=''
+rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes build='' work=$root/build/bench
+ranks='2 3 4' mpirun_arguments='' most='' draws=8 plots=''
 loader=()
 
 say() { printf '%s\n' "$*" >&2; }
@@ -38,7 +47,8 @@ fail() { say "bench/run.sh: $*"; exit 1; }
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
-    end_to_end | idle | plan_at_scale | simulate) what=$1 ;;
+    end_to_end | idle | exchange | plan_at_scale | simulate) what=$1 ;;
+    scaling | balance) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac
@@ -47,17 +57,22 @@ parse() {
         case $1 in
         --no-dataloader) dataloader=no; shift; continue ;;
         -h | --help) usage; exit 0 ;;
-        --rounds | --samples | --batch | --threads | --build | --work | --most | --draws | --plots)
+        --rounds | --samples | --batch | --threads | --hosts | --build | --work | --ranks | --mpirun | \
+            --most | --draws | --plots)
             [ $# -ge 2 ] || fail "$1 needs a value" ;;
         *) fail "unknown option '$1'" ;;
         esac
-        printf -v "${1#--}" %s "$2"
+        case $1 in
+        --mpirun) mpirun_arguments=$2 ;;
+        *) printf -v "${1#--}" %s "$2" ;;
+        esac
         shift 2
     done
     [ "$threads" != auto ] || threads=$(nproc)
-    for number in rounds samples batch threads draws ${most:+most}; do
+    for number in rounds samples batch threads hosts draws ${most:+most}; do
         [[ ${!number} =~ ^[1-9][0-9]*$ ]] || fail "--$number ${!number}: not a positive number"
     done
+    batch=$((batch - batch % hosts)) # one trainer a host, all with the same share
 }
 
 build_programs() {
@@ -67,6 +82,16 @@ build_programs() {
     (cd "$root" && cmake --preset release && cmake --build --preset release) \
         >"$work/build.log" 2>&1 ||
         fail "the build failed: see $work/build.log"
+}
+
+# on_hosts WHAT OPTION...: these benchmarks are programs of their own, and know their options.
+on_hosts() {
+    local program=$root/bench/$1.py
+    shift
+    [[ " $* " != *' -h '* && " $* " != *' --help '* ]] || exec python3 "$program" --help
+    mkdir -p "$work"
+    [[ " $* " == *' --build '* ]] || build_programs
+    exec python3 "$program" --build "$build" --work "$work" "$@"
 }
 
 # Written under another name first: a dataset that is there is complete.
@@ -100,6 +125,12 @@ prepare_mpi() {
         mpirun+=(--oversubscribe)
     fi
     mpirun+=(--bind-to none)
+    local more
+    read -r -a more <<<"$mpirun_arguments"
+    mpirun+=("${more[@]}")
+    if [ "$hosts" -gt 1 ]; then
+        mpirun=("$root/tests/cluster/hosts.sh" with "$hosts" --share "$work" --share "$build" -- "${mpirun[@]}")
+    fi
 }
 
 # penstock READERS TRAINERS THREADS EPOCHS TRAINER_OPTION...: one run; reports in $work/run
@@ -172,9 +203,60 @@ end_to_end() {
 }
 
 idle() {
-    say 'two readers and two trainers that compute for 50 ms a step; three epochs'
-    penstock 2 2 1 3 --touch --compute-ms 50
+    local readers=$((hosts > 1 ? hosts : 2))
+    say "$readers readers and $readers trainers that compute for 50 ms a step; three epochs"
+    penstock $readers $readers 1 3 --touch --compute-ms 50
     report idle "$work/run/reader.json"
+}
+
+# variants RANKS MESSAGE RECORD...: all ways to move records of these sizes
+variants() {
+    local count=$1 message=$2 record
+    shift 2
+    local -a records=()
+    for record; do records+=(--record "$record"); done
+    say "$count ranks, messages of $message, records of $*"
+    "${mpirun[@]}" -np "$count" "$build/bin/penstock-bench-exchange" --repeats "$rounds" \
+        --volume 64MiB --message "$message" "${records[@]}" >>"$results"
+}
+
+# shares NAME BATCH SYNTH_OPTION...: where readers' time goes with samples of one size
+shares() {
+    local name=$1 size=$2
+    shift 2
+    dataset=$work/plain-$name.zarr
+    if [ ! -e "$dataset" ]; then
+        say "writing $dataset"
+        "$build/bin/penstock" synth "$dataset.part" --overwrite --layout plain --codec none "$@" \
+            >/dev/null
+        mv "$dataset.part" "$dataset"
+    fi
+    say "two readers, samples of $name"
+    config=$work/exchange.yaml
+    printf 'dataset: {uri: %s}\nbatch: {global_size: %s}\n' "$dataset" "$size" >"$config"
+    penstock 2 2 1 $((rounds + 1)) --touch
+    printf '{"sample": "%s", "report": %s}\n' "$name" "$(cat "$work/run/reader.json")" >>"$results"
+}
+
+exchange() {
+    results=$work/exchange.jsonl
+    : >"$results"
+    local count
+    for count in $ranks; do
+        variants "$count" 1MiB 64 1KiB 4KiB 16KiB 32KiB 64KiB 256KiB 1MiB
+    done
+    count=${ranks%% *}
+    variants "$count" 4KiB 64 1KiB
+    variants "$count" 64KiB 64 1KiB 16KiB 64KiB
+    variants "$count" 8MiB 1KiB 16KiB 64KiB 1MiB 8MiB
+    variants "$count" 32MiB 16KiB 64KiB 1MiB 8MiB
+    shares 64B 16384 --samples 2000000 --shape 16 --chunk 4096
+    shares 1KiB 4096 --samples 200000 --shape 256 --chunk 256
+    shares 16KiB 512 --samples 32000 --shape 4096 --chunk 16
+    shares 160KiB 64 --samples 5000 --shape 40960
+    shares 1MiB 16 --samples 800 --shape 262144
+    shares 8MiB 8 --samples 96 --shape 2048,1024
+    python3 "$root/bench/exchange.py" "$results"
 }
 
 # A Python that has matplotlib and numpy, where there is one.
@@ -211,5 +293,5 @@ prepare_run() {
 parse "$@"
 mkdir -p "$work"
 build_programs
-case $what in end_to_end | idle) prepare_run ;; esac
+case $what in end_to_end | idle) prepare_run ;; exchange) prepare_mpi ;; esac
 "$what"

@@ -4,29 +4,58 @@
 #include "base/memory.h"
 #include "base/size.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
+
+enum {
+    IN_PLACE_BYTES = 32 * 1024, /* measured: docs/exchange.md */
+    MESSAGE_BYTES = 16 << 20, /* a larger piece is cut: MPI may copy a whole message in one call */
+    UNIT_BYTES = 16,          /* records are multiples of this: 32 GiB fit an int of units */
+};
+
+/* Messages of one direction in the order in which they were started; the first `done` are complete.
+ */
+struct stream {
+    MPI_Request *requests; /* [capacity] */
+    uint64_t capacity, count, done;
+};
 
 struct lane {
     unsigned char *send, *receive;
     struct exchange_counts counts;
-    MPI_Request request;
+    MPI_Request packed;
+    struct stream sends, receives;
+    uint64_t *discards; /* [size] messages of each peer that are still to be forgotten */
 };
 
 struct exchange {
     const struct comm *comm;
     MPI_Datatype record;
     size_t send_bytes, receive_bytes; /* of one lane's buffers, 0 where there is none */
+    uint64_t record_bytes;
+    uint64_t sample_messages; /* that a sample's pieces travel in */
+    unsigned char *sink;      /* where discarded messages go */
+    size_t sink_bytes;
+    MPI_Request sink_request;
     uint32_t lane_count;
-    int *counts; /* backing of all lanes' counts */
+    int *counts;        /* backing of all lanes' counts */
+    uint64_t *discards; /* likewise */
     struct lane lanes[];
 };
 
-/* A contiguous type of any size: records are multiples of 16 bytes, so 32 GiB fit an int of units.
- */
+bool exchange_in_place(uint64_t piece_bytes)
+{
+    return piece_bytes >= IN_PLACE_BYTES;
+}
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static MPI_Datatype record_type(uint64_t record_bytes)
 {
-    enum { UNIT_BYTES = 16 };
     MPI_Datatype unit, record;
     MPI_Type_contiguous(UNIT_BYTES, MPI_BYTE, &unit);
     MPI_Type_contiguous((int)(record_bytes / UNIT_BYTES), unit, &record);
@@ -48,54 +77,93 @@ static enum status map_touched(size_t bytes, unsigned char **ret_memory, struct 
     return STATUS_OK;
 }
 
-static void split_counts(struct exchange *exchange)
+static enum status check_sizes(const struct exchange_sizes *sizes, struct error *err)
 {
-    int size = exchange->comm->size;
-    for (uint32_t i = 0; i < exchange->lane_count; i++) {
-        int *counts = exchange->counts + (size_t)i * 4 * (size_t)size;
-        exchange->lanes[i].counts =
-            (struct exchange_counts){.send_counts = counts,
-                                     .send_displacements = counts + size,
-                                     .receive_counts = counts + 2 * size,
-                                     .receive_displacements = counts + 3 * size};
-        exchange->lanes[i].request = MPI_REQUEST_NULL;
-    }
-}
-
-enum status exchange_new(const struct comm *comm, uint32_t lane_count, uint64_t record_bytes,
-                         uint64_t send_records, uint64_t receive_records,
-                         struct exchange **ret_exchange, struct error *err)
-{
-    if (send_records > INT_MAX || receive_records > INT_MAX)
+    if (sizes->send_samples > INT_MAX || sizes->receive_samples > INT_MAX)
         return error_set(err, STATUS_INVALID,
                          "a round of %llu records is too large for MPI: lower "
                          "exchange.steps_per_round or exchange.buffer_limit",
-                         (unsigned long long)send_records);
-    if (record_bytes / 16 > INT_MAX)
+                         (unsigned long long)sizes->send_samples);
+    if (sizes->record_bytes / UNIT_BYTES > INT_MAX)
         return error_set(err, STATUS_INVALID, "a sample of %s is too large for MPI",
-                         size_format(record_bytes).text);
-    struct exchange *exchange = calloc(1, sizeof *exchange + lane_count * sizeof(struct lane));
-    int *counts = calloc((size_t)lane_count * 4 * (size_t)comm->size, sizeof *counts);
-    if (!exchange || !counts) {
-        free(exchange);
-        free(counts);
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the exchange's tables");
+                         size_format(sizes->record_bytes).text);
+    return STATUS_OK;
+}
+
+/* Messages of a sample's pieces, and the largest of them. */
+static void count_messages(struct exchange *exchange, const struct exchange_sizes *sizes)
+{
+    for (uint64_t i = 0; i < sizes->piece_count; i++) {
+        uint64_t bytes = sizes->piece_bytes[i];
+        exchange->sample_messages += size_divide_up(bytes, MESSAGE_BYTES);
+        if (exchange->sink_bytes < least_of(bytes, MESSAGE_BYTES))
+            exchange->sink_bytes = least_of(bytes, MESSAGE_BYTES);
     }
+}
+
+static enum status stream_init(struct stream *stream, uint64_t capacity, struct error *err)
+{
+    stream->capacity = capacity;
+    stream->requests = calloc(capacity ? capacity : 1, sizeof(MPI_Request));
+    if (!stream->requests)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the requests of %llu messages",
+                         (unsigned long long)capacity);
+    memory_touch(stream->requests, capacity * sizeof(MPI_Request));
+    return STATUS_OK;
+}
+
+static enum status lane_init(struct exchange *exchange, uint32_t index,
+                             const struct exchange_sizes *sizes, struct error *err)
+{
+    struct lane *lane = &exchange->lanes[index];
+    size_t size = (size_t)exchange->comm->size;
+    int *counts = exchange->counts + index * 4 * size;
+    lane->counts = (struct exchange_counts){.send_counts = counts,
+                                            .send_displacements = counts + size,
+                                            .receive_counts = counts + 2 * size,
+                                            .receive_displacements = counts + 3 * size};
+    lane->packed = MPI_REQUEST_NULL;
+    lane->discards = exchange->discards + index * size;
+    enum status status = map_touched(exchange->send_bytes, &lane->send, err);
+    if (status == STATUS_OK)
+        status = map_touched(exchange->receive_bytes, &lane->receive, err);
+    if (status == STATUS_OK)
+        status = stream_init(&lane->sends, sizes->send_samples * exchange->sample_messages, err);
+    if (status == STATUS_OK)
+        status =
+            stream_init(&lane->receives, sizes->receive_samples * exchange->sample_messages, err);
+    return status;
+}
+
+enum status exchange_new(const struct comm *comm, uint32_t lane_count,
+                         const struct exchange_sizes *sizes, struct exchange **ret_exchange,
+                         struct error *err)
+{
+    enum status status = check_sizes(sizes, err);
+    if (status != STATUS_OK)
+        return status;
+    struct exchange *exchange = calloc(1, sizeof *exchange + lane_count * sizeof(struct lane));
+    if (!exchange)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the exchange");
     exchange->comm = comm;
     exchange->lane_count = lane_count;
-    exchange->counts = counts;
-    exchange->record = record_type(record_bytes);
-    exchange->send_bytes = send_records * record_bytes;
-    exchange->receive_bytes = receive_records * record_bytes;
-    split_counts(exchange);
-    for (uint32_t i = 0; i < lane_count; i++) {
-        enum status status = map_touched(exchange->send_bytes, &exchange->lanes[i].send, err);
-        if (status == STATUS_OK)
-            status = map_touched(exchange->receive_bytes, &exchange->lanes[i].receive, err);
-        if (status != STATUS_OK) {
-            exchange_free(exchange);
-            return status;
-        }
+    exchange->record_bytes = sizes->record_bytes;
+    exchange->record = record_type(sizes->record_bytes);
+    exchange->sink_request = MPI_REQUEST_NULL;
+    exchange->send_bytes = sizes->send_samples * sizes->record_bytes;
+    exchange->receive_bytes = sizes->receive_samples * sizes->record_bytes;
+    exchange->counts = calloc((size_t)lane_count * 4 * (size_t)comm->size, sizeof(int));
+    exchange->discards = calloc((size_t)lane_count * (size_t)comm->size, sizeof(uint64_t));
+    if (!exchange->counts || !exchange->discards)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the exchange's tables");
+    count_messages(exchange, sizes);
+    if (status == STATUS_OK)
+        status = map_touched(exchange->sink_bytes, &exchange->sink, err);
+    for (uint32_t i = 0; i < lane_count && status == STATUS_OK; i++)
+        status = lane_init(exchange, i, sizes, err);
+    if (status != STATUS_OK) {
+        exchange_free(exchange);
+        return status;
     }
     *ret_exchange = exchange;
     return STATUS_OK;
@@ -106,10 +174,15 @@ void exchange_free(struct exchange *exchange)
     if (!exchange)
         return;
     for (uint32_t i = 0; i < exchange->lane_count; i++) {
-        memory_unmap(exchange->lanes[i].send, exchange->send_bytes);
-        memory_unmap(exchange->lanes[i].receive, exchange->receive_bytes);
+        struct lane *lane = &exchange->lanes[i];
+        free(lane->sends.requests);
+        free(lane->receives.requests);
+        memory_unmap(lane->send, exchange->send_bytes);
+        memory_unmap(lane->receive, exchange->receive_bytes);
     }
+    memory_unmap(exchange->sink, exchange->sink_bytes);
     MPI_Type_free(&exchange->record);
+    free(exchange->discards);
     free(exchange->counts);
     free(exchange);
 }
@@ -129,18 +202,100 @@ struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t
     return exchange->lanes[lane].counts;
 }
 
+void exchange_open(struct exchange *exchange, uint32_t lane_index)
+{
+    struct lane *lane = &exchange->lanes[lane_index];
+    lane->sends.count = lane->sends.done = 0;
+    lane->receives.count = lane->receives.done = 0;
+}
+
+static MPI_Request *stream_push(struct stream *stream)
+{
+    assert(stream->count < stream->capacity);
+    return &stream->requests[stream->count++];
+}
+
+/* Looks at the oldest alone: one call that moves MPI on, and one for each message that is done. */
+static bool stream_test(struct stream *stream)
+{
+    while (stream->done < stream->count) {
+        int complete = 0;
+        MPI_Test(&stream->requests[stream->done], &complete, MPI_STATUS_IGNORE);
+        if (!complete)
+            return false;
+        stream->done++;
+    }
+    return true;
+}
+
+void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *piece,
+                      uint64_t piece_bytes)
+{
+    unsigned char *to = piece;
+    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES)
+        MPI_Irecv(to + at, (int)least_of(piece_bytes - at, MESSAGE_BYTES), MPI_BYTE, peer,
+                  (int)lane, exchange->comm->rounds, stream_push(&exchange->lanes[lane].receives));
+}
+
+void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const void *piece,
+                   uint64_t piece_bytes)
+{
+    const unsigned char *from = piece;
+    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES)
+        MPI_Isend(from ? from + at : NULL,
+                  from ? (int)least_of(piece_bytes - at, MESSAGE_BYTES) : 0, MPI_BYTE, peer,
+                  (int)lane, exchange->comm->rounds, stream_push(&exchange->lanes[lane].sends));
+}
+
+uint64_t exchange_sent(struct exchange *exchange, uint32_t lane)
+{
+    struct stream *sends = &exchange->lanes[lane].sends;
+    (void)stream_test(sends);
+    return exchange->sample_messages ? sends->done / exchange->sample_messages : 0;
+}
+
+void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t sample_count)
+{
+    exchange->lanes[lane].discards[peer] += sample_count * exchange->sample_messages;
+}
+
+/* One message at a time, since there is one sink: those that wait are with their senders. */
+static bool discard(struct exchange *exchange, uint32_t lane)
+{
+    for (int peer = 0; peer < exchange->comm->size; peer++) {
+        uint64_t *left = &exchange->lanes[lane].discards[peer];
+        while (*left > 0) {
+            int complete = 0;
+            if (exchange->sink_request == MPI_REQUEST_NULL)
+                MPI_Irecv(exchange->sink, (int)exchange->sink_bytes, MPI_BYTE, peer, (int)lane,
+                          exchange->comm->rounds, &exchange->sink_request);
+            MPI_Test(&exchange->sink_request, &complete, MPI_STATUS_IGNORE);
+            if (!complete)
+                return false;
+            --*left;
+        }
+    }
+    return true;
+}
+
 void exchange_post(struct exchange *exchange, uint32_t lane_index)
 {
     struct lane *lane = &exchange->lanes[lane_index];
+    if (exchange->record_bytes == 0)
+        return;
     MPI_Ialltoallv(lane->send, lane->counts.send_counts, lane->counts.send_displacements,
                    exchange->record, lane->receive, lane->counts.receive_counts,
                    lane->counts.receive_displacements, exchange->record, exchange->comm->rounds,
-                   &lane->request);
+                   &lane->packed);
 }
 
 bool exchange_test(struct exchange *exchange, uint32_t lane_index)
 {
+    struct lane *lane = &exchange->lanes[lane_index];
     int complete = 0;
-    MPI_Test(&exchange->lanes[lane_index].request, &complete, MPI_STATUS_IGNORE);
-    return complete;
+    MPI_Test(&lane->packed, &complete, MPI_STATUS_IGNORE);
+    bool sent = stream_test(&lane->sends);
+    bool received = stream_test(&lane->receives);
+    bool discarded = discard(exchange, lane_index); /* peers may wait for this one */
+    return complete && sent && received && discarded;
 }

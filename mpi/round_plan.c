@@ -2,25 +2,46 @@
 #include "round_plan.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 
 #include <string.h>
 
-void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
-                       const struct ring_layout *layout)
+/* Packed fields follow one another in a record as the dataset's do: from multiples of 16. */
+static void append_row_field(struct round_fields *fields, struct round_field place, bool packed)
 {
-    *ret_fields = (struct round_fields){0};
+    enum { RECORD_ALIGNMENT = 16 };
+    if (packed) {
+        place.record_offset = fields->record_bytes;
+        fields->record_bytes += size_round_up(place.bytes, RECORD_ALIGNMENT);
+        fields->packed_count++;
+    }
+    fields->row[fields->row_count++] = place;
+}
+
+static void append_row_fields(struct round_fields *fields, const struct dataset *dataset,
+                              const struct ring_layout *layout, bool packed)
+{
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
         struct round_field place = {.field = i,
                                     .bytes = field->sample_bytes,
                                     .row_offset = field->row_offset,
-                                    .record_offset = field->record_offset,
                                     .slot_offset = layout->fields[i].slot_offset};
-        if (field->source == FIELD_ROW)
-            ret_fields->row[ret_fields->row_count++] = place;
-        else
-            ret_fields->held[ret_fields->held_count++] = place;
+        if (field->source == FIELD_ROW && exchange_in_place(place.bytes) != packed)
+            append_row_field(fields, place, packed);
+        else if (field->source != FIELD_ROW && packed)
+            fields->held[fields->held_count++] = place;
     }
+}
+
+enum { FETCH_AHEAD = 16 };
+
+void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
+                       const struct ring_layout *layout)
+{
+    *ret_fields = (struct round_fields){0};
+    append_row_fields(ret_fields, dataset, layout, true);
+    append_row_fields(ret_fields, dataset, layout, false);
 }
 
 void round_reset(struct round *round, struct windows *windows)
@@ -28,6 +49,7 @@ void round_reset(struct round *round, struct windows *windows)
     round->state = ROUND_PLANNING;
     round->windows = windows;
     round->fill_count = round->fill_next = 0;
+    round->sent_next = round->sent_count = 0;
     round->arrival_count = round->scatter_next = 0;
     atomic_store(&round->tasks, 0);
     atomic_store(&round->planned, false);
@@ -54,100 +76,174 @@ static unsigned char *slot_base(const struct round *round, const struct job_trai
     return server_slot(round->job->server, trainer->peer, sequence);
 }
 
-static void count_displacements(int *counts, int *displacements, int size)
+static void sum_displacements(const int *counts, int *displacements, int size)
 {
     int sum = 0;
     for (int peer = 0; peer < size; peer++) {
         displacements[peer] = sum;
         sum += counts[peer];
-        counts[peer] = 0; /* counted again while records are numbered */
     }
 }
 
-/* The reader that serves the trainer of a position, and the seat. */
-static uint32_t destination(const struct job *job, uint64_t position, struct plan_seat *ret_seat)
+/* The trainer whose share of a step a position is in. Positions come in ascending order, so that
+ * most are in the share of the one before. */
+struct cursor {
+    struct plan_share share;
+    uint32_t reader;
+    unsigned char *slot; /* of this reader's trainers */
+};
+
+static void cursor_seek(struct cursor *cursor, const struct round *round, uint64_t position)
 {
-    *ret_seat = plan_seat_of(&job->setup.plan, position);
-    return job->reader_of_trainer[ret_seat->trainer];
+    const struct job *job = round->job;
+    if (position - cursor->share.first < cursor->share.count)
+        return;
+    struct plan_seat seat = plan_seat_of(&job->setup.plan, position);
+    cursor->share = plan_share_at(&job->setup.plan, seat.step, seat.trainer);
+    cursor->reader = job->reader_of_trainer[seat.trainer];
+    if (cursor->reader == (uint32_t)job->comm.rank)
+        cursor->slot = slot_base(round, find_trainer(job, seat.trainer), seat.step);
 }
 
-/* Visits my samples of this round in order; `visit` returns nothing and may be called twice for all
- * of them. */
-typedef void visit_item(struct round *round, struct window *window, const struct round_item *item);
-
-static void for_each_item(struct round *round, visit_item *visit, bool take)
+static void list_fill(struct round *round, const struct cursor *cursor, struct window *window,
+                      const struct round_item *item)
 {
+    struct fill *fill = &round->fills[round->fill_count++];
+    fill->buffer = &window->buffers[item->slot];
+    fill->offset = item->offset;
+    if (cursor->reader == (uint32_t)round->job->comm.rank) {
+        fill->to.slot = cursor->slot;
+        fill->seat = (uint32_t)(item->position - cursor->share.first);
+    } else {
+        fill->to.remote.reader = cursor->reader;
+        fill->to.remote.record = (uint32_t)round->counts.send_counts[cursor->reader]++;
+        fill->seat = FILL_REMOTE;
+    }
+}
+
+/* Takes my samples of this round from its windows, in order of position. Records are numbered for
+ * each reader from 0. */
+static void list_fills(struct round *round)
+{
+    struct cursor cursor = {0};
     for (uint64_t serial = round->reach.first_window; serial <= round->reach.last_window;
          serial++) {
         struct window *window = windows_at(round->windows, serial);
-        uint64_t next = window->fill_next;
-        for (; next < window->item_count && window->items[next].round == round->reach.round.index;
-             next++)
-            visit(round, window, &window->items[next]);
-        if (take)
-            window->fill_next = next;
+        for (; window->fill_next < window->item_count; window->fill_next++) {
+            const struct round_item *item = &window->items[window->fill_next];
+            if (item->round != round->reach.round.index)
+                break;
+            cursor_seek(&cursor, round, item->position);
+            list_fill(round, &cursor, window, item);
+        }
     }
 }
 
-static void count_send(struct round *round, struct window *window, const struct round_item *item)
-{
-    (void)window;
-    struct plan_seat seat;
-    uint32_t reader = destination(round->job, item->position, &seat);
-    if (reader != (uint32_t)round->job->comm.rank)
-        round->counts.send_counts[reader]++;
-}
-
-static void list_fill(struct round *round, struct window *window, const struct round_item *item)
-{
-    const struct job *job = round->job;
-    struct fill *fill = &round->fills[round->fill_count++];
-    struct plan_seat seat;
-    uint32_t reader = destination(job, item->position, &seat);
-    fill->buffer = &window->buffers[item->slot];
-    fill->offset = item->offset;
-    if (reader == (uint32_t)job->comm.rank) {
-        fill->base = slot_base(round, find_trainer(job, seat.trainer), seat.step);
-        fill->seat = seat.offset;
-        return;
-    }
-    uint64_t record = (uint64_t)round->counts.send_displacements[reader] +
-                      (uint64_t)round->counts.send_counts[reader]++;
-    fill->base = round->send + record * job->dataset->record_bytes;
-    fill->seat = FILL_RECORD;
-}
-
-/* One position of one of my trainers: whose row it is in, and which sample that is. */
-struct source {
-    uint32_t reader;
-    uint64_t sample;
+/* Consecutive positions of one trainer, all in one window, and what the plan says of them. */
+enum { RUN_BLOCK = 256, RUN_ROWS = 1024 };
+struct run {
+    const struct window *window;
+    uint64_t position;
+    uint32_t seat; /* of the first */
+    size_t count;
+    struct plan_place places[RUN_BLOCK];
+    uint64_t samples[RUN_BLOCK];
+    uint64_t table_limit;              /* windows of more rows are not worth a table */
+    const struct window *table_window; /* NULL: there is no table */
+    uint64_t table[RUN_ROWS];          /* the window's rows, by slot */
 };
 
-static struct source find_source(const struct round *round, uint64_t position)
+/* A window's rows are looked up once each where that is cheaper than once a sample. */
+static bool tabulate_rows(struct run *run)
 {
-    uint64_t unpadded = plan_unpad(&round->reach.epoch, position);
-    uint64_t serial = windows_serial_of(round->windows, &round->reach.epoch, unpadded);
-    const struct window *window = windows_at(round->windows, serial);
-    struct plan_place place = plan_place_at(&window->plan, unpadded);
-    uint64_t row = plan_row_at(&round->reach.epoch, window->plan.first_row_position + place.slot);
-    return (struct source){.reader = window->owners[place.slot] & ASSIGN_READER_MASK,
-                           .sample = row * round->reach.epoch.plan.row_length + place.offset};
+    const struct window *window = run->window;
+    if (run->table_window == window)
+        return true;
+    if (window->plan.row_count > run->table_limit)
+        return false;
+    for (uint64_t slot = 0; slot < window->plan.row_count; slot++)
+        run->table[slot] = window->plan.first_row_position + slot;
+    plan_rows_at(&window->epoch, run->table, window->plan.row_count);
+    run->table_window = window;
+    return true;
 }
 
-/* Index, key, validity and held fields of one sample, into its slot. */
-static void dress(const struct round *round, unsigned char *slot, uint32_t seat, uint64_t position,
-                  uint64_t sample)
+static void find_samples(struct run *run, uint64_t unpadded)
+{
+    const struct window *window = run->window;
+    plan_places_at(&window->plan, unpadded, run->count, run->places);
+    if (tabulate_rows(run)) {
+        for (size_t i = 0; i < run->count; i++)
+            run->samples[i] = run->table[run->places[i].slot];
+    } else {
+        for (size_t i = 0; i < run->count; i++)
+            run->samples[i] = window->plan.first_row_position + run->places[i].slot;
+        plan_rows_at(&window->epoch, run->samples, run->count);
+    }
+    for (size_t i = 0; i < run->count; i++)
+        run->samples[i] = run->samples[i] * window->plan.row_length + run->places[i].offset;
+}
+
+/* Everything in the slot that does not come with the row. */
+static void dress(const struct round *round, unsigned char *slot, const struct run *run)
 {
     const struct ring_layout *layout = &round->job->setup.layout;
     const struct plan *plan = &round->reach.epoch.plan;
-    ((uint64_t *)(slot + layout->indices_offset))[seat] = sample;
-    ((uint64_t *)(slot + layout->keys_offset))[seat] =
-        plan_sample_key(plan->seed, round->reach.epoch.epoch, sample);
-    (slot + layout->valid_offset)[seat] = position < plan->sample_count;
-    for (size_t i = 0; i < round->fields->held_count; i++) {
-        const struct round_field *field = &round->fields->held[i];
-        memcpy(slot + field->slot_offset + seat * field->bytes,
-               dataset_held_sample(round->job->dataset, field->field, sample), field->bytes);
+    memcpy(slot + layout->indices_offset + run->seat * sizeof *run->samples, run->samples,
+           run->count * sizeof *run->samples);
+    plan_sample_keys(plan->seed, round->reach.epoch.epoch, run->samples, run->count,
+                     (uint64_t *)(slot + layout->keys_offset) + run->seat);
+    memset(slot + layout->valid_offset + run->seat, run->position < plan->sample_count, run->count);
+    for (size_t f = 0; f < round->fields->held_count; f++) {
+        const struct round_field *field = &round->fields->held[f];
+        for (size_t i = 0; i < run->count; i++)
+            memcpy(round_field_in_slot(field, slot, run->seat + (uint32_t)i),
+                   dataset_held_sample(round->job->dataset, field->field, run->samples[i]),
+                   field->bytes);
+    }
+}
+
+/* Records are numbered for each reader from 0. */
+static void list_run(struct round *round, unsigned char *slot, const struct run *run)
+{
+    uint32_t me = (uint32_t)round->job->comm.rank;
+    for (size_t i = 0; i < run->count; i++) {
+        uint32_t source = run->window->owners[run->places[i].slot] & ASSIGN_READER_MASK;
+        if (source == me)
+            continue;
+        round->arrivals[round->arrival_count++] =
+            (struct arrival){.slot = slot,
+                             .seat = run->seat + (uint32_t)i,
+                             .source = source,
+                             .record = (uint64_t)round->counts.receive_counts[source]++};
+    }
+}
+
+/* Sets the run's window and how much of [position, end) is in it. Padding begins a new run. Returns
+ * the position with padding resolved. */
+static uint64_t cut_run(const struct round *round, struct run *run, uint64_t end)
+{
+    const struct plan_epoch *epoch = &round->reach.epoch;
+    uint64_t unpadded = plan_unpad(epoch, run->position);
+    run->window = windows_at(round->windows, windows_serial_of(round->windows, epoch, unpadded));
+    uint64_t window_left =
+        run->window->plan.first_position + run->window->plan.sample_count - unpadded;
+    uint64_t count = end - run->position < window_left ? end - run->position : window_left;
+    run->count = count < RUN_BLOCK ? count : RUN_BLOCK;
+    return unpadded;
+}
+
+/* Goes through one trainer's positions [first, end) of a step; `slot` NULL: counts them alone. */
+static void list_share(struct round *round, struct run *run, unsigned char *slot, uint64_t first,
+                       uint64_t end, uint32_t seat)
+{
+    run->seat = seat;
+    for (run->position = first; run->position < end; run->position += run->count) {
+        find_samples(run, cut_run(round, run, end));
+        if (slot)
+            dress(round, slot, run);
+        list_run(round, slot, run);
+        run->seat += (uint32_t)run->count;
     }
 }
 
@@ -155,51 +251,53 @@ static void dress(const struct round *round, unsigned char *slot, uint32_t seat,
 static void list_arrivals(struct round *round, bool dressed)
 {
     const struct job *job = round->job;
-    uint32_t me = (uint32_t)job->comm.rank;
+    const struct plan *plan = &job->setup.plan;
+    struct run run;
+    uint64_t samples = (round->reach.round.end_step - round->reach.round.first_step) * plan->batch *
+                       job->trainer_count;
+    run.table_limit = samples / 2 < RUN_ROWS ? samples / 2 : RUN_ROWS;
+    run.table_window = NULL;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
-            struct plan_share share = plan_share_at(&job->setup.plan, step, trainer->rank);
+            uint64_t first = plan_share_at(plan, step, trainer->rank).first;
             struct round_slice slice =
-                round_slice_at(&job->setup.plan, &round->reach.round, step, trainer->rank);
+                round_slice_at(plan, &round->reach.round, step, trainer->rank);
             unsigned char *slot = dressed ? slot_base(round, trainer, step) : NULL;
-            for (uint32_t seat = slice.first; seat < slice.end; seat++) {
-                struct source source = find_source(round, share.first + seat);
-                if (dressed)
-                    dress(round, slot, seat, share.first + seat, source.sample);
-                if (source.reader == me)
-                    continue;
-                round->arrivals[round->arrival_count++] =
-                    (struct arrival){.base = slot, .seat = seat, .source = source.reader};
-                round->counts.receive_counts[source.reader]++;
-            }
+            list_share(round, &run, slot, first + slice.first, first + slice.end, slice.first);
         }
 }
 
-static void number_arrivals(struct round *round)
+/* Records are numbered through, once it is known how many each reader has. */
+static void number_records(struct round *round)
 {
+    const struct exchange_counts *counts = &round->counts;
+    int size = round->job->comm.size;
+    sum_displacements(counts->send_counts, counts->send_displacements, size);
+    sum_displacements(counts->receive_counts, counts->receive_displacements, size);
+    for (uint64_t i = 0; i < round->fill_count; i++) {
+        struct fill *fill = &round->fills[i];
+        if (fill->seat == FILL_REMOTE)
+            fill->to.remote.record += (uint32_t)counts->send_displacements[fill->to.remote.reader];
+    }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         struct arrival *arrival = &round->arrivals[i];
-        arrival->record = (uint64_t)round->counts.receive_displacements[arrival->source] +
-                          (uint64_t)round->counts.receive_counts[arrival->source]++;
+        arrival->record += (uint64_t)counts->receive_displacements[arrival->source];
     }
 }
 
-static void count_all(struct round *round, bool dressed)
+static void list_all(struct round *round, bool dressed)
 {
-    int size = round->job->comm.size;
-    if (round->counts.send_counts) {
-        memset(round->counts.send_counts, 0, (size_t)size * sizeof(int));
-        memset(round->counts.receive_counts, 0, (size_t)size * sizeof(int));
-        for_each_item(round, count_send, false);
-        count_displacements(round->counts.send_counts, round->counts.send_displacements, size);
+    size_t counts_bytes = (size_t)round->job->comm.size * sizeof(int);
+    bool exchanged = round->counts.send_counts != NULL;
+    if (exchanged) {
+        memset(round->counts.send_counts, 0, counts_bytes);
+        memset(round->counts.receive_counts, 0, counts_bytes);
     }
+    list_fills(round);
     list_arrivals(round, dressed);
-    if (round->counts.receive_counts) {
-        count_displacements(round->counts.receive_counts, round->counts.receive_displacements,
-                            size);
-        number_arrivals(round);
-    }
+    if (exchanged)
+        number_records(round);
 }
 
 void round_plan_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
@@ -208,55 +306,93 @@ void round_plan_task(struct pool_worker *worker, void *argument, uint64_t begin,
     (void)begin;
     (void)end;
     struct round *round = argument;
-    count_all(round, true);
-    for_each_item(round, list_fill, true);
+    uint64_t start_ns = clock_now_ns();
+    list_all(round, true);
+    atomic_fetch_add_explicit(&round->times->plan_ns, clock_now_ns() - start_ns,
+                              memory_order_relaxed);
     atomic_store(&round->planned, true);
 }
 
 void round_plan_counts(struct round *round)
 {
-    count_all(round, false);
-    for_each_item(round, count_send, true);
+    list_all(round, false);
     atomic_store(&round->planned, true);
+}
+
+static void fill_slot(const struct round_fields *fields, const struct fill *fill,
+                      const unsigned char *row)
+{
+    for (size_t f = 0; f < fields->row_count; f++) {
+        const struct round_field *field = &fields->row[f];
+        memcpy(round_field_in_slot(field, fill->to.slot, fill->seat),
+               round_field_in_row(field, row, fill->offset), field->bytes);
+    }
+}
+
+static void fill_record(const struct round *round, const struct fill *fill,
+                        const unsigned char *row)
+{
+    const struct round_fields *fields = round->fields;
+    unsigned char *record = round->send + fill->to.remote.record * fields->record_bytes;
+    for (size_t f = 0; f < fields->packed_count; f++) {
+        const struct round_field *field = &fields->row[f];
+        memcpy(record + field->record_offset, round_field_in_row(field, row, fill->offset),
+               field->bytes);
+    }
+}
+
+/* Samples lie scattered in memory: the CPU is told of those that come a little later. */
+static void fetch_ahead(const struct round *round, const struct fill *fill)
+{
+    const struct round_field *field = &round->fields->row[0];
+    const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
+    __builtin_prefetch(round_field_in_row(field, row, fill->offset));
 }
 
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
+    const struct round_fields *fields = round->fields;
     struct row_store *store = round->job->store;
+    bool in_place = fields->packed_count < fields->row_count;
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
-        for (size_t f = 0; f < round->fields->row_count; f++) {
-            const struct round_field *field = &round->fields->row[f];
-            unsigned char *to = fill->seat == FILL_RECORD
-                                    ? fill->base + field->record_offset
-                                    : fill->base + field->slot_offset + fill->seat * field->bytes;
-            memcpy(to, row + field->row_offset + fill->offset * field->bytes, field->bytes);
-        }
-        row_store_used(store, *fill->buffer, 1);
+        if (i + FETCH_AHEAD < end)
+            fetch_ahead(round, &round->fills[i + FETCH_AHEAD]);
+        bool remote = fill->seat == FILL_REMOTE;
+        if (remote)
+            fill_record(round, fill, row);
+        else
+            fill_slot(fields, fill, row);
+        if (!remote || !in_place)
+            row_store_used(store, *fill->buffer, 1);
     }
-    worker->copy_ns += clock_now_ns() - start_ns;
+    uint64_t copy_ns = clock_now_ns() - start_ns;
+    worker->copy_ns += copy_ns;
     worker->copy_bytes += (end - begin) * round->job->dataset->record_bytes;
+    atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }
 
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
+    const struct round_fields *fields = round->fields;
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        const unsigned char *record =
-            round->received + arrival->record * round->job->dataset->record_bytes;
-        for (size_t f = 0; f < round->fields->row_count; f++) {
-            const struct round_field *field = &round->fields->row[f];
-            memcpy(arrival->base + field->slot_offset + arrival->seat * field->bytes,
+        const unsigned char *record = round->received + arrival->record * fields->record_bytes;
+        for (size_t f = 0; f < fields->packed_count; f++) {
+            const struct round_field *field = &fields->row[f];
+            memcpy(round_field_in_slot(field, arrival->slot, arrival->seat),
                    record + field->record_offset, field->bytes);
         }
     }
-    worker->copy_ns += clock_now_ns() - start_ns;
-    worker->copy_bytes += (end - begin) * round->job->dataset->record_bytes;
+    uint64_t copy_ns = clock_now_ns() - start_ns;
+    worker->copy_ns += copy_ns;
+    worker->copy_bytes += (end - begin) * fields->record_bytes;
+    atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }

@@ -1,12 +1,14 @@
 /* What one round moves where: worked out by a worker, then carried out by workers.
  *
- * A round's samples reach a trainer's slot on one of two ways:
+ * A round's samples reach a trainer's slot in one of three ways; the last two differ by field, as
+ * the exchange settles by size:
  *
  *     row  --fill-->  slot                                      its reader is the trainer's reader
  *     row  --fill-->  send buffer  ~~~  receive buffer  --scatter-->  slot
+ *     row  ~~~  slot                                            sent from and received in place
  *
  * Sender and receiver count in the same order (by position), so that neither has to tell the other
- * what is in a message.
+ * what is in a message, or which.
  */
 #ifndef PENSTOCK_MPI_ROUND_PLAN_H
 #define PENSTOCK_MPI_ROUND_PLAN_H
@@ -25,37 +27,66 @@ enum round_state {
     ROUND_COMPLETE
 };
 
-enum { FILL_RECORD = UINT32_MAX };
+enum { FILL_REMOTE = UINT32_MAX };
 
-/* One of my samples: from its row to a slot, or to a record of the send buffer. */
+/* One of my samples: from its row to a slot, or to another reader. */
 struct fill {
     const int32_t *buffer; /* the row's buffer, read once the row is claimed */
-    unsigned char *base;   /* slot or record */
-    uint32_t offset;       /* of the sample in its row */
-    uint32_t seat;         /* of the sample in the slot's batch; FILL_RECORD for a record */
+    union {
+        unsigned char *slot;
+        struct {
+            uint32_t reader;
+            uint32_t record; /* of the send buffer */
+        } remote;
+    } to;
+    uint32_t offset; /* of the sample in its row */
+    uint32_t seat;   /* of the sample in the slot's batch; FILL_REMOTE: to another reader */
 };
 
-/* One sample that comes from another reader: from a record of the receive buffer to a slot. */
+/* One sample that comes from another reader to a slot. */
 struct arrival {
-    unsigned char *base; /* slot */
+    unsigned char *slot;
     uint32_t seat;
     uint32_t source; /* reader */
-    uint64_t record; /* in the receive buffer */
+    uint64_t record; /* of the receive buffer */
 };
 
 /* Where the fields lie in rows, records and slots. */
 struct round_field {
     size_t field; /* index in the dataset */
     size_t bytes; /* of one sample */
-    size_t row_offset, record_offset, slot_offset;
+    size_t row_offset, slot_offset;
+    size_t record_offset; /* packed fields */
 };
+
+/* Row fields come in two parts: those that are packed into records, then those that travel in
+ * place. */
 struct round_fields {
     size_t row_count, held_count;
+    size_t packed_count; /* of row[] */
+    size_t record_bytes; /* of the packed fields, a multiple of 16; 0: none is packed */
     struct round_field row[DATASET_MAX_FIELDS];
     struct round_field held[DATASET_MAX_FIELDS];
 };
 void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
                        const struct ring_layout *layout);
+
+/* A field's sample in a row buffer and in a slot. */
+static inline const unsigned char *round_field_in_row(const struct round_field *field,
+                                                      const unsigned char *row, uint32_t offset)
+{
+    return row + field->row_offset + offset * field->bytes;
+}
+static inline unsigned char *round_field_in_slot(const struct round_field *field,
+                                                 unsigned char *slot, uint32_t seat)
+{
+    return slot + field->slot_offset + seat * field->bytes;
+}
+
+/* Where the time of rounds goes: workers' time, all of them together. */
+struct round_times {
+    _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
+};
 
 struct round {
     enum round_state state;
@@ -64,6 +95,8 @@ struct round {
     struct windows *windows;
     struct fill *fills;
     uint64_t fill_count, fill_next;
+    uint64_t sent_next, sent_count; /* the fill after the last remote one whose row is not needed
+                                     * any more, and how many those are; fields in place alone */
     struct arrival *arrivals;
     uint64_t arrival_count, scatter_next;
     unsigned char *send;
@@ -71,6 +104,7 @@ struct round {
     struct exchange_counts counts;
     const struct round_fields *fields;
     const struct job *job;
+    struct round_times *times;
     _Atomic uint32_t tasks; /* copies under way */
     _Atomic bool planned;   /* the worker is done */
 };

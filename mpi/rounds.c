@@ -1,20 +1,24 @@
 /* See rounds.h. Rounds live in a ring of lanes by serial number:
  *
- *     published <= opened <= published + BUDGET_ROUNDS_IN_FLIGHT
+ *     published <= posted <= begun <= opened <= published + BUDGET_ROUNDS_IN_FLIGHT
  *
- * and, where there is an exchange, published <= posted <= opened.
+ * Where there is an exchange, another reader may have something of a round once it is begun, and
+ * has all that it needs for it to end once it is posted.
  */
 #include "rounds.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "pace.h"
 #include "round_plan.h"
+#include "transfer.h"
 
 #include <stdlib.h>
 
 enum {
     TASK_BYTES = 256 * 1024,
     TASK_MAX_ITEMS = 4096,
+    EXCHANGE_BUSY_NS = 5000, /* a look at MPI that took longer has moved data: look again at once */
 };
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
@@ -26,9 +30,11 @@ struct rounds {
     struct span span;
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
-    uint64_t published, posted, opened;
+    uint64_t published, posted, begun, opened;
     struct pace *pace;                              /* NULL with one reader */
     uint64_t sent_records[BUDGET_ROUNDS_IN_FLIGHT]; /* of the epochs under way, in turn */
+    struct round_times times;
+    uint64_t exchange_ns;
     uint32_t next_domain;
     struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
 };
@@ -38,6 +44,32 @@ static struct round *lane_of(struct rounds *rounds, uint64_t serial)
     return &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
 }
 
+static bool in_place(const struct rounds *rounds)
+{
+    return rounds->exchange && rounds->fields.packed_count < rounds->fields.row_count;
+}
+
+static uint32_t lane_index(const struct round *round)
+{
+    return (uint32_t)(round->serial % BUDGET_ROUNDS_IN_FLIGHT);
+}
+
+static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
+                                 struct error *err)
+{
+    const struct round_fields *fields = &rounds->fields;
+    uint64_t pieces[DATASET_MAX_FIELDS];
+    for (size_t i = fields->packed_count; i < fields->row_count; i++)
+        pieces[i - fields->packed_count] = fields->row[i].bytes;
+    struct exchange_sizes sizes = {.send_samples = send,
+                                   .receive_samples = receive,
+                                   .record_bytes = fields->record_bytes,
+                                   .piece_count = fields->row_count - fields->packed_count,
+                                   .piece_bytes = pieces};
+    return exchange_new(&rounds->job->comm, BUDGET_ROUNDS_IN_FLIGHT, &sizes, &rounds->exchange,
+                        err);
+}
+
 static enum status lanes_init(struct rounds *rounds, struct error *err)
 {
     struct job *job = rounds->job;
@@ -45,9 +77,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
     uint64_t receive =
         job->trainer_count * round_max_trainer_records(&job->setup.plan, job->setup.shape);
     if (job->comm.size > 1) {
-        enum status status =
-            exchange_new(&job->comm, BUDGET_ROUNDS_IN_FLIGHT, job->dataset->record_bytes, send,
-                         receive, &rounds->exchange, err);
+        enum status status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
             status = pace_new(job, &rounds->pace, err);
         if (status != STATUS_OK)
@@ -58,6 +88,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         round->serial = UINT64_MAX; /* none yet */
         round->job = job;
         round->fields = &rounds->fields;
+        round->times = &rounds->times;
         round->fills = calloc(send, sizeof *round->fills);
         round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
         if (!round->fills || !round->arrivals)
@@ -200,8 +231,28 @@ static enum status count_ready(const struct rounds *rounds, const struct round *
     return STATUS_OK;
 }
 
-/* Hands out copies of samples whose rows are ready, in the order they are due. Small ends wait for
- * more rows, unless nothing else is being copied. */
+/* Sends what travels in place of the fills up to `end`. */
+static void send(struct rounds *rounds, const struct round *round, uint64_t end)
+{
+    uint64_t start_ns = clock_now_ns();
+    transfer_send(rounds->exchange, lane_index(round), round, round->fill_next, end);
+    rounds->exchange_ns += clock_now_ns() - start_ns;
+}
+
+/* Whether workers have anything to do for fills [begin, end). */
+static bool copies_needed(const struct rounds *rounds, const struct round *round, uint64_t begin,
+                          uint64_t end)
+{
+    if (rounds->fields.packed_count > 0)
+        return true;
+    for (uint64_t i = begin; i < end; i++)
+        if (round->fills[i].seat != FILL_REMOTE)
+            return true;
+    return false;
+}
+
+/* Hands out copies of samples whose rows are ready, in the order they are due, and sends what
+ * travels in place. Small ends wait for more rows, unless nothing else is being copied. */
 static enum status fill(struct rounds *rounds, struct round *round, bool *active, struct error *err)
 {
     uint64_t wanted = task_items(rounds);
@@ -212,9 +263,13 @@ static enum status fill(struct rounds *rounds, struct round *round, bool *active
             return status;
         uint64_t end = round->fill_next + ready;
         bool whole = ready == wanted || end == round->fill_count;
-        if (ready == 0 || (!whole && atomic_load(&round->tasks) > 0) ||
+        if (ready == 0 || (!whole && atomic_load(&round->tasks) > 0))
+            return STATUS_OK;
+        if (copies_needed(rounds, round, round->fill_next, end) &&
             !submit_copies(rounds, round, round_fill_task, round->fill_next, end))
             return STATUS_OK;
+        if (rounds->exchange)
+            send(rounds, round, end);
         round->fill_next = end;
         *active = true;
     }
@@ -238,17 +293,24 @@ static bool scatter(struct rounds *rounds, struct round *round)
 
 static void post(struct rounds *rounds, struct round *round)
 {
-    uint32_t lane = (uint32_t)(round->serial % BUDGET_ROUNDS_IN_FLIGHT);
-    exchange_post(rounds->exchange, lane);
+    exchange_post(rounds->exchange, lane_index(round));
     uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % BUDGET_ROUNDS_IN_FLIGHT];
     for (int peer = 0; peer < rounds->job->comm.size; peer++)
         *sent += (uint64_t)round->counts.send_counts[peer];
     rounds->posted++;
 }
 
-static bool exchange_complete(struct rounds *rounds, struct round *round)
+/* Moves MPI on, and gives up rows whose samples have left. */
+static bool exchange_complete(struct rounds *rounds, struct round *round, bool *active)
 {
-    return exchange_test(rounds->exchange, (uint32_t)(round->serial % BUDGET_ROUNDS_IN_FLIGHT));
+    uint64_t start_ns = clock_now_ns();
+    bool complete =
+        round->state == ROUND_EXCHANGING && exchange_test(rounds->exchange, lane_index(round));
+    *active |= transfer_release(rounds->exchange, lane_index(round), round);
+    uint64_t took_ns = clock_now_ns() - start_ns;
+    rounds->exchange_ns += took_ns;
+    *active |= took_ns > EXCHANGE_BUSY_NS;
+    return complete;
 }
 
 static bool copies_done(struct round *round)
@@ -256,9 +318,15 @@ static bool copies_done(struct round *round)
     return atomic_load_explicit(&round->tasks, memory_order_acquire) == 0;
 }
 
-static bool may_post(const struct rounds *rounds, const struct round *round)
+static bool may_begin(const struct rounds *rounds, const struct round *round)
 {
-    return rounds->posted == round->serial && pace_allows(rounds->pace, round->serial);
+    return rounds->begun == round->serial && pace_allows(rounds->pace, round->serial);
+}
+
+static void begin(struct rounds *rounds, const struct round *round)
+{
+    transfer_begin(rounds->exchange, lane_index(round), round);
+    rounds->begun++;
 }
 
 /* Moves one round on by as many states as it can. */
@@ -267,19 +335,24 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
 {
     enum round_state before = round->state;
     enum status status = STATUS_OK;
-    if (round->state == ROUND_PLANNING && atomic_load(&round->planned))
+    if (round->state == ROUND_PLANNING && atomic_load(&round->planned) &&
+        (!rounds->exchange || may_begin(rounds, round))) {
+        if (rounds->exchange)
+            begin(rounds, round);
         round->state = ROUND_FILLING;
+    }
     if (round->state == ROUND_FILLING) {
         status = fill(rounds, round, active, err);
         if (status == STATUS_OK && round->fill_next == round->fill_count && copies_done(round))
             round->state = rounds->exchange ? ROUND_FILLED : ROUND_COMPLETE;
     }
-    if (round->state == ROUND_FILLED && may_post(rounds, round)) {
+    if (round->state == ROUND_FILLED && rounds->posted == round->serial) {
         post(rounds, round);
         round->state = ROUND_EXCHANGING;
     }
-    if (round->state == ROUND_EXCHANGING && exchange_complete(rounds, round))
-        round->state = ROUND_SCATTERING;
+    if (rounds->exchange && round->state >= ROUND_FILLING && round->state <= ROUND_EXCHANGING &&
+        exchange_complete(rounds, round, active))
+        round->state = rounds->fields.packed_count > 0 ? ROUND_SCATTERING : ROUND_COMPLETE;
     if (round->state == ROUND_SCATTERING) {
         *active |= scatter(rounds, round);
         if (round->scatter_next == round->arrival_count && copies_done(round))
@@ -383,7 +456,7 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
     }
     switch (round->state) {
     case ROUND_PLANNING:
-        return BLOCK_PLAN;
+        return atomic_load(&round->planned) ? BLOCK_EXCHANGE : BLOCK_PLAN;
     case ROUND_FILLING:
         return round->fill_next < round->fill_count ? BLOCK_ROWS : BLOCK_COPY;
     case ROUND_FILLED:
@@ -398,7 +471,8 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
 
 bool rounds_exchanging(const struct rounds *rounds)
 {
-    return rounds->exchange && rounds->posted > rounds->published;
+    uint64_t started = in_place(rounds) ? rounds->begun : rounds->posted;
+    return rounds->exchange && started > rounds->published;
 }
 
 uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch)
@@ -409,9 +483,20 @@ uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch)
     return records;
 }
 
-uint64_t rounds_posted(const struct rounds *rounds)
+struct rounds_times rounds_times(const struct rounds *rounds)
 {
-    return rounds->posted;
+    const struct round_times *times = &rounds->times;
+    return (struct rounds_times){
+        .plan_ns = atomic_load_explicit(&times->plan_ns, memory_order_relaxed),
+        .fill_ns = atomic_load_explicit(&times->fill_ns, memory_order_relaxed),
+        .scatter_ns = atomic_load_explicit(&times->scatter_ns, memory_order_relaxed),
+        .exchange_ns = rounds->exchange_ns,
+    };
+}
+
+uint64_t rounds_begun(const struct rounds *rounds)
+{
+    return rounds->begun;
 }
 
 /* Opens and posts rounds up to `count`, as far as there are lanes and planned windows. */
@@ -430,6 +515,9 @@ static void drain_post(struct rounds *rounds, uint64_t count)
         }
         if (!atomic_load(&round->planned))
             round_plan_counts(round);
+        bool begun = round->serial < rounds->begun;
+        transfer_abandon(rounds->exchange, lane_index(round), round, begun);
+        rounds->begun += begun ? 0 : 1;
         post(rounds, round);
         round->state = ROUND_EXCHANGING;
     }
@@ -442,7 +530,7 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
     drain_post(rounds, count);
     while (rounds->published < rounds->posted) {
         struct round *round = lane_of(rounds, rounds->published);
-        if (round->state == ROUND_EXCHANGING && !exchange_complete(rounds, round))
+        if (round->state == ROUND_EXCHANGING && !exchange_test(rounds->exchange, lane_index(round)))
             return false;
         retire(rounds, round);
         drain_post(rounds, count);

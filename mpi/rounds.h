@@ -1,13 +1,17 @@
 /* Rounds under way: from samples in rows to published slots.
  *
  *     PLANNING     a worker lists what goes where, and writes indices, keys and held fields into
- * the local slots FILLING      workers copy samples from rows: to local slots, or to the send
- * buffer, as rows become ready EXCHANGING   the lane's MPI_Ialltoallv is under way SCATTERING
- * workers copy received samples to local slots COMPLETE     waits for its turn to be published
+ *                  the local slots
+ *     FILLING      workers copy samples from rows, as they become ready: to local slots, or packed
+ *                  into the send buffer; what travels in place is sent
+ *     FILLED       waits for earlier rounds to be posted
+ *     EXCHANGING   the lane's MPI_Ialltoallv and messages are under way
+ *     SCATTERING   workers copy received records to local slots
+ *     COMPLETE     waits for its turn to be published
  *
  * A round starts when the slots of its steps are free at this reader's trainers: that is the
  * backpressure. A trainer that has left has all its slots free: the others go on. Rounds
- * start, are posted and are published in order of serial. The main thread calls everything here.
+ * begin, are posted and are published in order of serial. The main thread calls everything here.
  */
 #ifndef PENSTOCK_MPI_ROUNDS_H
 #define PENSTOCK_MPI_ROUNDS_H
@@ -50,8 +54,16 @@ bool rounds_exchanging(const struct rounds *rounds);
  * soon as an epoch is published: rounds of later ones may be under way. */
 uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch);
 
-/* How many rounds this rank has posted. */
-uint64_t rounds_posted(const struct rounds *rounds);
+/* Where the time went so far: workers' time for planning, copying from rows and copying from
+ * receive buffers, and the main thread's in the exchange, which does what the MPI library does not
+ * do elsewhere: copies between processes of a node, system calls for a network. */
+struct rounds_times {
+    uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns;
+};
+struct rounds_times rounds_times(const struct rounds *rounds);
+
+/* How many rounds this rank has begun: of which another may have received something. */
+uint64_t rounds_begun(const struct rounds *rounds);
 
 /* Stop: posts rounds, without filling them, until `count` are posted, and completes them; true when
  * done. The pool must be drained and the windows that those rounds need be planned. */

@@ -35,6 +35,7 @@ struct service {
     uint64_t epoch_start_ns;
     uint64_t epoch_cpu_ns;
     struct pool_stats epoch_pool;
+    struct rounds_times epoch_times;
     bool finished; /* everything is published, and the trainers know it */
     struct progress progress;
     bool show_progress;
@@ -79,6 +80,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     struct pool_stats pool;
     pool_stats(job->pool, &pool);
     const struct pool_stats *before = &service->epoch_pool;
+    struct rounds_times times = rounds_times(service->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
     stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
@@ -89,6 +91,10 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     stats->read_ns += pool.read.read_ns - before->read.read_ns;
     stats->decode_ns += pool.read.decode_ns - before->read.decode_ns;
     stats->copy_ns += pool.copy_ns - before->copy_ns;
+    stats->plan_ns += times.plan_ns - service->epoch_times.plan_ns;
+    stats->fill_ns += times.fill_ns - service->epoch_times.fill_ns;
+    stats->scatter_ns += times.scatter_ns - service->epoch_times.scatter_ns;
+    stats->exchange_ns += times.exchange_ns - service->epoch_times.exchange_ns;
     stats->cpu_ns += cpu_ns - service->epoch_cpu_ns;
     stats->sent_bytes +=
         rounds_take_sent_records(service->rounds, service->epoch) * job->dataset->record_bytes;
@@ -106,6 +112,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     service->epoch_start_ns = service->loop_ns;
     service->epoch_cpu_ns = cpu_ns;
     service->epoch_pool = pool;
+    service->epoch_times = times;
 }
 
 /* Puts the time since the last turn of the loop on the account of what the oldest round waits for.
@@ -235,17 +242,26 @@ static bool turn(struct service *service)
     return stop_progress(service->stop) || active;
 }
 
-/* How long to sleep when nothing has moved for `idle_ns`: as long again, within bounds. MPI moves
- * only when it is called, so the bounds are tight while an exchange is under way; a worker or a
- * trainer wakes us anyway. */
+/* How long to sleep when nothing has moved for `idle_ns`. MPI moves only when it is called, so
+ * sleeps are short while an exchange is under way: another reader needs well below a millisecond
+ * for its part of a round, unless it waits itself. After that, and where nothing is under way, as
+ * long again as it has been idle, within bounds. A worker or a trainer wakes us anyway. */
 static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
-    bool exchanging = rounds_exchanging(service->rounds);
-    uint64_t shortest = exchanging ? ms_ns / 20 : ms_ns / 10;
-    uint64_t longest = exchanging ? ms_ns : 10 * ms_ns;
     if (service->job->comm.size == 1)
         return 20 * ms_ns;
+    if (rounds_exchanging(service->rounds))
+        return idle_ns < ms_ns ? ms_ns / 20 : ms_ns;
+    uint64_t shortest = ms_ns / 10, longest = 10 * ms_ns;
     return idle_ns < shortest ? shortest : idle_ns < longest ? idle_ns : longest;
+}
+
+/* Whether the next thing is likely to come sooner than a sleep would end: another reader's answer,
+ * just after something moved. */
+static bool soon(const struct service *service)
+{
+    const uint64_t answer_ns = 20000;
+    return rounds_exchanging(service->rounds) && service->loop_ns - service->active_ns < answer_ns;
 }
 
 static void sleep_until_woken(struct service *service, uint64_t duration_ns)
@@ -264,8 +280,10 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
 
 static void turn_or_sleep(struct service *service)
 {
-    if (turn(service)) {
+    bool moved = turn(service);
+    if (moved)
         service->active_ns = service->loop_ns;
+    if (moved || soon(service)) {
         keep_books(service);
         return;
     }
@@ -285,7 +303,7 @@ static void turn_or_sleep(struct service *service)
 static void drain(struct service *service)
 {
     pool_drain(service->job->pool);
-    uint64_t posted[2] = {windows_posted(service->windows), rounds_posted(service->rounds)};
+    uint64_t posted[2] = {windows_posted(service->windows), rounds_begun(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
         comm_heed_signals(&service->job->comm);

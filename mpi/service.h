@@ -24,9 +24,10 @@ struct epoch_stats {
     uint64_t disk_bytes;   /* instead of that, from the node's disk cache */
     uint64_t decoded_bytes;
     uint64_t chunk_count;
-    uint64_t read_ns, decode_ns, copy_ns; /* of all workers together */
-    uint64_t sent_bytes;                  /* to other readers */
-    uint64_t cpu_ns;                      /* of this process */
+    uint64_t read_ns, decode_ns, copy_ns;               /* of all workers together */
+    uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns; /* see struct rounds_times */
+    uint64_t sent_bytes;                                /* to other readers */
+    uint64_t cpu_ns;                                    /* of this process */
     uint64_t blocked_ns[BLOCK_COUNT];
 };
 

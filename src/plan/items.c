@@ -12,7 +12,7 @@
 #include "plan/assign.h"
 #include "plan/round.h"
 
-#include "base/size.h"
+#include "base/divide.h"
 
 enum { RADIX_BITS = 8, RADIX = 1 << RADIX_BITS, INSERTION_COUNT = 32 };
 
@@ -105,24 +105,60 @@ static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64
            (seat.offset - slice.first);
 }
 
-/* Adds the sample at `place` at its position and wherever padding repeats it, `period` positions
- * apart. */
-static uint64_t add_item(const struct plan *plan, const struct plan_window *window,
-                         struct round_shape shape, struct plan_place place, uint64_t period,
-                         struct round_item *ret_items, uint64_t count)
+/* Samples on their way to becoming items: their positions are looked up many at a time. */
+enum { BLOCK = 256 };
+struct collector {
+    const struct plan *plan;
+    const struct plan_window *window;
+    struct round_shape shape;
+    uint64_t period; /* padding repeats a position so many further; 0: never */
+    struct round_item *items;
+    uint64_t item_count;
+    size_t block_count;
+    struct plan_place block[BLOCK];
+};
+
+/* Adds a sample at its position and wherever padding repeats it. */
+static void add_item(struct collector *c, struct plan_place place, uint64_t position)
 {
-    uint64_t position = plan_position_of(window, place);
-    for (; position < plan->position_count; position += period) {
-        ret_items[count++] = (struct round_item){
+    for (; position < c->plan->position_count; position += c->period) {
+        c->items[c->item_count++] = (struct round_item){
             .position = position,
-            .round = key_of(plan, shape, window->first_position, position),
+            .round = key_of(c->plan, c->shape, c->window->first_position, position),
             .slot = (uint32_t)place.slot,
             .offset = (uint32_t)place.offset,
         };
-        if (period == 0)
+        if (c->period == 0)
             break;
     }
-    return count;
+}
+
+static void add_block(struct collector *c)
+{
+    uint64_t positions[BLOCK];
+    plan_positions_of(c->window, c->block, c->block_count, positions);
+    for (size_t i = 0; i < c->block_count; i++)
+        add_item(c, c->block[i], positions[i]);
+    c->block_count = 0;
+}
+
+static void collect(struct collector *c, struct plan_place place)
+{
+    if (c->block_count == BLOCK)
+        add_block(c);
+    c->block[c->block_count++] = place;
+}
+
+/* Puts the rounds in place of the sort keys. */
+static void number_rounds(const struct plan *plan, struct round_shape shape,
+                          struct round_item *items, uint64_t count)
+{
+    struct divider batch = divider_of(plan->global_batch);
+    struct divider steps = divider_of(shape.steps_per_round);
+    for (uint64_t i = 0; i < count; i++)
+        items[i].round = shape.parts_per_step == 1
+                             ? divide(steps, divide(batch, items[i].position))
+                             : round_of(plan, shape, plan_seat_of(plan, items[i].position));
 }
 
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
@@ -131,20 +167,22 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
 {
     const struct plan *plan = &epoch->plan;
     bool last = window->index + 1 == plan->window_count;
-    uint64_t period = last ? window->sample_count : 0;
-    uint64_t count = 0;
+    struct collector c = {.plan = plan,
+                          .window = window,
+                          .shape = shape,
+                          .period = last ? window->sample_count : 0,
+                          .items = ret_items};
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
         if ((owners[slot] & ASSIGN_READER_MASK) != reader)
             continue;
         uint64_t length = slot == window->short_slot ? window->short_length : window->row_length;
         for (uint64_t offset = 0; offset < length; offset++)
-            count = add_item(plan, window, shape, (struct plan_place){slot, offset}, period,
-                             ret_items, count);
+            collect(&c, (struct plan_place){slot, offset});
     }
-    sort_by_key(ret_items, count);
-    for (uint64_t i = 0; i < count; i++)
-        ret_items[i].round = round_of(plan, shape, plan_seat_of(plan, ret_items[i].position));
-    return count;
+    add_block(&c);
+    sort_by_key(ret_items, c.item_count);
+    number_rounds(plan, shape, ret_items, c.item_count);
+    return c.item_count;
 }
 
 uint64_t round_window_capacity(const struct plan *plan)

@@ -82,20 +82,30 @@ static uint64_t decrypt(const struct permutation *p, uint64_t x)
     return left + p->left_count * right;
 }
 
-uint64_t permutation_apply(const struct permutation *permutation, uint64_t i)
+uint64_t permutation_walk(const struct permutation *permutation, uint64_t i)
 {
-    assert(i < permutation->count);
     do
         i = encrypt(permutation, i);
     while (i >= permutation->count);
     return i;
 }
 
-uint64_t permutation_inverse(const struct permutation *permutation, uint64_t image)
+uint64_t permutation_walk_back(const struct permutation *permutation, uint64_t image)
 {
-    assert(image < permutation->count);
     do
         image = decrypt(permutation, image);
     while (image >= permutation->count);
     return image;
+}
+
+uint64_t permutation_apply(const struct permutation *permutation, uint64_t i)
+{
+    assert(i < permutation->count);
+    return permutation_walk(permutation, i);
+}
+
+uint64_t permutation_inverse(const struct permutation *permutation, uint64_t image)
+{
+    assert(image < permutation->count);
+    return permutation_walk_back(permutation, image);
 }

@@ -12,6 +12,7 @@
 #ifndef PENSTOCK_PLAN_PERMUTATION_H
 #define PENSTOCK_PLAN_PERMUTATION_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct permutation {
@@ -26,5 +27,17 @@ void permutation_init(struct permutation *ret_permutation, uint64_t count, uint6
 /* The image of i < n; permutation_inverse undoes it. */
 uint64_t permutation_apply(const struct permutation *permutation, uint64_t i);
 uint64_t permutation_inverse(const struct permutation *permutation, uint64_t image);
+
+/* One step further until the value is below n again: for values in [0, a*b) that the network has
+ * given.
+ */
+uint64_t permutation_walk(const struct permutation *permutation, uint64_t i);
+uint64_t permutation_walk_back(const struct permutation *permutation, uint64_t image);
+
+/* The same of `count` values in place, several at a time where the CPU can: a fraction of the cost.
+ */
+void permutation_apply_many(const struct permutation *permutation, uint64_t *values, size_t count);
+void permutation_inverse_many(const struct permutation *permutation, uint64_t *images,
+                              size_t count);
 
 #endif

@@ -144,4 +144,15 @@ struct plan_seat plan_seat_of(const struct plan *plan, uint64_t position);
 /* The random key delivered with a sample, a function of (seed, epoch, index). */
 uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index);
 
+/* The same of many at a time, for a fraction of the cost each. `rows`: positions in the epoch's row
+ * order, replaced by the rows that stand there. Places: of consecutive positions, all in `window`.
+ */
+void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count);
+void plan_places_at(const struct plan_window *window, uint64_t first_position, size_t count,
+                    struct plan_place *ret_places);
+void plan_positions_of(const struct plan_window *window, const struct plan_place *places,
+                       size_t count, uint64_t *ret_positions);
+void plan_sample_keys(uint64_t seed, uint64_t epoch, const uint64_t *indices, size_t count,
+                      uint64_t *ret_keys);
+
 #endif

@@ -27,7 +27,7 @@ class Launch(ClusterTest):
     def setUpClass(cls):
         super().setUpClass()
         # What users have set up: programs and python's own torchrun in PATH, the package where Python finds it.
-        cls.env = environment(PATH=os.pathsep.join([os.path.abspath(BIN), os.path.dirname(sys.executable),
+        cls.env = environment(TRAINERS_PER_NODE=2, PATH=os.pathsep.join([os.path.abspath(BIN), os.path.dirname(sys.executable),
                                                     os.environ["PATH"]]),
                               PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"),
                                                           os.environ.get("PYTHONPATH", "")]))
@@ -52,9 +52,9 @@ class Launch(ClusterTest):
     # --- jobs -----------------------------------------------------------------------------------------
 
     def submit(self, command, nodes=3):
-        """Submits a script with its arguments, with two trainers a node in place of eight; returns the job's number."""
+        """Submits a script with its arguments, two trainers a node in place of one for each GPU; returns the job's number."""
         self.log = os.path.join(self.folder, "log")
-        submitted = run(["sbatch", "--parsable", f"--nodes={nodes}", "--gpus-per-node=2", "--ntasks-per-node=1",
+        submitted = run(["sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
                          "--exclusive", f"--output={self.log}", *command], env=self.env)
         self.assertEqual(submitted.code, 0, submitted.output)
         job = submitted.output.split()[-1]
@@ -85,7 +85,7 @@ class Launch(ClusterTest):
         return self.output()
 
     def batch(self, lines, nodes=3):
-        """Runs a script that has two GPUs on each node."""
+        """Runs a script of these lines."""
         script = os.path.join(self.folder, "script")
         with open(script, "w", encoding="ascii") as file:
             file.write("\n".join(["#!/bin/bash", *lines, ""]))
@@ -109,6 +109,7 @@ class Launch(ClusterTest):
                            os.path.join(self.folder, "digest.{rank}")])
         output = self.finish(job)
         self.assertEqual(self.nodes(output), HOSTS[:3])
+        self.assertEqual(len(glob.glob(os.path.join(self.folder, "digest.*"))), 6)
         self.assertEqual(self.take_digests(), expected)
 
     def test_mpirun_script(self):
@@ -146,7 +147,7 @@ class Launch(ClusterTest):
         self.assertEqual(self.take_digests(), expected)
 
     def test_scaling_script(self):
-        self.env.update(REPORTS=os.path.join(self.folder, "reports"), TRAINERS_PER_NODE="2")
+        self.env["REPORTS"] = os.path.join(self.folder, "reports")
         job = self.submit([self.script("scaling.sbatch"), self.configuration()], nodes=4)
         self.finish(job)
         for nodes in (1, 2, 4):

@@ -1,4 +1,5 @@
 penstock_unit_test(plan permutation LINKS plan SYSTEM m)
+penstock_unit_test(plan many LINKS plan)
 penstock_unit_test(plan order LINKS plan)
 target_compile_definitions(test_plan_order PRIVATE
   GOLDEN_FOLDER="${PROJECT_SOURCE_DIR}/tests/golden")

@@ -1,0 +1,564 @@
+/* penstock-bench-exchange: ways to move records from readers' rows to readers' slots, against what
+ * MPI does when it is asked for nothing else.
+ *
+ * Every rank sends every other rank messages of a given size, made of records of a given size that
+ * lie scattered in a pool ("rows") larger than any cache, and that must end scattered in a ring of
+ * batches ("slots"). All variants of one combination of sizes run one after another, and all that
+ * several times, so that a machine that is slower for a while is slower for all. Each measurement
+ * is one line of JSON on standard output: bytes received by a rank a second, by the slowest rank's
+ * time. Run it under mpirun; bench/run.sh exchange makes tables of it.
+ *
+ * One thread a rank does everything, copies too. A reader has workers that copy while MPI's thread
+ * communicates.
+ */
+#include "exchange.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_SIZES = 16,
+    MAX_LANES = 4,
+    SLOT_ROUNDS = 4, /* of the ring that records end in */
+    POOL_BYTES = 192 << 20,
+    CHUNK_BYTES = 128 * 1024, /* of the stream of cache-sized chunks */
+    CHUNK_WINDOW = 4,
+    LEAST_ROUNDS = 4,
+    LEAST_IN_PLACE_BYTES = 4096, /* a message for each smaller record takes minutes */
+};
+
+struct arguments {
+    uint64_t messages[MAX_SIZES], records[MAX_SIZES];
+    size_t message_count, record_count;
+    uint64_t repeats, volume_bytes;
+    const char *only; /* a variant's name; NULL: all */
+};
+
+/* One combination of sizes, and the memory that all its variants use. */
+struct scene {
+    struct comm comm;
+    uint64_t message_bytes, record_bytes;
+    uint64_t count;  /* records of a message */
+    uint64_t rounds; /* of one measurement */
+    unsigned char *pool, *slots, *send, *receive;
+    unsigned char *lane_send[2], *lane_receive[2];
+    size_t pool_bytes, slots_bytes, staging_bytes;
+    uint32_t *sources; /* [pool records] shuffled */
+    uint64_t source_count;
+    uint32_t *seats;             /* [ranks * count] where a round's records go within its slots */
+    int *counts, *displacements; /* in bytes, alike in both directions */
+    struct exchange *packed, *in_place;
+};
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t draw(uint64_t bound)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state % bound;
+}
+
+static void shuffle(uint32_t *values, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        values[i] = (uint32_t)i;
+    for (uint64_t i = count; i > 1; i--) {
+        uint64_t j = draw(i);
+        uint32_t value = values[i - 1];
+        values[i - 1] = values[j];
+        values[j] = value;
+    }
+}
+
+static unsigned char *source(const struct scene *s, uint64_t round, int peer, uint64_t i)
+{
+    uint64_t at = (round * (uint64_t)s->comm.size + (uint64_t)peer) * s->count + i;
+    return s->pool + s->sources[at % s->source_count] * s->record_bytes;
+}
+
+static unsigned char *destination(const struct scene *s, uint64_t round, int peer, uint64_t i)
+{
+    uint64_t records = (uint64_t)s->comm.size * s->count;
+    uint64_t seat = s->seats[(uint64_t)peer * s->count + i];
+    return s->slots + (round % SLOT_ROUNDS * records + seat) * s->record_bytes;
+}
+
+/* Records [first, end) of each message between rows or slots and a buffer that holds them. */
+static void pack(const struct scene *s, uint64_t round, int peer, uint64_t first, uint64_t end,
+                 unsigned char *to)
+{
+    for (uint64_t i = first; i < end; i++, to += s->record_bytes)
+        memcpy(to, source(s, round, peer, i), s->record_bytes);
+}
+
+static void scatter(const struct scene *s, uint64_t round, int peer, uint64_t first, uint64_t end,
+                    const unsigned char *from)
+{
+    for (uint64_t i = first; i < end; i++, from += s->record_bytes)
+        memcpy(destination(s, round, peer, i), from, s->record_bytes);
+}
+
+static void pack_all(const struct scene *s, uint64_t round, unsigned char *buffer)
+{
+    for (int peer = 0; peer < s->comm.size; peer++)
+        if (peer != s->comm.rank)
+            pack(s, round, peer, 0, s->count, buffer + s->displacements[peer]);
+}
+
+static void scatter_all(const struct scene *s, uint64_t round, const unsigned char *buffer)
+{
+    for (int peer = 0; peer < s->comm.size; peer++)
+        if (peer != s->comm.rank)
+            scatter(s, round, peer, 0, s->count, buffer + s->displacements[peer]);
+}
+
+/* As the reader's main thread does while an exchange is under way: see service.c. */
+static void wait_a_little(uint64_t idle_ns)
+{
+    if (idle_ns >= 20000)
+        clock_sleep_ns(idle_ns < 1000000 ? 50000 : 1000000);
+}
+
+struct variant {
+    const char *name;
+    void (*run)(struct scene *scene, const struct variant *variant);
+    uint32_t lanes;
+    bool copies; /* from rows and to slots; else from buffer to buffer */
+    bool spin;
+};
+
+static void run_memcpy(struct scene *s, const struct variant *v)
+{
+    (void)v;
+    for (uint64_t round = 0; round < s->rounds; round++)
+        for (int peer = 0; peer < s->comm.size; peer++)
+            memcpy(s->receive + s->displacements[peer], s->send + s->displacements[peer],
+                   (size_t)s->counts[peer]);
+}
+
+static void run_blocking(struct scene *s, const struct variant *v)
+{
+    for (uint64_t round = 0; round < s->rounds; round++) {
+        if (v->copies)
+            pack_all(s, round, s->send);
+        MPI_Alltoallv(s->send, s->counts, s->displacements, MPI_BYTE, s->receive, s->counts,
+                      s->displacements, MPI_BYTE, s->comm.rounds);
+        if (v->copies)
+            scatter_all(s, round, s->receive);
+    }
+}
+
+/* The same with two buffers each way, in turn, as two rounds in flight have. */
+static void run_blocking_two(struct scene *s, const struct variant *v)
+{
+    (void)v;
+    for (uint64_t round = 0; round < s->rounds; round++)
+        MPI_Alltoallv(s->lane_send[round % 2], s->counts, s->displacements, MPI_BYTE,
+                      s->lane_receive[round % 2], s->counts, s->displacements, MPI_BYTE,
+                      s->comm.rounds);
+}
+
+/* The same from memory that is not in the cache, to memory that is not: through the rows from end
+ * to end, and through the slots. */
+static void run_blocking_cold(struct scene *s, const struct variant *v)
+{
+    (void)v;
+    size_t places = s->pool_bytes / s->staging_bytes;
+    for (uint64_t round = 0; round < s->rounds; round++)
+        MPI_Alltoallv(s->pool + round % places * s->staging_bytes, s->counts, s->displacements,
+                      MPI_BYTE, s->slots + round % SLOT_ROUNDS * s->staging_bytes, s->counts,
+                      s->displacements, MPI_BYTE, s->comm.rounds);
+}
+
+static void copy_out(struct scene *s, const struct variant *v, uint64_t round)
+{
+    uint32_t lane = (uint32_t)(round % v->lanes);
+    if (v->copies)
+        pack_all(s, round, exchange_send_buffer(s->packed, lane));
+    exchange_open(s->packed, lane);
+    exchange_post(s->packed, lane);
+}
+
+static bool copy_in(struct scene *s, const struct variant *v, uint64_t round)
+{
+    uint32_t lane = (uint32_t)(round % v->lanes);
+    if (!exchange_test(s->packed, lane))
+        return false;
+    if (v->copies)
+        scatter_all(s, round, exchange_receive_buffer(s->packed, lane));
+    return true;
+}
+
+static void start_in_place(struct scene *s, const struct variant *v, uint64_t round)
+{
+    uint32_t lane = (uint32_t)(round % v->lanes);
+    exchange_open(s->in_place, lane);
+    for (uint64_t i = 0; i < s->count; i++)
+        for (int peer = 0; peer < s->comm.size; peer++)
+            if (peer != s->comm.rank)
+                exchange_receive(s->in_place, lane, peer, destination(s, round, peer, i),
+                                 s->record_bytes);
+    for (uint64_t i = 0; i < s->count; i++)
+        for (int peer = 0; peer < s->comm.size; peer++)
+            if (peer != s->comm.rank)
+                exchange_send(s->in_place, lane, peer, source(s, round, peer, i), s->record_bytes);
+}
+
+static bool in_place_done(struct scene *s, const struct variant *v, uint64_t round)
+{
+    return exchange_test(s->in_place, (uint32_t)(round % v->lanes));
+}
+
+/* Starts rounds as lanes are free, ends them in order. */
+static void run_lanes(struct scene *s, const struct variant *v,
+                      void (*start)(struct scene *, const struct variant *, uint64_t),
+                      bool (*finish)(struct scene *, const struct variant *, uint64_t))
+{
+    const uint64_t busy_ns = 5000; /* a look at MPI that took longer has moved data */
+    uint64_t started = 0, finished = 0, active_ns = clock_now_ns();
+    while (finished < s->rounds) {
+        uint64_t start_ns = clock_now_ns();
+        bool active = false;
+        if (started < s->rounds && started < finished + v->lanes) {
+            start(s, v, started++);
+            active = true;
+        }
+        if (finished < started && finish(s, v, finished)) {
+            finished++;
+            active = true;
+        }
+        uint64_t now_ns = clock_now_ns();
+        if (active || now_ns - start_ns > busy_ns)
+            active_ns = now_ns;
+        else if (!v->spin)
+            wait_a_little(now_ns - active_ns);
+    }
+}
+
+static void run_packed(struct scene *s, const struct variant *v)
+{
+    run_lanes(s, v, copy_out, copy_in);
+}
+
+static void run_in_place(struct scene *s, const struct variant *v)
+{
+    run_lanes(s, v, start_in_place, in_place_done);
+}
+
+/* The records of all rounds to or from one peer as a stream of chunks that stay in the cache
+ * between copy and transfer; a window of them is under way. */
+struct stream {
+    MPI_Request requests[CHUNK_WINDOW];
+    unsigned char *buffers;
+    uint64_t started, finished;
+};
+
+static void advance_stream(struct scene *s, struct stream *stream, int peer, bool sending)
+{
+    uint64_t records = CHUNK_BYTES / s->record_bytes;
+    records = records < 1 ? 1 : records > s->count ? s->count : records;
+    uint64_t chunks = size_divide_up(s->count, records);
+    size_t chunk_bytes = records * s->record_bytes;
+    while (stream->finished < stream->started) {
+        uint64_t window = stream->finished % CHUNK_WINDOW;
+        int complete = 0;
+        MPI_Test(&stream->requests[window], &complete, MPI_STATUS_IGNORE);
+        if (!complete)
+            break;
+        uint64_t first = stream->finished % chunks * records;
+        uint64_t end = first + records < s->count ? first + records : s->count;
+        if (!sending)
+            scatter(s, stream->finished / chunks, peer, first, end,
+                    stream->buffers + window * chunk_bytes);
+        stream->finished++;
+    }
+    while (stream->started < s->rounds * chunks &&
+           stream->started < stream->finished + CHUNK_WINDOW) {
+        uint64_t window = stream->started % CHUNK_WINDOW;
+        uint64_t first = stream->started % chunks * records;
+        uint64_t end = first + records < s->count ? first + records : s->count;
+        unsigned char *buffer = stream->buffers + window * chunk_bytes;
+        int bytes = (int)((end - first) * s->record_bytes);
+        if (sending) {
+            pack(s, stream->started / chunks, peer, first, end, buffer);
+            MPI_Isend(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[window]);
+        } else {
+            MPI_Irecv(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[window]);
+        }
+        stream->started++;
+        if (sending)
+            break;
+    }
+}
+
+static bool stream_over(const struct scene *s, const struct stream *stream)
+{
+    uint64_t records = CHUNK_BYTES / s->record_bytes;
+    records = records < 1 ? 1 : records > s->count ? s->count : records;
+    return stream->finished == s->rounds * size_divide_up(s->count, records);
+}
+
+static void run_stream(struct scene *s, const struct variant *v)
+{
+    (void)v;
+    int size = s->comm.size;
+    struct stream *streams = calloc(2 * (size_t)size, sizeof *streams);
+    uint64_t left = 2 * (uint64_t)(size - 1);
+    uint64_t chunk_bytes = CHUNK_BYTES > s->record_bytes ? CHUNK_BYTES : s->record_bytes;
+    for (int i = 0; i < 2 * size; i++)
+        streams[i].buffers = malloc(CHUNK_WINDOW * chunk_bytes);
+    while (left > 0) {
+        left = 0;
+        for (int i = 0; i < 2 * size; i++) {
+            if (i / 2 == s->comm.rank || stream_over(s, &streams[i]))
+                continue;
+            advance_stream(s, &streams[i], i / 2, i % 2);
+            left++;
+        }
+    }
+    for (int i = 0; i < 2 * size; i++)
+        free(streams[i].buffers);
+    free(streams);
+}
+
+/* The last three wait as a reader does, asleep between looks; all others spin. */
+static const struct variant variants[] = {
+    {"memcpy", run_memcpy, 1, false, true},
+    {"bare", run_blocking, 1, false, true},
+    {"bare_two", run_blocking_two, 1, false, true},
+    {"bare_cold", run_blocking_cold, 1, false, true},
+    {"alltoallv", run_blocking, 1, true, true},
+    {"ialltoallv1", run_packed, 1, true, true},
+    {"ialltoallv2", run_packed, 2, true, true},
+    {"ialltoallv4", run_packed, 4, true, true},
+    {"stream", run_stream, 1, true, true},
+    {"in_place1", run_in_place, 1, true, true},
+    {"in_place2", run_in_place, 2, true, true},
+    {"exchange_alone", run_packed, 2, false, false},
+    {"exchange_packed", run_packed, 2, true, false},
+    {"exchange_in_place", run_in_place, 2, true, false},
+};
+enum { VARIANT_COUNT = sizeof variants / sizeof variants[0] };
+
+static void *map(size_t bytes)
+{
+    void *memory;
+    struct error err;
+    if (memory_map(bytes, "benchmark", &memory, &err) != STATUS_OK) {
+        fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    memory_touch(memory, bytes);
+    return memory;
+}
+
+static struct exchange *new_exchange(const struct scene *s, bool in_place)
+{
+    struct exchange *exchange;
+    struct error err;
+    uint64_t samples = s->count * (uint64_t)(s->comm.size - 1);
+    struct exchange_sizes sizes = {.send_samples = samples,
+                                   .receive_samples = samples,
+                                   .record_bytes = in_place ? 0 : s->record_bytes,
+                                   .piece_count = in_place ? 1 : 0,
+                                   .piece_bytes = &s->record_bytes};
+    if (exchange_new(&s->comm, MAX_LANES, &sizes, &exchange, &err) != STATUS_OK) {
+        fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return exchange;
+}
+
+static void set_counts(struct scene *s)
+{
+    int at = 0;
+    s->counts = calloc((size_t)s->comm.size, sizeof(int));
+    s->displacements = calloc((size_t)s->comm.size, sizeof(int));
+    for (int peer = 0; peer < s->comm.size; peer++) {
+        s->displacements[peer] = at;
+        s->counts[peer] = peer == s->comm.rank ? 0 : (int)(s->count * s->record_bytes);
+        at += s->counts[peer];
+    }
+    for (uint32_t lane = 0; lane < MAX_LANES; lane++) {
+        struct exchange_counts counts = exchange_counts(s->packed, lane);
+        for (int peer = 0; peer < s->comm.size; peer++) {
+            int records = peer == s->comm.rank ? 0 : (int)s->count;
+            counts.send_counts[peer] = counts.receive_counts[peer] = records;
+            counts.send_displacements[peer] = counts.receive_displacements[peer] =
+                (int)(s->displacements[peer] / (int)s->record_bytes);
+        }
+    }
+}
+
+static void scene_init(struct scene *s, const struct arguments *arguments)
+{
+    uint64_t size = (uint64_t)s->comm.size;
+    s->count = s->message_bytes / s->record_bytes;
+    uint64_t round_bytes = s->count * s->record_bytes * size;
+    s->rounds = arguments->volume_bytes / round_bytes;
+    s->rounds = s->rounds < LEAST_ROUNDS ? LEAST_ROUNDS : s->rounds;
+    s->pool_bytes =
+        size_round_up(POOL_BYTES > 2 * round_bytes ? POOL_BYTES : 2 * round_bytes, s->record_bytes);
+    s->slots_bytes = SLOT_ROUNDS * round_bytes;
+    s->staging_bytes = round_bytes;
+    s->pool = map(s->pool_bytes);
+    s->slots = map(s->slots_bytes);
+    s->send = map(s->staging_bytes);
+    s->receive = map(s->staging_bytes);
+    for (int i = 0; i < 2; i++) {
+        s->lane_send[i] = map(s->staging_bytes);
+        s->lane_receive[i] = map(s->staging_bytes);
+    }
+    s->source_count = s->pool_bytes / s->record_bytes;
+    s->sources = map(s->source_count * sizeof *s->sources);
+    s->seats = map(size * s->count * sizeof *s->seats);
+    shuffle(s->sources, s->source_count);
+    shuffle(s->seats, size * s->count);
+    s->packed = new_exchange(s, false);
+    s->in_place = new_exchange(s, true);
+    set_counts(s);
+}
+
+static void scene_done(struct scene *s)
+{
+    exchange_free(s->in_place);
+    exchange_free(s->packed);
+    free(s->displacements);
+    free(s->counts);
+    memory_unmap(s->seats, (uint64_t)s->comm.size * s->count * sizeof *s->seats);
+    memory_unmap(s->sources, s->source_count * sizeof *s->sources);
+    for (int i = 0; i < 2; i++) {
+        memory_unmap(s->lane_receive[i], s->staging_bytes);
+        memory_unmap(s->lane_send[i], s->staging_bytes);
+    }
+    memory_unmap(s->receive, s->staging_bytes);
+    memory_unmap(s->send, s->staging_bytes);
+    memory_unmap(s->slots, s->slots_bytes);
+    memory_unmap(s->pool, s->pool_bytes);
+}
+
+static void measure(struct scene *s, const struct variant *variant)
+{
+    enum { SECONDS, CPU };
+    double took[2];
+    MPI_Barrier(s->comm.world);
+    uint64_t start_ns = clock_now_ns(), start_cpu_ns = clock_process_cpu_ns();
+    variant->run(s, variant);
+    took[SECONDS] = (double)(clock_now_ns() - start_ns) / 1e9;
+    took[CPU] = (double)(clock_process_cpu_ns() - start_cpu_ns) / 1e9;
+    MPI_Allreduce(MPI_IN_PLACE, took, 2, MPI_DOUBLE, MPI_MAX, s->comm.world);
+    double bytes = (double)(s->rounds * s->count * s->record_bytes) * (s->comm.size - 1);
+    if (s->comm.rank == 0)
+        printf("{\"ranks\":%d,\"message_bytes\":%" PRIu64 ",\"record_bytes\":%" PRIu64
+               ",\"variant\":\"%s\",\"bytes_per_s\":%.0f,\"cpu_s_per_gb\":%.4f}\n",
+               s->comm.size, s->message_bytes, s->record_bytes, variant->name,
+               bytes / took[SECONDS], took[CPU] / bytes * 1e9);
+    fflush(stdout);
+}
+
+static bool worth_measuring(const struct scene *s, const struct arguments *arguments,
+                            const struct variant *variant)
+{
+    if (arguments->only)
+        return strcmp(arguments->only, variant->name) == 0;
+    return variant->run != run_in_place || s->record_bytes >= LEAST_IN_PLACE_BYTES;
+}
+
+static void measure_sizes(struct scene *s, const struct arguments *arguments)
+{
+    scene_init(s, arguments);
+    for (uint64_t repeat = 0; repeat < arguments->repeats; repeat++)
+        for (size_t i = 0; i < VARIANT_COUNT; i++)
+            if (worth_measuring(s, arguments, &variants[i]))
+                measure(s, &variants[i]);
+    scene_done(s);
+}
+
+static const struct argp_option options[] = {
+    {"message", 'm', "BYTES", 0, "from each rank to each other in a round; may be repeated (1MiB)",
+     0},
+    {"record", 'r', "BYTES", 0,
+     "of one record, a multiple of 16; may be repeated (16KiB); larger than a message is left out",
+     0},
+    {"repeats", 'n', "N", 0, "how often all variants are measured (5)", 0},
+    {"volume", 'v', "BYTES", 0, "that a rank sends in one measurement, about (256MiB)", 0},
+    {"only", 'o', "NAME", 0, "this variant alone", 0},
+    {0}};
+
+static uint64_t parse_size(const char *text, struct argp_state *state)
+{
+    uint64_t bytes;
+    struct error err;
+    if (size_parse(text, &bytes, &err) != STATUS_OK || bytes == 0)
+        argp_error(state, "'%s' is not a size", text);
+    return bytes;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'm':
+    case 'r': {
+        size_t *count = key == 'm' ? &arguments->message_count : &arguments->record_count;
+        if (*count == MAX_SIZES)
+            argp_error(state, "more than %d sizes", MAX_SIZES);
+        (key == 'm' ? arguments->messages : arguments->records)[(*count)++] =
+            parse_size(value, state);
+        return 0;
+    }
+    case 'n':
+        arguments->repeats = parse_size(value, state);
+        return 0;
+    case 'v':
+        arguments->volume_bytes = parse_size(value, state);
+        return 0;
+    case 'o':
+        arguments->only = value;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse,
+        .doc = "Measures ways to exchange records between MPI ranks; see docs/exchange.md."};
+    struct arguments arguments = {.repeats = 5, .volume_bytes = UINT64_C(256) << 20};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (arguments.message_count == 0)
+        arguments.messages[arguments.message_count++] = 1 << 20;
+    if (arguments.record_count == 0)
+        arguments.records[arguments.record_count++] = 16 << 10;
+    static struct scene scene;
+    struct comm comm;
+    struct error err;
+    if (comm_init(&comm, &err) != STATUS_OK) {
+        fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
+        return EXIT_FAILURE;
+    }
+    random_state += (uint64_t)comm.rank;
+    for (size_t m = 0; m < arguments.message_count; m++)
+        for (size_t r = 0; r < arguments.record_count; r++) {
+            if (arguments.records[r] > arguments.messages[m])
+                continue;
+            scene = (struct scene){.comm = comm,
+                                   .message_bytes = arguments.messages[m],
+                                   .record_bytes = arguments.records[r]};
+            measure_sizes(&scene, &arguments);
+        }
+    comm_done(&comm);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,85 @@
+/* See transfer.h. */
+#include "transfer.h"
+
+static bool nothing_in_place(const struct round *round)
+{
+    return round->fields->packed_count == round->fields->row_count;
+}
+
+void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round *round)
+{
+    const struct round_fields *fields = round->fields;
+    exchange_open(exchange, lane);
+    if (nothing_in_place(round))
+        return;
+    for (uint64_t i = 0; i < round->arrival_count; i++) {
+        const struct arrival *arrival = &round->arrivals[i];
+        for (size_t f = fields->packed_count; f < fields->row_count; f++)
+            exchange_receive(exchange, lane, (int)arrival->source,
+                             round_field_in_slot(&fields->row[f], arrival->slot, arrival->seat),
+                             fields->row[f].bytes);
+    }
+}
+
+/* `row` NULL: without data. */
+static void send_sample(struct exchange *exchange, uint32_t lane, const struct round *round,
+                        int reader, const unsigned char *row, uint32_t offset)
+{
+    const struct round_fields *fields = round->fields;
+    for (size_t f = fields->packed_count; f < fields->row_count; f++)
+        exchange_send(exchange, lane, reader,
+                      row ? round_field_in_row(&fields->row[f], row, offset) : NULL,
+                      fields->row[f].bytes);
+}
+
+void transfer_send(struct exchange *exchange, uint32_t lane, const struct round *round,
+                   uint64_t begin, uint64_t end)
+{
+    for (uint64_t i = begin; i < end; i++) {
+        const struct fill *fill = &round->fills[i];
+        if (fill->seat == FILL_REMOTE)
+            send_sample(exchange, lane, round, (int)fill->to.remote.reader,
+                        row_store_data(round->job->store, *fill->buffer), fill->offset);
+    }
+}
+
+bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *round)
+{
+    if (nothing_in_place(round))
+        return false;
+    uint64_t before = round->sent_count, sent = exchange_sent(exchange, lane);
+    for (; round->sent_count < sent; round->sent_next++) {
+        const struct fill *fill = &round->fills[round->sent_next];
+        if (fill->seat != FILL_REMOTE)
+            continue;
+        row_store_used(round->job->store, *fill->buffer, 1);
+        round->sent_count++;
+    }
+    return sent > before;
+}
+
+static void abandon_all(struct exchange *exchange, uint32_t lane, const struct round *round)
+{
+    exchange_open(exchange, lane);
+    for (int peer = 0; peer < round->job->comm.size; peer++) {
+        for (int i = 0; i < round->counts.send_counts[peer]; i++)
+            send_sample(exchange, lane, round, peer, NULL, 0);
+        exchange_discard(exchange, lane, peer, (uint64_t)round->counts.receive_counts[peer]);
+    }
+}
+
+void transfer_abandon(struct exchange *exchange, uint32_t lane, const struct round *round,
+                      bool begun)
+{
+    if (nothing_in_place(round))
+        return;
+    if (!begun) {
+        abandon_all(exchange, lane, round);
+        return;
+    }
+    for (uint64_t i = round->fill_next; i < round->fill_count; i++) {
+        const struct fill *fill = &round->fills[i];
+        if (fill->seat == FILL_REMOTE)
+            send_sample(exchange, lane, round, (int)fill->to.remote.reader, NULL, 0);
+    }
+}

@@ -1,0 +1,68 @@
+/* See plan.h: the order of an epoch, many places at a time. */
+#include "plan/plan.h"
+
+#include "base/divide.h"
+#include "base/random.h"
+#include "plan/keys.h"
+
+#include <assert.h>
+
+enum { BLOCK = 128 };
+
+static size_t block_of(size_t left)
+{
+    return left < BLOCK ? left : BLOCK;
+}
+
+void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count)
+{
+    if (epoch->plan.shuffle)
+        permutation_apply_many(&epoch->rows, rows, count);
+}
+
+void plan_places_at(const struct plan_window *window, uint64_t first_position, size_t count,
+                    struct plan_place *ret_places)
+{
+    assert(count == 0 || (first_position >= window->first_position &&
+                          first_position + count <= window->first_position + window->sample_count));
+    struct divider row_length = divider_of(window->row_length);
+    bool lacks = window->short_slot < window->row_count;
+    uint64_t short_end = window->short_slot * window->row_length + window->short_length;
+    uint64_t first = first_position - window->first_position;
+    for (size_t done = 0; done < count;) {
+        uint64_t numbers[BLOCK];
+        size_t block = block_of(count - done);
+        for (size_t i = 0; i < block; i++)
+            numbers[i] = first + done + i;
+        if (window->shuffle)
+            permutation_apply_many(&window->samples, numbers, block);
+        for (size_t i = 0; i < block; i++) {
+            uint64_t number = numbers[i];
+            if (lacks && number >= short_end)
+                number += window->row_length - window->short_length;
+            uint64_t slot = divide(row_length, number);
+            ret_places[done + i] = (struct plan_place){slot, number - slot * window->row_length};
+        }
+        done += block;
+    }
+}
+
+void plan_positions_of(const struct plan_window *window, const struct plan_place *places,
+                       size_t count, uint64_t *ret_positions)
+{
+    for (size_t i = 0; i < count; i++) {
+        ret_positions[i] = places[i].slot * window->row_length + places[i].offset;
+        if (places[i].slot > window->short_slot)
+            ret_positions[i] -= window->row_length - window->short_length;
+    }
+    if (window->shuffle)
+        permutation_inverse_many(&window->samples, ret_positions, count);
+    for (size_t i = 0; i < count; i++)
+        ret_positions[i] += window->first_position;
+}
+
+void plan_sample_keys(uint64_t seed, uint64_t epoch, const uint64_t *indices, size_t count,
+                      uint64_t *ret_keys)
+{
+    random_u64_many(random_u64(seed, KEY_SAMPLES, epoch), 0, indices, count, ret_keys);
+}

@@ -1,0 +1,81 @@
+"""What one reader delivers, several deliver that exchange it: packed, in place, and both at once."""
+
+import os
+import shutil
+import unittest
+
+from job import JobTest
+
+
+class Exchange(JobTest):
+    """Fields on both sides of the size from which they travel in place (32 KiB), alone and
+    together."""
+
+    SAMPLES = 90
+    FIELDS = {"in_place": "64,128", "packed": "3", "nearly": "8191", "just": "8192"}
+
+    def mixed(self):
+        """One group of several arrays of float32, chunked alike, so that all are row fields."""
+        path = os.path.join(self.datasets, "mixed")
+        if os.path.exists(path):
+            return path
+        os.mkdir(path)
+        for name, shape in self.FIELDS.items():
+            one = self.synth(f"mixed-{name}", self.SAMPLES, layout="plain", chunk=4, codec="none",
+                             shape=shape, seed=len(name))
+            shutil.copytree(os.path.join(one, "data"), os.path.join(path, name))
+            shutil.copy(os.path.join(one, ".zgroup"), path)
+        return path
+
+    def settings(self, uri, **more):
+        return {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "pad",
+                "order.epochs": 2, "readers.threads": 1, **more}
+
+    def check(self, settings):
+        expected = self.digests(1, 1, settings)
+        for readers, trainers in ((2, 2), (3, 4), (4, 1)):
+            with self.subTest(readers=readers, trainers=trainers):
+                self.assertEqual(self.digests(readers, trainers, settings), expected)
+
+    def test_all_fields(self):
+        self.check(self.settings(self.mixed()))
+
+    def test_each_field(self):
+        for name in self.FIELDS:
+            with self.subTest(field=name):
+                settings = self.settings(self.mixed(), **{f"dataset.fields.{name}": name})
+                self.assertEqual(self.digests(3, 3, settings), self.digests(1, 1, settings))
+
+    def test_little_memory(self):
+        """Rows wait in their buffers until their samples have left."""
+        uri = self.synth("single", 100, layout="plain", chunk=1, shape="20000", codec="none")
+        self.check(self.settings(uri, **{"readers.memory_limit": "16MiB", "delivery.slots": 2}))
+
+    def test_tiny_samples(self):
+        uri = self.synth("tiny", 20011, layout="plain", chunk=1000, shape="5", dtype="uint8",
+                         codec="none")
+        self.check(self.settings(uri, **{"batch.global_size": 2400}))
+
+    def test_a_piece_in_several_messages(self):
+        uri = self.synth("huge", 8, layout="plain", chunk=1, shape="4300,1000", codec="none")
+        settings = self.settings(uri, **{"batch.global_size": 4, "delivery.slots": 2})
+        self.assertEqual(self.digests(2, 2, settings), self.digests(1, 1, settings))
+
+    def test_stops_in_the_middle(self):
+        """A row that cannot be read ends all readers, whatever of its round has been sent."""
+        path = os.path.join(self.folder, "broken")
+        shutil.copytree(self.mixed(), path)
+        for row in (3, 11, 19):
+            with self.subTest(row=row):
+                chunk = os.path.join(path, "in_place", f"{row}.0.0")
+                size = os.path.getsize(chunk)
+                os.truncate(chunk, 100)
+                outcome = self.reader(3, self.settings(path, **{"delivery.trainers": 3,
+                                                                "order.seed": row}), [])
+                self.assertNotEqual(outcome.code, 0)
+                self.assertIn(f"array 'in_place' chunk {row}.0.0", outcome.output)
+                os.truncate(chunk, size)
+
+
+if __name__ == "__main__":
+    unittest.main()
