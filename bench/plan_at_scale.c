@@ -259,22 +259,39 @@ static void count_sent(struct reader *reader, uint64_t round, uint64_t next[KEPT
     }
 }
 
-/* Records that it receives: the positions of its trainers, by whose rows they are in. */
+/* One trainer's positions [first, end) of a step, all of a window at once. */
+static void count_share(struct reader *reader, uint64_t first, uint64_t end)
+{
+    struct plan_place places[BATCH];
+    uint64_t rows[BATCH];
+    while (first < end) {
+        uint64_t position = plan_unpad(&reader->epoch, first);
+        const struct planned *planned = &reader->planned[plan_window_of(&reader->epoch, position)];
+        const struct plan_window *window = &planned->window;
+        uint64_t left = window->first_position + window->sample_count - position;
+        uint64_t count = end - first < left ? end - first : left;
+        plan_places_at(window, position, count, places);
+        for (uint64_t i = 0; i < count; i++) {
+            rows[i] = window->first_row_position + places[i].slot;
+            reader->received[planned->owners[places[i].slot] & ASSIGN_READER_MASK]++;
+        }
+        plan_rows_at(&reader->epoch, rows, count);
+        reader->checksum += rows[0];
+        first += count;
+    }
+}
+
+/* Records that it receives: the positions of its trainers, by whose rows they are in; and, as the
+ * service does, which samples they are. */
 static void count_received(struct reader *reader, const struct plan_round *round)
 {
     const struct plan *plan = &reader->scale->plan;
     for (uint64_t step = round->first_step; step < round->end_step; step++)
         for (uint32_t t = 0; t < TRAINERS_PER_READER; t++) {
             uint32_t trainer = reader->rank * TRAINERS_PER_READER + t;
-            struct plan_share share = plan_share_at(plan, step, trainer);
+            uint64_t first = plan_share_at(plan, step, trainer).first;
             struct round_slice slice = round_slice_at(plan, round, step, trainer);
-            for (uint32_t seat = slice.first; seat < slice.end; seat++) {
-                uint64_t position = plan_unpad(&reader->epoch, share.first + seat);
-                uint64_t w = plan_window_of(&reader->epoch, position);
-                const struct planned *planned = &reader->planned[w];
-                struct plan_place place = plan_place_at(&planned->window, position);
-                reader->received[planned->owners[place.slot] & ASSIGN_READER_MASK]++;
-            }
+            count_share(reader, first + slice.first, first + slice.end);
         }
 }
 

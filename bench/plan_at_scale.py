@@ -13,13 +13,14 @@ import sys
 SAMPLES = [10 ** 6, 10 ** 7, 10 ** 8, 10 ** 9]
 READERS = [16, 64, 256, 1024]
 
-# key, name, unit, how to get it from a result, target at 10^9 samples, 10^7 rows and 1,024 readers
+# Rank 0 is a reader, too. key, name, unit, how to get it from a result, target at 10^9 samples, 10^7 rows and 1,024 readers
 FIGURES = [
     ("rank0_start_ms", "start-up, rank 0", "ms",
-     lambda r: r["plan_ms"] + r["rank0_start_ms"], 1000),
+     lambda r: r["plan_ms"] + r["rank0_start_ms"] + r["reader_start_ms"], 1000),
     ("reader_start_ms", "start-up, a reader", "ms",
      lambda r: r["plan_ms"] + r["reader_start_ms"], 1000),
-    ("rank0_mb", "memory, rank 0", "MB", lambda r: r["rank0_bytes"] / 1e6, 64),
+    ("rank0_mb", "memory, rank 0", "MB",
+     lambda r: (r["rank0_bytes"] + r["reader_bytes"]) / 1e6, 64),
     ("reader_mb", "memory, a reader", "MB", lambda r: r["reader_bytes"] / 1e6, 64),
     ("window_first_ms", "assignment, nothing in memory", "ms",
      lambda r: r["window_first_ms"]["median"], 10),
@@ -75,10 +76,11 @@ def draw(results, path):
         ("Counts of a round of 512 samples a reader", "ms", 1, "median", "99th percentile",
          lambda r: r["counts_ms"]["median"], lambda r: r["counts_ms"]["p99"]),
         ("Start-up", "ms", 1000, "rank 0", "a reader",
-         lambda r: r["plan_ms"] + r["rank0_start_ms"],
+         lambda r: r["plan_ms"] + r["rank0_start_ms"] + r["reader_start_ms"],
          lambda r: r["plan_ms"] + r["reader_start_ms"]),
         ("Memory", "MB", 64, "rank 0", "a reader",
-         lambda r: r["rank0_bytes"] / 1e6, lambda r: r["reader_bytes"] / 1e6),
+         lambda r: (r["rank0_bytes"] + r["reader_bytes"]) / 1e6,
+         lambda r: r["reader_bytes"] / 1e6),
     ]
     readers = sorted({result["readers"] for result in results})
     colours = pyplot.cm.viridis([0.85 - 0.85 * i / max(1, len(readers) - 1)
