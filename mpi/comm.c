@@ -25,6 +25,8 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.world);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.control);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.rounds);
+    for (int i = 0; i < COMM_LANES; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm.lanes[i]);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.pace);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.windows);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm.rank, MPI_INFO_NULL, &comm.node);
@@ -45,6 +47,8 @@ void comm_done(struct comm *comm)
     MPI_Comm_free(&comm->node);
     MPI_Comm_free(&comm->windows);
     MPI_Comm_free(&comm->pace);
+    for (int i = 0; i < COMM_LANES; i++)
+        MPI_Comm_free(&comm->lanes[i]);
     MPI_Comm_free(&comm->rounds);
     MPI_Comm_free(&comm->control);
     MPI_Comm_free(&comm->world);

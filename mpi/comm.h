@@ -5,7 +5,8 @@
  *
  *     world    start and end: broadcasts, gathers, agreement
  *     control  the stop notice and error reports
- *     rounds   the exchange
+ *     rounds   the exchange's collectives
+ *     lanes    the exchange's messages, by round in flight
  *     pace     barriers that keep readers from running ahead of one another
  *     windows  rank 0's assignment of rows
  *     node     the readers that share this node's memory
@@ -21,10 +22,10 @@
 #include <mpi.h>
 #include <stddef.h>
 
-enum { COMM_NODE_NAME_BYTES = 64 };
+enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = 4 };
 
 struct comm {
-    MPI_Comm world, control, rounds, pace, windows, node;
+    MPI_Comm world, control, rounds, lanes[COMM_LANES], pace, windows, node;
     int rank, size;
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];

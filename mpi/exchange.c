@@ -11,21 +11,35 @@
 enum {
     IN_PLACE_BYTES = 32 * 1024, /* measured: docs/exchange.md */
     MESSAGE_BYTES = 16 << 20, /* a larger piece is cut: MPI may copy a whole message in one call */
-    UNIT_BYTES = 16,          /* records are multiples of this: 32 GiB fit an int of units */
+    SEND_WINDOW = 64,
+    TAG = 0,
+    UNIT_BYTES = 16, /* records are multiples of this: 32 GiB fit an int of units */
 };
 
-/* Messages of one direction in the order in which they were started; the first `done` are complete.
- */
-struct stream {
+/* Receives of a lane, all posted at once; the first `done` are complete. */
+struct receives {
     MPI_Request *requests; /* [capacity] */
     uint64_t capacity, count, done;
+};
+
+/* Sends of a lane, in order; the first `done` are complete, those up to `started` under way. MPI
+ * libraries get slow where thousands are: some look at each of them again and again. */
+struct message {
+    const unsigned char *memory;
+    int bytes, peer;
+};
+struct sends {
+    struct message *messages; /* [capacity] */
+    uint64_t capacity, count, started, done;
+    MPI_Request requests[SEND_WINDOW];
 };
 
 struct lane {
     unsigned char *send, *receive;
     struct exchange_counts counts;
     MPI_Request packed;
-    struct stream sends, receives;
+    struct sends sends;
+    struct receives receives;
     uint64_t *discards; /* [size] messages of each peer that are still to be forgotten */
 };
 
@@ -101,14 +115,25 @@ static void count_messages(struct exchange *exchange, const struct exchange_size
     }
 }
 
-static enum status stream_init(struct stream *stream, uint64_t capacity, struct error *err)
+/* Zeroed and touched, since the batch path is to find it in memory. */
+static void *table_new(uint64_t count, size_t item_bytes)
 {
-    stream->capacity = capacity;
-    stream->requests = calloc(capacity ? capacity : 1, sizeof(MPI_Request));
-    if (!stream->requests)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the requests of %llu messages",
-                         (unsigned long long)capacity);
-    memory_touch(stream->requests, capacity * sizeof(MPI_Request));
+    void *table = calloc(count + 1, item_bytes);
+    if (table)
+        memory_touch(table, count * item_bytes);
+    return table;
+}
+
+static enum status tables_init(struct lane *lane, uint64_t sends, uint64_t receives,
+                               struct error *err)
+{
+    lane->sends.capacity = sends;
+    lane->sends.messages = table_new(sends, sizeof *lane->sends.messages);
+    lane->receives.capacity = receives;
+    lane->receives.requests = table_new(receives, sizeof *lane->receives.requests);
+    if (!lane->sends.messages || !lane->receives.requests)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a round of %llu messages",
+                         (unsigned long long)(sends + receives));
     return STATUS_OK;
 }
 
@@ -128,10 +153,8 @@ static enum status lane_init(struct exchange *exchange, uint32_t index,
     if (status == STATUS_OK)
         status = map_touched(exchange->receive_bytes, &lane->receive, err);
     if (status == STATUS_OK)
-        status = stream_init(&lane->sends, sizes->send_samples * exchange->sample_messages, err);
-    if (status == STATUS_OK)
-        status =
-            stream_init(&lane->receives, sizes->receive_samples * exchange->sample_messages, err);
+        status = tables_init(lane, sizes->send_samples * exchange->sample_messages,
+                             sizes->receive_samples * exchange->sample_messages, err);
     return status;
 }
 
@@ -139,6 +162,7 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
                          const struct exchange_sizes *sizes, struct exchange **ret_exchange,
                          struct error *err)
 {
+    assert(lane_count <= COMM_LANES);
     enum status status = check_sizes(sizes, err);
     if (status != STATUS_OK)
         return status;
@@ -175,7 +199,7 @@ void exchange_free(struct exchange *exchange)
         return;
     for (uint32_t i = 0; i < exchange->lane_count; i++) {
         struct lane *lane = &exchange->lanes[i];
-        free(lane->sends.requests);
+        free(lane->sends.messages);
         free(lane->receives.requests);
         memory_unmap(lane->send, exchange->send_bytes);
         memory_unmap(lane->receive, exchange->receive_bytes);
@@ -205,52 +229,75 @@ struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t
 void exchange_open(struct exchange *exchange, uint32_t lane_index)
 {
     struct lane *lane = &exchange->lanes[lane_index];
-    lane->sends.count = lane->sends.done = 0;
+    lane->sends.count = lane->sends.started = lane->sends.done = 0;
     lane->receives.count = lane->receives.done = 0;
-}
-
-static MPI_Request *stream_push(struct stream *stream)
-{
-    assert(stream->count < stream->capacity);
-    return &stream->requests[stream->count++];
-}
-
-/* Looks at the oldest alone: one call that moves MPI on, and one for each message that is done. */
-static bool stream_test(struct stream *stream)
-{
-    while (stream->done < stream->count) {
-        int complete = 0;
-        MPI_Test(&stream->requests[stream->done], &complete, MPI_STATUS_IGNORE);
-        if (!complete)
-            return false;
-        stream->done++;
-    }
-    return true;
 }
 
 void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *piece,
                       uint64_t piece_bytes)
 {
+    struct receives *receives = &exchange->lanes[lane].receives;
     unsigned char *to = piece;
-    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES)
-        MPI_Irecv(to + at, (int)least_of(piece_bytes - at, MESSAGE_BYTES), MPI_BYTE, peer,
-                  (int)lane, exchange->comm->rounds, stream_push(&exchange->lanes[lane].receives));
+    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES) {
+        assert(receives->count < receives->capacity);
+        MPI_Irecv(to + at, (int)least_of(piece_bytes - at, MESSAGE_BYTES), MPI_BYTE, peer, TAG,
+                  exchange->comm->lanes[lane], &receives->requests[receives->count++]);
+    }
+}
+
+/* Looks at the oldest alone: one call that moves MPI on, and one for each message that is done. */
+static bool test_receives(struct receives *receives)
+{
+    for (; receives->done < receives->count; receives->done++) {
+        int complete = 0;
+        MPI_Test(&receives->requests[receives->done], &complete, MPI_STATUS_IGNORE);
+        if (!complete)
+            return false;
+    }
+    return true;
+}
+
+static void start_sends(const struct exchange *exchange, uint32_t lane, struct sends *sends)
+{
+    for (; sends->started < sends->count && sends->started < sends->done + SEND_WINDOW;
+         sends->started++) {
+        const struct message *message = &sends->messages[sends->started];
+        MPI_Isend(message->memory, message->bytes, MPI_BYTE, message->peer, TAG,
+                  exchange->comm->lanes[lane], &sends->requests[sends->started % SEND_WINDOW]);
+    }
+}
+
+static bool test_sends(const struct exchange *exchange, uint32_t lane, struct sends *sends)
+{
+    for (; sends->done < sends->started; sends->done++) {
+        int complete = 0;
+        MPI_Test(&sends->requests[sends->done % SEND_WINDOW], &complete, MPI_STATUS_IGNORE);
+        if (!complete)
+            break;
+    }
+    start_sends(exchange, lane, sends);
+    return sends->done == sends->count;
 }
 
 void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const void *piece,
                    uint64_t piece_bytes)
 {
+    struct sends *sends = &exchange->lanes[lane].sends;
     const unsigned char *from = piece;
-    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES)
-        MPI_Isend(from ? from + at : NULL,
-                  from ? (int)least_of(piece_bytes - at, MESSAGE_BYTES) : 0, MPI_BYTE, peer,
-                  (int)lane, exchange->comm->rounds, stream_push(&exchange->lanes[lane].sends));
+    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES) {
+        int bytes = (int)least_of(piece_bytes - at, MESSAGE_BYTES);
+        assert(sends->count < sends->capacity);
+        sends->messages[sends->count++] =
+            from ? (struct message){.memory = from + at, .bytes = bytes, .peer = peer}
+                 : (struct message){.peer = peer};
+    }
+    start_sends(exchange, lane, sends);
 }
 
 uint64_t exchange_sent(struct exchange *exchange, uint32_t lane)
 {
-    struct stream *sends = &exchange->lanes[lane].sends;
-    (void)stream_test(sends);
+    struct sends *sends = &exchange->lanes[lane].sends;
+    (void)test_sends(exchange, lane, sends);
     return exchange->sample_messages ? sends->done / exchange->sample_messages : 0;
 }
 
@@ -267,8 +314,8 @@ static bool discard(struct exchange *exchange, uint32_t lane)
         while (*left > 0) {
             int complete = 0;
             if (exchange->sink_request == MPI_REQUEST_NULL)
-                MPI_Irecv(exchange->sink, (int)exchange->sink_bytes, MPI_BYTE, peer, (int)lane,
-                          exchange->comm->rounds, &exchange->sink_request);
+                MPI_Irecv(exchange->sink, (int)exchange->sink_bytes, MPI_BYTE, peer, TAG,
+                          exchange->comm->lanes[lane], &exchange->sink_request);
             MPI_Test(&exchange->sink_request, &complete, MPI_STATUS_IGNORE);
             if (!complete)
                 return false;
@@ -294,8 +341,8 @@ bool exchange_test(struct exchange *exchange, uint32_t lane_index)
     struct lane *lane = &exchange->lanes[lane_index];
     int complete = 0;
     MPI_Test(&lane->packed, &complete, MPI_STATUS_IGNORE);
-    bool sent = stream_test(&lane->sends);
-    bool received = stream_test(&lane->receives);
+    bool sent = test_sends(exchange, lane_index, &lane->sends);
+    bool received = test_receives(&lane->receives);
     bool discarded = discard(exchange, lane_index); /* peers may wait for this one */
     return complete && sent && received && discarded;
 }

@@ -14,7 +14,9 @@
  * the samples are. Ialltoallv starts all sends and receives at once and skips empty ones.
  *
  * In place: between two readers, messages of a lane are taken in the order in which they are sent;
- * lanes do not wait for one another. Very large pieces travel in several messages.
+ * lanes do not wait for one another: each has a
+ * communicator, so that MPI looks for the receive of a message among those of its lane alone. Very
+ * large pieces travel in several messages.
  *
  * MPI moves only inside MPI calls: the owner (MPI's thread, which alone calls everything here)
  * tests often.
