@@ -6,16 +6,27 @@ usage() {
     cat <<'USAGE'
 Usage: bench/run.sh WHAT [OPTION...]
 
-  end_to_end   Penstock beside the limits of the machine and a PyTorch DataLoader
-  idle         CPU time that readers take while they wait for slow trainers
-  exchange     ways to exchange records between ranks, and where a reader's time goes
+  end_to_end     Penstock beside the limits of the machine and a PyTorch DataLoader
+  idle           CPU time that readers take while they wait for slow trainers
+  exchange       ways to exchange records between ranks, and where a reader's time goes
+  scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
+  balance        three hosts, one of them four times as slow, against the sum of what each does alone
+  plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
+  simulate       how the exchange scales, on 64 to 1,024 simulated nodes
+
+scaling and balance make hosts of this machine (root; see docs/test-cluster.md), or take those of a Slurm allocation
+or of --hostfile FILE, and have options of their own: bench/run.sh scaling --help.
 
 Options:
   --rounds N       interleaved rounds (5)
   --samples N      samples of the synthetic dataset, 160 KiB each (5000)
   --batch N        global batch (64)
   --threads N      threads that read and decode; auto: one a CPU (auto)
+  --hosts N        idle: one reader and one trainer on each of so many hosts made of this machine (2 readers on one)
   --no-dataloader  leave the PyTorch DataLoader out
+  --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024)
+  --draws N        simulate: networks drawn for each band (8)
+  --plots DIR      where plan_at_scale and simulate put their plots (the --work directory)
   --build DIR      use the programs in DIR as they are; else build/release is built first
   --ranks "N..."   exchange: how many MPI ranks, one number after another (2 3 4)
   --mpirun "..."   exchange: more arguments for mpirun, such as --hostfile FILE
@@ -26,8 +37,8 @@ USAGE
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-rounds=5 samples=5000 batch=64 threads=auto dataloader=yes build='' work=$root/build/bench
-ranks='2 3 4' mpirun_arguments=''
+rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes build='' work=$root/build/bench
+ranks='2 3 4' mpirun_arguments='' most='' draws=8 plots=''
 loader=()
 
 say() { printf '%s\n' "$*" >&2; }
@@ -36,16 +47,18 @@ fail() { say "bench/run.sh: $*"; exit 1; }
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
-    end_to_end | idle | exchange) what=$1 ;;
+    end_to_end | idle | exchange | plan_at_scale | simulate) what=$1 ;;
+    scaling | balance) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
-    *) fail "'$1' is not a benchmark: end_to_end, idle or exchange" ;;
+    *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac
     shift
     while [ $# -gt 0 ]; do
         case $1 in
         --no-dataloader) dataloader=no; shift; continue ;;
         -h | --help) usage; exit 0 ;;
-        --ranks | --mpirun | --rounds | --samples | --batch | --threads | --build | --work)
+        --rounds | --samples | --batch | --threads | --hosts | --build | --work | --ranks | --mpirun | \
+            --most | --draws | --plots)
             [ $# -ge 2 ] || fail "$1 needs a value" ;;
         *) fail "unknown option '$1'" ;;
         esac
@@ -56,9 +69,10 @@ parse() {
         shift 2
     done
     [ "$threads" != auto ] || threads=$(nproc)
-    for number in rounds samples batch threads; do
+    for number in rounds samples batch threads hosts draws ${most:+most}; do
         [[ ${!number} =~ ^[1-9][0-9]*$ ]] || fail "--$number ${!number}: not a positive number"
     done
+    batch=$((batch - batch % hosts)) # one trainer a host, all with the same share
 }
 
 build_programs() {
@@ -68,6 +82,16 @@ build_programs() {
     (cd "$root" && cmake --preset release && cmake --build --preset release) \
         >"$work/build.log" 2>&1 ||
         fail "the build failed: see $work/build.log"
+}
+
+# on_hosts WHAT OPTION...: these benchmarks are programs of their own, and know their options.
+on_hosts() {
+    local program=$root/bench/$1.py
+    shift
+    [[ " $* " != *' -h '* && " $* " != *' --help '* ]] || exec python3 "$program" --help
+    mkdir -p "$work"
+    [[ " $* " == *' --build '* ]] || build_programs
+    exec python3 "$program" --build "$build" --work "$work" "$@"
 }
 
 # Written under another name first: a dataset that is there is complete.
@@ -104,6 +128,9 @@ prepare_mpi() {
     local more
     read -r -a more <<<"$mpirun_arguments"
     mpirun+=("${more[@]}")
+    if [ "$hosts" -gt 1 ]; then
+        mpirun=("$root/tests/cluster/hosts.sh" with "$hosts" --share "$work" --share "$build" -- "${mpirun[@]}")
+    fi
 }
 
 # penstock READERS TRAINERS THREADS EPOCHS TRAINER_OPTION...: one run; reports in $work/run
@@ -176,8 +203,9 @@ end_to_end() {
 }
 
 idle() {
-    say 'two readers and two trainers that compute for 50 ms a step; three epochs'
-    penstock 2 2 1 3 --touch --compute-ms 50
+    local readers=$((hosts > 1 ? hosts : 2))
+    say "$readers readers and $readers trainers that compute for 50 ms a step; three epochs"
+    penstock $readers $readers 1 3 --touch --compute-ms 50
     report idle "$work/run/reader.json"
 }
 
@@ -231,12 +259,39 @@ exchange() {
     python3 "$root/bench/exchange.py" "$results"
 }
 
+# A Python that has matplotlib and numpy, where there is one.
+plot_python() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        if "$python" -c 'import matplotlib, numpy' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    echo python3
+}
+
+plan_at_scale() {
+    "$(plot_python)" "$root/bench/plan_at_scale.py" "$build/bin/penstock-bench-plan" \
+        --plots "${plots:-$work}" ${most:+--most-samples "$most"}
+}
+
+simulate() {
+    local python
+    python=$(plot_python)
+    "$python" -c 'import numpy' 2>/dev/null || fail 'simulate needs Python with numpy: python3-numpy'
+    "$python" "$root/bench/simulate/simulate.py" "$build/bin/penstock-bench-schedule" \
+        --work "$work" --plots "${plots:-$work}" --draws "$draws" ${most:+--most-readers "$most"}
+}
+
+prepare_run() {
+    prepare_mpi
+    make_dataset
+    write_config
+}
+
 parse "$@"
 mkdir -p "$work"
 build_programs
-prepare_mpi
-if [ "$what" != exchange ]; then
-    make_dataset
-    write_config
-fi
+case $what in end_to_end | idle) prepare_run ;; exchange) prepare_mpi ;; esac
 "$what"

@@ -3,6 +3,7 @@
 
     smoke.py BUILD_DIRECTORY
 """
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -11,9 +12,9 @@ import sys
 BENCH = pathlib.Path(__file__).resolve().parent
 
 
-def last_line(build, what):
+def last_line(build, what, *options):
     command = [BENCH / "run.sh", what, "--build", build, "--work", build / "bench" / "smoke",
-               "--samples", "64", "--batch", "16", "--rounds", "1", "--no-dataloader"]
+               *options]
     run = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=100)
     print(run.stdout)
     return json.loads(run.stdout.splitlines()[-1])
@@ -21,12 +22,21 @@ def last_line(build, what):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    rates = last_line(build, "end_to_end")
+    small = ["--samples", "64", "--batch", "16", "--rounds", "1", "--no-dataloader"]
+    rates = last_line(build, "end_to_end", *small)
     assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm", "dataloader"], rates
     assert rates.pop("dataloader") is None
     assert all(rate > 0 for rate in rates.values()), rates
-    share = last_line(build, "idle")
+    share = last_line(build, "idle", *small)
     assert list(share) == ["readers_cpu_share"] and share["readers_cpu_share"] > 0, share
+    costs = last_line(build, "plan_at_scale", "--most", "1000000")
+    assert costs["readers"] == 1024 and costs["rank0_mb"] > 0 and costs["counts_ms"] > 0, costs
+    if importlib.util.find_spec("numpy"):
+        simulated = last_line(build, "simulate", "--most", "64", "--draws", "1")
+        shares = simulated["by_nodes"]["100 Gbit/s fat tree, RDMA"]
+        assert 0 < shares["1024"]["64"][1] < shares["163840"]["64"][1] <= 100, shares
+    else:
+        print("simulate: left out, there is no numpy")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,10 @@ endforeach()
 file(RELATIVE_PATH library_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
 set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${library_from_programs}")
 install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET penstock-reader)
+  configure_file(launch/penstock-run ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run @ONLY)
+  install(PROGRAMS ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 file(CONFIGURE OUTPUT penstockConfig.cmake @ONLY CONTENT
   "include(\"\${CMAKE_CURRENT_LIST_DIR}/penstockTargets.cmake\")\n")

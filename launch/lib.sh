@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts share: Debian packages, building, and how to start MPI programs. Sourced, not run.
+# What the scripts share: Debian packages and building. Sourced, not run.
 #
 # Nothing here changes the caller's directory. Functions that cannot go on end the script with fail().
 
@@ -104,29 +104,4 @@ build_directory() {
         tail -n 60 "$directory.log" >&2
         fail "cannot build $directory: see $directory.log"
     fi
-}
-
-# The value of a variable in a build directory's CMake cache.
-cached() {
-    sed -n "s/^$2:[A-Z]*=//p" "$1/CMakeCache.txt"
-}
-
-# mpi_launcher BUILD_DIRECTORY: sets MPI_LAUNCH to a launcher of the MPI that the directory was built with
-# and its options for a machine with fewer cores than processes; append "-np N".
-# shellcheck disable=SC2034
-mpi_launcher() {
-    local launcher
-    launcher=$(cached "$1" MPIEXEC_EXECUTABLE)
-    [[ -x $launcher ]] || fail "no mpirun that belongs to the MPI of $1; is it installed?"
-    case $("$launcher" --version 2>&1) in
-        *"Open MPI"* | *OpenRTE* | *PRRTE*)
-            MPI_LAUNCH=("$launcher" --oversubscribe --bind-to none)
-            if ((EUID == 0)); then
-                export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-                export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
-            fi
-            ;;
-        *HYDRA*) MPI_LAUNCH=("$launcher" -bind-to none) ;;
-        *) MPI_LAUNCH=("$launcher") ;;
-    esac
 }

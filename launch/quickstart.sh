@@ -62,7 +62,6 @@ CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=OFF)
 [[ ! -f build/release/CMakeCache.txt ]] || CMAKE_ARGUMENTS=()
 build_preset release
 bin=$root/build/release/bin
-mpi_launcher build/release
 
 # Written under another name first, so that an interrupted run leaves no half dataset behind.
 dataset=$demo/latents-$samples.zarr
@@ -75,10 +74,10 @@ fi
 rm -f "$demo"/digests.*.txt
 say "running $readers readers and $trainers trainers for $epochs epochs"
 say
-"${MPI_LAUNCH[@]}" -np "$readers" "$bin/penstock-reader" -c configs/quickstart.yaml \
+"$bin/penstock-run" -c configs/quickstart.yaml --readers-per-node "$readers" \
     --set dataset.uri="$dataset" --set order.epochs="$epochs" --set delivery.trainers="$trainers" \
     --report "$demo/report.json" \
-    -- "$bin/penstock-trainer" --digest "$demo/digests.{rank}.txt" </dev/null ||
+    -- "$bin/penstock-trainer" --digest "$demo/digests.{rank}.txt" ||
     fail "the run failed; the reason is above. If a chunk is damaged, remove the dataset to have it written again:
     rm -r $(printf %q "$dataset")"
 

@@ -1,6 +1,6 @@
 /* See children.h. A child is started through our own program once more (--exec-trainer): the
- * parent-death signal can only be asked for by the child itself, and fork() is no choice in a
- * process with MPI and threads. */
+ * parent-death signal can only be asked for by the child itself, posix_spawn() has no affinity, and
+ * fork() is no choice in a process with MPI and threads. */
 #include "children.h"
 
 #include "base/clock.h"
@@ -21,6 +21,7 @@
 extern char **environ;
 
 enum { ADDED_VARIABLES = 9, VARIABLE_BYTES = 512, PATH_BYTES = 4096 };
+enum { ARGUMENT_PARENT = 2, ARGUMENT_CPUSET, ARGUMENT_COMMAND }; /* of --exec-trainer */
 
 struct child {
     pid_t pid; /* 0 once reaped */
@@ -116,13 +117,13 @@ static char **child_arguments(char *const *command, char *parent)
     size_t count = 0;
     while (command[count])
         count++;
-    char **arguments = calloc(count + 4, sizeof *arguments);
+    char **arguments = calloc(count + ARGUMENT_COMMAND + 1, sizeof *arguments);
     if (!arguments)
         return NULL;
     arguments[0] = "penstock-reader";
     arguments[1] = "--exec-trainer";
-    arguments[2] = parent;
-    memcpy(arguments + 3, command, count * sizeof *arguments);
+    arguments[ARGUMENT_PARENT] = parent;
+    memcpy(arguments + ARGUMENT_COMMAND, command, count * sizeof *arguments);
     return arguments;
 }
 
@@ -153,6 +154,10 @@ static enum status start_all(const struct children_options *options, struct chil
     if (!find_library(added[ADDED_VARIABLES - 1]))
         environment[inherited + ADDED_VARIABLES - 1] = NULL;
     for (uint32_t i = 0; i < options->count; i++) {
+        char cpuset[TOPOLOGY_CPUSET_BYTES] = "";
+        if (i < options->seat_count)
+            memcpy(cpuset, options->seats[i].cpuset, sizeof cpuset);
+        arguments[ARGUMENT_CPUSET] = cpuset;
         describe_child(options, i, added);
         int failure = spawn(arguments, environment, &children->child[i].pid);
         if (failure) {
@@ -281,7 +286,14 @@ int children_exec(char *const *arguments)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         return 1; /* it died before we could ask */
-    execvp(arguments[1], arguments + 1);
-    fprintf(stderr, "penstock: start trainer '%s': %s\n", arguments[1], strerror(errno));
+    const char *cpuset = arguments[1];
+    char *const *command = arguments + 2;
+    struct error err;
+    if (*cpuset && topology_bind_self(cpuset, &err) != STATUS_OK) {
+        fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], err.message);
+        return 127;
+    }
+    execvp(command[0], command);
+    fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], strerror(errno));
     return 127;
 }

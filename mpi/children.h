@@ -5,12 +5,14 @@
  * own installation has it, and none of the MPI launcher's own variables, so that it does not take
  * itself for a rank of this job. Standard output and error are inherited; standard input is
  * /dev/null. A child gets SIGTERM when its reader dies. Each is the leader of a process group,
- * which is stopped as a whole. Main thread only.
+ * which is stopped as a whole. A child with a seat binds itself to it before it becomes the
+ * trainer, whose threads and processes inherit that. Main thread only.
  */
 #ifndef PENSTOCK_MPI_CHILDREN_H
 #define PENSTOCK_MPI_CHILDREN_H
 
 #include "base/error.h"
+#include "topology/topology.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +30,8 @@ struct children_options {
     const char *run_dir;
     const char *master_addr;
     uint32_t master_port;
+    const struct placement_trainer *seats; /* [seat_count], borrowed: of the first of them */
+    uint32_t seat_count; /* the others run where this process may; at most count */
 };
 
 /* Starts them all. NOT_FOUND: no such program; IO: it cannot be started. On failure those started
@@ -47,8 +51,9 @@ void children_stop(struct children *children, uint32_t grace_ms);
 
 void children_free(struct children *children);
 
-/* The body of the hidden command `penstock-reader --exec-trainer PARENT CMD…`: arranges for SIGTERM
- * when PARENT dies, then executes CMD. Returns only on failure, with the exit code. */
+/* The body of the hidden command `penstock-reader --exec-trainer PARENT CPUSET CMD…`: arranges for
+ * SIGTERM when PARENT dies, binds itself to CPUSET unless that is "", then executes CMD. Returns
+ * only on failure, with the exit code. */
 int children_exec(char *const *arguments);
 
 #endif

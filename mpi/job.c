@@ -11,6 +11,8 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +68,9 @@ static enum status share_dataset(struct job *job, struct error *err)
         struct dataset_options options = {.uri = job->config.uri,
                                           .fields = job->config.fields,
                                           .field_count = job->config.field_count,
-                                          .hold_limit_bytes = job->config.hold_limit_bytes};
+                                          .hold_limit_bytes = job->config.hold_limit_bytes,
+                                          .cache_dir = job->config.cache_dir,
+                                          .cache_dir_bytes = job->config.cache_dir_bytes};
         status = dataset_open(&options, &job->dataset, err);
         if (status == STATUS_OK)
             status = dataset_pack(job->dataset, &bytes, &size, err);
@@ -102,58 +106,119 @@ static uint64_t reduce(const struct comm *comm, uint64_t value, MPI_Op operation
     return result;
 }
 
+/* What the readers of a node tell one another to place themselves. */
+struct seat_note {
+    cpu_set_t allowed;
+    uint32_t trainers;
+    char visible_gpus[COMM_NODE_NAME_BYTES]; /* of the node's first reader counts for all */
+    bool has_visible_gpus;
+};
+
+static void write_note(const struct job *job, struct seat_note *ret_note)
+{
+    const char *gpus = getenv("CUDA_VISIBLE_DEVICES");
+    struct seat_note note = {.trainers = expected_trainers(job), .has_visible_gpus = gpus != NULL};
+    if (sched_getaffinity(0, sizeof note.allowed, &note.allowed) != 0)
+        memset(&note.allowed, 0xff, sizeof note.allowed); /* more cpus than fit: all are shared */
+    if (gpus && strlen(gpus) < sizeof note.visible_gpus)
+        snprintf(note.visible_gpus, sizeof note.visible_gpus, "%s", gpus);
+    *ret_note = note;
+}
+
+/* Readers that a launcher has bound to cpus of their own are placed each by itself, all others
+ * together. */
+static enum status place_among(struct job *job, const struct topology *topology,
+                               const struct seat_note *notes, struct placement_share *shares,
+                               struct error *err)
+{
+    struct placement_request request = {.shares = shares,
+                                        .thread_count = (uint32_t)job->config.threads,
+                                        .bind = job->config.bind,
+                                        .visible_gpus =
+                                            notes->has_visible_gpus ? notes->visible_gpus : NULL};
+    for (int i = 0; i < job->comm.node_size; i++) {
+        cpu_set_t common;
+        CPU_AND(&common, &notes[i].allowed, &notes[job->comm.node_rank].allowed);
+        if (i == job->comm.node_rank)
+            request.reader = request.reader_count;
+        if (i == job->comm.node_rank || CPU_COUNT(&common) > 0)
+            shares[request.reader_count++] = (struct placement_share){
+                .first = request.node_trainers, .count = notes[i].trainers};
+        request.node_trainers += notes[i].trainers;
+    }
+    return topology_place_reader(topology, &request, &job->placement, err);
+}
+
 static enum status place_workers(struct job *job, struct error *err)
 {
     struct topology *topology = NULL;
-    uint32_t node_trainers =
-        (uint32_t)reduce(&job->comm, expected_trainers(job), MPI_SUM, job->comm.node);
+    struct seat_note mine;
+    struct seat_note *notes = calloc((size_t)job->comm.node_size, sizeof *notes);
+    struct placement_share *shares = calloc((size_t)job->comm.node_size, sizeof *shares);
     enum status status = topology_load(NULL, NULL, &topology, err);
-    if (status == STATUS_OK)
-        status = topology_place(
-            topology, (uint32_t)job->comm.node_rank, (uint32_t)job->comm.node_size, node_trainers,
-            (uint32_t)job->config.threads, job->config.bind, &job->placement, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && (!notes || !shares))
+        status = error_set(err, STATUS_NO_MEMORY, "placement: out of memory");
+    status = comm_agree(&job->comm, status, err);
+    if (status == STATUS_OK) {
+        assert(notes && shares); /* comm_agree() returns OK only where every rank came with it */
+        write_note(job, &mine);
+        MPI_Request request;
+        MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, notes, sizeof mine, MPI_BYTE, job->comm.node,
+                       &request);
+        comm_wait(&job->comm, &request);
         job->core_count = topology_core_count(topology);
+        status = comm_agree(&job->comm, place_among(job, topology, notes, shares, err), err);
+    }
     topology_free(topology);
-    return comm_agree(&job->comm, status, err);
+    free(shares);
+    free(notes);
+    return status;
 }
 
 static enum status settle(struct job *job, const struct job_options *options, struct error *err)
 {
-    struct run_state state;
+    struct {
+        struct run_state state;
+        uint64_t stored_row_bytes, stored_row_cost;
+    } first = {0}; /* what rank 0 has found out */
     enum status status = STATUS_OK;
     if (options->resume_path && job->comm.rank == 0)
-        status = run_state_read_file(options->resume_path, &state, err);
+        status = run_state_read_file(options->resume_path, &first.state, err);
+    if (status == STATUS_OK && job->comm.rank == 0)
+        status = stored_rows_estimate(job->dataset, config_may_keep_stored(&job->config),
+                                      &first.stored_row_bytes, &first.stored_row_cost, err);
     status = comm_agree(&job->comm, status, err);
     if (status != STATUS_OK)
         return status;
     MPI_Request request;
-    MPI_Ibcast(&state, sizeof state, MPI_BYTE, 0, job->comm.world, &request);
+    MPI_Ibcast(&first, sizeof first, MPI_BYTE, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
+    job->stored_row_bytes = first.stored_row_bytes;
     const struct comm *comm = &job->comm;
     job->shape = (struct run_shape){
         .reader_count = (uint32_t)comm->size,
         .readers_on_node = (uint32_t)reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world),
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
-        .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world)};
+        .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world),
+        .stored_row_cost = first.stored_row_cost};
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
-                              options->resume_path ? &state : NULL, &job->setup, err);
-    if (status == STATUS_OK && comm->rank == 0) {
-        uint64_t keep[ASSIGN_MAX_READERS];
-        for (int i = 0; i < comm->size && i < ASSIGN_MAX_READERS; i++)
-            keep[i] = job->setup.budget.keep_rows;
-        status = assigner_new(&job->setup.plan, (uint32_t)comm->size, keep, &job->assigner, err);
-    }
+                              options->resume_path ? &first.state : NULL, &job->setup, err);
     return comm_agree(comm, status, err);
 }
 
-/* Collects every rank's seat table on rank 0 and prints what the run will do. */
-static void announce(struct job *job)
+enum { SEAT_BYTES = 4096, WARNING_BYTES = 256 };
+
+/* What each rank tells rank 0 about itself, to be printed. */
+struct seat_report {
+    char node[COMM_NODE_NAME_BYTES];
+    char seats[SEAT_BYTES];
+    char warning[WARNING_BYTES]; /* of the first of the readers that share cores; "": none */
+};
+
+static void write_report(const struct job *job, bool spawns, struct seat_report *report)
 {
-    enum { SEAT_BYTES = 2048 };
-    char mine[SEAT_BYTES];
-    struct text seats = {0};
+    struct text seats = {0}, warning = {0};
     topology_describe(&job->placement, &seats);
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (job->core_count < cpus)
@@ -161,12 +226,79 @@ static void announce(struct job *job)
                     "   note: it may use %u of %ld cpus; mpirun --bind-to none lifts what a "
                     "launcher binds\n",
                     job->core_count, cpus);
-    snprintf(mine, sizeof mine, "reader %d on %s\n%s", job->comm.rank, job->comm.node_name,
-             seats.data ? seats.data : "");
+    if (job->placement.seat_count && !(spawns && job->config.bind_trainers))
+        text_append(&seats, "   note: trainers are not bound to these cpus; taskset -c does it\n");
+    if (job->placement.reader == 0)
+        topology_describe_crowd(&job->placement, &warning);
+    *report = (struct seat_report){0};
+    snprintf(report->node, sizeof report->node, "%s", job->comm.node_name);
+    snprintf(report->seats, sizeof report->seats, "%s", seats.data ? seats.data : "");
+    snprintf(report->warning, sizeof report->warning, "%s", warning.data ? warning.data : "");
     text_done(&seats);
-    char *all = job->comm.rank == 0 ? malloc((size_t)job->comm.size * SEAT_BYTES) : NULL;
+    text_done(&warning);
+}
+
+/* How many of the reports [0, count) have the same text at `offset` as report `index`; 0 if an
+ * earlier one than `index` has, for then it was counted there. */
+static int count_alike(const struct seat_report *all, int count, int index, size_t offset)
+{
+    const char *text = (const char *)&all[index] + offset;
+    int alike = 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp((const char *)&all[i] + offset, text) != 0)
+            continue;
+        if (i < index)
+            return 0;
+        alike++;
+    }
+    return alike;
+}
+
+/* "reader 0 on node1, 1 on node2, ..., and 12 more alike": those that sit as reader `first` does.
+ */
+static void name_readers(const struct seat_report *all, int count, int first, int alike,
+                         struct text *out)
+{
+    enum { MOST_NAMES = 8 };
+    int named = 0;
+    for (int i = first; i < count && named < MOST_NAMES; i++)
+        if (strcmp(all[i].seats, all[first].seats) == 0)
+            text_append(out, "%s%d on %s", named++ ? ", " : "reader ", i, all[i].node);
+    if (alike > named)
+        text_append(out, ", and %d more alike", alike - named);
+    text_append(out, "\n");
+}
+
+/* One table for all readers that sit alike, one line for all nodes that are crowded alike. */
+static void describe_reports(const struct seat_report *all, int count, struct text *out)
+{
+    for (int i = 0; i < count; i++) {
+        int alike = count_alike(all, count, i, offsetof(struct seat_report, seats));
+        if (alike == 0)
+            continue;
+        name_readers(all, count, i, alike, out);
+        text_append(out, "%s", all[i].seats);
+    }
+    for (int i = 0; i < count; i++) {
+        int alike = count_alike(all, count, i, offsetof(struct seat_report, warning));
+        if (alike == 0 || !all[i].warning[0])
+            continue;
+        text_append(out, "warning: node %s", all[i].node);
+        if (alike > 1)
+            text_append(out, ", and %d more alike", alike - 1);
+        text_append(out, ": %s\n", all[i].warning);
+    }
+}
+
+/* Collects every rank's seats on rank 0 and prints what the run will do. */
+static void announce(struct job *job, bool spawns)
+{
+    struct seat_report mine;
+    write_report(job, spawns, &mine);
+    struct seat_report *all =
+        job->comm.rank == 0 ? malloc((size_t)job->comm.size * sizeof *all) : NULL;
     MPI_Request request;
-    MPI_Igather(mine, SEAT_BYTES, MPI_CHAR, all, SEAT_BYTES, MPI_CHAR, 0, job->comm.world,
+    MPI_Igather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, job->comm.world,
                 &request);
     comm_wait(&job->comm, &request);
     if (!all)
@@ -186,8 +318,7 @@ static void announce(struct job *job)
                     setup->service.start_epoch, setup->service.start_step);
     text_append(&out, "memory of each reader\n");
     run_setup_describe_memory(setup, &out);
-    for (int i = 0; i < job->comm.size; i++)
-        text_append(&out, "%s", all + (size_t)i * SEAT_BYTES);
+    describe_reports(all, job->comm.size, &out);
     text_append(&out, "run_dir    %s\n", job->run_dir);
     fputs(out.data, stderr);
     text_done(&out);
@@ -217,7 +348,8 @@ static enum status open_server(struct job *job, struct error *err)
                                      .max_trainers = job->shape.trainers_served,
                                      .layout = &job->setup.layout,
                                      .service = &job->setup.service};
-    return comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+    enum status status = comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+    return status ? status : comm_agree(&job->comm, server_listen(job->server, err), err);
 }
 
 /* A port that is free on rank 0's node now: for the trainers' own rendezvous. */
@@ -262,14 +394,16 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
         .reader = (uint32_t)job->comm.rank,
         .run_dir = job->run_dir,
         .master_addr = master.address,
-        .master_port = master.port};
+        .master_port = master.port,
+        .seats = job->placement.trainers,
+        .seat_count = job->config.bind_trainers ? job->placement.seat_count : 0};
     enum status status = mine ? children_start(&children, &job->children, err) : STATUS_OK;
     return comm_agree(&job->comm, status, err);
 }
 
 static enum status take_memory(struct job *job, struct error *err)
 {
-    uint64_t rows = job->setup.budget.transient_rows + job->setup.budget.keep_rows;
+    uint64_t rows = job->setup.budget.buffer_rows;
     job->waker.fd = -1;
     enum status status = waker_init(&job->waker, err);
     if (status == STATUS_OK)
@@ -282,6 +416,12 @@ static enum status take_memory(struct job *job, struct error *err)
     if (status == STATUS_OK)
         status =
             row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
+    const struct budget *budget = &job->setup.budget;
+    if (status == STATUS_OK && budget->stored_bytes > 0)
+        status = stored_rows_new(job->pool, budget->stored_bytes, job->stored_row_bytes,
+                                 budget->keep_rows + budget->most_rows, &job->stored, err);
+    if (status == STATUS_OK && job->stored)
+        row_store_use_stored(job->store, job->stored);
     return comm_agree(&job->comm, status, err);
 }
 
@@ -399,6 +539,18 @@ static enum status map_trainers(struct job *job, struct error *err)
     return status;
 }
 
+/* Rank 0 alone gives out rows. */
+static enum status open_assigner(struct job *job, struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (job->comm.rank == 0) {
+        struct assigner_options options;
+        run_setup_assigner(&job->setup, job->reader_of_trainer, &options);
+        status = assigner_new(&options, &job->assigner, err);
+    }
+    return comm_agree(&job->comm, status, err);
+}
+
 /* What decides which collective calls are made must be the same on all ranks, however they were
  * started. */
 static enum status compare_options(const struct job *job, const struct job_options *options,
@@ -434,7 +586,7 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         return status;
     name_run_dir(job);
     if (!options->quiet)
-        announce(job);
+        announce(job, options->command != NULL);
     status = open_server(job, err);
     if (status == STATUS_OK && options->command)
         status = spawn_trainers(job, options, err);
@@ -446,6 +598,8 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         status = await_trainers(job, options->quiet, err);
     if (status == STATUS_OK)
         status = map_trainers(job, err);
+    if (status == STATUS_OK)
+        status = open_assigner(job, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
     return status;
@@ -459,6 +613,7 @@ void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
     children_free(job->children);
     pool_free(job->pool);
     row_store_free(job->store);
+    stored_rows_free(job->stored);
     server_free(job->server);
     if (job->pool)
         waker_done(&job->waker);

@@ -49,6 +49,8 @@ struct job {
     struct waker waker;        /* wakes the main thread */
     struct pool *pool;
     struct row_store *store;
+    struct stored_rows *stored;  /* NULL: rows are not kept as stored */
+    uint64_t stored_row_bytes;   /* of a row in the store, on average */
     struct assigner *assigner;   /* rank 0 only */
     uint32_t *reader_of_trainer; /* [trainers] */
     struct job_trainer *trainers;

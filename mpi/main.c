@@ -122,13 +122,15 @@ static enum status parse(int argc, char **argv, struct arguments *arguments, str
 }
 
 /* Signals are read from a descriptor by the main thread; all threads, MPI's too, inherit the block.
- */
+ * SIGUSR2 is how penstock-run asks for an orderly end: mpirun and srun pass it on and do no more,
+ * where SIGTERM has srun kill at once. */
 static int open_signal_fd(void)
 {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR2);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -209,7 +211,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
 
 int main(int argc, char **argv)
 {
-    if (argc > 3 && strcmp(argv[1], "--exec-trainer") == 0)
+    if (argc > 4 && strcmp(argv[1], "--exec-trainer") == 0)
         return children_exec(argv + 2);
     struct arguments arguments = {0};
     struct error err;

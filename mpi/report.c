@@ -66,69 +66,136 @@ static void append_row(const struct job *job, const struct epoch_line *line, str
         size_format(line->sum->sent_bytes).text, line->bound);
 }
 
-static void append_json(const struct job *job, const struct epoch_line *line, struct text *json)
+/* What is counted alike for all readers together and for each of them. */
+static void append_counters(const struct epoch_stats *stats, struct text *json)
 {
-    const struct epoch_stats *sum = line->sum;
     text_append(json,
-                "{\"epoch\":%llu,\"steps\":%llu,\"samples\":%llu,\"seconds\":%.6f,"
-                "\"sample_bytes\":%zu,\"stored_bytes\":%llu,\"decoded_bytes\":%llu,\"chunks\":%llu,"
-                "\"sent_bytes\":%llu,\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,"
-                "\"plan_s\":%.6f,\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,"
-                "\"cpu_s\":%.6f,\"bound_by\":\"%s\"}",
-                (unsigned long long)line->epoch, (unsigned long long)line->mine->steps,
-                (unsigned long long)line->mine->samples, seconds(line->mine->duration_ns),
-                job->dataset->sample_bytes, (unsigned long long)sum->stored_bytes,
-                (unsigned long long)sum->decoded_bytes, (unsigned long long)sum->chunk_count,
-                (unsigned long long)sum->sent_bytes, seconds(sum->read_ns), seconds(sum->decode_ns),
-                seconds(sum->copy_ns), seconds(sum->plan_ns), seconds(sum->fill_ns),
-                seconds(sum->scatter_ns), seconds(sum->exchange_ns), seconds(sum->cpu_ns),
-                line->bound);
+                "\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
+                "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
+                "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
+                "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f",
+                (unsigned long long)stats->stored_bytes, (unsigned long long)stats->memory_bytes,
+                (unsigned long long)stats->disk_bytes, (unsigned long long)stats->decoded_bytes,
+                (unsigned long long)stats->chunk_count, (unsigned long long)stats->sent_bytes,
+                seconds(stats->read_ns), seconds(stats->decode_ns), seconds(stats->copy_ns),
+                seconds(stats->plan_ns), seconds(stats->fill_ns), seconds(stats->scatter_ns),
+                seconds(stats->exchange_ns), seconds(stats->cpu_ns));
 }
 
-/* The report's epochs over all readers: sums, most and least of each number. */
-enum { SUM, MOST, LEAST, KINDS };
-struct epoch_totals {
-    struct epoch_stats of[KINDS][SERVICE_MAX_EPOCH_STATS];
+static void append_json(const struct job *job, const struct epoch_line *line, struct text *json)
+{
+    text_append(json,
+                "{\"epoch\":%llu,\"steps\":%llu,\"samples\":%llu,\"seconds\":%.6f,"
+                "\"sample_bytes\":%zu,",
+                (unsigned long long)line->epoch, (unsigned long long)line->mine->steps,
+                (unsigned long long)line->mine->samples, seconds(line->mine->duration_ns),
+                job->dataset->sample_bytes);
+    append_counters(line->sum, json);
+    text_append(json, ",\"bound_by\":\"%s\"}", line->bound);
+}
+
+/* Every reader's report, on rank 0. */
+struct all_reports {
+    uint64_t reader_count, epoch_count;
+    struct epoch_stats *epochs;          /* [readers][epochs], owned */
+    char (*nodes)[COMM_NODE_NAME_BYTES]; /* [readers], owned */
 };
 
+static const struct epoch_stats *epoch_of(const struct all_reports *all, uint64_t reader,
+                                          uint64_t epoch)
+{
+    return &all->epochs[reader * all->epoch_count + epoch];
+}
+
+/* One epoch over all readers: sums, and what it waited for as bound_by() wants it. */
+static void add_up(const struct all_reports *all, uint64_t epoch, struct epoch_stats *ret_sum,
+                   struct epoch_stats *ret_waits)
+{
+    struct epoch_stats sum = {0}, waits = *epoch_of(all, 0, epoch);
+    for (uint64_t r = 0; r < all->reader_count; r++) {
+        const struct epoch_stats *stats = epoch_of(all, r, epoch);
+        for (size_t i = 0; i < STATS_WORDS; i++)
+            ((uint64_t *)&sum)[i] += ((const uint64_t *)stats)[i];
+        for (size_t i = 0; i < BLOCK_COUNT; i++) {
+            bool least = i == BLOCK_EXCHANGE;
+            if ((stats->blocked_ns[i] < waits.blocked_ns[i]) == least)
+                waits.blocked_ns[i] = stats->blocked_ns[i];
+        }
+    }
+    *ret_sum = sum;
+    *ret_waits = waits;
+}
+
+static void append_reader(const struct all_reports *all, uint64_t reader, uint64_t first_epoch,
+                          struct text *json)
+{
+    text_append(json, "{\"rank\":%llu,\"node\":\"%s\",\"epochs\":[", (unsigned long long)reader,
+                all->nodes[reader]);
+    for (uint64_t i = 0; i < all->epoch_count; i++) {
+        text_append(json, "%s{\"epoch\":%llu,", i ? "," : "",
+                    (unsigned long long)(first_epoch + i));
+        append_counters(epoch_of(all, reader, i), json);
+        text_append(json, "}");
+    }
+    text_append(json, "]}");
+}
+
 static void append_report(const struct job *job, const struct service_report *report,
-                          struct epoch_totals *totals, struct text *out, struct text *json)
+                          const struct all_reports *all, struct text *out, struct text *json)
 {
     text_append(out, "%5s %8s %8s %9s %11s %9s %11s %11s  %s\n", "epoch", "steps", "samples",
                 "seconds", "samples/s", "GB/s", "from store", "exchanged", "bounded by");
-    text_append(json, "{\"readers\":%d,\"trainers\":%llu,\"epochs\":[", job->comm.size,
-                (unsigned long long)job->config.trainers);
-    for (uint64_t i = 0; i < report->epoch_count; i++) {
-        struct epoch_stats *waits = &totals->of[MOST][i];
-        waits->blocked_ns[BLOCK_EXCHANGE] = totals->of[LEAST][i].blocked_ns[BLOCK_EXCHANGE];
+    text_append(json, "{\"trainers\":%llu,\"epochs\":[", (unsigned long long)job->config.trainers);
+    for (uint64_t i = 0; i < all->epoch_count; i++) {
+        struct epoch_stats sum, waits;
+        add_up(all, i, &sum, &waits);
         struct epoch_line line = {.epoch = report->first_epoch + i,
                                   .mine = &report->epochs[i],
-                                  .sum = &totals->of[SUM][i],
-                                  .bound = bound_by(&totals->of[SUM][i], waits)};
+                                  .sum = &sum,
+                                  .bound = bound_by(&sum, &waits)};
         append_row(job, &line, out);
         text_append(json, "%s", i ? "," : "");
         append_json(job, &line, json);
     }
+    text_append(json, "],\"readers\":[");
+    for (uint64_t r = 0; r < all->reader_count; r++) {
+        text_append(json, "%s", r ? "," : "");
+        append_reader(all, r, report->first_epoch, json);
+    }
     text_append(json, "]}\n");
+}
+
+/* A host name as a JSON string takes it. */
+static void plain_name(const char *name, char *ret_plain)
+{
+    snprintf(ret_plain, COMM_NODE_NAME_BYTES, "%s", name);
+    for (char *c = ret_plain; *c; c++)
+        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
+            *c = '_';
 }
 
 void service_describe(const struct job *job, const struct service_report *report, struct text *out,
                       struct text *json)
 {
-    enum { WORDS = SERVICE_MAX_EPOCH_STATS * STATS_WORDS };
-    const MPI_Op operations[KINDS] = {MPI_SUM, MPI_MAX, MPI_MIN};
-    struct epoch_totals *totals = calloc(1, sizeof *totals);
-    if (!totals) {
-        MPI_Abort(MPI_COMM_WORLD, 1); /* a few hundred KiB at the very end */
-        return;
-    }
-    for (int kind = 0; kind < KINDS; kind++) {
-        MPI_Request request;
-        MPI_Ireduce(report->epochs, totals->of[kind], WORDS, MPI_UINT64_T, operations[kind], 0,
-                    job->comm.world, &request);
-        comm_wait(&job->comm, &request);
-    }
-    if (job->comm.rank == 0)
-        append_report(job, report, totals, out, json);
-    free(totals);
+    bool root = job->comm.rank == 0;
+    uint64_t readers = root ? (uint64_t)job->comm.size : 0;
+    struct all_reports all = {.reader_count = readers, .epoch_count = report->epoch_count};
+    all.epochs = calloc(readers * all.epoch_count + 1, sizeof *all.epochs);
+    all.nodes = calloc(readers + 1, sizeof *all.nodes);
+    if (!all.epochs || !all.nodes)
+        MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB for each reader at the very end */
+    char node[COMM_NODE_NAME_BYTES];
+    plain_name(job->comm.node_name, node);
+    MPI_Request request;
+    MPI_Igather(node, COMM_NODE_NAME_BYTES, MPI_CHAR, all.nodes, COMM_NODE_NAME_BYTES, MPI_CHAR, 0,
+                job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    int words = (int)(all.epoch_count * STATS_WORDS);
+    MPI_Igather(report->epochs, words, MPI_UINT64_T, all.epochs, words, MPI_UINT64_T, 0,
+                job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    if (root)
+        append_report(job, report, &all, out, json);
+    free(all.nodes);
+    free(all.epochs);
 }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "pace.h"
 #include "round_plan.h"
 #include "transfer.h"
 
@@ -18,7 +19,6 @@ enum {
     TASK_BYTES = 256 * 1024,
     TASK_MAX_ITEMS = 4096,
     EXCHANGE_BUSY_NS = 5000, /* a look at MPI that took longer has moved data: look again at once */
-    PACE_ROUNDS = 8,         /* no reader is more than twice this many rounds ahead of another */
 };
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
@@ -31,9 +31,8 @@ struct rounds {
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
     uint64_t published, posted, begun, opened;
-    uint64_t pace_posted, paced; /* barriers, one every PACE_ROUNDS rounds */
-    MPI_Request pace_request;
-    uint64_t sent_records;
+    struct pace *pace;                              /* NULL with one reader */
+    uint64_t sent_records[BUDGET_ROUNDS_IN_FLIGHT]; /* of the epochs under way, in turn */
     struct round_times times;
     uint64_t exchange_ns;
     uint32_t next_domain;
@@ -79,6 +78,8 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         job->trainer_count * round_max_trainer_records(&job->setup.plan, job->setup.shape);
     if (job->comm.size > 1) {
         enum status status = make_exchange(rounds, send, receive, err);
+        if (status == STATUS_OK)
+            status = pace_new(job, &rounds->pace, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -112,7 +113,6 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
     rounds->job = job;
     rounds->windows = windows;
-    rounds->pace_request = MPI_REQUEST_NULL;
     rounds->span = span_rounds(&job->setup);
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
     enum status status = lanes_init(rounds, err);
@@ -132,6 +132,7 @@ void rounds_free(struct rounds *rounds)
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].arrivals);
     }
+    pace_free(rounds->pace);
     exchange_free(rounds->exchange);
     free(rounds);
 }
@@ -293,8 +294,9 @@ static bool scatter(struct rounds *rounds, struct round *round)
 static void post(struct rounds *rounds, struct round *round)
 {
     exchange_post(rounds->exchange, lane_index(round));
+    uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % BUDGET_ROUNDS_IN_FLIGHT];
     for (int peer = 0; peer < rounds->job->comm.size; peer++)
-        rounds->sent_records += (uint64_t)round->counts.send_counts[peer];
+        *sent += (uint64_t)round->counts.send_counts[peer];
     rounds->posted++;
 }
 
@@ -316,28 +318,9 @@ static bool copies_done(struct round *round)
     return atomic_load_explicit(&round->tasks, memory_order_acquire) == 0;
 }
 
-/* A reader that gets nothing from another would send ever on, into that one's unexpected messages.
- * So all readers meet in a barrier every few rounds; it is passed long before anybody waits for it.
- */
-static void keep_pace(struct rounds *rounds)
-{
-    int complete = 0;
-    if (!rounds->exchange)
-        return;
-    if (rounds->pace_posted > rounds->paced) {
-        MPI_Test(&rounds->pace_request, &complete, MPI_STATUS_IGNORE);
-        rounds->paced += complete ? 1 : 0;
-    }
-    if (rounds->pace_posted == rounds->paced &&
-        rounds->pace_posted < rounds->published / PACE_ROUNDS) {
-        MPI_Ibarrier(rounds->job->comm.pace, &rounds->pace_request);
-        rounds->pace_posted++;
-    }
-}
-
 static bool may_begin(const struct rounds *rounds, const struct round *round)
 {
-    return rounds->begun == round->serial && round->serial < (rounds->paced + 2) * PACE_ROUNDS;
+    return rounds->begun == round->serial && pace_allows(rounds->pace, round->serial);
 }
 
 static void begin(struct rounds *rounds, const struct round *round)
@@ -413,10 +396,18 @@ static void retire(struct rounds *rounds, struct round *round)
     rounds->published++;
 }
 
+static bool waits_for_rows(struct rounds *rounds)
+{
+    const struct round *round = lane_of(rounds, rounds->published);
+    return rounds->opened > rounds->published && round->state == ROUND_FILLING &&
+           round->fill_next < round->fill_count;
+}
+
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
-    keep_pace(rounds);
+    if (rounds->pace)
+        pace_progress(rounds->pace, rounds->published, waits_for_rows(rounds));
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {
@@ -484,9 +475,12 @@ bool rounds_exchanging(const struct rounds *rounds)
     return rounds->exchange && started > rounds->published;
 }
 
-uint64_t rounds_sent_records(const struct rounds *rounds)
+uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch)
 {
-    return rounds->sent_records;
+    uint64_t *sent = &rounds->sent_records[epoch % BUDGET_ROUNDS_IN_FLIGHT];
+    uint64_t records = *sent;
+    *sent = 0;
+    return records;
 }
 
 struct rounds_times rounds_times(const struct rounds *rounds)
@@ -541,6 +535,6 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
         retire(rounds, round);
         drain_post(rounds, count);
     }
-    keep_pace(rounds);
-    return rounds->published >= count && rounds->paced == rounds->published / PACE_ROUNDS;
+    pace_progress(rounds->pace, rounds->published, false);
+    return rounds->published >= count && pace_settled(rounds->pace, rounds->published);
 }

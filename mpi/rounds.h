@@ -50,8 +50,9 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
 /* Whether MPI has work of ours under way. */
 bool rounds_exchanging(const struct rounds *rounds);
 
-/* Records sent to and received from other readers so far. */
-uint64_t rounds_sent_records(const struct rounds *rounds);
+/* Records sent to other readers in rounds of `epoch`, since this was last asked. To be asked as
+ * soon as an epoch is published: rounds of later ones may be under way. */
+uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch);
 
 /* Where the time went so far: workers' time for planning, copying from rows and copying from
  * receive buffers, and the main thread's in the exchange, which does what the MPI library does not

@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "stop.h"
+#include "store/disk_cache.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -33,7 +34,6 @@ struct service {
     uint64_t epoch;      /* being delivered */
     uint64_t epoch_start_ns;
     uint64_t epoch_cpu_ns;
-    uint64_t epoch_sent;
     struct pool_stats epoch_pool;
     struct rounds_times epoch_times;
     bool finished; /* everything is published, and the trainers know it */
@@ -62,6 +62,16 @@ static void announce_epoch(struct service *service, const struct epoch_stats *st
             elapsed > 0 ? (double)stats->samples / elapsed : 0);
 }
 
+/* What the disk cache has to tell, as soon as an epoch has ended. */
+static void tell_warnings(const struct job *job)
+{
+    struct disk_cache *cache = dataset_disk_cache(job->dataset);
+    struct error warning;
+    while (cache && disk_cache_take_warning(cache, &warning))
+        fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
+                job->comm.node_name, warning.message);
+}
+
 /* Closes the books of the epoch that has just been delivered and opens the next one's. */
 static void turn_epoch(struct service *service, uint64_t next_epoch)
 {
@@ -72,9 +82,10 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     const struct pool_stats *before = &service->epoch_pool;
     struct rounds_times times = rounds_times(service->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
-    uint64_t sent = rounds_sent_records(service->rounds) * job->dataset->record_bytes;
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
     stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
+    stats->memory_bytes += pool.read.memory_bytes - before->read.memory_bytes;
+    stats->disk_bytes += pool.read.disk_bytes - before->read.disk_bytes;
     stats->decoded_bytes += pool.read.decoded_bytes - before->read.decoded_bytes;
     stats->chunk_count += pool.read.chunk_count - before->read.chunk_count;
     stats->read_ns += pool.read.read_ns - before->read.read_ns;
@@ -85,7 +96,8 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     stats->scatter_ns += times.scatter_ns - service->epoch_times.scatter_ns;
     stats->exchange_ns += times.exchange_ns - service->epoch_times.exchange_ns;
     stats->cpu_ns += cpu_ns - service->epoch_cpu_ns;
-    stats->sent_bytes += sent - service->epoch_sent;
+    stats->sent_bytes +=
+        rounds_take_sent_records(service->rounds, service->epoch) * job->dataset->record_bytes;
     uint64_t first_step =
         service->epoch == job->setup.service.start_epoch ? job->setup.service.start_step : 0;
     uint64_t delivered = job->setup.plan.position_count < job->setup.plan.sample_count
@@ -95,10 +107,10 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     stats->samples += delivered - first_step * job->setup.plan.global_batch;
     if (service->show_progress)
         announce_epoch(service, stats);
+    tell_warnings(job);
     service->epoch = next_epoch;
     service->epoch_start_ns = service->loop_ns;
     service->epoch_cpu_ns = cpu_ns;
-    service->epoch_sent = sent;
     service->epoch_pool = pool;
     service->epoch_times = times;
 }

@@ -20,6 +20,8 @@ struct epoch_stats {
     uint64_t steps;
     uint64_t samples;      /* delivered to all trainers, by the plan */
     uint64_t stored_bytes; /* read from the store */
+    uint64_t memory_bytes; /* instead of that, from rows kept as stored */
+    uint64_t disk_bytes;   /* instead of that, from the node's disk cache */
     uint64_t decoded_bytes;
     uint64_t chunk_count;
     uint64_t read_ns, decode_ns, copy_ns;               /* of all workers together */

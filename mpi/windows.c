@@ -22,6 +22,7 @@ struct windows {
     uint64_t reading;         /* the round whose rows are being claimed */
     struct round_reach reach; /* of that round */
     int32_t pending_load;     /* claimed, but its queue was full; ROW_NONE if there is none */
+    bool pending_keep;        /* whether it is to be kept */
     struct window slots[];
 };
 
@@ -150,12 +151,27 @@ static bool assignment_arrived(struct window *window)
     return complete;
 }
 
+/* Has a claimed row read. False: the queue is full; it will be tried again. */
+static bool load_row(struct windows *windows, int32_t buffer, bool keep)
+{
+    struct job *job = windows->job;
+    uint64_t row = row_store_row(job->store, buffer);
+    if (job->stored && keep)
+        (void)stored_rows_keep(job->stored, row); /* without room it is read again next time */
+    if (row_store_load(job->store, buffer))
+        return true;
+    windows->pending_load = buffer;
+    windows->pending_keep = keep;
+    return false;
+}
+
 /* Claims a buffer for the row and has it read, unless the row is in memory already. False: no
  * buffer is free. */
 static bool claim_row(struct windows *windows, struct window *window, uint32_t slot)
 {
     struct row_store *store = windows->job->store;
     uint64_t row = plan_row_at(&window->epoch, window->plan.first_row_position + slot);
+    bool keep = window->owners[slot] & ASSIGN_KEEP;
     int32_t buffer = row_store_find(store, row);
     bool load = buffer == ROW_NONE;
     if (load)
@@ -163,11 +179,11 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t s
     if (buffer == ROW_NONE)
         return false;
     row_store_expect(store, buffer, window->uses[slot]);
-    if (window->owners[slot] & ASSIGN_KEEP)
+    if (keep && !windows->job->stored)
         row_store_keep(store, buffer);
     window->buffers[slot] = buffer;
-    if (load && !row_store_load(store, buffer))
-        windows->pending_load = buffer;
+    if (load)
+        (void)load_row(windows, buffer, keep);
     return true;
 }
 
@@ -194,9 +210,10 @@ static bool read_ahead(struct windows *windows)
 {
     bool active = false;
     if (windows->pending_load != ROW_NONE) {
-        if (!row_store_load(windows->job->store, windows->pending_load))
-            return false;
+        int32_t pending = windows->pending_load;
         windows->pending_load = ROW_NONE;
+        if (!load_row(windows, pending, windows->pending_keep))
+            return false;
         active = true;
     }
     while (windows->reading < windows->round_count) {

@@ -12,7 +12,7 @@ long=
 mpich=
 venv=1
 torch=auto
-jobs=1
+jobs=$(($(nproc) + 1)) # tests with MPI sleep more than they compute
 filter=()
 
 usage() {
@@ -26,7 +26,7 @@ Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with
   --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
   --with-torch    PyTorch from wherever pip finds it (several GB from PyPI); without this option it is
                   taken only where pip is configured with a local build
-  -j, --jobs N    tests at a time (1: MPI tests and timings want the machine for themselves)
+  -j, --jobs N    tests at a time (one more than there are CPUs)
   -h, --help
 
   tests/run.sh --quick -- -R unit.plan      only the tests of the plan
@@ -67,6 +67,10 @@ skipped() {
 # Debian's zarr is 2.x and belongs to /usr/bin/python3, whatever else comes first in PATH.
 packages=(libcmocka-dev python3 python3-venv python3-numpy python3-zarr python3-xxhash)
 [[ ! $mpich ]] || packages+=(mpich libmpich-dev)
+# Hosts of tests/cluster are namespaces, which root may not make in every container.
+if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
+    packages+=(iproute2 slurmctld slurmd slurm-client munge libpmix-dev)
+fi
 mapfile -t -O "${#packages[@]}" packages < <(build_packages)
 install_packages "${packages[@]}"
 python=/usr/bin/python3
@@ -141,7 +145,7 @@ suite() {
     shift 3
     local part command=
     for part in "$@" ctest --test-dir "$root/$directory" -L "$labels" -LE "$excluded" \
-        --output-on-failure --no-tests=error; do
+        --output-on-failure --no-tests=error -j "$jobs"; do
         command+=" [==[$part]==]"
     done
     printf 'add_test([==[%s]==]%s)\n' "$name" "$command"

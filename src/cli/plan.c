@@ -11,6 +11,8 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
+#include "read/stored_rows.h"
+#include "run/forecast.h"
 #include "run/setup.h"
 #include "topology/topology.h"
 
@@ -25,7 +27,7 @@ struct options {
     const char **assignments; /* --set, in order */
     size_t assignment_count;
     uint64_t readers, nodes, threads; /* threads 0: as configured */
-    bool order;
+    bool json, order;
     uint64_t epoch, limit;
 };
 
@@ -35,6 +37,7 @@ enum option_key {
     OPTION_READERS = 'r',
     OPTION_THREADS = 'j',
     OPTION_NODES = 0x100,
+    OPTION_JSON,
     OPTION_ORDER,
     OPTION_EPOCH,
     OPTION_LIMIT,
@@ -46,6 +49,7 @@ static const struct argp_option option_table[] = {
     {"readers", OPTION_READERS, "R", 0, "readers, as mpirun would start (1)", 0},
     {"nodes", OPTION_NODES, "K", 0, "nodes that the readers are spread over (1)", 0},
     {"threads", OPTION_THREADS, "N", 0, "worker threads of each reader (readers.threads)", 0},
+    {"json", OPTION_JSON, NULL, 0, "the figures that a program wants, as one line of JSON", 0},
     {"order", OPTION_ORDER, NULL, 0, "print the order of samples: epoch step position index", 0},
     {"epoch", OPTION_EPOCH, "E", 0, "with --order: of this epoch (0)", 0},
     {"limit", OPTION_LIMIT, "N", 0, "with --order: the first N samples only", 0},
@@ -82,6 +86,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_THREADS:
         options->threads = cli_count(state, "--threads", argument, 1, TOPOLOGY_MAX_WORKERS);
+        return 0;
+    case OPTION_JSON:
+        options->json = true;
         return 0;
     case OPTION_ORDER:
         options->order = true;
@@ -153,8 +160,12 @@ static enum status settle(const struct options *options, const struct config *co
         .trainers_served = (uint32_t)size_divide_up(config->trainers, options->readers),
         .node_available_bytes = memory_available_bytes(),
     };
+    uint64_t stored_row_bytes;
     enum status status =
         count_workers(options, config, shape.readers_on_node, &shape.worker_count, err);
+    if (!status)
+        status = stored_rows_estimate(dataset, config_may_keep_stored(config), &stored_row_bytes,
+                                      &shape.stored_row_cost, err);
     return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
 }
 
@@ -247,65 +258,48 @@ static uint64_t row_bytes_per_sample(const struct dataset *dataset)
     return bytes;
 }
 
-/* What epochs read at most, in samples. */
-struct reading {
-    uint64_t first, later;
-    uint64_t left_out; /* of each epoch, by batch.last: drop */
-};
-
-/* Every reader keeps rows evenly. A row is not read in an epoch that leaves out all of its samples,
- * which is sure for a row of one sample only; a later epoch may be the first to want it. */
-static struct reading reading_of(const struct dataset *dataset, const struct run_setup *setup)
+/* "first epoch 5 GiB, second 2 GiB, later ones 1.6 GiB" */
+static void describe_epochs(const struct run_forecast *forecast, const double *bytes,
+                            struct text *out)
 {
-    const struct plan *plan = &setup->plan;
-    struct reading reading = {.first = dataset->sample_count};
-    if (plan->position_count < plan->sample_count)
-        reading.left_out = plan->sample_count - plan->position_count;
-    if (dataset->row_length == 1)
-        reading.first -= reading.left_out;
-    uint64_t rows_kept = setup->budget.keep_rows * setup->demand.reader_count;
-    if (rows_kept < dataset->row_count)
-        reading.later = (dataset->row_count - rows_kept) * dataset->row_length;
-    if (reading.later < reading.left_out && plan->shuffle)
-        reading.later = reading.left_out;
-    if (reading.later > reading.first)
-        reading.later = reading.first;
-    return reading;
+    static const char *const names[] = {"first epoch ", "second ", "later ones "};
+    for (uint32_t e = 0; e < forecast->epoch_count; e++)
+        text_append(out, "%s%s%s", e > 0 ? ", " : "", names[e],
+                    bytes[e] < 0.5 ? "nothing" : size_format((uint64_t)bytes[e]).text);
 }
 
-/* Decoded bytes. */
-static void describe_reading(const struct config *config, const struct dataset *dataset,
-                             const struct run_setup *setup, struct text *out)
+static void describe_forecast(const struct dataset *dataset, const struct run_setup *setup,
+                              const struct run_forecast *forecast, struct text *out)
 {
-    uint64_t sample_bytes = row_bytes_per_sample(dataset);
-    struct reading reading = reading_of(dataset, setup);
-    text_append(out, "%-11sfirst epoch %s%s of decoded rows", "reading",
-                reading.left_out > 0 && dataset->row_length > 1 ? "at most " : "",
-                size_format(reading.first * sample_bytes).text);
-    if (dataset->held_bytes > 0)
-        text_append(out, " and once %s of held arrays", size_format(dataset->held_bytes).text);
-    if (config->epochs > 1 && reading.later == 0)
-        text_append(out, "; later epochs nothing");
-    else if (config->epochs > 1)
-        text_append(out, "; later epochs %sat most %s",
-                    reading.later == reading.left_out ? "only samples left out before, " : "",
-                    size_format(reading.later * sample_bytes).text);
-    text_append(out, "\n");
-}
-
-/* A sample is due on any reader with the same probability, so that of R readers' samples
- * (R - 1) / R cross from one to another. */
-static void describe_exchange(const struct dataset *dataset, const struct run_setup *setup,
-                              struct text *out)
-{
-    uint64_t readers = setup->demand.reader_count;
-    double bytes = (double)dataset->record_bytes * (double)setup->plan.position_count *
-                   (double)(readers - 1) / (double)readers;
-    if (readers == 1)
-        text_append(out, "%-11snothing: there is one reader\n", "exchange");
+    double reading[RUN_FORECAST_EPOCHS], exchange[RUN_FORECAST_EPOCHS];
+    double row_bytes = (double)row_bytes_per_sample(dataset) * (double)dataset->sample_count /
+                       (double)dataset->row_count;
+    for (uint32_t e = 0; e < forecast->epoch_count; e++) {
+        reading[e] = forecast->epochs[e].rows_read * row_bytes;
+        exchange[e] = forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes;
+    }
+    uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
+    text_append(out, "%-11s", "cache");
+    if (kept == 0)
+        text_append(out, "no rows stay for later epochs\n");
     else
-        text_append(out, "%-11s%s an epoch between readers\n", "exchange",
-                    size_format((uint64_t)bytes).text);
+        text_append(out, "%s of %s rows stay for later epochs, %s\n",
+                    kept < dataset->row_count ? count_format(kept).text : "all",
+                    count_format(dataset->row_count).text,
+                    setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
+    text_append(out, "%-11s", "reading");
+    describe_epochs(forecast, reading, out);
+    text_append(out, ", decoded");
+    if (dataset->held_bytes > 0)
+        text_append(out, "; and once %s of held arrays", size_format(dataset->held_bytes).text);
+    text_append(out, "\n%-11s", "exchange");
+    if (setup->demand.reader_count == 1)
+        text_append(out, "nothing: there is one reader");
+    else
+        describe_epochs(forecast, exchange, out);
+    if (setup->demand.reader_count > 1 && dataset->row_length == 1)
+        text_append(out, " (a row of one sample is read where its trainer is)");
+    text_append(out, "\n");
 }
 
 static void describe_notes(const struct dataset *dataset, struct text *out)
@@ -323,15 +317,29 @@ static void describe_notes(const struct dataset *dataset, struct text *out)
     }
 }
 
+static void print_json(const struct dataset *dataset, const struct run_setup *setup,
+                       const struct run_forecast *forecast)
+{
+    printf("{\"readers\":%u,\"steps_per_epoch\":%" PRIu64 ",\"row_count\":%" PRIu64
+           ",\"kept_rows_of_a_reader\":%" PRIu64 ",\"memory_bytes_of_a_reader\":%" PRIu64
+           ",\"epochs\":[",
+           setup->demand.reader_count, setup->plan.steps_per_epoch, setup->plan.row_count,
+           setup->budget.keep_rows, setup->budget.total_bytes);
+    for (uint32_t e = 0; e < forecast->epoch_count; e++)
+        printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"exchanged_bytes\":%.0f}",
+               e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
+               forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes);
+    printf("]}\n");
+}
+
 static void print_summary(const struct config *config, const struct dataset *dataset,
-                          const struct run_setup *setup)
+                          const struct run_setup *setup, const struct run_forecast *forecast)
 {
     struct text out = {0};
     describe_dataset(config, dataset, &out);
     describe_order(config, &setup->plan, &out);
     describe_rounds(setup, &out);
-    describe_reading(config, dataset, setup, &out);
-    describe_exchange(dataset, setup, &out);
+    describe_forecast(dataset, setup, forecast, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
     describe_notes(dataset, &out);
@@ -370,9 +378,14 @@ static enum status run(const struct options *options, struct config *config, str
         if (!status)
             print_order(options, &setup.plan);
     } else {
+        struct run_forecast forecast;
         status = settle(options, config, dataset, &setup, err);
         if (!status)
-            print_summary(config, dataset, &setup);
+            status = run_forecast(&setup, &forecast, err);
+        if (!status && options->json)
+            print_json(dataset, &setup, &forecast);
+        else if (!status)
+            print_summary(config, dataset, &setup, &forecast);
     }
     dataset_free(dataset);
     return status;

@@ -3,34 +3,116 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* In order of precedence, NULL-terminated. */
-static const char *const rank_names[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                         NULL};
-static const char *const world_size_names[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE",
-                                               "PMI_SIZE", NULL};
-static const char *const local_rank_names[] = {"LOCAL_RANK", "SLURM_LOCALID",
-                                               "OMPI_COMM_WORLD_LOCAL_RANK", NULL};
-static const char *const local_world_size_names[] = {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE",
-                                                     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL};
-static const char *const reader_names[] = {"PENSTOCK_READER", NULL};
+/* A number below a count: a rank and its world. */
+struct pair {
+    const char *number, *count;
+    bool by_node; /* the count is Slurm's list of counts by node */
+};
 
-/* The first variable that is set and not empty; else *ret_value stays as it is. */
-static enum status number(const char *const *names, int64_t *ret_value, struct error *err)
+/* In the order of environment.h. */
+static const struct pair worlds[] = {
+    {"RANK", "WORLD_SIZE", false},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", false},
+    {"PMI_RANK", "PMI_SIZE", false},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false},
+};
+static const struct pair places[] = {
+    {"LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", false},
+    {"MPI_LOCALRANKID", "MPI_LOCALNRANKS", false},
+    {"SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", true},
+};
+
+enum { PAIRS = sizeof worlds / sizeof worlds[0] };
+
+static const char *value_of(const char *name)
 {
-    for (; *names; names++) {
-        const char *text = getenv(*names);
-        if (!text || !*text)
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+/* The number at the start of `text`; *ret_end is behind it. */
+static bool leading_number(const char *text, const char **ret_end, int64_t *ret_value)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || value < 0 || value > INT32_MAX)
+        return false;
+    *ret_end = end;
+    *ret_value = value;
+    return true;
+}
+
+static enum status not_a_number(const char *name, struct error *err)
+{
+    return error_set(err, STATUS_INVALID, "environment: %s='%s' is not a number from 0 to %d", name,
+                     getenv(name), INT32_MAX);
+}
+
+/* *ret_value stays as it is if the variable is not set. */
+static enum status read_number(const char *name, int64_t *ret_value, struct error *err)
+{
+    const char *text = value_of(name), *end;
+    int64_t value;
+    if (!text)
+        return STATUS_OK;
+    if (!leading_number(text, &end, &value) || *end)
+        return not_a_number(name, err);
+    *ret_value = value;
+    return STATUS_OK;
+}
+
+/* Slurm lists tasks by node, "2(x3),1": two on each of the first three nodes, one on the fourth.
+ * Behind the list's end its last entry goes on. */
+static enum status read_count_by_node(const char *name, int64_t *ret_value, struct error *err)
+{
+    const char *text = getenv(name);
+    int64_t node = 0, count, nodes;
+    enum status status = read_number("SLURM_NODEID", &node, err);
+    if (status)
+        return status;
+    for (;; text++) {
+        if (!leading_number(text, &text, &count))
+            return not_a_number(name, err);
+        nodes = 1;
+        if (strncmp(text, "(x", 2) == 0 &&
+            (!leading_number(text + 2, &text, &nodes) || *text++ != ')'))
+            return not_a_number(name, err);
+        node -= nodes;
+        if (node < 0 || *text != ',')
+            break;
+    }
+    if (*text && *text != ',')
+        return not_a_number(name, err);
+    *ret_value = count;
+    return STATUS_OK;
+}
+
+/* The first pair that is there as a whole; else *ret_number and *ret_count stay as they are. */
+static enum status read_pair(const struct pair *pairs, uint32_t *ret_number, uint32_t *ret_count,
+                             struct error *err)
+{
+    for (const struct pair *pair = pairs; pair < pairs + PAIRS; pair++) {
+        int64_t number = 0, count = 0;
+        if (!value_of(pair->number) || !value_of(pair->count))
             continue;
-        char *end;
-        errno = 0;
-        long long value = strtoll(text, &end, 10);
-        if (errno || *end || value < 0 || value > INT32_MAX)
+        enum status status = read_number(pair->number, &number, err);
+        if (!status)
+            status = pair->by_node ? read_count_by_node(pair->count, &count, err)
+                                   : read_number(pair->count, &count, err);
+        if (status)
+            return status;
+        if (number >= count)
             return error_set(err, STATUS_INVALID,
-                             "environment: %s='%s' is not a number from 0 to %d", *names, text,
-                             INT32_MAX);
-        *ret_value = value;
+                             "environment: %s=%s is not below %s=%s: who has set them?",
+                             pair->number, getenv(pair->number), pair->count, getenv(pair->count));
+        *ret_number = (uint32_t)number;
+        *ret_count = (uint32_t)count;
         return STATUS_OK;
     }
     return STATUS_OK;
@@ -38,32 +120,28 @@ static enum status number(const char *const *names, int64_t *ret_value, struct e
 
 static enum status fill_rank(struct connect_options *options, struct error *err)
 {
-    int64_t rank = 0, world_size = 1;
-    enum status status = number(rank_names, &rank, err);
-    if (!status)
-        status = number(world_size_names, &world_size, err);
-    if (status)
+    enum status status = read_pair(worlds, &options->rank, &options->world_size, err);
+    if (status || options->world_size)
         return status;
-    options->rank = (uint32_t)rank;
-    options->world_size = (uint32_t)world_size;
+    const char *rank = value_of("RANK"), *world_size = value_of("WORLD_SIZE");
+    if (rank || world_size)
+        return error_set(err, STATUS_INVALID,
+                         "environment: %s is set, but %s is not: set both, or none for a single "
+                         "trainer",
+                         rank ? "RANK" : "WORLD_SIZE", rank ? "WORLD_SIZE" : "RANK");
+    options->rank = 0;
+    options->world_size = 1;
     return STATUS_OK;
 }
 
 /* Choosing among the readers of a node. */
 static enum status fill_place(struct connect_options *options, struct error *err)
 {
-    int64_t local_rank = 0, local_world_size = 1;
+    options->local_rank = 0;
+    options->local_world_size = 1;
     options->reader = -1;
-    enum status status = number(local_rank_names, &local_rank, err);
-    if (!status)
-        status = number(local_world_size_names, &local_world_size, err);
-    if (!status)
-        status = number(reader_names, &options->reader, err);
-    if (status)
-        return status;
-    options->local_rank = (uint32_t)local_rank;
-    options->local_world_size = (uint32_t)local_world_size;
-    return STATUS_OK;
+    enum status status = read_pair(places, &options->local_rank, &options->local_world_size, err);
+    return status ? status : read_number("PENSTOCK_READER", &options->reader, err);
 }
 
 enum status environment_fill(struct connect_options *options, struct error *err)
@@ -75,7 +153,7 @@ enum status environment_fill(struct connect_options *options, struct error *err)
     if (status)
         return status;
     if (!filled.run_dir)
-        filled.run_dir = getenv("PENSTOCK_RUN_DIR");
+        filled.run_dir = value_of("PENSTOCK_RUN_DIR");
     if (!filled.run_dir || !*filled.run_dir)
         return error_set(
             err, STATUS_INVALID,
@@ -83,9 +161,8 @@ enum status environment_fill(struct connect_options *options, struct error *err)
             "or give it when connecting");
     if (filled.rank >= filled.world_size)
         return error_set(err, STATUS_INVALID,
-                         "rank %" PRIu32 " is not below the world size, %" PRIu32
-                         "; set RANK and WORLD_SIZE, or give both when connecting",
-                         filled.rank, filled.world_size);
+                         "rank %" PRIu32 " is not below the world size, %" PRIu32, filled.rank,
+                         filled.world_size);
     *options = filled;
     return STATUS_OK;
 }

@@ -1,8 +1,22 @@
 /* What the environment says about this trainer: its rank, its place on the node, where the service
  * is.
  *
- * Reads the variables that torchrun, Slurm, Open MPI and PMI set. Not while another thread changes
- * the environment.
+ * Launchers nest: torchrun runs under mpirun, mpirun under Slurm, and a process finds the variables
+ * of all of them. The innermost one knows it as a trainer, so these are asked in turn:
+ *
+ *              rank and world size                   place among the trainers of the node
+ *   torchrun   RANK, WORLD_SIZE                      LOCAL_RANK, LOCAL_WORLD_SIZE
+ *   Open MPI   OMPI_COMM_WORLD_RANK, …_SIZE          OMPI_COMM_WORLD_LOCAL_RANK, …_LOCAL_SIZE
+ *   PMI        PMI_RANK, PMI_SIZE                    MPI_LOCALRANKID, MPI_LOCALNRANKS
+ *   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS    SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE
+ *   none       0 of 1                                0 of 1
+ *
+ * A pair is taken as a whole or not at all: the rank of one launcher means nothing in the world of
+ * another. The two pairs are looked for separately, for those who set RANK and WORLD_SIZE by hand.
+ * Not used: SLURM_NTASKS, which speaks of the job, so that a batch script would take itself for
+ * task 0 of many; PMIX_RANK, beside which no variable has a size.
+ *
+ * Not while another thread changes the environment.
  */
 #ifndef PENSTOCK_CLIENT_ENVIRONMENT_H
 #define PENSTOCK_CLIENT_ENVIRONMENT_H
@@ -11,8 +25,9 @@
 #include "delivery/connect.h"
 
 /* Fills what is not given: run_dir where NULL, rank and world_size where world_size is 0, and
- * always the place on the node and the reader. Strings are borrowed from the environment. INVALID:
- * a variable that is not a number, no run_dir, a rank that is not below the world size. */
+ * always the place on the node and the reader (PENSTOCK_READER, or -1). Strings are borrowed from
+ * the environment. INVALID: a variable that is not a number, no run_dir, a rank that is not below
+ * its world size, one of RANK and WORLD_SIZE without the other and no other launcher's pair. */
 MUST_USE enum status environment_fill(struct connect_options *options, struct error *err);
 
 #endif

@@ -233,5 +233,15 @@ enum status config_check(const struct config *config, struct error *err)
             err, STATUS_INVALID,
             "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
             "dataset.uri=PATH");
+    if (*config->cache_dir && config->cache_dir[0] != '/')
+        return error_set(err, STATUS_INVALID,
+                         "readers.cache_dir '%s' is relative: name the directory, which each node "
+                         "has its own of, by its absolute path",
+                         config->cache_dir);
     return check_global_batch(config->global_batch, config->trainers, err);
+}
+
+bool config_may_keep_stored(const struct config *config)
+{
+    return config->epochs > 1 && (config->cache == CACHE_AUTO || config->cache == CACHE_STORED);
 }

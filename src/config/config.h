@@ -40,14 +40,20 @@ enum config_bad_sample { BAD_SAMPLE_FAIL };
     X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, "bind workers: numa, core or none")       \
     X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,          \
       "all memory of one reader; auto: half of what is available on its node, shared")           \
-    X("readers.cache", cache, CHOICE_CACHE, "decoded", 0, 0,                                     \
-      "keep decoded rows for later epochs as memory allows: decoded, or off")                    \
+    X("readers.cache", cache, CHOICE_CACHE, "auto", 0, 0,                                        \
+      "rows kept in memory for later epochs: decoded, stored (as compressed), off, or auto")     \
+    X("readers.cache_dir", cache_dir, STRING, "", 0, 0,                                          \
+      "directory on a disk of each node that keeps stored chunks, for later runs too; absolute") \
+    X("readers.cache_dir_bytes", cache_dir_bytes, AUTO_SIZE, "auto", 4096, UINT64_MAX / 2,       \
+      "limit of cache_dir, over all runs that use it; auto: 9/10 of what is free at the start")  \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, "trainer processes, over all nodes")    \
     X("delivery.slots", slots, U64, "4", 2, 1024, "batches in each trainer's ring")              \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0,                                         \
       "directory of the sockets on each node; auto: one for this run, told to spawned trainers") \
     X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                       \
       "seconds to wait for all trainers to connect")                                             \
+    X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0,                               \
+      "bind spawned trainers to cpus without workers, near their GPU, if there are enough")      \
     X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                     \
       "steps that one exchange carries; auto: from sizes")                                       \
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,      \
@@ -55,7 +61,7 @@ enum config_bad_sample { BAD_SAMPLE_FAIL };
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                          \
       "a chunk that cannot be read: fail")
 
-enum config_cache { CACHE_DECODED, CACHE_OFF };
+enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 
 #define CONFIG_C_STRING            char *
 #define CONFIG_C_U64               uint64_t
@@ -99,7 +105,8 @@ MUST_USE enum status config_read_environment(struct config *config, struct error
  * "dataset.fields.NAME=ARRAY[INDEX]". */
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
-/* Checks across options: a dataset.uri is given, the global batch is a multiple of the trainers. */
+/* Checks across options: a dataset.uri is given, readers.cache_dir is absolute, the global batch is
+ * a multiple of the trainers. */
 MUST_USE enum status config_check(const struct config *config, struct error *err);
 
 /* The whole configuration as YAML that config_read_text() reads back to the same; also how rank 0
@@ -113,5 +120,8 @@ void config_help(struct text *out);
 void config_help_markdown(struct text *out);
 
 void config_done(struct config *config);
+
+/* Whether rows might be kept as stored: then their size in the store has to be found out. */
+bool config_may_keep_stored(const struct config *config);
 
 #endif

@@ -15,12 +15,13 @@ const struct option options[OPTION_COUNT] = {CONFIG_TABLE(OPTION_ROW)};
 /* Names in order of their enum's values. */
 static const char *const last_names[] = {"drop", "pad", "partial", NULL};
 static const char *const bind_names[] = {"none", "numa", "core", NULL};
-static const char *const cache_names[] = {"decoded", "off", NULL};
+static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
 static const char *const bad_sample_names[] = {"fail", NULL};
 
 _Static_assert(PLAN_DROP == 0 && PLAN_PAD == 1 && PLAN_PARTIAL == 2, "order of last_names");
 _Static_assert(BIND_NONE == 0 && BIND_NUMA == 1 && BIND_CORE == 2, "order of bind_names");
-_Static_assert(CACHE_DECODED == 0 && CACHE_OFF == 1, "order of cache_names");
+_Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CACHE_OFF == 3,
+               "order of cache_names");
 _Static_assert(BAD_SAMPLE_FAIL == 0, "order of bad_sample_names");
 _Static_assert(sizeof(enum plan_last) == sizeof(unsigned), "choices are stored as unsigned");
 

@@ -48,6 +48,9 @@ struct dataset_options {
     const struct dataset_field_spec *fields;
     size_t field_count;
     uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
+    const char *cache_dir;     /* of chunks on a disk of this node (store/disk_cache.h); NULL or "":
+                                  none */
+    uint64_t cache_dir_bytes;  /* its limit; 0: 9/10 of the room there is */
 };
 
 struct dataset_field {
@@ -83,27 +86,31 @@ struct dataset {
 
 /* Time and bytes that reading took. Added to, never reset, by dataset_read_row(). */
 struct dataset_read_stats {
-    uint64_t stored_bytes;  /* read from the store */
-    uint64_t decoded_bytes; /* written to rows */
-    uint64_t chunk_count;
-    uint64_t missing_chunk_count; /* filled with the fill value */
-    uint64_t read_ns;             /* in the store */
+    uint64_t stored_bytes;        /* read from the store */
+    uint64_t memory_bytes;        /* stored bytes from memory: rows kept as stored */
+    uint64_t disk_bytes;          /* stored bytes from the node's disk cache */
+    uint64_t decoded_bytes;       /* written to rows */
+    uint64_t chunk_count;         /* from anywhere */
+    uint64_t memory_chunk_count;  /* of those, from memory */
+    uint64_t disk_chunk_count;    /* of those, from the disk cache */
+    uint64_t missing_chunk_count; /* of those, filled with the fill value */
+    uint64_t read_ns;             /* in the store and its caches */
     uint64_t decode_ns;           /* in codecs and copies */
 };
 
 /* Opens the hierarchy, settles the fields and checks everything that can be checked without reading
- * chunks. Blocks on the store.
- * NOT_FOUND: no dataset there, or no such array (the message lists those there are). INVALID: no
- * arrays, sample counts that differ, an index array that is not a one-dimensional integer one, a
- * name used twice, a joined array beyond the hold limit, no direct field at all. UNSUPPORTED: an
- * array that a field needs uses something we do not read; the message names the array and the
- * thing. CORRUPT: metadata that is not valid. */
+ * chunks; opens the disk cache, which errors are told of in store/disk_cache.h. Blocks on the
+ * store. NOT_FOUND: no dataset there, or no such array (the message lists those there are).
+ * INVALID: no arrays, sample counts that differ, an index array that is not a one-dimensional
+ * integer one, a name used twice, a joined array beyond the hold limit, no direct field at all.
+ * UNSUPPORTED: an array that a field needs uses something we do not read; the message names the
+ * array and the thing. CORRUPT: metadata that is not valid. */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
                                   struct dataset **ret_dataset, struct error *err);
 
 /* The dataset's options and metadata documents as one run of bytes (malloc'ed, returned), and a
  * dataset made of them again without touching the store's metadata: rank 0 opens, the others
- * unpack. */
+ * unpack. Unpacking opens store and disk cache, as dataset_open() does. */
 MUST_USE enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
                                   struct error *err);
 MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_dataset,
@@ -137,6 +144,29 @@ void dataset_reader_free(struct dataset_reader *reader);
  * chunk. */
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                                       struct dataset_read_stats *stats, struct error *err);
+
+/* The same with a tape (zarr/chunk.h; NULL is none) that records all chunks of the row, or plays
+ * them so that the store is not asked. A tape fits the row that it was recorded with. */
+struct zarr_tape;
+MUST_USE enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row,
+                                            void *buffer, struct zarr_tape *tape,
+                                            struct dataset_read_stats *stats, struct error *err);
+
+/* What rows take in the store: estimated from the sizes of the chunks of at most 64 rows spread
+ * over the dataset, by at most 512 questions to the store. Missing chunks count 0; a chunk that two
+ * rows share counts in both. IO, as the store says. Blocks on the store. */
+struct dataset_stored_row {
+    uint64_t mean_bytes; /* 0: no chunk of the sample is there */
+    uint64_t max_bytes;  /* of the rows looked at */
+    uint64_t row_count;  /* looked at */
+};
+MUST_USE enum status dataset_stored_row_bytes(const struct dataset *dataset,
+                                              struct dataset_stored_row *ret_row,
+                                              struct error *err);
+
+/* The disk cache, for its statistics and warnings; NULL if there is none. Borrowed. */
+struct disk_cache;
+struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
 /* Everything that was found in the store, and what field `field` (an index into fields) is made of;
  * the index array is NULL for a direct field. Borrowed from the dataset. */

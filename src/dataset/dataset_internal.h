@@ -3,6 +3,7 @@
 #define PENSTOCK_DATASET_DATASET_INTERNAL_H
 
 #include "dataset/dataset.h"
+#include "store/disk_cache.h"
 #include "store/store.h"
 #include "zarr/hierarchy.h"
 
@@ -20,6 +21,10 @@ struct field_origin {
 struct dataset_private {
     char *uri;
     uint64_t hold_limit_bytes;
+    char *cache_dir; /* "": no disk cache */
+    uint64_t cache_dir_bytes;
+    uint64_t cache_identity;  /* what chunks are cached under; 0 without a disk cache */
+    struct disk_cache *cache; /* NULL: none */
     struct store *store;
     struct zarr_hierarchy *hierarchy;
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
@@ -36,6 +41,13 @@ MUST_USE enum status select_configured(const struct zarr_hierarchy *hierarchy,
 MUST_USE enum status select_default(const struct zarr_hierarchy *hierarchy,
                                     struct field_origin *origins, size_t *ret_count,
                                     struct error *err);
+
+/* identity.c: a hash that changes when chunks may have: of the store's identity, the metadata
+ * documents, and the versions of the values that these come from. Asks the store for each document.
+ */
+MUST_USE enum status dataset_identify(const struct store *store,
+                                      const struct zarr_hierarchy *hierarchy,
+                                      uint64_t *ret_identity, struct error *err);
 
 /* layout.c: everything that follows of the origins: counts, sources, offsets, fingerprint. */
 MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);

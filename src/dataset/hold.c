@@ -94,6 +94,7 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
     enum status status = zarr_chunk_reader_new(private->store, arrays, count, &reader, err);
     if (status != STATUS_OK)
         return status;
+    zarr_chunk_reader_use_cache(reader, private->cache);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_HELD)
             status = hold_field(reader, &private->origins[i], memory, err);

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 1";
+static const char pack_magic[] = "penstock dataset 2";
 
-static enum status allocate(const char *uri, uint64_t hold_limit_bytes,
-                            struct dataset **ret_dataset, struct error *err)
+/* Takes over what `options` say of the store and its cache. */
+static enum status allocate(const struct dataset_options *options, struct dataset **ret_dataset,
+                            struct error *err)
 {
     struct dataset *dataset = calloc(1, sizeof *dataset);
 
@@ -24,9 +25,11 @@ static enum status allocate(const char *uri, uint64_t hold_limit_bytes,
         return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
     }
     dataset->fields = dataset->private->fields;
-    dataset->private->hold_limit_bytes = hold_limit_bytes;
-    dataset->private->uri = strdup(uri);
-    if (!dataset->private->uri) {
+    dataset->private->hold_limit_bytes = options->hold_limit_bytes;
+    dataset->private->cache_dir_bytes = options->cache_dir_bytes;
+    dataset->private->cache_dir = strdup(options->cache_dir ? options->cache_dir : "");
+    dataset->private->uri = strdup(options->uri);
+    if (!dataset->private->uri || !dataset->private->cache_dir) {
         dataset_free(dataset);
         return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
     }
@@ -50,11 +53,21 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_f
     return STATUS_OK;
 }
 
+static enum status open_cache(struct dataset *dataset, struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    struct disk_cache_options options = {.path = private->cache_dir,
+                                         .limit_bytes = private->cache_dir_bytes,
+                                         .dataset = private->cache_identity};
+
+    return private->cache_dir[0] ? disk_cache_open(&options, &private->cache, err) : STATUS_OK;
+}
+
 enum status dataset_open(const struct dataset_options *options, struct dataset **ret_dataset,
                          struct error *err)
 {
     struct dataset *dataset;
-    enum status status = allocate(options->uri, options->hold_limit_bytes, &dataset, err);
+    enum status status = allocate(options, &dataset, err);
 
     if (status != STATUS_OK)
         return status;
@@ -63,6 +76,11 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
         status = zarr_hierarchy_open(dataset->private->store, &dataset->private->hierarchy, err);
     if (status == STATUS_OK)
         status = settle_fields(dataset, options->fields, options->field_count, err);
+    if (status == STATUS_OK && dataset->private->cache_dir[0])
+        status = dataset_identify(dataset->private->store, dataset->private->hierarchy,
+                                  &dataset->private->cache_identity, err);
+    if (status == STATUS_OK)
+        status = open_cache(dataset, err);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;
@@ -85,6 +103,9 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     put_string(&out, pack_magic);
     put_string(&out, dataset->private->uri);
     packed_put_number(&out, dataset->private->hold_limit_bytes);
+    put_string(&out, dataset->private->cache_dir);
+    packed_put_number(&out, dataset->private->cache_dir_bytes);
+    packed_put_number(&out, dataset->private->cache_identity);
     packed_put_number(&out, dataset->field_count);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
@@ -120,29 +141,41 @@ enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_
 {
     struct packed packed = {bytes, size};
     struct dataset_field_spec specs[DATASET_MAX_FIELDS];
-    const char *magic, *uri;
-    uint64_t hold_limit_bytes, count;
+    struct dataset_options options = {0};
+    const char *magic;
+    uint64_t identity, count;
     struct dataset *dataset;
 
     if (!packed_take_string(&packed, &magic) || strcmp(magic, pack_magic) != 0 ||
-        !packed_take_string(&packed, &uri) || !packed_take_number(&packed, &hold_limit_bytes) ||
-        !packed_take_number(&packed, &count) || count > DATASET_MAX_FIELDS ||
-        !take_specs(&packed, specs, count))
+        !packed_take_string(&packed, &options.uri) ||
+        !packed_take_number(&packed, &options.hold_limit_bytes) ||
+        !packed_take_string(&packed, &options.cache_dir) ||
+        !packed_take_number(&packed, &options.cache_dir_bytes) ||
+        !packed_take_number(&packed, &identity) || !packed_take_number(&packed, &count) ||
+        count > DATASET_MAX_FIELDS || !take_specs(&packed, specs, count))
         return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
-    enum status status = allocate(uri, hold_limit_bytes, &dataset, err);
+    enum status status = allocate(&options, &dataset, err);
     if (status != STATUS_OK)
         return status;
-    status = store_open(uri, &dataset->private->store, err);
+    dataset->private->cache_identity = identity;
+    status = store_open(options.uri, &dataset->private->store, err);
     if (status == STATUS_OK)
         status = zarr_hierarchy_unpack(packed.at, packed.left, &dataset->private->hierarchy, err);
     if (status == STATUS_OK)
         status = settle_fields(dataset, specs, count, err);
+    if (status == STATUS_OK)
+        status = open_cache(dataset, err);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;
     }
     *ret_dataset = dataset;
     return STATUS_OK;
+}
+
+struct disk_cache *dataset_disk_cache(const struct dataset *dataset)
+{
+    return dataset->private->cache;
 }
 
 const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset)
@@ -164,8 +197,10 @@ void dataset_free(struct dataset *dataset)
 {
     if (!dataset)
         return;
+    disk_cache_free(dataset->private->cache);
     zarr_hierarchy_free(dataset->private->hierarchy);
     store_free(dataset->private->store);
+    free(dataset->private->cache_dir);
     free(dataset->private->uri);
     free(dataset->private);
     free(dataset);

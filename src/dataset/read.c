@@ -37,6 +37,7 @@ enum status dataset_reader_new(const struct dataset *dataset, struct dataset_rea
         free(reader);
         return status;
     }
+    zarr_chunk_reader_use_cache(reader->chunks, dataset->private->cache);
     *ret_reader = reader;
     return STATUS_OK;
 }
@@ -52,8 +53,12 @@ void dataset_reader_free(struct dataset_reader *reader)
 static void add_stats(struct dataset_read_stats *sum, const struct zarr_read_stats *stats)
 {
     sum->stored_bytes += stats->stored_bytes;
+    sum->memory_bytes += stats->memory_bytes;
+    sum->disk_bytes += stats->disk_bytes;
     sum->decoded_bytes += stats->decoded_bytes;
     sum->chunk_count += stats->chunk_count;
+    sum->memory_chunk_count += stats->memory_chunk_count;
+    sum->disk_chunk_count += stats->disk_chunk_count;
     sum->missing_chunk_count += stats->missing_chunk_count;
     sum->read_ns += stats->read_ns;
     sum->decode_ns += stats->decode_ns;
@@ -62,18 +67,27 @@ static void add_stats(struct dataset_read_stats *sum, const struct zarr_read_sta
 enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                              struct dataset_read_stats *stats, struct error *err)
 {
+    return dataset_read_row_taped(reader, row, buffer, NULL, stats, err);
+}
+
+enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, void *buffer,
+                                   struct zarr_tape *tape, struct dataset_read_stats *stats,
+                                   struct error *err)
+{
     const struct dataset *dataset = reader->dataset;
     uint64_t begin = row * dataset->row_length;
     struct zarr_read_stats row_stats = {0};
     enum status status = STATUS_OK;
 
     assert(row < dataset->row_count);
+    zarr_chunk_reader_use_tape(reader->chunks, tape);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_ROW)
             status =
                 zarr_read_samples(reader->chunks, dataset->private->origins[i].array, begin,
                                   begin + dataset_row_samples(dataset, row),
                                   (char *)buffer + dataset->fields[i].row_offset, &row_stats, err);
+    zarr_chunk_reader_use_tape(reader->chunks, NULL);
     add_stats(stats, &row_stats);
     return status;
 }

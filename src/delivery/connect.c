@@ -45,18 +45,26 @@ static enum status choose_reader(const struct connect_options *options, int dir,
     return STATUS_OK;
 }
 
-/* One try. NOT_FOUND: worth another. */
+/* One try. NOT_FOUND: worth another. Readers that have come since the choice may change it. */
 static enum status reach(const struct connect_options *options, int *ret_socket, struct error *err)
 {
-    int dir;
-    uint32_t reader = 0;
+    int dir, socket = -1;
+    uint32_t reader = 0, again = 0;
     enum status status = rundir_open(options->run_dir, false, &dir, err);
     if (status)
         return status;
     status = choose_reader(options, dir, &reader, err);
     if (!status)
-        status = rundir_connect(dir, reader, ret_socket, err);
+        status = rundir_connect(dir, reader, &socket, err);
+    if (!status)
+        status = choose_reader(options, dir, &again, err);
+    if (!status && again != reader)
+        status = error_set(err, STATUS_NOT_FOUND, "other readers are coming");
     close(dir);
+    if (!status)
+        *ret_socket = socket;
+    else if (socket >= 0)
+        close(socket);
     return status;
 }
 

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 32, BACKLOG = 1024, CLAIM_TRIES = 16 };
+enum { NAME_BYTES = 32, CLAIM_TRIES = 16 };
 
 struct name {
     char text[NAME_BYTES];
@@ -160,14 +160,14 @@ static struct sockaddr_un address_of(int dir, uint32_t reader)
     return address;
 }
 
-enum status rundir_listen(int dir, uint32_t reader, int *ret_socket, struct error *err)
+enum status rundir_bind(int dir, uint32_t reader, int *ret_socket, struct error *err)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return error_set_errno(err, STATUS_IO, "create a socket");
     struct sockaddr_un address = address_of(dir, reader);
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, BACKLOG) < 0) {
-        enum status status = error_set_errno(err, STATUS_IO, "listen on '%s' in the run directory",
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+        enum status status = error_set_errno(err, STATUS_IO, "create '%s' in the run directory",
                                              socket_name(reader).text);
         close(fd);
         return status;

@@ -27,8 +27,9 @@ MUST_USE enum status rundir_open(const char *path, bool create, int *ret_dir, st
  * REFUSED: a live process holds it; the message names its pid. IO. */
 MUST_USE enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struct error *err);
 
-/* A socket that listens at reader's place, which must be claimed. Non-blocking. IO. */
-MUST_USE enum status rundir_listen(int dir, uint32_t reader, int *ret_socket, struct error *err);
+/* A socket at reader's place, which must be claimed: from now on others find this reader, and can
+ * connect once listen() has been called. Non-blocking. IO. */
+MUST_USE enum status rundir_bind(int dir, uint32_t reader, int *ret_socket, struct error *err);
 
 /* Removes reader's socket and lock file, while the lock is held. */
 void rundir_leave(int dir, uint32_t reader);

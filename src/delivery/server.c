@@ -18,13 +18,15 @@
 
 static const uint64_t hello_timeout_ns = UINT64_C(5000000000);
 
+enum { BACKLOG = 1024 };
+
 static enum status open_place(struct server *server, struct error *err)
 {
     enum status status = rundir_open(server->run_dir, true, &server->dir, err);
     if (!status)
         status = rundir_claim(server->dir, server->reader, &server->lock, err);
     if (!status)
-        status = rundir_listen(server->dir, server->reader, &server->listener, err);
+        status = rundir_bind(server->dir, server->reader, &server->listener, err);
     return status;
 }
 
@@ -56,6 +58,13 @@ enum status server_new(const struct server_options *options, struct server **ret
         return status;
     }
     *ret_server = server;
+    return STATUS_OK;
+}
+
+enum status server_listen(struct server *server, struct error *err)
+{
+    if (listen(server->listener, BACKLOG) < 0)
+        return error_set_errno(err, STATUS_IO, "listen in run directory '%s'", server->run_dir);
     return STATUS_OK;
 }
 

@@ -37,11 +37,15 @@ struct server_options {
     const struct ring_service *service; /* rank is filled in per trainer; copied */
 };
 
-/* Creates the run directory and listens. REFUSED: the directory belongs to someone else or is open
- * to others; another live reader has this socket (its pid is named; a dead one's socket is taken
- * over). IO. */
+/* Creates the run directory and takes its place there. REFUSED: the directory belongs to someone
+ * else or is open to others; another live reader has this socket (its pid is named; a dead one's
+ * socket is taken over). IO. */
 MUST_USE enum status server_new(const struct server_options *options, struct server **ret_server,
                                 struct error *err);
+
+/* From now on trainers can connect. Only when all readers of the node have taken their places: a
+ * trainer that gets through to one has then seen them all, and chosen among all. IO. */
+MUST_USE enum status server_listen(struct server *server, struct error *err);
 
 /* Accepts, reads, answers; never blocks. Returns whether anything happened. A trainer that asks for
  * the wrong world size or for a rank that is taken here is told so and dropped; `err` then holds

@@ -83,15 +83,19 @@ enum penstock_dtype {
 };
 
 /* Where and as whom to connect. Zero-initialise; zero means "from the environment" throughout:
- *   run_dir     PENSTOCK_RUN_DIR: the service's run directory on this node
- *   rank        RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK: the first that is set, else 0
- *   world_size  WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
+ *   run_dir           PENSTOCK_RUN_DIR: the service's run directory on this node
+ *   rank, world_size  the first of these pairs that is set as a whole, else 0 of 1:
+ *                       RANK, WORLD_SIZE                             torchrun, penstock-reader
+ *                       OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE   Open MPI
+ *                       PMI_RANK, PMI_SIZE                           MPICH and its kin
+ *                       SLURM_PROCID, SLURM_STEP_NUM_TASKS           srun
  * Set `world_size` to use `rank` and `world_size` as they stand here.
  *
  * Where several readers serve a node, PENSTOCK_READER names the one to connect to by its number;
- * without it the readers found in run_dir are shared out by LOCAL_RANK and LOCAL_WORLD_SIZE (or
- * SLURM_LOCALID and SLURM_NTASKS_PER_NODE, or OMPI_COMM_WORLD_LOCAL_RANK and
- * OMPI_COMM_WORLD_LOCAL_SIZE). */
+ * without it the readers found in run_dir are shared out by the trainer's place on its node, the
+ * first of these pairs that is set as a whole: LOCAL_RANK, LOCAL_WORLD_SIZE;
+ * OMPI_COMM_WORLD_LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS;
+ * SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE. */
 struct penstock_options {
     const char *run_dir;
     int32_t rank;

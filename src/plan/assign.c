@@ -1,172 +1,371 @@
 /* See assign.h.
  *
- * Readers wait in a binary heap, the next to get a row on top; giving a row changes the key of the
- * top alone, so a window of w rows and r readers takes O(r + w log r). Readers with room to keep a
- * row come first, those that keep the fewest on top: as long as there is room anywhere, kept rows
- * spread evenly, and with room for all rows no row ever goes to a reader without. Then come the
- * others, those with the fewest rows in this window on top. All else being equal, the one with the
- * fewest rows so far is next.
+ * Readers wait in two binary heaps, the next one to get a row on top: `pace` has those that are
+ * below the window's cap, `room` those of them that can keep another row.
  */
 #include "plan/assign.h"
 
+#include "base/memory.h"
 #include "base/size.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NO_HOME = 0xffff };
+enum { HOME_NONE = 0xffff };
 
 struct candidate {
-    uint64_t keep_rows;    /* room for rows that stay */
+    uint64_t row_ns;       /* of one row; what counts is how it compares with the others' */
+    uint64_t given;        /* rows to read that it got, since the start */
+    uint64_t read;         /* of those, read by its last report */
     uint64_t kept;         /* rows that stay */
-    uint64_t given;        /* rows without a home that it got, since the start */
-    uint64_t window_rows;  /* all its rows in the window that is being assigned */
-    uint64_t window_given; /* those of them that had no home */
+    bool is_waited_for;    /* by its last report */
+    uint64_t window_given; /* rows of the window being assigned that it did not keep */
 };
+
+struct heap {
+    uint16_t *readers; /* [reader_count] */
+    uint16_t *places;  /* [reader_count] where a reader stands; NOWHERE */
+    uint32_t count;
+    bool (*before)(const struct assigner *assigner, uint32_t a, uint32_t b);
+};
+enum { NOWHERE = 0xffff };
+
+/* Of `wanting`: nobody in this epoch; any, as there are several samples. */
+enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 
 struct assigner {
     uint64_t row_count;
     uint32_t reader_count;
-    uint32_t heap_count;
-    uint16_t *homes;           /* [row_count]: the reader that keeps the row, or NO_HOME */
-    uint16_t *heap;            /* [reader_count], readers below the window's cap */
+    uint64_t keep_rows, most_rows;
+    bool kept_are_read;
+    const uint32_t *reader_of_trainer;
     struct candidate *readers; /* [reader_count] */
+    double *share;             /* [reader_count] of the trainers that the reader serves */
+    uint64_t *rows;            /* [window_rows] the rows of the window being assigned */
+    uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
+                                * NOWHERE: nobody in this epoch; SEVERAL: there are more samples */
+    struct heap pace, room;
+    uint16_t *homes; /* [row_count], HOME_NONE; NULL when nothing is kept */
+    struct assigner_stats stats;
 };
 
-enum status assigner_new(const struct plan *plan, uint32_t reader_count, const uint64_t *keep_rows,
-                         struct assigner **ret_assigner, struct error *err)
+static uint64_t pending_ns(const struct candidate *reader)
 {
-    if (reader_count < 1 || reader_count > ASSIGN_MAX_READERS)
-        return error_set(err, STATUS_INVALID, "%u readers: must be 1 to %d", reader_count,
+    uint64_t pending = reader->given > reader->read ? reader->given - reader->read : 0;
+    return (pending + 1) * reader->row_ns;
+}
+
+static bool done_before(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
+{
+    const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
+    uint64_t a_ns = pending_ns(a), b_ns = pending_ns(b);
+    if (a_ns != b_ns)
+        return a_ns < b_ns;
+    if (a->window_given != b->window_given)
+        return a->window_given < b->window_given;
+    return a->given != b->given ? a->given < b->given : a_index < b_index;
+}
+
+static bool has_more_room(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
+{
+    const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
+    return a->kept != b->kept ? a->kept < b->kept : done_before(assigner, a_index, b_index);
+}
+
+static void heap_put(struct heap *heap, uint32_t place, uint16_t reader)
+{
+    heap->readers[place] = reader;
+    heap->places[reader] = (uint16_t)place;
+}
+
+static void sift_down(const struct assigner *assigner, struct heap *heap, uint32_t at)
+{
+    uint16_t reader = heap->readers[at];
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= heap->count)
+            break;
+        if (child + 1 < heap->count &&
+            heap->before(assigner, heap->readers[child + 1], heap->readers[child]))
+            child++;
+        if (!heap->before(assigner, heap->readers[child], reader))
+            break;
+        heap_put(heap, at, heap->readers[child]);
+        at = child;
+    }
+    heap_put(heap, at, reader);
+}
+
+static void sift_up(const struct assigner *assigner, struct heap *heap, uint32_t at)
+{
+    uint16_t reader = heap->readers[at];
+    while (at > 0 && heap->before(assigner, reader, heap->readers[(at - 1) / 2])) {
+        heap_put(heap, at, heap->readers[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    heap_put(heap, at, reader);
+}
+
+static void heap_remove(const struct assigner *assigner, struct heap *heap, uint32_t reader)
+{
+    uint32_t at = heap->places[reader];
+    if (at == NOWHERE)
+        return;
+    heap->places[reader] = NOWHERE;
+    uint16_t last = heap->readers[--heap->count];
+    if (last == reader)
+        return;
+    heap_put(heap, at, last);
+    sift_up(assigner, heap, at);
+    sift_down(assigner, heap, heap->places[last]);
+}
+
+/* A reader's key has grown. */
+static void heap_lower(const struct assigner *assigner, struct heap *heap, uint32_t reader)
+{
+    if (heap->places[reader] != NOWHERE)
+        sift_down(assigner, heap, heap->places[reader]);
+}
+
+static bool has_room(const struct assigner *assigner, uint32_t reader)
+{
+    return assigner->readers[reader].kept < assigner->keep_rows;
+}
+
+static void heap_fill(struct assigner *assigner, struct heap *heap)
+{
+    heap->count = 0;
+    for (uint32_t r = 0; r < assigner->reader_count; r++) {
+        heap->places[r] = NOWHERE;
+        if (assigner->readers[r].window_given < assigner->most_rows &&
+            (heap == &assigner->pace || has_room(assigner, r)))
+            heap_put(heap, heap->count++, (uint16_t)r);
+    }
+    for (uint32_t i = heap->count / 2; i-- > 0;)
+        sift_down(assigner, heap, i);
+}
+
+uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
+{
+    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 8) +
+                     plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
+    if (keep)
+        bytes += plan->row_count * sizeof(uint16_t);
+    return bytes;
+}
+
+static bool heap_new(struct heap *heap, uint32_t reader_count,
+                     bool (*before)(const struct assigner *, uint32_t, uint32_t))
+{
+    heap->before = before;
+    heap->readers = malloc(reader_count * sizeof *heap->readers);
+    heap->places = malloc(reader_count * sizeof *heap->places);
+    return heap->readers && heap->places;
+}
+
+enum status assigner_new(const struct assigner_options *options, struct assigner **ret_assigner,
+                         struct error *err)
+{
+    const struct plan *plan = options->plan;
+    uint32_t readers = options->reader_count;
+    if (readers < 1 || readers > ASSIGN_MAX_READERS)
+        return error_set(err, STATUS_INVALID, "%u readers: must be 1 to %d", readers,
                          ASSIGN_MAX_READERS);
     struct assigner *assigner = calloc(1, sizeof *assigner);
     if (!assigner)
         goto no_memory;
-    assigner->row_count = plan->row_count;
-    assigner->reader_count = reader_count;
-    assigner->homes = malloc(plan->row_count * sizeof *assigner->homes);
-    assigner->heap = malloc(reader_count * sizeof *assigner->heap);
-    assigner->readers = calloc(reader_count, sizeof *assigner->readers);
-    if (!assigner->homes || !assigner->heap || !assigner->readers)
+    *assigner = (struct assigner){.row_count = plan->row_count,
+                                  .reader_count = readers,
+                                  .keep_rows = options->keep_rows,
+                                  .most_rows = options->most_rows,
+                                  .kept_are_read = options->kept_are_read,
+                                  .reader_of_trainer = options->reader_of_trainer};
+    assigner->readers = calloc(readers, sizeof *assigner->readers);
+    assigner->share = calloc(readers, sizeof *assigner->share);
+    assigner->rows = calloc(plan->window_rows, sizeof *assigner->rows);
+    assigner->wanting = calloc(plan->window_rows, sizeof *assigner->wanting);
+    if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
+        !heap_new(&assigner->pace, readers, done_before) ||
+        !heap_new(&assigner->room, readers, has_more_room))
         goto no_memory;
-    memset(assigner->homes, 0xff, plan->row_count * sizeof *assigner->homes);
-    for (uint32_t reader = 0; reader < reader_count; reader++)
-        assigner->readers[reader].keep_rows = keep_rows[reader];
+    if (options->keep_rows > 0) {
+        size_t home_bytes = plan->row_count * sizeof *assigner->homes;
+        assigner->homes = malloc(home_bytes);
+        if (!assigner->homes)
+            goto no_memory;
+        memset(assigner->homes, 0xff, home_bytes);
+    }
+    for (uint32_t r = 0; r < readers; r++)
+        assigner->readers[r].row_ns = 1;
+    for (uint32_t t = 0; t < plan->trainer_count; t++)
+        assigner->share[options->reader_of_trainer[t]] += 1.0 / plan->trainer_count;
     *ret_assigner = assigner;
     return STATUS_OK;
 
 no_memory:
     assigner_free(assigner);
     return error_set(err, STATUS_NO_MEMORY, "assignment of %llu rows to %u readers: out of memory",
-                     (unsigned long long)plan->row_count, reader_count);
+                     (unsigned long long)plan->row_count, readers);
 }
 
 void assigner_free(struct assigner *assigner)
 {
     if (!assigner)
         return;
-    free(assigner->readers);
-    free(assigner->heap);
     free(assigner->homes);
+    free(assigner->room.places);
+    free(assigner->room.readers);
+    free(assigner->pace.places);
+    free(assigner->pace.readers);
+    free(assigner->wanting);
+    free(assigner->rows);
+    free(assigner->share);
+    free(assigner->readers);
     free(assigner);
 }
 
-static bool has_room(const struct candidate *reader)
+void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
+                     uint64_t row_ns, bool is_waited_for)
 {
-    return reader->kept < reader->keep_rows;
+    struct candidate *candidate = &assigner->readers[reader];
+    candidate->read = rows_read;
+    candidate->is_waited_for = is_waited_for;
+    if (row_ns > 0)
+        candidate->row_ns = row_ns;
 }
 
-/* Whether reader a gets a row before reader b. */
-static bool goes_before(const struct assigner *assigner, uint16_t a_index, uint16_t b_index)
-{
-    const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
-    if (has_room(a) != has_room(b))
-        return has_room(a);
-    if (has_room(a) && a->kept != b->kept)
-        return a->kept < b->kept;
-    if (a->window_rows != b->window_rows)
-        return a->window_rows < b->window_rows;
-    if (a->given != b->given)
-        return a->given < b->given;
-    return a_index < b_index;
-}
-
-static void sift_down(struct assigner *assigner, uint32_t at)
-{
-    uint16_t *heap = assigner->heap;
-    uint16_t reader = heap[at];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= assigner->heap_count)
-            break;
-        if (child + 1 < assigner->heap_count && goes_before(assigner, heap[child + 1], heap[child]))
-            child++;
-        if (!goes_before(assigner, heap[child], reader))
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = reader;
-}
-
-static void make_heap(struct assigner *assigner)
-{
-    assigner->heap_count = assigner->reader_count;
-    for (uint32_t i = 0; i < assigner->reader_count; i++)
-        assigner->heap[i] = (uint16_t)i;
-    for (uint32_t i = assigner->reader_count / 2; i-- > 0;)
-        sift_down(assigner, i);
-}
-
-/* Rows that some reader keeps; the others' owners are NO_HOME. */
-static void assign_homes(struct assigner *assigner, const struct plan_epoch *epoch,
-                         const struct plan_window *window, uint16_t *ret_owners)
+/* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
+ * are HOME_NONE. */
+static void give_kept(struct assigner *assigner, const struct plan_window *window,
+                      uint16_t *ret_owners)
 {
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint64_t row = plan_row_at(epoch, window->first_row_position + slot);
-        uint16_t home = assigner->homes[row];
-        ret_owners[slot] = home;
-        if (home == NO_HOME)
+        uint16_t home = assigner->homes ? assigner->homes[assigner->rows[slot]] : HOME_NONE;
+        ret_owners[slot] = HOME_NONE;
+        if (home == HOME_NONE)
             continue;
-        ret_owners[slot] |= ASSIGN_KEEP;
-        assigner->readers[home].window_rows++;
+        struct candidate *reader = &assigner->readers[home];
+        if (assigner->kept_are_read) {
+            if (reader->window_given == assigner->most_rows)
+                continue;
+            reader->given++;
+            reader->window_given++;
+        }
+        assigner->stats.kept_rows++;
+        ret_owners[slot] = home | ASSIGN_KEEP;
     }
 }
 
-/* Gives a row to the top of the heap, which leaves the heap when it has `cap` of them. */
-static uint16_t give(struct assigner *assigner, uint64_t row, uint64_t cap)
+static void give(struct assigner *assigner, uint64_t slot, uint32_t reader, bool keep,
+                 uint16_t *ret_owners)
 {
-    uint16_t top = assigner->heap[0];
-    struct candidate *reader = &assigner->readers[top];
-    bool keep = has_room(reader);
-    if (keep) {
-        assigner->homes[row] = top;
-        reader->kept++;
+    struct candidate *candidate = &assigner->readers[reader];
+    bool unread = assigner->wanting[slot] == WANTED_BY_NONE;
+    candidate->given += !unread;
+    assigner->stats.unread_rows += unread;
+    candidate->window_given++;
+    candidate->kept += keep;
+    ret_owners[slot] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
+    if (keep)
+        assigner->homes[assigner->rows[slot]] = (uint16_t)reader;
+    if (candidate->window_given == assigner->most_rows)
+        heap_remove(assigner, &assigner->pace, reader);
+    heap_lower(assigner, &assigner->pace, reader);
+    if (candidate->window_given == assigner->most_rows || !has_room(assigner, reader))
+        heap_remove(assigner, &assigner->room, reader);
+    heap_lower(assigner, &assigner->room, reader);
+}
+
+static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epoch *epoch,
+                          const struct plan_window *window, uint64_t slot)
+{
+    if (window->row_length > 1)
+        return WANTED_BY_ANY;
+    uint64_t position = plan_position_of(window, (struct plan_place){.slot = slot});
+    if (position >= epoch->plan.position_count)
+        return WANTED_BY_NONE;
+    return (uint16_t)assigner->reader_of_trainer[plan_seat_of(&epoch->plan, position).trainer];
+}
+
+static bool is_reader(uint16_t wanting)
+{
+    return wanting < WANTED_BY_ANY;
+}
+
+/* Whether a reader may take a row that another one would be done with earlier: within half as long
+ * again and a share of a window, or while nobody waits for it. */
+static bool keeps_up(const struct assigner *assigner, uint32_t reader, uint64_t even_share)
+{
+    const struct candidate *first = &assigner->readers[assigner->pace.readers[0]];
+    const struct candidate *candidate = &assigner->readers[reader];
+    uint64_t first_ns = pending_ns(first);
+    return assigner->pace.places[reader] != NOWHERE &&
+           (!candidate->is_waited_for ||
+            pending_ns(candidate) <= first_ns + first_ns / 2 + even_share * first->row_ns);
+}
+
+/* A row that has no home yet, or whose home has no buffers for it. */
+static void give_other(struct assigner *assigner, uint64_t slot, uint64_t even_share,
+                       uint16_t *ret_owners)
+{
+    const struct heap *room = &assigner->room;
+    uint16_t wanting = assigner->wanting[slot];
+    if (room->count > 0 && wanting != WANTED_BY_NONE &&
+        assigner->homes[assigner->rows[slot]] == HOME_NONE) {
+        bool fits = is_reader(wanting) && room->places[wanting] != NOWHERE;
+        give(assigner, slot, fits ? wanting : room->readers[0], true, ret_owners);
+        return;
     }
-    reader->given++;
-    reader->window_rows++;
-    reader->window_given++;
-    if (reader->window_given == cap)
-        assigner->heap[0] = assigner->heap[--assigner->heap_count];
-    if (assigner->heap_count > 0)
-        sift_down(assigner, 0);
-    return keep ? (uint16_t)(top | ASSIGN_KEEP) : top;
+    bool local = is_reader(wanting) && keeps_up(assigner, wanting, even_share);
+    give(assigner, slot, local ? wanting : assigner->pace.readers[0], false, ret_owners);
+}
+
+static void count_exchanged(struct assigner *assigner, const struct plan_epoch *epoch,
+                            const struct plan_window *window, const uint16_t *owners)
+{
+    const struct plan *plan = &epoch->plan;
+    struct assigner_stats *stats = &assigner->stats;
+    double delivered = plan->position_count < plan->sample_count
+                           ? (double)plan->position_count / (double)plan->sample_count
+                           : 1;
+    stats->rows += window->row_count;
+    for (uint64_t slot = 0; slot < window->row_count; slot++) {
+        uint32_t owner = owners[slot] & ASSIGN_READER_MASK;
+        uint16_t wanting = assigner->wanting[slot];
+        if (is_reader(wanting)) {
+            stats->samples += 1;
+            stats->exchanged_samples += wanting != owner;
+        } else if (wanting == WANTED_BY_ANY) {
+            double samples = delivered * (double)(slot == window->short_slot ? window->short_length
+                                                                             : window->row_length);
+            stats->samples += samples;
+            stats->exchanged_samples += samples * (1 - assigner->share[owner]);
+        }
+    }
 }
 
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners)
 {
-    assert(epoch->plan.row_count == assigner->row_count && assigner->reader_count > 0);
-    for (uint32_t i = 0; i < assigner->reader_count; i++)
-        assigner->readers[i].window_rows = assigner->readers[i].window_given = 0;
-    assign_homes(assigner, epoch, window, ret_owners);
-    make_heap(assigner);
-    uint64_t cap = size_divide_up(window->row_count, assigner->reader_count);
+    assert(epoch->plan.row_count == assigner->row_count);
+    uint64_t even_share = size_divide_up(window->row_count, assigner->reader_count);
+    for (uint32_t r = 0; r < assigner->reader_count; r++)
+        assigner->readers[r].window_given = 0;
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        if (ret_owners[slot] != NO_HOME)
-            continue;
-        uint64_t row = plan_row_at(epoch, window->first_row_position + slot);
-        ret_owners[slot] = give(assigner, row, cap);
+        assigner->rows[slot] = plan_row_at(epoch, window->first_row_position + slot);
+        assigner->wanting[slot] = wanted_by(assigner, epoch, window, slot);
     }
+    give_kept(assigner, window, ret_owners);
+    heap_fill(assigner, &assigner->pace);
+    heap_fill(assigner, &assigner->room);
+    for (uint64_t slot = 0; slot < window->row_count; slot++)
+        if (ret_owners[slot] == HOME_NONE)
+            give_other(assigner, slot, even_share, ret_owners);
+    count_exchanged(assigner, epoch, window, ret_owners);
+}
+
+void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats)
+{
+    *ret_stats = assigner->stats;
 }

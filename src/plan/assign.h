@@ -1,35 +1,78 @@
-/* Which reader reads and sends which row: decided by rank 0, window by window.
+/* Which reader reads and sends which row, and which rows stay in memory: decided by rank 0, window
+ * by window.
  *
- * A row that a reader keeps in memory goes to that reader. The other rows of the window are given
- * out evenly: to readers with room to keep them first, to the one that keeps the fewest; then to
- * the one with the fewest rows in the window. No reader gets more of them than ceil(rows /
- * readers), so that the row buffers a reader needs are known before the start. A reader that has
- * room keeps what it reads: that becomes the row's home for all later epochs. If each of R readers
- * has room for ceil(M / R) rows of M, all rows find a home in the first epoch. Rows all have the
- * same size (but the last), so balancing rows balances bytes.
+ * The readers' memory is one cache of rows, and this is its directory. A row that a reader with
+ * room reads stays there until the end: that reader is its home, and gives it to all later epochs.
+ * No choice of rows would read less: a row is needed once an epoch, so between two uses it has to
+ * outlast the end of an epoch, and as many rows as there is room for do that in any case. Choosing
+ * them by farthest next use, as a cache does that knows the future (Belady, IBM Systems Journal
+ * 5(2), 1966), reads just as much, but all of it at the end of each epoch; with homes, reading is
+ * spread evenly.
  *
- * The assigner holds 2 bytes a row; a window takes O(R + rows log R). Owned by one thread.
+ * A row that has no home is given
+ *
+ *   - to a reader with room to keep it, as long as there is one: to the one whose trainer gets it,
+ * if it is a row of one sample, else to the one with the most room;
+ *   - then, if it is a row of one sample, to the reader whose trainer gets it, so that it need not
+ *     cross the network, unless that one is behind and holds up the others;
+ *   - else to the reader that would be done with it first, by the pace that readers report. Until
+ * they do, all count as equally fast.
+ *
+ * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
+ * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows
+ * find a home in the first epoch. Rows have all the same size (but the last), so balancing rows
+ * balances bytes. The choices change nothing about the order of samples.
+ *
+ * An assigner holds 2 bytes a row where rows are kept, else none; a window takes O(R + rows log R).
+ * Owned by one thread.
  */
 #ifndef PENSTOCK_PLAN_ASSIGN_H
 #define PENSTOCK_PLAN_ASSIGN_H
 
 #include "plan/plan.h"
 
-enum { ASSIGN_KEEP = 0x8000, ASSIGN_READER_MASK = 0x7fff, ASSIGN_MAX_READERS = 0x7fff };
+enum { ASSIGN_KEEP = 0x8000, ASSIGN_READER_MASK = 0x7fff, ASSIGN_MAX_READERS = 0x7ffe };
+
+struct assigner_options {
+    const struct plan *plan; /* borrowed during the call */
+    uint32_t reader_count;
+    uint64_t keep_rows; /* that each reader may keep */
+    uint64_t most_rows; /* of a window that one reader is given to read; an even share or more */
+    bool kept_are_read; /* kept rows cost reading time too: they are kept as stored, and decoded */
+    const uint32_t *reader_of_trainer; /* [trainers], borrowed while the assigner lives */
+};
 
 struct assigner;
 
-/* `keep_rows[r]`: rows that reader r may keep for later epochs (borrowed during the call only).
- * NO_MEMORY; INVALID: no readers or more than ASSIGN_MAX_READERS. */
-MUST_USE enum status assigner_new(const struct plan *plan, uint32_t reader_count,
-                                  const uint64_t *keep_rows, struct assigner **ret_assigner,
-                                  struct error *err);
+/* NO_MEMORY; INVALID: no readers or more than ASSIGN_MAX_READERS. */
+MUST_USE enum status assigner_new(const struct assigner_options *options,
+                                  struct assigner **ret_assigner, struct error *err);
 void assigner_free(struct assigner *assigner);
 
+/* What an assigner holds in memory. */
+uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
+
+/* What a reader tells: the rows it has read since the start; the time that one takes it, that is, a
+ * row's time in one thread over the number of threads, 0 if not known yet; and whether rounds wait
+ * for its rows. */
+void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
+                     uint64_t row_ns, bool is_waited_for);
+
 /* Owners of the window's rows: ret_owners[slot] is the reader, with ASSIGN_KEEP set when the reader
- * keeps the row after use. Windows must be asked for once each, in order: the choices change the
- * assigner. */
+ * keeps the row after use. Windows must be asked for once each, in the order of the run, which may
+ * start anywhere: the choices change the assigner. */
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);
+
+/* Sums over the windows assigned so far. */
+struct assigner_stats {
+    uint64_t rows;            /* of the windows */
+    uint64_t kept_rows;       /* of those, given to their homes */
+    uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
+    double samples;           /* of the windows, that are delivered */
+    double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one
+                               * sample, else as many as are to be expected of a random order */
+};
+void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats);
 
 #endif

@@ -7,8 +7,9 @@
 #include "plan/budget.h"
 
 #include "base/size.h"
+#include "plan/assign.h"
 
-enum { LEAST_WINDOW_SLOTS = 4, READ_AHEAD_ROWS = 2 };
+enum { LEAST_WINDOW_SLOTS = 4, READ_AHEAD_ROWS = 2, UNEVEN_SHARE = 2 };
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
@@ -31,6 +32,11 @@ static uint64_t times(uint64_t a, uint64_t b)
     uint64_t product = UINT64_MAX;
     (void)size_multiply(a, b, &product);
     return product;
+}
+
+static bool keeps_rows(const struct budget_demand *d)
+{
+    return d->keep != BUDGET_KEEP_NOTHING && !d->last_epoch;
 }
 
 static uint64_t window_samples(const struct plan *plan)
@@ -58,7 +64,7 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
 }
 
 /* Items and rows of the windows that are planned at once, records of the rounds under way, and the
- * assigner's homes. */
+ * assigner's directory, which rank 0 alone has. */
 static uint64_t plan_bytes(const struct budget_demand *d, uint64_t window_slots)
 {
     uint64_t items = times(round_window_capacity(d->plan), sizeof(struct round_item));
@@ -67,8 +73,8 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t window_slots)
     uint64_t received =
         times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
               BUDGET_ARRIVAL_BYTES);
-    uint64_t homes = times(d->plan->row_count, sizeof(uint16_t));
-    return plus(plus(times(window_slots, plus(items, rows)), homes),
+    uint64_t directory = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
+    return plus(plus(times(window_slots, plus(items, rows)), directory),
                 times(BUDGET_ROUNDS_IN_FLIGHT, plus(sent, received)));
 }
 
@@ -77,11 +83,19 @@ static uint64_t buffer_bytes(const struct budget_demand *d)
     return plus(d->row_bytes, BUDGET_BUFFER_TABLE_BYTES);
 }
 
+/* The most uneven share of a window. */
+static uint64_t most_share(const struct budget_demand *d, uint64_t even)
+{
+    return least_of(times(even, UNEVEN_SHARE), d->plan->window_rows);
+}
+
 /* Row buffers by the assigner's rules. */
 struct row_counts {
-    uint64_t all;       /* the most rows of an epoch that come to one reader; more are of no use */
+    uint64_t even;      /* a reader's share of a window when all get the same */
+    uint64_t at_once;   /* windows whose rows are in use at once */
+    uint64_t all;       /* rows of all windows that it keeps at most; more room is of no use */
     uint64_t least;     /* buffers without which a run could stand still */
-    uint64_t preferred; /* and with which reading stays ahead */
+    uint64_t preferred; /* and with which reading stays ahead, and shares can be uneven */
 };
 
 /* Rows of one sample are given up one by one, but for those of the last window that padding
@@ -90,40 +104,63 @@ struct row_counts {
 static struct row_counts count_rows(const struct budget_demand *d)
 {
     const struct plan *plan = d->plan;
-    uint64_t window_share = size_divide_up(plan->window_rows, d->reader_count);
-    struct row_counts rows = {.all = size_divide_up(plan->row_count, d->reader_count) + 1};
+    struct row_counts rows = {.even = size_divide_up(plan->window_rows, d->reader_count),
+                              .at_once = 1,
+                              .all = size_divide_up(plan->row_count, d->reader_count) + 1};
+    uint64_t epoch = d->reader_count == 1 ? rows.all : plan->row_count;
     if (plan->row_length == 1) {
         uint64_t round_share = size_divide_up(round_max_records(plan, d->shape), d->reader_count);
         uint64_t padding =
             plan->position_count - least_of(plan->position_count, plan->sample_count);
-        uint64_t repeated = least_of(padding, window_share);
+        uint64_t repeated = least_of(padding, most_share(d, rows.even));
         uint64_t under_way = 2 * (uint64_t)d->worker_count + 2;
         rows.least = under_way + repeated;
         rows.preferred = READ_AHEAD_ROWS * most_of(under_way, round_share) + repeated;
     } else {
         uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
-        bool parts = d->shape.parts_per_step > 1;
-        rows.least = times(window_share, 1 + (parts ? least_of(spans, plan->window_count) : 0));
-        rows.preferred = times(rows.least, 2);
+        if (d->shape.parts_per_step > 1)
+            rows.at_once += least_of(spans, plan->window_count);
+        rows.least = times(rows.even, rows.at_once);
+        rows.preferred = times(rows.least, d->reader_count == 1 ? 2 : 1 + UNEVEN_SHARE);
     }
-    rows.least = least_of(rows.least, rows.all);
-    rows.preferred = least_of(rows.preferred, rows.all);
+    rows.least = least_of(rows.least, epoch);
+    rows.preferred = least_of(rows.preferred, epoch);
     return rows;
 }
 
-/* With room for all rows, all are kept and none is transient. Else reading ahead comes first,
- * keeping second. */
-static void divide_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
-                        struct budget *budget)
+/* How many rows of a window one reader may be given, with this many buffers for rows that do not
+ * stay. */
+static uint64_t most_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers)
 {
-    bool keep = d->cache && !d->last_epoch;
-    if (keep && buffers >= rows.all) {
-        budget->keep_rows = rows.all;
+    if (d->plan->row_length == 1)
+        return most_share(d, rows.even);
+    uint64_t windows = buffers / rows.at_once;
+    uint64_t spare = windows > rows.even ? windows - rows.even : 0;
+    return least_of(most_of(spare, rows.even), most_share(d, rows.even));
+}
+
+/* With room for all rows decoded, all are kept and none is transient. Else reading ahead comes
+ * first, keeping second. Rows of one sample need buffers beyond those for as many as a window may
+ * bring in: one that comes to stay may come before one that is to go has had its last use. */
+static void divide_rows(const struct budget_demand *d, struct row_counts rows, uint64_t left_bytes,
+                        struct budget *b)
+{
+    uint64_t buffers = left_bytes / buffer_bytes(d);
+    b->most_rows = d->plan->window_rows;
+    if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED && buffers >= rows.all) {
+        b->buffer_rows = b->keep_rows = rows.all;
         return;
     }
-    budget->transient_rows = least_of(buffers, rows.preferred);
-    if (keep)
-        budget->keep_rows = least_of(buffers, rows.all) - budget->transient_rows;
+    b->transient_rows = least_of(buffers, rows.preferred);
+    b->most_rows = most_rows(d, rows, b->transient_rows);
+    if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED)
+        b->keep_rows = least_of(buffers, rows.all) - least_of(b->transient_rows, rows.all);
+    b->buffer_rows = b->transient_rows + b->keep_rows;
+    if (keeps_rows(d) && d->keep == BUDGET_KEEP_STORED && d->stored_row_bytes > 0) {
+        left_bytes -= times(b->buffer_rows, buffer_bytes(d));
+        b->keep_rows = least_of(left_bytes / d->stored_row_bytes, rows.all);
+        b->stored_bytes = times(b->keep_rows, d->stored_row_bytes);
+    }
 }
 
 static enum status refuse(const struct budget_demand *d, const struct budget *b,
@@ -164,9 +201,9 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     if (b.least_bytes > d->limit_bytes)
         return refuse(d, &b, rows.least, err);
     uint64_t left_bytes = d->limit_bytes - fixed_bytes;
-    divide_rows(d, rows, left_bytes / buffer_bytes(d), &b);
-    b.rows_bytes = (b.transient_rows + b.keep_rows) * buffer_bytes(d);
-    b.total_bytes = fixed_bytes + b.rows_bytes;
+    divide_rows(d, rows, left_bytes, &b);
+    b.rows_bytes = b.buffer_rows * buffer_bytes(d);
+    b.total_bytes = fixed_bytes + b.rows_bytes + b.stored_bytes;
     *ret_budget = b;
     return STATUS_OK;
 }
@@ -181,8 +218,14 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
 {
     describe_line(out, "row buffers", budget->rows_bytes);
     text_append(out, "  %s transient + %s kept, %s each\n",
-                count_format(budget->transient_rows).text, count_format(budget->keep_rows).text,
+                count_format(budget->transient_rows).text,
+                count_format(budget->buffer_rows - budget->transient_rows).text,
                 size_format(demand->row_bytes).text);
+    if (budget->stored_bytes > 0) {
+        describe_line(out, "stored rows", budget->stored_bytes);
+        text_append(out, "  about %s kept, %s each\n", count_format(budget->keep_rows).text,
+                    size_format(demand->stored_row_bytes).text);
+    }
     describe_line(out, "held arrays", budget->held_bytes);
     text_append(out, "  shared by the readers of a node\n");
     describe_line(out, "rings", budget->rings_bytes);

@@ -19,6 +19,13 @@ enum {
     BUDGET_ARRIVAL_BYTES = 24,    /* of a record that it may receive */
 };
 
+/* How rows are kept for later epochs. */
+enum budget_keep {
+    BUDGET_KEEP_NOTHING,
+    BUDGET_KEEP_DECODED, /* in row buffers of their own */
+    BUDGET_KEEP_STORED,  /* as stored, and decoded again for each use */
+};
+
 struct budget_demand {
     const struct plan *plan;
     struct round_shape shape;
@@ -29,15 +36,19 @@ struct budget_demand {
     uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
     uint64_t scratch_bytes; /* of one worker */
     uint64_t ring_bytes;    /* of one trainer's ring */
-    bool cache;             /* keep rows for later epochs */
-    bool last_epoch;        /* there is only one epoch: nothing to keep rows for */
+    enum budget_keep keep;
+    uint64_t stored_row_bytes; /* BUDGET_KEEP_STORED: of a kept row on average, tables included */
+    bool last_epoch;           /* there is only one epoch: nothing to keep rows for */
     uint64_t limit_bytes;
 };
 
 struct budget {
     uint64_t transient_rows; /* row buffers for rows that are used and given up */
-    uint64_t keep_rows;      /* row buffers for rows that stay */
+    uint64_t keep_rows;      /* rows that stay, in row buffers or as stored */
+    uint64_t buffer_rows;    /* row buffers, for both */
+    uint64_t most_rows;      /* of a window, that one reader is given to read */
     uint64_t window_slots;   /* windows planned at once */
+    uint64_t stored_bytes;   /* for rows that stay as stored */
     uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes;
     uint64_t total_bytes;
     uint64_t least_bytes; /* the smallest limit that would do */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/size.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -339,6 +340,26 @@ void pool_run_on_workers(struct pool *pool, pool_function *function, void *argum
     latch_done(&done);
 }
 
+/* Touches the i-th of n parts of the memory that lies in the worker's domain. Parts start on huge
+ * pages. */
+static void touch_part(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
+{
+    enum { HUGE_PAGE_BYTES = 2 << 20 };
+    const struct pool_memory *memory = (const struct pool_memory *)argument + worker->domain;
+    uint64_t pages = size_divide_up(memory->bytes, HUGE_PAGE_BYTES);
+    uint64_t begin = pages * i / n * HUGE_PAGE_BYTES;
+    uint64_t end = pages * (i + 1) / n * HUGE_PAGE_BYTES;
+    if (end > memory->bytes)
+        end = memory->bytes;
+    if (begin < end)
+        memory_touch(memory->start + begin, end - begin);
+}
+
+void pool_touch(struct pool *pool, const struct pool_memory *memory)
+{
+    pool_run_on_workers(pool, touch_part, (void *)memory);
+}
+
 void pool_drain(struct pool *pool)
 {
     for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
@@ -355,8 +376,12 @@ void pool_drain(struct pool *pool)
 static void add_stats(struct pool_stats *sum, const struct pool_stats *add)
 {
     sum->read.stored_bytes += add->read.stored_bytes;
+    sum->read.memory_bytes += add->read.memory_bytes;
+    sum->read.disk_bytes += add->read.disk_bytes;
     sum->read.decoded_bytes += add->read.decoded_bytes;
     sum->read.chunk_count += add->read.chunk_count;
+    sum->read.memory_chunk_count += add->read.memory_chunk_count;
+    sum->read.disk_chunk_count += add->read.disk_chunk_count;
     sum->read.missing_chunk_count += add->read.missing_chunk_count;
     sum->read.read_ns += add->read.read_ns;
     sum->read.decode_ns += add->read.decode_ns;

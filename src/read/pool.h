@@ -54,6 +54,16 @@ MUST_USE bool pool_submit(struct pool *pool, uint32_t domain, enum pool_priority
  * touching memory with all hands. Goes before queued tasks. */
 void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument);
 
+/* Memory on one NUMA domain. */
+struct pool_memory {
+    unsigned char *start; /* of memory_map(); NULL if there is none */
+    size_t bytes;
+};
+
+/* Touches `memory` (one for each domain) by the workers of its domain, and waits: that is where its
+ * pages will lie. */
+void pool_touch(struct pool *pool, const struct pool_memory *memory);
+
 /* Forgets queued tasks and waits for the running ones. */
 void pool_drain(struct pool *pool);
 

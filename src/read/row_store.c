@@ -31,6 +31,7 @@ struct buffer {
     _Atomic bool queued;
     int32_t next_ended; /* valid while on the stack */
     int32_t next_free;  /* valid while free */
+    int32_t tape;       /* of stored_rows_claim(), while LOADING */
     uint64_t row;
     uint32_t domain;
     bool kept;
@@ -39,8 +40,6 @@ struct buffer {
 };
 
 struct region {
-    unsigned char *memory;
-    size_t bytes;
     uint32_t first_buffer, buffer_count;
     uint32_t free_count;
     int32_t first_free;
@@ -53,9 +52,11 @@ struct row_store {
     uint32_t buffer_count;
     uint32_t region_count; /* one a domain */
     struct region *regions;
+    struct pool_memory *memory; /* of each region */
     struct buffer *buffers;
     struct row_index index;
-    _Atomic int32_t ended; /* top of the stack, ROW_NONE when empty */
+    struct stored_rows *stored; /* borrowed; NULL: none */
+    _Atomic int32_t ended;      /* top of the stack, ROW_NONE when empty */
 };
 
 static const struct error no_memory_error = {
@@ -63,22 +64,6 @@ static const struct error no_memory_error = {
     .rank = -1,
     .message = "reading a row failed, and there is no memory left to say why",
 };
-
-/* Touches the i-th of n parts of the region that lies in the worker's domain. Parts start on huge
- * pages. */
-static void touch_region(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
-{
-    enum { HUGE_PAGE_BYTES = 2 << 20 };
-    struct row_store *store = argument;
-    struct region *region = &store->regions[worker->domain];
-    uint64_t pages = size_divide_up(region->bytes, HUGE_PAGE_BYTES);
-    uint64_t begin = pages * i / n * HUGE_PAGE_BYTES;
-    uint64_t end = pages * (i + 1) / n * HUGE_PAGE_BYTES;
-    if (end > region->bytes)
-        end = region->bytes;
-    if (begin < end)
-        memory_touch(region->memory + begin, end - begin);
-}
 
 static enum status map_region(struct row_store *store, uint32_t domain, struct error *err)
 {
@@ -95,8 +80,7 @@ static enum status map_region(struct row_store *store, uint32_t domain, struct e
     if (status != STATUS_OK)
         return error_prefix(err, status, "%u of %u row buffers of %s: ", region->buffer_count,
                             store->buffer_count, size_format(store->row_bytes).text);
-    region->memory = memory;
-    region->bytes = bytes;
+    store->memory[domain] = (struct pool_memory){memory, bytes};
     return STATUS_OK;
 }
 
@@ -115,7 +99,8 @@ static enum status allocate(struct row_store *store, struct error *err)
         return status;
     store->buffers = calloc(store->buffer_count, sizeof *store->buffers);
     store->regions = calloc(store->region_count, sizeof *store->regions);
-    if (!store->buffers || !store->regions)
+    store->memory = calloc(store->region_count, sizeof *store->memory);
+    if (!store->buffers || !store->regions || !store->memory)
         return error_set(err, STATUS_NO_MEMORY, "row store of %u buffers: out of memory",
                          store->buffer_count);
     for (uint32_t d = 0; d < store->region_count && status == STATUS_OK; d++) {
@@ -151,7 +136,7 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
         row_store_free(store);
         return status;
     }
-    pool_run_on_workers(pool, touch_region, store);
+    pool_touch(pool, store->memory);
     *ret_store = store;
     return STATUS_OK;
 }
@@ -162,8 +147,9 @@ void row_store_free(struct row_store *store)
         return;
     for (uint32_t i = 0; store->buffers && i < store->buffer_count; i++)
         free(store->buffers[i].error);
-    for (uint32_t d = 0; store->regions && d < store->region_count; d++)
-        memory_unmap(store->regions[d].memory, store->regions[d].bytes);
+    for (uint32_t d = 0; store->memory && d < store->region_count; d++)
+        memory_unmap(store->memory[d].start, store->memory[d].bytes);
+    free(store->memory);
     free(store->regions);
     free(store->buffers);
     row_index_done(&store->index);
@@ -234,11 +220,6 @@ void row_store_used(struct row_store *store, int32_t index, uint64_t count)
     while (!atomic_compare_exchange_weak(&store->ended, &top, index));
 }
 
-void row_store_keep(struct row_store *store, int32_t buffer)
-{
-    store->buffers[buffer].kept = true;
-}
-
 static void release(struct row_store *store, int32_t index)
 {
     struct buffer *buffer = &store->buffers[index];
@@ -247,6 +228,11 @@ static void release(struct row_store *store, int32_t index)
     buffer->error = NULL;
     atomic_store(&buffer->state, ROW_FREE);
     push_free(store, index);
+}
+
+void row_store_keep(struct row_store *store, int32_t buffer)
+{
+    store->buffers[buffer].kept = true;
 }
 
 uint32_t row_store_collect(struct row_store *store)
@@ -309,8 +295,9 @@ const struct error *row_store_error(const struct row_store *store, int32_t buffe
 
 unsigned char *row_store_data(const struct row_store *store, int32_t buffer)
 {
-    const struct region *region = &store->regions[store->buffers[buffer].domain];
-    return region->memory + ((uint32_t)buffer - region->first_buffer) * store->row_bytes;
+    uint32_t domain = store->buffers[buffer].domain;
+    uint32_t place = (uint32_t)buffer - store->regions[domain].first_buffer;
+    return store->memory[domain].start + place * store->row_bytes;
 }
 
 uint64_t row_store_row(const struct row_store *store, int32_t buffer)
@@ -343,17 +330,36 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     struct row_store *store = argument;
     int32_t buffer = (int32_t)begin;
     uint64_t row = row_store_row(store, buffer);
+    int32_t tape = store->buffers[buffer].tape;
+    struct stored_rows_pass pass;
     struct error err;
+    if (tape != STORED_ROWS_NONE)
+        stored_rows_start(store->stored, tape, worker->domain, &pass);
     enum status status =
-        dataset_read_row(worker->reader, row, row_store_data(store, buffer), &worker->stats, &err);
+        dataset_read_row_taped(worker->reader, row, row_store_data(store, buffer),
+                               tape != STORED_ROWS_NONE ? &pass.tape : NULL, &worker->stats, &err);
+    if (tape != STORED_ROWS_NONE)
+        stored_rows_end(&pass, status == STATUS_OK);
     if (status == STATUS_OK)
         row_store_loaded(store, buffer);
     else
         row_store_failed(store, buffer, &err);
 }
 
+void row_store_use_stored(struct row_store *store, struct stored_rows *stored)
+{
+    store->stored = stored;
+}
+
 bool row_store_load(struct row_store *store, int32_t buffer)
 {
-    return pool_submit(store->pool, row_store_domain(store, buffer), POOL_NORMAL, load_row, store,
-                       (uint64_t)buffer, (uint64_t)buffer + 1);
+    int32_t tape = STORED_ROWS_NONE;
+    if (store->stored)
+        tape = stored_rows_claim(store->stored, row_store_row(store, buffer));
+    store->buffers[buffer].tape = tape;
+    bool submitted = pool_submit(store->pool, row_store_domain(store, buffer), POOL_NORMAL,
+                                 load_row, store, (uint64_t)buffer, (uint64_t)buffer + 1);
+    if (!submitted && tape != STORED_ROWS_NONE)
+        stored_rows_cancel(store->stored, tape);
+    return submitted;
 }

@@ -2,11 +2,11 @@
  *
  * A fixed number of row buffers, allocated at start, spread over NUMA domains. The owner claims a
  * buffer for a row, has a worker fill it, uses it, and lets go of it; a row that is to be kept
- * stays findable until the end. Nothing is allocated after row_store_new(), but for the error of a
- * failed row.
+ * stays findable until the end. Nothing is allocated after row_store_new(), but for the
+ * error of a failed row.
  *
  *     free --claim--> LOADING --worker--> READY (or FAILED)
- *                        READY: used `uses` times, then: keep ? stays, found again later : free
+ *                        READY: used `uses` times, then: kept ? stays, found again later : free
  *
  * All functions belong to the owner (one thread), except row_store_loaded() and row_store_failed(),
  * which the worker that fills the buffer calls once, and row_store_used(), which any worker may
@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "read/pool.h"
+#include "read/stored_rows.h"
 
 #include <stdbool.h>
 
@@ -70,6 +71,10 @@ uint64_t row_store_row(const struct row_store *store, int32_t buffer);
 uint32_t row_store_domain(const struct row_store *store, int32_t buffer);
 uint32_t row_store_free_count(const struct row_store *store);
 uint32_t row_store_buffer_count(const struct row_store *store);
+
+/* From now on rows that `stored` (borrowed, may be NULL) was asked to keep are recorded there when
+ * they are loaded, and loaded from there once it has them. */
+void row_store_use_stored(struct row_store *store, struct stored_rows *stored);
 
 /* Submits the read of a claimed buffer to its domain's workers, as a POOL_NORMAL task; false when
  * their queue is full. The pool must have a dataset. */

@@ -77,10 +77,35 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .ring_bytes = setup->layout.total_bytes,
-        .cache = config->cache == CACHE_DECODED,
+        .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = config->epochs == 1,
         .limit_bytes = run_memory_limit(config, shape),
     };
+}
+
+/* Rows are kept decoded where all of them can be; where not, as stored, if that is what is asked
+ * for or is clearly more rows. */
+static enum status settle_memory(const struct config *config, const struct run_shape *shape,
+                                 struct run_setup *setup, struct error *err)
+{
+    enum status status = budget_settle(&setup->demand, &setup->budget, err);
+    bool fits = setup->budget.keep_rows * shape->reader_count >= setup->plan.row_count;
+    if (status || config->epochs == 1 || shape->stored_row_cost == 0 ||
+        !(config->cache == CACHE_STORED || (config->cache == CACHE_AUTO && !fits)))
+        return status;
+    struct budget_demand demand = setup->demand;
+    struct budget budget;
+    demand.keep = BUDGET_KEEP_STORED;
+    demand.stored_row_bytes = shape->stored_row_cost;
+    status = budget_settle(&demand, &budget, err);
+    if (status)
+        return status;
+    uint64_t clearly_more = setup->budget.keep_rows + setup->budget.keep_rows / 4;
+    if (config->cache == CACHE_STORED || budget.keep_rows > clearly_more) {
+        setup->demand = demand;
+        setup->budget = budget;
+    }
+    return STATUS_OK;
 }
 
 static enum status settle_service(const struct config *config, const struct dataset *dataset,
@@ -126,7 +151,7 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     if (status)
         return status;
     setup.demand = make_demand(config, dataset, shape, &setup);
-    status = budget_settle(&setup.demand, &setup.budget, err);
+    status = settle_memory(config, shape, &setup, err);
     if (status)
         return status;
     setup.demand.plan = NULL; /* it points into this frame */
@@ -139,4 +164,17 @@ void run_setup_describe_memory(const struct run_setup *setup, struct text *out)
     struct budget_demand demand = setup->demand;
     demand.plan = &setup->plan;
     budget_describe(&demand, &setup->budget, out);
+}
+
+void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
+                        struct assigner_options *ret_options)
+{
+    *ret_options = (struct assigner_options){
+        .plan = &setup->plan,
+        .reader_count = setup->demand.reader_count,
+        .keep_rows = setup->budget.keep_rows,
+        .most_rows = setup->budget.most_rows,
+        .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
+        .reader_of_trainer = reader_of_trainer,
+    };
 }

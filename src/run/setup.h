@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "delivery/layout.h"
+#include "plan/assign.h"
 #include "plan/budget.h"
 #include "plan/plan.h"
 #include "plan/round.h"
@@ -24,6 +25,7 @@ struct run_shape {
     uint32_t trainers_served;      /* most that one reader serves */
     uint32_t worker_count;         /* most threads of any reader */
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node */
+    uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
 };
 
 struct run_setup {
@@ -47,6 +49,11 @@ MUST_USE enum status run_plan_settle(const struct config *config, const struct d
 MUST_USE enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
+
+/* What rank 0 gives out rows by. The setup and `reader_of_trainer` ([trainers]) are borrowed while
+ * the assigner lives. */
+void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
+                        struct assigner_options *ret_options);
 
 /* The memory one reader may take: readers.memory_limit, or what "auto" stands for. */
 uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape);

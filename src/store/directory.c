@@ -165,6 +165,42 @@ static enum status get_text(const struct store *store, const char *key, size_t l
     return status;
 }
 
+/* Looking
+ * ------------------------------------------------------------------------------------------ */
+
+/* Modification time and size, stirred: the inode number is not the same on all nodes everywhere. */
+static uint64_t version_of(const struct stat *info)
+{
+    uint64_t version = (uint64_t)info->st_mtim.tv_sec * 1000000000u;
+    version += (uint64_t)info->st_mtim.tv_nsec;
+    return (version ^ (uint64_t)info->st_size << 40) * 0x9e3779b97f4a7c15u +
+           (uint64_t)info->st_size;
+}
+
+static enum status stat_value(const struct store *store, const char *key,
+                              struct store_info *ret_info, struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    struct stat info;
+    if (fstatat(directory->fd, key, &info, 0) < 0)
+        return open_failed(directory, key, errno, err);
+    if (!S_ISREG(info.st_mode))
+        return error_set(err, STATUS_IO, "'%s/%s' is not a file", directory->path, key);
+    *ret_info = (struct store_info){(uint64_t)info.st_size, version_of(&info)};
+    return STATUS_OK;
+}
+
+static enum status identify(const struct store *store, struct text *out, struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    char *path = realpath(directory->path, NULL);
+    if (!path)
+        return error_set_errno(err, STATUS_IO, "find the real path of '%s'", directory->path);
+    text_append(out, "file://%s\n", path);
+    free(path);
+    return STATUS_OK;
+}
+
 /* Writing
  * ------------------------------------------------------------------------------------------ */
 
@@ -344,6 +380,8 @@ static const struct store_operations operations = {
     .put = put,
     .list = list,
     .usage = usage,
+    .stat = stat_value,
+    .identify = identify,
     .free = free_directory,
 };
 

@@ -126,6 +126,18 @@ enum status store_usage(const struct store *store, const char *prefix, uint64_t 
     return status ? status : store->operations->usage(store, prefix, ret_bytes, ret_count, err);
 }
 
+enum status store_stat(const struct store *store, const char *key, struct store_info *ret_info,
+                       struct error *err)
+{
+    enum status status = check_key(store, key, err);
+    return status ? status : store->operations->stat(store, key, ret_info, err);
+}
+
+enum status store_identify(const struct store *store, struct text *out, struct error *err)
+{
+    return store->operations->identify(store, out, err);
+}
+
 const char *store_uri(const struct store *store)
 {
     return store->uri;

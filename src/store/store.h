@@ -11,6 +11,7 @@
 #define PENSTOCK_STORE_STORE_H
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,6 +59,20 @@ MUST_USE enum status store_list(const struct store *store, const char *prefix, s
  * to folders. NOT_FOUND: no such prefix. */
 MUST_USE enum status store_usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
                                  uint64_t *ret_count, struct error *err);
+
+/* What is known of a value without reading it. */
+struct store_info {
+    uint64_t bytes;
+    uint64_t version; /* differs, in all likelihood, after the value was written anew */
+};
+
+/* NOT_FOUND: there is no such key. IO: the rest, with the path. */
+MUST_USE enum status store_stat(const struct store *store, const char *key,
+                                struct store_info *ret_info, struct error *err);
+
+/* Appends what tells this store from all others, the same however its uri was spelt: an absolute
+ * path without symbolic links, for a directory. IO: it cannot be found out. */
+MUST_USE enum status store_identify(const struct store *store, struct text *out, struct error *err);
 
 /* The uri as messages show it; borrowed. */
 const char *store_uri(const struct store *store);

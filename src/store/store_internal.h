@@ -20,6 +20,9 @@ struct store_operations {
                         void *argument, struct error *err);
     enum status (*usage)(const struct store *store, const char *prefix, uint64_t *ret_bytes,
                          uint64_t *ret_count, struct error *err);
+    enum status (*stat)(const struct store *store, const char *key, struct store_info *ret_info,
+                        struct error *err);
+    enum status (*identify)(const struct store *store, struct text *out, struct error *err);
     void (*free)(struct store *store); /* all but `uri`, which store.c frees */
 };
 

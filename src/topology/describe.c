@@ -1,24 +1,86 @@
 /* A placement as people read it. Pure. */
-#include "topology/topology.h"
+#include "topology/machine.h"
 
-#include <stdbool.h>
 #include <string.h>
 
-static bool same_seat(const struct placement_worker *a, const struct placement_worker *b)
+static const char *plural(uint32_t count)
 {
-    return a->domain == b->domain && strcmp(a->cpuset, b->cpuset) == 0;
+    return count == 1 ? "" : "s";
 }
 
-void topology_describe(const struct placement *placement, struct text *out)
+/* Appends "cpus 0-3", or "a core each of cpus 0-3" where seats differ. */
+static void describe_cpus(const struct placement_worker *workers, uint32_t count, struct text *out)
+{
+    bool same = true;
+    hwloc_bitmap_t all = hwloc_bitmap_alloc(), one = hwloc_bitmap_alloc();
+    char *list = NULL;
+    for (uint32_t i = 0; i < count && all && one; i++) {
+        same = same && strcmp(workers[i].cpuset, workers[0].cpuset) == 0;
+        if (hwloc_bitmap_list_sscanf(one, workers[i].cpuset) == 0)
+            hwloc_bitmap_or(all, all, one);
+    }
+    if (!same && hwloc_bitmap_list_asprintf(&list, all) >= 0)
+        text_append(out, "a core each of cpus %s\n", list);
+    else
+        text_append(out, "cpus %s\n", workers[0].cpuset);
+    free(list);
+    hwloc_bitmap_free(one);
+    hwloc_bitmap_free(all);
+}
+
+static void describe_workers(const struct placement *placement, struct text *out)
 {
     uint32_t end;
     for (uint32_t first = 0; first < placement->worker_count; first = end) {
         const struct placement_worker *worker = &placement->workers[first];
         end = first + 1;
-        while (end < placement->worker_count && same_seat(worker, &placement->workers[end]))
+        while (end < placement->worker_count && placement->workers[end].domain == worker->domain)
             end++;
-        uint32_t count = end - first;
-        text_append(out, "%4u worker%s on NUMA node %u, cpus %s\n", count, count == 1 ? " " : "s",
-                    worker->numa_os_index, worker->cpuset);
+        text_append(out, "%4u worker%s on NUMA node %u, ", end - first, plural(end - first),
+                    worker->numa_os_index);
+        describe_cpus(worker, end - first, out);
     }
+}
+
+static bool same_seat(const struct placement_trainer *a, const struct placement_trainer *b)
+{
+    return a->numa_os_index == b->numa_os_index && strcmp(a->cpuset, b->cpuset) == 0;
+}
+
+static void describe_trainers(const struct placement *placement, struct text *out)
+{
+    uint32_t end;
+    for (uint32_t first = 0; first < placement->seat_count; first = end) {
+        const struct placement_trainer *trainer = &placement->trainers[first];
+        end = first + 1;
+        while (end < placement->seat_count && same_seat(trainer, &placement->trainers[end]))
+            end++;
+        text_append(out, "%4u trainer%s on NUMA node %u, cpus %s", end - first, plural(end - first),
+                    trainer->numa_os_index, trainer->cpuset);
+        for (uint32_t i = first; i < end && trainer->gpu[0]; i++)
+            text_append(out, "%s %s", i == first ? ", GPU" : "", placement->trainers[i].gpu);
+        text_append(out, "\n");
+    }
+    uint32_t unseated = placement->trainer_count - placement->seat_count;
+    if (unseated > 0)
+        text_append(out, "%4u trainer%s on any cpu\n", unseated, plural(unseated));
+}
+
+void topology_describe(const struct placement *placement, struct text *out)
+{
+    describe_workers(placement, out);
+    describe_trainers(placement, out);
+}
+
+void topology_describe_crowd(const struct placement *placement, struct text *out)
+{
+    if (!placement->crowded)
+        return;
+    text_append(out,
+                "%u reader%s with %u worker thread%s and %u trainer%s share %u core%s: they take "
+                "turns; lower readers.threads, or start fewer readers or trainers here",
+                placement->all_readers, plural(placement->all_readers), placement->all_workers,
+                plural(placement->all_workers), placement->all_trainers,
+                plural(placement->all_trainers), placement->all_cores,
+                plural(placement->all_cores));
 }

@@ -1,5 +1,5 @@
-/* The machine as placement sees it: cores in NUMA order, and nothing else. Internal to topology/.
- */
+/* The machine as placement sees it: cores in NUMA order, GPUs in PCI order, and nothing else.
+ * Internal to topology/. */
 #ifndef PENSTOCK_TOPOLOGY_MACHINE_H
 #define PENSTOCK_TOPOLOGY_MACHINE_H
 
@@ -13,12 +13,35 @@ struct core {
     uint32_t node;               /* index into nodes */
 };
 
+enum { ANY_NODE = UINT32_MAX };
+
+struct gpu {
+    struct hwloc_pcidev_attr_s pci;
+    hwloc_bitmap_t near; /* owned: cpus of its locality, allowed or not */
+    uint32_t node; /* index into nodes; ANY_NODE: near none that may be used, or near several */
+};
+
 struct topology {
     hwloc_topology_t hwloc;
     uint32_t core_count;
     struct core *cores; /* [core_count] grouped by node, in hwloc's logical order */
     uint32_t node_count;
     uint32_t *node_os_indexes; /* [node_count] the system's numbers */
+    uint32_t gpu_count;
+    struct gpu *gpus; /* [gpu_count] in order of PCI address */
 };
+
+/* Lists the GPUs of a loaded topology that is not restricted yet: restricting drops those near
+ * cpus that are not allowed, and the others' numbers would shift. NO_MEMORY. */
+MUST_USE enum status gpus_find(struct topology *topology, struct error *err);
+
+/* Finds the NUMA node of each, once the cores are listed. */
+void gpus_locate(struct topology *topology);
+
+void gpus_free(struct topology *topology);
+
+/* Writes the GPUs that a program sees under CUDA_VISIBLE_DEVICES=`visible` (NULL: not set), in its
+ * order, as indexes into gpus; returns how many. `ret_gpus` has room for gpu_count. */
+uint32_t gpus_visible(const struct topology *topology, const char *visible, uint32_t *ret_gpus);
 
 #endif

@@ -1,71 +1,44 @@
-/* Placement: which cores a reader has, and which of them each of its workers may run on. Pure.
+/* Placement: from who gets which core (seating.h) to the cpusets of one reader's workers and
+ * trainers. Pure.
  *
  *     2 NUMA nodes, 4 cores each   | 0 1 2 3 | 4 5 6 7 |
  *     2 readers                    | reader 0| reader 1|     whole nodes
  *     4 readers                    | r0 | r1 | r2 | r3 |     shares of the cores
- *
- * Worker i of W takes its seat at core i*c/W of its reader's c cores, so workers spread over the
- * reader's nodes as its cores do.
  */
-#include "base/size.h"
-#include "topology/machine.h"
+#include "topology/seating.h"
 
-#include <stdbool.h>
+#include <assert.h>
+#include <stdlib.h>
 
-enum { AUTO_MAX_WORKERS = 64 };
-
-/* A reader's cores: [first, first + count) of topology->cores. */
-struct share {
-    uint32_t first, count;
+/* Which cores go into a cpuset: those of a range; of one node only, not taken by workers only. */
+struct filter {
+    struct range cores;
+    uint32_t node; /* or ANY_NODE */
+    bool untaken;
 };
 
-/* The first core of node `node`, or the number of cores for the node after the last. */
-static uint32_t node_first_core(const struct topology *topology, uint32_t node)
+static bool passes(const struct seating *seating, const struct filter *filter, uint32_t core)
 {
-    uint32_t i = 0;
-    while (i < topology->core_count && topology->cores[i].node < node)
-        i++;
-    return i;
+    return (filter->node == ANY_NODE || seating->topology->cores[core].node == filter->node) &&
+           !(filter->untaken && seating->uses[core] == CORE_TAKEN);
 }
 
-/* The index-th of `parts` even parts of `count` things begins here. */
-static uint32_t part_begin(uint32_t count, uint32_t index, uint32_t parts)
-{
-    return (uint32_t)((uint64_t)count * index / parts);
-}
-
-static struct share reader_share(const struct topology *topology, uint32_t rank, uint32_t size)
-{
-    uint32_t cores = topology->core_count, nodes = topology->node_count;
-    if (size > cores) /* more readers than cores: they take turns */
-        return (struct share){.first = rank % cores, .count = 1};
-    uint32_t first = part_begin(cores, rank, size);
-    uint32_t end = part_begin(cores, rank + 1, size);
-    if (nodes >= size) {
-        first = node_first_core(topology, part_begin(nodes, rank, size));
-        end = node_first_core(topology, part_begin(nodes, rank + 1, size));
-    }
-    return (struct share){.first = first, .count = end - first};
-}
-
-static uint32_t auto_threads(struct share share, uint32_t rank, uint32_t size, uint32_t trainers)
-{
-    uint32_t mine = part_begin(trainers, rank + 1, size) - part_begin(trainers, rank, size);
-    uint32_t threads = share.count > mine ? share.count - mine : 1;
-    return threads < AUTO_MAX_WORKERS ? threads : AUTO_MAX_WORKERS;
-}
-
-/* Writes the union of the share's cores, of one node only where `node` is not ANY_NODE. */
-enum { ANY_NODE = UINT32_MAX };
-static enum status write_cpuset(const struct topology *topology, struct share share, uint32_t node,
+/* Writes the cpus of the cores [first, first + count) among those that pass. */
+static enum status write_cpuset(const struct seating *seating, const struct filter *filter,
+                                uint32_t first, uint32_t count,
                                 char ret_list[TOPOLOGY_CPUSET_BYTES], struct error *err)
 {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (!set)
         return error_set(err, STATUS_NO_MEMORY, "placement: out of memory");
-    for (uint32_t i = share.first; i < share.first + share.count; i++)
-        if (node == ANY_NODE || topology->cores[i].node == node)
-            hwloc_bitmap_or(set, set, topology->cores[i].cpuset);
+    uint32_t passed = 0;
+    for (uint32_t i = filter->cores.first; i < filter->cores.first + filter->cores.count; i++) {
+        if (!passes(seating, filter, i))
+            continue;
+        if (passed >= first && passed - first < count)
+            hwloc_bitmap_or(set, set, seating->topology->cores[i].cpuset);
+        passed++;
+    }
     int length = hwloc_bitmap_list_snprintf(ret_list, TOPOLOGY_CPUSET_BYTES, set);
     hwloc_bitmap_free(set);
     if (length < 0 || length >= TOPOLOGY_CPUSET_BYTES)
@@ -77,34 +50,168 @@ static enum status write_cpuset(const struct topology *topology, struct share sh
     return STATUS_OK;
 }
 
-/* Seats one worker at `core`, in a new domain where the core's node is not that of the worker
- * before. */
-static enum status seat_worker(const struct topology *topology, struct share share, uint32_t core,
-                               enum topology_bind bind, struct placement *placement,
-                               struct error *err)
+static enum status write_range(const struct seating *seating, struct range cores,
+                               char ret_list[TOPOLOGY_CPUSET_BYTES], struct error *err)
 {
-    uint32_t index = placement->worker_count;
-    uint32_t node = topology->cores[core].node;
-    struct placement_worker *worker = &placement->workers[index];
-    worker->numa_os_index = topology->node_os_indexes[node];
-    enum status status;
-    switch (bind) {
-    case BIND_CORE:
-        status = write_cpuset(topology, (struct share){core, 1}, ANY_NODE, worker->cpuset, err);
-        break;
-    case BIND_NUMA:
-        status = write_cpuset(topology, share, node, worker->cpuset, err);
-        break;
-    default: /* unbound workers share one domain: no memory is nearer than other */
-        worker->numa_os_index = topology->node_os_indexes[topology->cores[share.first].node];
-        status = write_cpuset(topology, share, ANY_NODE, worker->cpuset, err);
-        break;
-    }
-    bool new_domain =
-        index == 0 || placement->workers[index - 1].numa_os_index != worker->numa_os_index;
-    placement->domain_count += new_domain;
+    struct filter filter = {.cores = cores, .node = ANY_NODE};
+    return write_cpuset(seating, &filter, 0, cores.count, ret_list, err);
+}
+
+static struct range all_cores(const struct seating *seating)
+{
+    return (struct range){.first = 0, .count = seating->topology->core_count};
+}
+
+/* Adds a worker, in a new domain where its NUMA node is not that of the worker before. */
+static struct placement_worker *add_worker(struct placement *placement, uint32_t numa_os_index)
+{
+    struct placement_worker *worker = &placement->workers[placement->worker_count];
+    worker->numa_os_index = numa_os_index;
+    if (placement->worker_count == 0 || worker[-1].numa_os_index != numa_os_index)
+        placement->domain_count++;
     worker->domain = placement->domain_count - 1;
     placement->worker_count++;
+    return worker;
+}
+
+/* The workers of one run, bound to its cores or each to one of them. */
+static enum status seat_run(const struct seating *seating, const struct seating_run *run,
+                            struct placement *placement, struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < run->worker_count && status == STATUS_OK; i++) {
+        struct placement_worker *worker =
+            add_worker(placement, seating->topology->node_os_indexes[run->node]);
+        uint32_t core = run->cores.first + part_begin(run->cores.count, i, run->worker_count);
+        bool one = seating->request->bind == BIND_CORE;
+        struct range cores = one ? (struct range){.first = core, .count = 1} : run->cores;
+        status = write_range(seating, cores, worker->cpuset, err);
+    }
+    return status;
+}
+
+/* Unbound workers share one domain: no memory is nearer than other. */
+static enum status seat_anywhere(const struct seating *seating, struct placement *placement,
+                                 struct error *err)
+{
+    uint32_t reader = seating->request->reader;
+    const struct core *core = &seating->topology->cores[seating->shares[reader].first];
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < seating->thread_counts[reader] && status == STATUS_OK; i++) {
+        struct placement_worker *worker =
+            add_worker(placement, seating->topology->node_os_indexes[core->node]);
+        status = write_range(seating, all_cores(seating), worker->cpuset, err);
+    }
+    return status;
+}
+
+static enum status seat_workers(const struct seating *seating, struct placement *placement,
+                                struct error *err)
+{
+    uint32_t reader = seating->request->reader;
+    if (seating->request->bind == BIND_NONE)
+        return seat_anywhere(seating, placement, err);
+    enum status status = STATUS_OK;
+    while (placement->worker_count < seating->thread_counts[reader] && status == STATUS_OK) {
+        struct seating_run run = seating_run_at(seating, reader, placement->worker_count);
+        status = seat_run(seating, &run, placement, err);
+    }
+    return status;
+}
+
+static uint32_t count_on_node(const struct seating *seating, uint32_t node, uint32_t before)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < before; i++)
+        count += seating->trainers[i].node == node;
+    return count;
+}
+
+static uint32_t count_untaken(const struct seating *seating, const struct filter *filter)
+{
+    uint32_t count = 0;
+    for (uint32_t i = filter->cores.first; i < filter->cores.first + filter->cores.count; i++)
+        count += passes(seating, filter, i);
+    return count;
+}
+
+static enum status seat_trainer(const struct seating *seating, uint32_t trainer,
+                                struct placement_trainer *seat, struct error *err)
+{
+    const struct topology *topology = seating->topology;
+    uint32_t node = seating->trainers[trainer].node, gpu = seating->trainers[trainer].gpu;
+    struct filter filter = {.cores = all_cores(seating), .node = node, .untaken = true};
+    uint32_t begin = 0, end = count_untaken(seating, &filter);
+    if (seating->request->bind == BIND_CORE) {
+        uint32_t sharers = count_on_node(seating, node, seating->trainer_count);
+        uint32_t index = count_on_node(seating, node, trainer), cores = end;
+        assert(sharers > 0); /* itself */
+        begin = part_begin(cores, index, sharers);
+        end = part_begin(cores, index + 1, sharers);
+    }
+    seat->numa_os_index = topology->node_os_indexes[node];
+    if (gpu != NO_GPU) {
+        const struct hwloc_pcidev_attr_s *pci = &topology->gpus[gpu].pci;
+        snprintf(seat->gpu, sizeof seat->gpu, "%04x:%02x:%02x.%01x", pci->domain, pci->bus,
+                 pci->dev, pci->func);
+    }
+    return write_cpuset(seating, &filter, begin, end - begin, seat->cpuset, err);
+}
+
+static enum status seat_trainers(const struct seating *seating, struct placement *placement,
+                                 struct error *err)
+{
+    const struct placement_request *request = seating->request;
+    uint32_t first = seating_first_trainer(seating, request->reader);
+    placement->trainer_count = request->shares[request->reader].count;
+    if (seating->crowded || request->bind == BIND_NONE)
+        return STATUS_OK;
+    enum status status = STATUS_OK;
+    while (placement->seat_count < placement->trainer_count &&
+           placement->seat_count < TOPOLOGY_MAX_SEATS && status == STATUS_OK) {
+        status = seat_trainer(seating, first + placement->seat_count,
+                              &placement->trainers[placement->seat_count], err);
+        placement->seat_count++;
+    }
+    return status;
+}
+
+static void count_all(const struct seating *seating, struct placement *placement)
+{
+    placement->crowded = seating->crowded;
+    placement->reader = seating->request->reader;
+    placement->all_readers = seating->request->reader_count;
+    placement->all_trainers = seating->trainer_count;
+    placement->all_cores = seating->topology->core_count;
+    for (uint32_t reader = 0; reader < seating->request->reader_count; reader++)
+        placement->all_workers += seating->thread_counts[reader];
+}
+
+enum status topology_place_reader(const struct topology *topology,
+                                  const struct placement_request *request,
+                                  struct placement *ret_placement, struct error *err)
+{
+    if (request->reader >= request->reader_count)
+        return error_set(err, STATUS_INVALID, "placement: local rank %u of %u readers",
+                         request->reader, request->reader_count);
+    if (request->thread_count > TOPOLOGY_MAX_WORKERS)
+        return error_set(err, STATUS_INVALID, "placement: %u threads; at most %d are possible",
+                         request->thread_count, TOPOLOGY_MAX_WORKERS);
+    struct seating seating;
+    enum status status = seating_init(topology, request, &seating, err);
+    if (status != STATUS_OK)
+        return status;
+    struct placement placement = {0};
+    status = write_range(&seating, seating.shares[request->reader], placement.cpuset, err);
+    if (status == STATUS_OK)
+        status = seat_workers(&seating, &placement, err);
+    if (status == STATUS_OK)
+        status = seat_trainers(&seating, &placement, err);
+    if (status == STATUS_OK) {
+        count_all(&seating, &placement);
+        *ret_placement = placement;
+    }
+    seating_done(&seating);
     return status;
 }
 
@@ -113,23 +220,21 @@ enum status topology_place(const struct topology *topology, uint32_t local_rank,
                            enum topology_bind bind, struct placement *ret_placement,
                            struct error *err)
 {
-    if (local_rank >= local_size)
-        return error_set(err, STATUS_INVALID, "placement: local rank %u of %u readers", local_rank,
-                         local_size);
-    if (thread_count > TOPOLOGY_MAX_WORKERS)
-        return error_set(err, STATUS_INVALID, "placement: %u threads; at most %d are possible",
-                         thread_count, TOPOLOGY_MAX_WORKERS);
-    struct share share = reader_share(topology, local_rank, local_size);
-    if (thread_count == 0)
-        thread_count = auto_threads(share, local_rank, local_size, local_trainers);
-
-    struct placement placement = {0};
-    enum status status = write_cpuset(topology, share, ANY_NODE, placement.cpuset, err);
-    for (uint32_t i = 0; i < thread_count && status == STATUS_OK; i++) {
-        uint32_t core = share.first + part_begin(share.count, i, thread_count);
-        status = seat_worker(topology, share, core, bind, &placement, err);
+    struct placement_share *shares = calloc((size_t)local_size + 1, sizeof *shares);
+    if (!shares)
+        return error_set(err, STATUS_NO_MEMORY, "placement: out of memory");
+    for (uint32_t reader = 0; reader < local_size; reader++) {
+        uint32_t first = part_begin(local_trainers, reader, local_size);
+        uint32_t end = part_begin(local_trainers, reader + 1, local_size);
+        shares[reader] = (struct placement_share){.first = first, .count = end - first};
     }
-    if (status == STATUS_OK)
-        *ret_placement = placement;
+    struct placement_request request = {.reader = local_rank,
+                                        .reader_count = local_size,
+                                        .shares = shares,
+                                        .node_trainers = local_trainers,
+                                        .thread_count = thread_count,
+                                        .bind = bind};
+    enum status status = topology_place_reader(topology, &request, ret_placement, err);
+    free(shares);
     return status;
 }

@@ -1,8 +1,8 @@
 /* Discovery: turns hwloc's tree into the flat list of cores that placement works on.
  *
- * Only cores, hardware threads and NUMA nodes are kept: caches and devices cost time at start and
- * are of no use here. A core belongs to the first NUMA node that has it: machines with two kinds of
- * memory show two nodes over the same cores, the ordinary one first.
+ * Only cores, hardware threads, NUMA nodes and PCI devices are kept: caches and what drivers know
+ * cost time at start and are of no use here. A core belongs to the first NUMA node that has it:
+ * machines with two kinds of memory show two nodes over the same cores, the ordinary one first.
  */
 #include "topology/machine.h"
 
@@ -23,8 +23,7 @@ static bool is_xml(const char *description)
 static enum status set_source(hwloc_topology_t hwloc, const char *description, struct error *err)
 {
     if (!description) {
-        hwloc_topology_set_flags(hwloc, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
-                                            HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
+        hwloc_topology_set_flags(hwloc, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM);
         return STATUS_OK;
     }
     int failed = is_xml(description) ? hwloc_topology_set_xml(hwloc, description)
@@ -38,10 +37,22 @@ static enum status set_source(hwloc_topology_t hwloc, const char *description, s
     return STATUS_OK;
 }
 
+/* To the cpus that the calling thread was given. */
+static enum status restrict_to_affinity(hwloc_topology_t hwloc, struct error *err)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    if (!set)
+        return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
+    enum status status = STATUS_OK;
+    if (hwloc_get_cpubind(hwloc, set, HWLOC_CPUBIND_THREAD) == 0 &&
+        hwloc_topology_restrict(hwloc, set, 0) != 0)
+        status = error_set_errno(err, STATUS_INVALID, "topology: restrict to own affinity");
+    hwloc_bitmap_free(set);
+    return status;
+}
+
 static enum status restrict_to(hwloc_topology_t hwloc, const char *allowed, struct error *err)
 {
-    if (!allowed)
-        return STATUS_OK;
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (!set)
         return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
@@ -60,11 +71,19 @@ static enum status load_tree(struct topology *topology, const char *description,
 {
     if (hwloc_topology_init(&topology->hwloc) != 0)
         return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
+    hwloc_topology_set_type_filter(topology->hwloc, HWLOC_OBJ_PCI_DEVICE,
+                                   HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    /* Linux lists PCI devices itself; the plugin for others loads a library that leaks. */
+    hwloc_topology_set_components(topology->hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
     enum status status = set_source(topology->hwloc, description, err);
     if (status == STATUS_OK && hwloc_topology_load(topology->hwloc) != 0)
         status = error_set_errno(err, STATUS_INVALID, "topology '%s': load",
                                  description ? description : "of this machine");
     if (status == STATUS_OK)
+        status = gpus_find(topology, err);
+    if (status == STATUS_OK && !description)
+        status = restrict_to_affinity(topology->hwloc, err);
+    if (status == STATUS_OK && allowed)
         status = restrict_to(topology->hwloc, allowed, err);
     return status;
 }
@@ -137,6 +156,7 @@ enum status topology_load(const char *description, const char *allowed,
         topology_free(topology);
         return status;
     }
+    gpus_locate(topology);
     *ret_topology = topology;
     return STATUS_OK;
 }
@@ -147,6 +167,7 @@ void topology_free(struct topology *topology)
         return;
     if (topology->hwloc)
         hwloc_topology_destroy(topology->hwloc);
+    gpus_free(topology);
     free(topology->node_os_indexes);
     free(topology->cores);
     free(topology);

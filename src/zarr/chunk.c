@@ -10,13 +10,16 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "store/disk_cache.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct zarr_chunk_reader {
-    const struct store *store; /* borrowed */
+    const struct store *store; /* borrowed, as are the next two */
+    struct zarr_tape *tape;    /* NULL: none */
+    struct disk_cache *cache;  /* NULL: none */
     struct codec_context *context;
     unsigned char *stored; /* start of the mapping */
     size_t stored_capacity;
@@ -108,22 +111,92 @@ void zarr_chunk_reader_free(struct zarr_chunk_reader *reader)
     free(reader);
 }
 
+void zarr_chunk_reader_use_tape(struct zarr_chunk_reader *reader, struct zarr_tape *tape)
+{
+    reader->tape = tape;
+}
+
+void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_cache *cache)
+{
+    reader->cache = cache;
+}
+
+/* A chunk as stored: where its bytes are to go and, once fetched, how many there are. */
+struct stored_chunk {
+    const char *key;
+    void *bytes;
+    size_t capacity, size;
+    bool is_new; /* the store had to be asked: the disk cache does not have it */
+};
+
+/* From the disk cache, else from the store. */
+static enum status fetch_from_disk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                   struct zarr_read_stats *stats, struct error *err)
+{
+    if (reader->cache &&
+        disk_cache_get(reader->cache, chunk->key, chunk->bytes, chunk->capacity, &chunk->size)) {
+        stats->disk_bytes += chunk->size;
+        stats->disk_chunk_count++;
+        return STATUS_OK;
+    }
+    enum status status =
+        store_get(reader->store, chunk->key, chunk->bytes, chunk->capacity, &chunk->size, err);
+    if (status != STATUS_OK)
+        return status;
+    chunk->is_new = true;
+    stats->stored_bytes += chunk->size;
+    return STATUS_OK;
+}
+
+/* From the nearest place that has it, with store_get()'s contract. */
+static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                         struct zarr_read_stats *stats, struct error *err)
+{
+    struct zarr_tape *tape = reader->tape;
+    uint64_t start_ns = clock_now_ns();
+    enum status status;
+
+    if (tape && tape->play) {
+        status = tape->play(tape, chunk->bytes, chunk->capacity, &chunk->size, err);
+        stats->memory_chunk_count++;
+        if (status == STATUS_OK)
+            stats->memory_bytes += chunk->size;
+    } else {
+        status = fetch_from_disk(reader, chunk, stats, err);
+        if (tape && status == STATUS_OK)
+            tape->record(tape, chunk->bytes, chunk->size);
+        else if (tape && status == STATUS_NOT_FOUND)
+            tape->record(tape, NULL, 0);
+    }
+    stats->read_ns += clock_now_ns() - start_ns;
+    return status;
+}
+
+/* Offers a chunk to the disk cache: one that decodes, so that damage is not spread. */
+static void keep_on_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                         struct zarr_read_stats *stats)
+{
+    if (!reader->cache || !chunk->is_new)
+        return;
+    uint64_t start_ns = clock_now_ns();
+    disk_cache_put(reader->cache, chunk->key, chunk->bytes, chunk->size);
+    stats->read_ns += clock_now_ns() - start_ns;
+}
+
 /* Chunks that have no codec are read into place; their size is the only thing that can be wrong. */
 static enum status load_raw(struct zarr_chunk_reader *reader, const struct zarr_array *array,
                             const char *key, void *decoded, struct zarr_read_stats *stats,
                             struct error *err)
 {
-    uint64_t start_ns = clock_now_ns();
-    size_t size = 0;
-    enum status status = store_get(reader->store, key, decoded, array->chunk_bytes, &size, err);
+    struct stored_chunk chunk = {.key = key, .bytes = decoded, .capacity = array->chunk_bytes};
+    enum status status = fetch(reader, &chunk, stats, err);
 
-    stats->read_ns += clock_now_ns() - start_ns;
     if (status != STATUS_OK)
         return status;
-    stats->stored_bytes += size;
-    if (size != array->chunk_bytes)
+    if (chunk.size != array->chunk_bytes)
         return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
-                         size, array->chunk_bytes);
+                         chunk.size, array->chunk_bytes);
+    keep_on_disk(reader, &chunk, stats);
     return STATUS_OK;
 }
 
@@ -131,19 +204,18 @@ static enum status load_encoded(struct zarr_chunk_reader *reader, const struct z
                                 const char *key, void *decoded, struct zarr_read_stats *stats,
                                 struct error *err)
 {
-    uint64_t start_ns = clock_now_ns();
-    size_t size = 0;
-    enum status status =
-        store_get(reader->store, key, reader->stored, reader->stored_capacity, &size, err);
-    uint64_t read_ns = clock_now_ns();
+    struct stored_chunk chunk = {
+        .key = key, .bytes = reader->stored, .capacity = reader->stored_capacity};
+    enum status status = fetch(reader, &chunk, stats, err);
 
-    stats->read_ns += read_ns - start_ns;
     if (status != STATUS_OK)
         return status;
-    stats->stored_bytes += size;
-    status = codec_decode(&array->codecs, reader->context, reader->stored, size, decoded,
+    uint64_t start_ns = clock_now_ns();
+    status = codec_decode(&array->codecs, reader->context, reader->stored, chunk.size, decoded,
                           array->chunk_bytes, err);
-    stats->decode_ns += clock_now_ns() - read_ns;
+    stats->decode_ns += clock_now_ns() - start_ns;
+    if (status == STATUS_OK)
+        keep_on_disk(reader, &chunk, stats);
     return status;
 }
 

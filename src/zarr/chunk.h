@@ -21,15 +21,34 @@
 /* Time and bytes that reading took. Added to, never reset. */
 struct zarr_read_stats {
     uint64_t stored_bytes;        /* read from the store */
+    uint64_t memory_bytes;        /* stored bytes that a tape gave instead */
+    uint64_t disk_bytes;          /* stored bytes that a disk cache gave instead */
     uint64_t decoded_bytes;       /* written to destinations */
-    uint64_t chunk_count;         /* looked up in the store */
+    uint64_t chunk_count;         /* looked up anywhere */
+    uint64_t memory_chunk_count;  /* of those, on a tape */
+    uint64_t disk_chunk_count;    /* of those, found in the disk cache */
     uint64_t missing_chunk_count; /* of those, filled with the fill value */
-    uint64_t read_ns;             /* in the store */
+    uint64_t read_ns;             /* in the store and its caches */
     uint64_t decode_ns;           /* in codecs and copies */
 };
 
 enum { ZARR_READER_MAX_ARRAYS = 128 };
 
+/* What the store answered to a sequence of chunk reads: told while they happen, or giving the
+ * answers when the same reads are made again. Whoever keeps tapes embeds this struct.
+ *
+ * Chunks are counted by order alone, so a tape fits the very reads that it was made with: the same
+ * arrays, the same ranges, in the same order. */
+struct zarr_tape {
+    /* NULL on a tape that is being recorded. Otherwise the next answer, as store_get() gives it:
+     * NOT_FOUND for a chunk that is missing. */
+    enum status (*play)(struct zarr_tape *tape, void *buffer, size_t capacity, size_t *ret_size,
+                        struct error *err);
+    /* Told of each answer; `bytes` is NULL for a chunk that is missing. */
+    void (*record)(struct zarr_tape *tape, const void *bytes, size_t size);
+};
+
+struct disk_cache;
 struct zarr_chunk_reader;
 
 /* A reader for chunks of any of `arrays` (1 to ZARR_READER_MAX_ARRAYS); they and the store are
@@ -42,6 +61,12 @@ zarr_chunk_reader_new(const struct store *store, const struct zarr_array *const 
 size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count);
 
 void zarr_chunk_reader_free(struct zarr_chunk_reader *reader);
+
+/* Where the next reads look before they ask the store: on `tape` alone if it plays (else it records
+ * them), then in `cache`, which is given what the store had to be asked for. Both borrowed; NULL is
+ * none. */
+void zarr_chunk_reader_use_tape(struct zarr_chunk_reader *reader, struct zarr_tape *tape);
+void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_cache *cache);
 
 /* Decodes the whole chunk at `chunk_index` (rank numbers, inside the grid) to `decoded`:
  * array->chunk_bytes, C order, native byte order; beyond the array's edge it holds whatever is

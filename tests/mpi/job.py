@@ -128,6 +128,10 @@ class JobTest(unittest.TestCase):
                               ["--digest", os.path.join(self.folder, "digest.{rank}"), *trainer],
                               ["--quiet", *options])
         self.assertEqual(outcome.code, expect, outcome.output)
+        return self.digest_lines()
+
+    def digest_lines(self):
+        """What all trainers wrote to digest.{rank} in this test's folder."""
         lines = []
         for path in glob.glob(os.path.join(self.folder, "digest.*")):
             with open(path, encoding="ascii") as file:

@@ -17,28 +17,43 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 class Example(JobTest):
-    def train(self, epochs, *options):
-        checkpoint = os.path.join(self.folder, "run.pt")
+    def train(self, epochs, *options, arguments=(), expect=0):
+        checkpoint = os.path.join(self.folder, "run")
         outcome = self.reader(
             2, {"dataset.uri": self.synth("example", 48, videos=4), "batch.global_size": 16,
                 "delivery.trainers": 2, "order.epochs": epochs,
                 "dataset.fields.latents": "base_frames",
                 "dataset.fields.text": "clip_emb[segment_to_video]"},
             (sys.executable, os.path.join(ROOT, "python", "examples", "train_latents.py"),
-             "--checkpoint", checkpoint), ["--quiet", *options],
+             "--checkpoint", checkpoint, *arguments), ["--quiet", *options],
             env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
-        self.assertEqual(outcome.code, 0, outcome.output)
-        return outcome.output, torch.load(checkpoint, weights_only=True)
+        self.assertEqual(outcome.code, expect, outcome.output)
+        with open(os.path.join(checkpoint, "state.json"), encoding="ascii") as file:
+            state = json.load(file)
+        saved = torch.load(f"{checkpoint}/epoch{state['epoch']}-step{state['step']}.pt",
+                           weights_only=True)
+        return outcome.output, saved["model"], os.path.join(checkpoint, "state.json")
 
     def test_trains_and_resumes(self):
-        output, saved = self.train(2)
+        """Two epochs and a third give the model that three in one go give."""
+        output, _, state = self.train(2, arguments=["--save-every", "2"])
         self.assertRegex(output, r"epoch 1: loss \d+\.\d+, [\d.]+ samples/s")
-        state = os.path.join(self.folder, "state.json")
-        with open(state, "w", encoding="ascii") as file:
-            json.dump(saved["data"], file)
-        output, _ = self.train(3, "--resume", state)
+        output, resumed, _ = self.train(3, "--resume", state)
         self.assertNotIn("epoch 1:", output)
         self.assertIn("epoch 2: loss", output)
+        _, whole, _ = self.train(3)
+        for name, weights in whole.items():
+            self.assertTrue(torch.allclose(weights, resumed[name], rtol=0, atol=1e-5), name)
+
+    def test_stops_when_asked(self):
+        """All trainers leave after the same step, here the first, and have saved."""
+        os.mkdir(os.path.join(self.folder, "run"))
+        with open(os.path.join(self.folder, "run", "stop"), "w", encoding="ascii"):
+            pass
+        output, _, state = self.train(2, expect=3)
+        self.assertIn("stopped at", output)
+        with open(state, encoding="ascii") as file:
+            self.assertEqual(json.load(file)["step"], 1)
 
 
 if __name__ == "__main__":

@@ -264,7 +264,7 @@ int main(int argc, char **argv)
                                      .max_trainers = (uint32_t)demo.trainers,
                                      .layout = &demo.layout,
                                      .service = &demo.service};
-    if (server_new(&options, &demo.server, &error))
+    if (server_new(&options, &demo.server, &error) || server_listen(demo.server, &error))
         stop(&error);
     demo.published = calloc(demo.trainers + 1, sizeof *demo.published);
     if (!demo.published)

@@ -1,2 +1,3 @@
 penstock_unit_test(dataset open LINKS dataset)
 penstock_unit_test(dataset pack LINKS dataset)
+penstock_unit_test(dataset cache LINKS dataset)

@@ -66,8 +66,9 @@ static inline struct ring_service support_service(uint32_t world_size)
                                  .fingerprint = 0xfeed};
 }
 
-static inline struct server *support_server(const char *run_dir, uint32_t world_size,
-                                            uint32_t slots, uint32_t reader)
+/* One that does not listen yet. */
+static inline struct server *support_place(const char *run_dir, uint32_t world_size, uint32_t slots,
+                                           uint32_t reader)
 {
     struct ring_layout layout = support_layout(slots);
     struct ring_service service = support_service(world_size);
@@ -80,6 +81,14 @@ static inline struct server *support_server(const char *run_dir, uint32_t world_
     struct error error;
     if (server_new(&options, &server, &error))
         fail_msg("server_new: %s", error.message);
+    return server;
+}
+
+static inline struct server *support_server(const char *run_dir, uint32_t world_size,
+                                            uint32_t slots, uint32_t reader)
+{
+    struct server *server = support_place(run_dir, world_size, slots, reader);
+    assert_int_equal(server_listen(server, NULL), STATUS_OK);
     return server;
 }
 

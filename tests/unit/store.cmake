@@ -1,1 +1,2 @@
 penstock_unit_test(store directory LINKS store)
+penstock_unit_test(store disk_cache LINKS store)

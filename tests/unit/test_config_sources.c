@@ -156,6 +156,11 @@ static void checks(void **state)
     assert_non_null(strstr(err.message, "dataset.uri"));
     set(&c, "dataset.uri=x");
     assert_int_equal(config_check(&c, &err), STATUS_OK);
+    set(&c, "readers.cache_dir=nvme/cache");
+    assert_int_equal(config_check(&c, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "readers.cache_dir 'nvme/cache' is relative"));
+    set(&c, "readers.cache_dir=/nvme/cache");
+    assert_int_equal(config_check(&c, &err), STATUS_OK);
     set(&c, "delivery.trainers=3");
     assert_int_equal(config_check(&c, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "256 is not a multiple of delivery.trainers 3: set it to "
@@ -183,7 +188,9 @@ static void prints_what_it_reads(void **state)
         "readers.threads=3",
         "readers.bind=none",
         "readers.memory_limit=9007199254740993",
-        "readers.cache=off",
+        "readers.cache=stored",
+        "readers.cache_dir=/nvme/cache",
+        "readers.cache_dir_bytes=9007199254740993",
         "delivery.trainers=16",
         "delivery.slots=5",
         "delivery.run_dir=/run/x",

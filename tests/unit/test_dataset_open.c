@@ -48,7 +48,10 @@ static struct dataset *open_with(const struct fixture *fixture,
                                  const struct dataset_field_spec *fields, size_t count,
                                  uint64_t hold_limit_bytes)
 {
-    struct dataset_options options = {fixture->path, fields, count, hold_limit_bytes};
+    struct dataset_options options = {.uri = fixture->path,
+                                      .fields = fields,
+                                      .field_count = count,
+                                      .hold_limit_bytes = hold_limit_bytes};
     struct dataset *dataset;
     struct error err;
 
@@ -60,7 +63,10 @@ static void refuse_with(const struct fixture *fixture, const struct dataset_fiel
                         size_t count, uint64_t hold_limit_bytes, enum status expected,
                         const char *message)
 {
-    struct dataset_options options = {fixture->path, fields, count, hold_limit_bytes};
+    struct dataset_options options = {.uri = fixture->path,
+                                      .fields = fields,
+                                      .field_count = count,
+                                      .hold_limit_bytes = hold_limit_bytes};
     struct dataset *dataset = NULL;
     struct error err;
 

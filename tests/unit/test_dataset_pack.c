@@ -34,7 +34,8 @@ static const struct dataset_field_spec fields[] = {{"x", "a", NULL}, {"text", "b
 static struct dataset *open_fields(const struct fixture *fixture,
                                    const struct dataset_field_spec *specs, size_t count)
 {
-    struct dataset_options options = {fixture->path, specs, count, 1 << 20};
+    struct dataset_options options = {
+        .uri = fixture->path, .fields = specs, .field_count = count, .hold_limit_bytes = 1 << 20};
     struct dataset *dataset;
     struct error err;
 

@@ -185,6 +185,7 @@ static void a_reader_serves_no_more_than_it_should(void **state)
         .run_dir = place.path, .max_trainers = 1, .layout = &layout, .service = &service};
     struct server *server;
     assert_int_equal(server_new(&options, &server, NULL), STATUS_OK);
+    assert_int_equal(server_listen(server, NULL), STATUS_OK);
     int fd = raw_connect(place.path);
     hello(fd, 2, 4);
     pump_until(server, 1);
@@ -294,12 +295,12 @@ static void the_environment_is_checked(void **state)
     assert_non_null(strstr(message, "PENSTOCK_RUN_DIR"));
     setenv("PENSTOCK_RUN_DIR", "/nonexistent/penstock", 1);
     setenv("RANK", "two", 1);
+    setenv("WORLD_SIZE", "2", 1);
     assert_int_equal(try_connect(NULL, message), PENSTOCK_INVALID);
     assert_non_null(strstr(message, "RANK='two'"));
     setenv("RANK", "2", 1);
-    setenv("WORLD_SIZE", "2", 1);
     assert_int_equal(try_connect(NULL, message), PENSTOCK_INVALID);
-    assert_non_null(strstr(message, "rank 2 is not below"));
+    assert_non_null(strstr(message, "RANK=2 is not below"));
     unsetenv("RANK");
     unsetenv("WORLD_SIZE");
     struct penstock_options options = {.rank = -1, .world_size = 1};
@@ -330,6 +331,32 @@ static void readers_share_the_trainers_of_a_node(void **state)
         assert_int_equal(penstock_describe(dialing.client)->rank, rank);
         penstock_close(dialing.client);
     }
+    unsetenv("LOCAL_RANK");
+    unsetenv("LOCAL_WORLD_SIZE");
+    server_free(servers[0]);
+    server_free(servers[1]);
+    place_done(&place);
+}
+
+/* A trainer that comes while the readers of its node do chooses among all of them. */
+static void early_trainers_wait_for_all_readers(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *servers[2] = {NULL, support_place(place.path, 2, SUPPORT_SLOTS, 1)};
+    setenv("LOCAL_RANK", "0", 1);
+    setenv("LOCAL_WORLD_SIZE", "2", 1);
+    struct dialing dialing;
+    dial(&dialing, place.path, 0, 2);
+    clock_sleep_ns(100000000); /* it has tried the one that is there */
+    servers[0] = support_place(place.path, 2, SUPPORT_SLOTS, 0);
+    for (int i = 1; i >= 0; i--)
+        assert_int_equal(server_listen(servers[i], NULL), STATUS_OK);
+    pump_until(servers[0], 1);
+    assert_int_equal(server_start(servers[0], NULL), STATUS_OK);
+    pthread_join(dialing.thread, NULL);
+    assert_int_equal(dialing.status, PENSTOCK_OK);
+    penstock_close(dialing.client);
     unsetenv("LOCAL_RANK");
     unsetenv("LOCAL_WORLD_SIZE");
     server_free(servers[0]);
@@ -370,6 +397,7 @@ int main(void)
         cmocka_unit_test(missing_services_are_explained),
         cmocka_unit_test(the_environment_is_checked),
         cmocka_unit_test(readers_share_the_trainers_of_a_node),
+        cmocka_unit_test(early_trainers_wait_for_all_readers),
         cmocka_unit_test(a_live_reader_keeps_its_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,7 +93,7 @@ static void a_place_has_one_live_owner(void **state)
     int dir, lock, listener, second;
     assert_int_equal(rundir_open(path, true, &dir, NULL), STATUS_OK);
     assert_int_equal(rundir_claim(dir, 3, &lock, NULL), STATUS_OK);
-    assert_int_equal(rundir_listen(dir, 3, &listener, NULL), STATUS_OK);
+    assert_int_equal(rundir_bind(dir, 3, &listener, NULL), STATUS_OK);
     struct error error;
     assert_int_equal(rundir_claim(dir, 3, &second, &error), STATUS_REFUSED);
     char pid[32];
@@ -103,6 +104,8 @@ static void a_place_has_one_live_owner(void **state)
     assert_int_equal(rundir_readers(dir, readers, 4), 1);
     assert_int_equal(readers[0], 3);
     int client;
+    assert_int_equal(rundir_connect(dir, 3, &client, NULL), STATUS_NOT_FOUND);
+    assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(rundir_connect(dir, 3, &client, NULL), STATUS_OK);
     close(client);
 
@@ -111,7 +114,7 @@ static void a_place_has_one_live_owner(void **state)
     assert_int_equal(rundir_readers(dir, readers, 4), 0);
     assert_int_equal(rundir_connect(dir, 3, &client, NULL), STATUS_NOT_FOUND);
     assert_int_equal(rundir_claim(dir, 3, &lock, NULL), STATUS_OK);
-    assert_int_equal(rundir_listen(dir, 3, &listener, NULL), STATUS_OK);
+    assert_int_equal(rundir_bind(dir, 3, &listener, NULL), STATUS_OK);
     rundir_leave(dir, 3);
     close(lock);
     close(listener);
@@ -126,7 +129,7 @@ static void readers_are_listed_by_number(void **state)
     assert_int_equal(rundir_open(path, true, &dir, NULL), STATUS_OK);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(rundir_claim(dir, numbers[i], &locks[i], NULL), STATUS_OK);
-        assert_int_equal(rundir_listen(dir, numbers[i], &sockets[i], NULL), STATUS_OK);
+        assert_int_equal(rundir_bind(dir, numbers[i], &sockets[i], NULL), STATUS_OK);
     }
     static const char *const strangers[] = {"reader-.sock", "reader-7x.sock", "reader-07.sock",
                                             "reader-99999999999.sock", "other"};

@@ -1,5 +1,5 @@
-/* Assignment of rows: even, capped, faithful to homes, and never more kept than there is room for.
- */
+/* Assignment of rows: even, capped, by pace, where the sample is needed; and exactly the rows kept
+ * whose next use is nearest. */
 #include "plan/assign.h"
 
 #include <setjmp.h>
@@ -12,80 +12,95 @@
 
 #include <cmocka.h>
 
-enum { MOST_READERS = 16, MOST_ROWS = 1000 };
+enum { MOST_READERS = 16, MOST_ROWS = 1000, NOBODY = 0xffff };
 
 /* The assigner under test and what we know of it from its answers alone. */
 struct bench {
     struct plan plan;
     struct assigner *assigner;
     uint32_t readers;
-    uint64_t room[MOST_READERS];
+    uint64_t keep_rows, most_rows;
+    uint32_t reader_of_trainer[MOST_READERS];
+    uint16_t homes[MOST_ROWS]; /* where a row is kept, NOBODY */
     uint64_t kept[MOST_READERS];
-    uint16_t homes[MOST_ROWS];
-    uint64_t without_room; /* rows given to a reader that does not keep them */
+    uint64_t given[MOST_READERS]; /* rows it had not kept, of all windows */
+    uint64_t hits;                /* rows of all windows that were kept */
+    uint16_t owners[MOST_ROWS];   /* of the last window */
 };
 
-static void bench_init(struct bench *bench, uint64_t rows, uint64_t window_rows, uint32_t readers,
-                       const uint64_t *room)
+/* rows, window_rows and row_length in `options`; a trainer for each reader. */
+static void bench_init(struct bench *bench, uint64_t rows, struct plan_options options,
+                       uint32_t readers, uint64_t keep_rows, uint64_t most_rows)
 {
-    struct plan_options options = {.sample_count = rows * 4 - 1,
-                                   .row_length = 4,
-                                   .window_rows = window_rows,
-                                   .seed = 5,
-                                   .shuffle = true,
-                                   .global_batch = 1,
-                                   .trainer_count = 1};
-    *bench = (struct bench){.readers = readers};
+    options.sample_count = rows * options.row_length - (options.row_length > 1);
+    options.seed = 5;
+    options.shuffle = true;
+    options.global_batch = readers;
+    options.trainer_count = readers;
+    *bench = (struct bench){.readers = readers, .keep_rows = keep_rows, .most_rows = most_rows};
     memset(bench->homes, 0xff, sizeof bench->homes);
-    memcpy(bench->room, room, readers * sizeof room[0]);
+    for (uint32_t r = 0; r < readers; r++)
+        bench->reader_of_trainer[r] = r;
     assert_int_equal(plan_init(&bench->plan, &options, NULL), STATUS_OK);
-    assert_int_equal(assigner_new(&bench->plan, readers, room, &bench->assigner, NULL), STATUS_OK);
+    struct assigner_options assigner = {.plan = &bench->plan,
+                                        .reader_count = readers,
+                                        .keep_rows = keep_rows,
+                                        .most_rows = most_rows,
+                                        .reader_of_trainer = bench->reader_of_trainer};
+    assert_int_equal(assigner_new(&assigner, &bench->assigner, NULL), STATUS_OK);
 }
 
-/* Asks for a window and checks every promise. Returns the spread of rows without a home over
- * readers. */
+/* Asks for a window and checks what holds for every one. Returns the spread of given rows. */
 static uint64_t take_window(struct bench *bench, uint64_t e, uint64_t j)
 {
     struct plan_epoch epoch;
     struct plan_window window;
-    uint16_t owners[MOST_ROWS];
     uint64_t given[MOST_READERS] = {0};
     plan_epoch_init(&epoch, &bench->plan, e);
     plan_window_at(&window, &epoch, j);
-    assigner_window(bench->assigner, &epoch, &window, owners);
+    assigner_window(bench->assigner, &epoch, &window, bench->owners);
     for (uint64_t slot = 0; slot < window.row_count; slot++) {
         uint64_t row = plan_row_at(&epoch, window.first_row_position + slot);
-        uint16_t owner = owners[slot] & ASSIGN_READER_MASK;
-        bool keep = owners[slot] & ASSIGN_KEEP;
+        uint16_t owner = bench->owners[slot] & ASSIGN_READER_MASK;
+        bool keep = bench->owners[slot] & ASSIGN_KEEP;
         assert_true(owner < bench->readers);
-        if (bench->homes[row] != 0xffff) {
+        if (bench->homes[row] != NOBODY) {
             assert_int_equal(owner, bench->homes[row]);
             assert_true(keep);
-            continue;
+            bench->hits++;
+        } else {
+            given[owner]++;
+            bench->given[owner]++;
         }
-        given[owner]++;
-        bench->without_room += !keep;
-        if (keep) {
-            bench->homes[row] = owner;
-            assert_true(++bench->kept[owner] <= bench->room[owner]);
-        }
+        bench->kept[owner] += (uint64_t)keep - (bench->homes[row] != NOBODY);
+        bench->homes[row] = keep ? owner : NOBODY;
     }
     uint64_t least = UINT64_MAX, most = 0;
     for (uint32_t r = 0; r < bench->readers; r++) {
+        assert_true(bench->kept[r] <= bench->keep_rows);
+        assert_true(given[r] <= bench->most_rows);
         least = given[r] < least ? given[r] : least;
         most = given[r] > most ? given[r] : most;
     }
-    assert_true(most <= (window.row_count + bench->readers - 1) / bench->readers);
     return most - least;
 }
+
+static void take_epochs(struct bench *bench, uint64_t first, uint64_t end)
+{
+    for (uint64_t e = first; e < end; e++)
+        for (uint64_t j = 0; j < bench->plan.window_count; j++)
+            (void)take_window(bench, e, j);
+}
+
+static const struct plan_options long_rows = {.row_length = 4, .window_rows = 50};
+static const struct plan_options single_rows = {.row_length = 1, .window_rows = 48};
 
 static void even_without_cache(void **state)
 {
     (void)state;
-    const uint64_t room[MOST_READERS] = {0};
     for (uint32_t readers = 1; readers <= MOST_READERS; readers++) {
         struct bench bench;
-        bench_init(&bench, 997, 50, readers, room);
+        bench_init(&bench, 997, long_rows, readers, 0, (50 + readers - 1) / readers);
         for (uint64_t e = 0; e < 2; e++)
             for (uint64_t j = 0; j < bench.plan.window_count; j++)
                 assert_in_range(take_window(&bench, e, j), 0, 1);
@@ -93,91 +108,187 @@ static void even_without_cache(void **state)
     }
 }
 
-/* Also when the run starts in the middle of an epoch, so that later windows mix homes and new rows.
- */
+/* Also when the run starts in the middle of an epoch. */
 static void everything_fits(void **state)
 {
     (void)state;
     for (uint32_t readers = 1; readers <= MOST_READERS; readers++) {
         struct bench bench;
-        uint64_t room[MOST_READERS];
+        bench_init(&bench, 997, long_rows, readers, (997 + readers - 1) / readers + 1, 50);
+        for (uint64_t j = 13; j < bench.plan.window_count; j++)
+            (void)take_window(&bench, 0, j);
+        take_epochs(&bench, 1, 2);
         for (uint32_t r = 0; r < readers; r++)
-            room[r] = (997 + readers - 1) / readers + 1;
-        bench_init(&bench, 997, 50, readers, room);
-        for (uint64_t e = 0; e < 3; e++)
-            for (uint64_t j = e == 0 ? 13 : 0; j < bench.plan.window_count; j++)
-                (void)take_window(&bench, e, j);
-        assert_int_equal(bench.without_room, 0);
-        uint64_t total = 0;
-        for (uint32_t r = 0; r < readers; r++) {
             assert_in_range(bench.kept[r], 997 / readers, 997 / readers + 1);
-            total += bench.kept[r];
-        }
-        assert_int_equal(total, 997);
+        uint64_t hits = bench.hits;
+        take_epochs(&bench, 2, 4);
+        assert_int_equal(bench.hits - hits, 2 * 997);
         assigner_free(bench.assigner);
     }
 }
 
-static void some_fit(void **state)
+/* How many uses of rows, of a run of `epochs`, find the row in a memory of `capacity` rows from
+ * which always the row goes whose next use is farthest: done the plain way. */
+static uint64_t hits_by_farthest_next_use(const struct plan *plan, uint64_t capacity,
+                                          uint64_t epochs)
 {
-    (void)state;
-    const uint64_t room[] = {100, 0, 20, 57};
-    struct bench bench;
-    bench_init(&bench, 600, 40, 4, room);
-    for (uint64_t e = 0; e < 3; e++)
-        for (uint64_t j = 0; j < bench.plan.window_count; j++)
-            (void)take_window(&bench, e, j);
-    assert_memory_equal(bench.kept, room, sizeof room);
-    assigner_free(bench.assigner);
-}
-
-/* Rows without a home go to the readers that have the fewest homes in the window. */
-static void new_rows_balance_homes(void **state)
-{
-    (void)state;
-    const uint64_t room[] = {200, 0};
-    struct bench bench;
-    uint64_t rows[2] = {0};
-    bench_init(&bench, 400, 40, 2, room);
-    for (uint64_t j = 0; j < bench.plan.window_count; j++)
-        (void)take_window(&bench, 0, j);
-    struct plan_epoch epoch;
-    plan_epoch_init(&epoch, &bench.plan, 1);
-    for (uint64_t j = 0; j < bench.plan.window_count; j++) {
-        struct plan_window window;
-        uint16_t owners[MOST_ROWS];
-        plan_window_at(&window, &epoch, j);
-        assigner_window(bench.assigner, &epoch, &window, owners);
-        for (uint64_t slot = 0; slot < window.row_count; slot++)
-            rows[owners[slot] & ASSIGN_READER_MASK]++;
+    static uint64_t next[MOST_ROWS]; /* use of each held row, 0 for the others */
+    static uint64_t places[2][MOST_ROWS];
+    uint64_t hits = 0, held = 0;
+    memset(next, 0, sizeof next);
+    for (uint64_t e = 0; e < epochs; e++) {
+        for (uint64_t ahead = 0; ahead < 2; ahead++) {
+            struct plan_epoch epoch;
+            plan_epoch_init(&epoch, plan, e + ahead);
+            for (uint64_t i = 0; i < plan->row_count; i++)
+                places[ahead][ahead ? plan_row_at(&epoch, i) : i] =
+                    ahead ? (e + 1) * plan->row_count + i : plan_row_at(&epoch, i);
+        }
+        for (uint64_t i = 0; i < plan->row_count; i++) {
+            uint64_t row = places[0][i], farthest = 0;
+            hits += next[row] != 0;
+            held += next[row] == 0;
+            next[row] = places[1][row];
+            for (uint64_t other = 1; other < plan->row_count; other++)
+                farthest = next[other] > next[farthest] ? other : farthest;
+            if (held > capacity) {
+                next[farthest] = 0;
+                held--;
+            }
+        }
     }
-    assert_in_range(rows[0], 200, 225);
-    assigner_free(bench.assigner);
+    return hits;
 }
 
-/* A reader with room gets new rows before one without, as many as the cap lets it: soon all are
- * kept. */
-static void room_comes_first(void **state)
+/* No choice of what to keep reads less than homes do. */
+static void homes_are_best(void **state)
 {
     (void)state;
-    const uint64_t room[] = {0, 400};
+    static const uint64_t keep_rows[] = {1, 10, 24, 49};
+    for (size_t i = 0; i < sizeof keep_rows / sizeof *keep_rows; i++) {
+        struct bench bench;
+        bench_init(&bench, 150, (struct plan_options){.row_length = 4, .window_rows = 8}, 3,
+                   keep_rows[i], 8);
+        take_epochs(&bench, 0, 5);
+        assert_int_equal(bench.hits, 4 * 3 * keep_rows[i]);
+        assert_int_equal(bench.hits, hits_by_farthest_next_use(&bench.plan, 3 * keep_rows[i], 5));
+        struct assigner_stats stats;
+        assigner_stats(bench.assigner, &stats);
+        assert_int_equal(stats.kept_rows, bench.hits);
+        assert_int_equal(stats.rows, 5 * 150);
+        assigner_free(bench.assigner);
+    }
+}
+
+/* Later epochs find just what there is room for, spread evenly over their windows. */
+static void uncached_share(void **state)
+{
+    (void)state;
     struct bench bench;
-    bench_init(&bench, 400, 40, 2, room);
-    for (uint64_t e = 0; e < 4; e++)
-        for (uint64_t j = 0; j < bench.plan.window_count; j++)
-            (void)take_window(&bench, e, j);
-    assert_int_equal(bench.kept[1], 400);
+    bench_init(&bench, 1000, long_rows, 4, 150, 50);
+    take_epochs(&bench, 0, 2);
+    assert_int_equal(bench.hits, 600);
+    for (uint64_t j = 0; j < bench.plan.window_count; j++) {
+        uint64_t before = bench.hits;
+        (void)take_window(&bench, 2, j);
+        assert_in_range(bench.hits - before, 15, 45); /* 30 of 50, but for chance */
+    }
     assigner_free(bench.assigner);
 }
 
-static void bad_reader_counts(void **state)
+/* A reader four times as slow gets a quarter of what the others get, all keeping up with what they
+ * get.
+ */
+static void pace_counts(void **state)
 {
     (void)state;
-    struct plan plan = {.row_count = 10};
+    struct bench bench;
+    uint64_t read[MOST_READERS] = {0};
+    bench_init(&bench, 1000, long_rows, 4, 0, 25);
+    for (uint64_t e = 0; e < 8; e++) {
+        for (uint64_t j = 0; j < bench.plan.window_count; j++) {
+            (void)take_window(&bench, e, j);
+            for (uint32_t r = 0; r < 4; r++) {
+                read[r] = bench.given[r];
+                assigner_report(bench.assigner, r, read[r], r == 2 ? 4000 : 1000, true);
+            }
+        }
+    }
+    for (uint32_t r = 0; r < 4; r++)
+        assert_in_range(bench.given[r], r == 2 ? 560 : 2400, r == 2 ? 680 : 2500);
+    assigner_free(bench.assigner);
+}
+
+/* One that does not get on with what it was given gets nothing more. */
+static void stragglers_get_nothing(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 1000, long_rows, 2, 0, 50);
+    (void)take_window(&bench, 0, 0);
+    for (uint64_t j = 1; j < bench.plan.window_count; j++) {
+        assigner_report(bench.assigner, 0, bench.given[0], 1000, true);
+        assigner_report(bench.assigner, 1, 0, 1000, true);
+        (void)take_window(&bench, 0, j);
+    }
+    assert_in_range(bench.given[1], 25, 51);
+    assigner_free(bench.assigner);
+}
+
+/* Rows of one sample are read where the sample is needed: nothing crosses the network. */
+static void single_samples_stay_local(void **state)
+{
+    (void)state;
+    for (int keep = 0; keep < 2; keep++) {
+        struct bench bench;
+        struct assigner_stats stats;
+        bench_init(&bench, 960, single_rows, 4, keep ? 241 : 0, 48);
+        take_epochs(&bench, 0, 1);
+        assigner_stats(bench.assigner, &stats);
+        assert_true(stats.samples == 960);
+        assert_true(stats.exchanged_samples == 0);
+        for (uint32_t r = 0; r < 4; r++)
+            assert_int_equal(bench.given[r], 240);
+        take_epochs(&bench, 1, 2);
+        assigner_stats(bench.assigner, &stats);
+        assert_true(stats.exchanged_samples >= (keep ? 600 : 0) &&
+                    stats.exchanged_samples <= (keep ? 840 : 0)); /* three of four, where kept */
+        assigner_free(bench.assigner);
+    }
+}
+
+/* ... but not by a reader that is far behind and waited for. */
+static void pace_goes_before_locality(void **state)
+{
+    (void)state;
+    for (int waited_for = 0; waited_for < 2; waited_for++) {
+        struct bench bench;
+        bench_init(&bench, 960, single_rows, 2, 0, 48);
+        (void)take_window(&bench, 0, 0);
+        for (uint64_t j = 1; j < bench.plan.window_count; j++) {
+            assigner_report(bench.assigner, 0, bench.given[0], 1000, true);
+            assigner_report(bench.assigner, 1, bench.given[1], 4000, waited_for);
+            (void)take_window(&bench, 0, j);
+        }
+        uint64_t its_trainer_gets = 480;
+        if (waited_for)
+            assert_in_range(bench.given[1], 150, 370);
+        else
+            assert_int_equal(bench.given[1], its_trainer_gets);
+        assigner_free(bench.assigner);
+    }
+}
+
+static void bad_arguments(void **state)
+{
+    (void)state;
+    struct plan plan = {.row_count = 10, .window_rows = 1, .window_count = 10};
+    struct assigner_options options = {.plan = &plan, .keep_rows = 1};
     struct assigner *assigner = NULL;
     struct error err;
-    assert_int_equal(assigner_new(&plan, 0, NULL, &assigner, &err), STATUS_INVALID);
-    assert_int_equal(assigner_new(&plan, 32768, NULL, &assigner, &err), STATUS_INVALID);
+    assert_int_equal(assigner_new(&options, &assigner, &err), STATUS_INVALID);
+    options.reader_count = ASSIGN_MAX_READERS + 1;
+    assert_int_equal(assigner_new(&options, &assigner, &err), STATUS_INVALID);
     assert_null(assigner);
     assigner_free(NULL);
 }
@@ -185,9 +296,15 @@ static void bad_reader_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(even_without_cache), cmocka_unit_test(everything_fits),
-        cmocka_unit_test(some_fit),           cmocka_unit_test(new_rows_balance_homes),
-        cmocka_unit_test(room_comes_first),   cmocka_unit_test(bad_reader_counts),
+        cmocka_unit_test(even_without_cache),
+        cmocka_unit_test(everything_fits),
+        cmocka_unit_test(homes_are_best),
+        cmocka_unit_test(uncached_share),
+        cmocka_unit_test(pace_counts),
+        cmocka_unit_test(stragglers_get_nothing),
+        cmocka_unit_test(single_samples_stay_local),
+        cmocka_unit_test(pace_goes_before_locality),
+        cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "plan/budget.h"
 
 #include "base/size.h"
+#include "plan/assign.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +44,7 @@ static struct budget_demand usual(const struct plan *plan)
         .held_bytes = 3 * MIB,
         .scratch_bytes = MIB,
         .ring_bytes = 20 * MIB,
-        .cache = true,
+        .keep = BUDGET_KEEP_DECODED,
         .limit_bytes = 2 * GIB,
     };
 }
@@ -60,10 +61,12 @@ static struct budget settle(const struct budget_demand *demand)
     assert_true(b.total_bytes <= demand->limit_bytes);
     assert_true(b.least_bytes <= demand->limit_bytes);
     assert_int_equal(b.total_bytes, b.rows_bytes + b.held_bytes + b.rings_bytes + b.exchange_bytes +
-                                        b.scratch_bytes + b.plan_bytes);
-    assert_int_equal(b.rows_bytes, (b.transient_rows + b.keep_rows) * buffer_bytes(demand));
-    uint64_t all = size_divide_up(demand->plan->row_count, demand->reader_count) + 1;
-    assert_true(b.transient_rows + b.keep_rows <= all);
+                                        b.scratch_bytes + b.plan_bytes + b.stored_bytes);
+    assert_int_equal(b.rows_bytes, b.buffer_rows * buffer_bytes(demand));
+    assert_true(b.buffer_rows >= b.transient_rows);
+    uint64_t even = size_divide_up(demand->plan->window_rows, demand->reader_count);
+    assert_true(b.keep_rows <= size_divide_up(demand->plan->row_count, demand->reader_count) + 1);
+    assert_true(b.most_rows >= even && b.most_rows <= demand->plan->window_rows);
     return b;
 }
 
@@ -80,7 +83,7 @@ static void purposes(void **state)
     assert_int_equal(b.window_slots, 4);
     uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES);
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
-    assert_int_equal(b.plan_bytes, windows + rounds + 2 * 1000);
+    assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true));
     demand.reader_count = 1;
     assert_int_equal(settle(&demand).exchange_bytes, 0);
     struct plan small_windows = make_plan(100000, 100, 2, 1000, 8);
@@ -96,15 +99,18 @@ static void everything_fits(void **state)
     struct budget b = settle(&demand);
     assert_int_equal(b.keep_rows, 251);
     assert_int_equal(b.transient_rows, 0);
-    demand.cache = false;
+    assert_int_equal(b.most_rows, 100);
+    demand.keep = BUDGET_KEEP_NOTHING;
     b = settle(&demand);
     assert_int_equal(b.keep_rows, 0);
-    assert_int_equal(b.transient_rows, 50);
-    demand.cache = true;
+    assert_int_equal(b.transient_rows, 75);
+    assert_int_equal(b.most_rows, 50);
+    demand.keep = BUDGET_KEEP_DECODED;
     demand.last_epoch = true;
     b = settle(&demand);
     assert_int_equal(b.keep_rows, 0);
-    assert_int_equal(b.transient_rows, 50);
+    assert_int_equal(b.transient_rows, 75);
+    assert_int_equal(b.most_rows, 50);
 }
 
 static void reading_ahead_before_keeping(void **state)
@@ -118,12 +124,14 @@ static void reading_ahead_before_keeping(void **state)
     demand.limit_bytes = b.least_bytes;
     assert_int_equal(settle(&demand).transient_rows, 25);
     assert_int_equal(settle(&demand).keep_rows, 0);
-    demand.limit_bytes = fixed + 40 * buffer_bytes(&demand);
-    assert_int_equal(settle(&demand).transient_rows, 40);
+    assert_int_equal(settle(&demand).most_rows, 25);
+    demand.limit_bytes = fixed + 60 * buffer_bytes(&demand);
+    assert_int_equal(settle(&demand).transient_rows, 60);
+    assert_int_equal(settle(&demand).most_rows, 35);
     assert_int_equal(settle(&demand).keep_rows, 0);
     demand.limit_bytes = fixed + 150 * buffer_bytes(&demand) + 7;
-    assert_int_equal(settle(&demand).transient_rows, 50);
-    assert_int_equal(settle(&demand).keep_rows, 100);
+    assert_int_equal(settle(&demand).transient_rows, 75);
+    assert_int_equal(settle(&demand).keep_rows, 75);
     demand.limit_bytes = fixed + 251 * buffer_bytes(&demand);
     assert_int_equal(settle(&demand).transient_rows, 0);
     assert_int_equal(settle(&demand).keep_rows, 251);
@@ -134,9 +142,10 @@ static void row_rules(void **state)
     (void)state;
     struct plan single = make_plan(100000, 1, 1000, 256, 8);
     struct budget_demand demand = usual(&single);
-    demand.cache = false;
+    demand.keep = BUDGET_KEEP_NOTHING;
     struct budget b = settle(&demand);
     assert_int_equal(b.transient_rows, 2 * 64); /* two rounds of 256 over 4 readers */
+    assert_int_equal(b.most_rows, 500);
     assert_int_equal(b.least_bytes,
                      b.total_bytes - b.rows_bytes + (2 * 8 + 2) * buffer_bytes(&demand));
 
@@ -154,11 +163,31 @@ static void row_rules(void **state)
     b = settle(&demand);
     assert_int_equal(b.least_bytes,
                      b.total_bytes - b.rows_bytes + 5 * (1 + 6) * buffer_bytes(&demand));
+    assert_int_equal(b.transient_rows, 3 * 5 * (1 + 6));
+    assert_int_equal(b.most_rows, 10);
 
     struct plan one_window = make_plan(1000, 10, 100, 50, 1);
     demand.plan = &one_window;
     demand.shape = (struct round_shape){1, 1};
-    assert_int_equal(settle(&demand).transient_rows, 26);
+    assert_int_equal(settle(&demand).transient_rows, 75);
+}
+
+static void rows_kept_as_stored(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    demand.keep = BUDGET_KEEP_STORED;
+    demand.stored_row_bytes = 100 * 1024;
+    struct budget b = settle(&demand);
+    assert_int_equal(b.transient_rows, 75);
+    assert_int_equal(b.buffer_rows, 75);
+    assert_int_equal(b.keep_rows, 251);
+    assert_int_equal(b.stored_bytes, 251 * 100 * 1024);
+    demand.limit_bytes = b.total_bytes - 51 * 100 * 1024;
+    assert_int_equal(settle(&demand).keep_rows, 200);
+    demand.last_epoch = true;
+    assert_int_equal(settle(&demand).stored_bytes, 0);
 }
 
 static void too_low_a_limit(void **state)
@@ -237,6 +266,7 @@ int main(void)
         cmocka_unit_test(purposes),
         cmocka_unit_test(everything_fits),
         cmocka_unit_test(reading_ahead_before_keeping),
+        cmocka_unit_test(rows_kept_as_stored),
         cmocka_unit_test(row_rules),
         cmocka_unit_test(too_low_a_limit),
         cmocka_unit_test(large_sizes_saturate),

@@ -116,11 +116,18 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
         .sent = calloc(rounds * readers * plan->trainer_count, sizeof(uint32_t)),
     };
     uint16_t **owners = calloc(plan->window_count, sizeof *owners);
-    uint64_t keep_rows[16] = {0};
     struct assigner *assigner;
     assert_true(delivery.samples && delivery.sent && owners);
     memset(delivery.samples, 0xff, plan->position_count * sizeof(uint64_t));
-    assert_int_equal(assigner_new(plan, readers, keep_rows, &assigner, NULL), STATUS_OK);
+    uint32_t *reader_of_trainer = calloc(plan->trainer_count, sizeof *reader_of_trainer);
+    struct assigner_options options = {.plan = plan,
+                                       .reader_count = readers,
+                                       .most_rows = plan->window_rows,
+                                       .reader_of_trainer = reader_of_trainer};
+    assert_non_null(reader_of_trainer);
+    for (uint32_t t = 0; t < plan->trainer_count; t++)
+        reader_of_trainer[t] = t % readers;
+    assert_int_equal(assigner_new(&options, &assigner, NULL), STATUS_OK);
     for (uint64_t j = 0; j < plan->window_count; j++) {
         struct plan_window window;
         plan_window_at(&window, &epoch, j);
@@ -136,6 +143,7 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
         free(owners[j]);
     free(owners);
     assigner_free(assigner);
+    free(reader_of_trainer);
     free(delivery.sent);
     free(delivery.samples);
 }

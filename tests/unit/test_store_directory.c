@@ -199,6 +199,49 @@ static void test_usage_adds_up_and_ends(void **state)
     assert_int_equal(store_usage(fixture->store, "none", &bytes, &count, NULL), STATUS_NOT_FOUND);
 }
 
+static void test_stat_tells_size_and_version(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct store_info info = {0}, later = {0};
+    struct timespec times[2] = {{1, 0}, {1, 1}};
+    put(fixture->store, "a/0", "12345");
+    assert_int_equal(store_stat(fixture->store, "a/0", &info, NULL), STATUS_OK);
+    assert_int_equal(info.bytes, 5);
+    assert_int_equal(utimensat(AT_FDCWD, join(fixture, "a/0"), times, 0), 0);
+    assert_int_equal(store_stat(fixture->store, "a/0", &later, NULL), STATUS_OK);
+    assert_int_equal(later.bytes, 5);
+    assert_true(info.version != later.version);
+    assert_int_equal(store_stat(fixture->store, "a/0", &info, NULL), STATUS_OK);
+    assert_true(info.version == later.version);
+    assert_int_equal(store_stat(fixture->store, "a/1", &info, NULL), STATUS_NOT_FOUND);
+    assert_int_equal(store_stat(fixture->store, "a", &info, NULL), STATUS_IO);
+    assert_int_equal(store_stat(fixture->store, "../a", &info, NULL), STATUS_INVALID);
+}
+
+/* However the uri is spelt. */
+static void test_identity(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct text first = {0};
+    put(fixture->store, "d.zarr/x", "");
+    put(fixture->store, "e.zarr/x", "");
+    assert_int_equal(symlink("d.zarr", join(fixture, "link")), 0);
+    static const char *const names[] = {"d.zarr", "d.zarr/", "./e.zarr/../d.zarr", "link",
+                                        "e.zarr"};
+    for (size_t i = 0; i < 5; i++) {
+        struct store *store = NULL;
+        struct text text = {0};
+        assert_int_equal(store_open(join(fixture, names[i]), &store, NULL), STATUS_OK);
+        assert_int_equal(store_identify(store, &text, NULL), STATUS_OK);
+        if (i == 0)
+            text_append(&first, "%s", text.data);
+        assert_int_equal(strcmp(first.data, text.data) == 0, i < 4);
+        text_done(&text);
+        store_free(store);
+    }
+    text_done(&first);
+}
+
 static void test_uris(void **state)
 {
     const struct fixture *fixture = *state;
@@ -331,6 +374,8 @@ int main(void)
         TEST(test_keys_that_leave_the_store_are_refused),
         TEST(test_a_listing_is_sorted_and_tells_folders),
         TEST(test_usage_adds_up_and_ends),
+        TEST(test_stat_tells_size_and_version),
+        TEST(test_identity),
         TEST(test_uris),
         TEST(test_create_deletes_only_zarr_hierarchies),
         TEST(test_a_failed_put_leaves_nothing),

@@ -170,7 +170,7 @@ static void check_readers(const struct topology *topology, uint32_t size, uint32
         for (uint32_t i = 0; i < placement.worker_count; i++) {
             const struct placement_worker *worker = &placement.workers[i];
             uint64_t seat = cpu_mask(worker->cpuset);
-            assert_true(seat != 0 && (seat & ~mine) == 0);
+            assert_true(seat != 0 && (bind == BIND_NONE || (seat & ~mine) == 0));
             assert_true(worker->domain == next_domain || worker->domain + 1 == next_domain);
             next_domain = worker->domain + 1;
         }
@@ -240,8 +240,26 @@ static void test_describe(void **state)
     struct placement placement = place(topology, 0, 1, 3, 0, BIND_NUMA);
     struct text text = {0};
     topology_describe(&placement, &text);
-    assert_string_equal(text.data, "   3 workers on NUMA node 0, cpus 0-3\n"
-                                   "   2 workers on NUMA node 1, cpus 4-7\n");
+    topology_describe_crowd(&placement, &text);
+    assert_string_equal(text.data, "   2 workers on NUMA node 0, cpus 0-1\n"
+                                   "   3 workers on NUMA node 1, cpus 4-6\n"
+                                   "   2 trainers on NUMA node 0, cpus 2-3\n"
+                                   "   1 trainer on NUMA node 1, cpus 7\n");
+    text_done(&text);
+    placement = place(topology, 0, 2, 1, 3, BIND_CORE);
+    topology_describe(&placement, &text);
+    assert_string_equal(text.data, "   3 workers on NUMA node 0, a core each of cpus 0-2\n");
+    text_done(&text);
+    placement = place(topology, 0, 1, 2, 7, BIND_CORE);
+    topology_describe(&placement, &text);
+    topology_describe_crowd(&placement, &text);
+    assert_string_equal(
+        text.data,
+        "   4 workers on NUMA node 0, a core each of cpus 0-3\n"
+        "   3 workers on NUMA node 1, a core each of cpus 4-6\n"
+        "   2 trainers on any cpu\n"
+        "1 reader with 7 worker threads and 2 trainers share 8 cores: they take turns; lower "
+        "readers.threads, or start fewer readers or trainers here");
     text_done(&text);
     topology_free(topology);
 }

@@ -1,0 +1,161 @@
+"""Runs jobs on several hosts for the benchmarks: on hosts that tests/cluster/hosts.sh makes of this machine, on those
+of a hostfile, or on those of a Slurm allocation. One reader and one trainer a host. Only the standard library.
+"""
+import glob
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+BENCH = pathlib.Path(__file__).resolve().parent
+HOSTS_SCRIPT = BENCH.parent / "tests" / "cluster" / "hosts.sh"
+CANNOT = 77
+
+
+class Failed(Exception):
+    """A job that failed or took too long; the text has its output."""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def add_arguments(parser):
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="where the programs are: DIR/bin")
+    parser.add_argument("--work", type=pathlib.Path, required=True,
+                        help="datasets and reports; all hosts have to see it")
+    parser.add_argument("--hostfile", help="hosts to run on, as mpirun takes it: no root needed, links as they are")
+    parser.add_argument("--launch", metavar="CMD",
+                        help="what starts one process on each of {hosts} hosts, instead of mpirun: "
+                             "'srun --overlap --mpi=pmix -N {hosts} -n {hosts}'")
+    parser.add_argument("--timeout", type=float, default=90, help="seconds that one job may take (90)")
+
+
+def has_hosts(arguments):
+    """Whether there are hosts to run on already."""
+    return bool(arguments.hostfile or arguments.launch or "SLURM_JOB_ID" in os.environ or
+                "CLUSTER_NAME" in os.environ)
+
+
+def on_new_hosts(arguments, count, options):
+    """Runs this very command on hosts that are made for it; never returns."""
+    command = [str(HOSTS_SCRIPT), "with", str(count), "--share", str(arguments.work), "--share",
+               str(arguments.build), *options, "--", sys.executable, *sys.argv]
+    code = subprocess.run(command, check=False).returncode
+    if code == CANNOT:
+        say("several hosts cannot be made of this machine: give real ones with --hostfile")
+    sys.exit(code)
+
+
+def is_open_mpi():
+    version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False)
+    return "Open MPI" in version.stdout or "OpenRTE" in version.stdout
+
+
+class Jobs:
+    def __init__(self, arguments):
+        self.bin = arguments.build.resolve() / "bin"
+        self.work = arguments.work.resolve()
+        self.timeout = arguments.timeout
+        self.template = arguments.launch
+        self.hostfile = arguments.hostfile
+        self.open_mpi = not self.template and is_open_mpi()
+        os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+    def program(self, name):
+        return self.bin / name
+
+    def _launcher(self, hosts, only):
+        if self.template:
+            return shlex.split(self.template.format(hosts=hosts))
+        if self.open_mpi:
+            files = ["--hostfile", self.hostfile] if self.hostfile else []
+            where = ["--host", only] if only else ["--map-by", "ppr:1:node"]
+            return ["mpirun", "--bind-to", "none", "-np", str(hosts), *files, *where]
+        files = ["-f", self.hostfile] if self.hostfile else []
+        where = ["-hosts", only] if only else ["-ppn", "1"]
+        return ["mpirun", "-bind-to", "none", "-np", str(hosts), *files, *where]
+
+    def launch(self, hosts, command, only=None):
+        """Standard output of a command that is started once on each of so many hosts, or on the host `only`."""
+        command = [str(word) for word in (*self._launcher(hosts, only), *command)]
+        try:
+            # A session of its own: a launcher must not take the terminal's signals for its own.
+            run = subprocess.run(command, capture_output=True, text=True, timeout=self.timeout, check=False,
+                                 stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired as late:
+            raise Failed(f"took more than {self.timeout:.0f} s: {shlex.join(command)}") from late
+        if run.returncode != 0:
+            raise Failed(f"exit code {run.returncode}: {shlex.join(command)}\n{run.stdout}{run.stderr}")
+        return run.stdout
+
+    def reader(self, hosts, settings, only=None, trainer=("--touch",)):
+        """A whole job; returns the reader's report, with what each host's network counted under "hosts"."""
+        for old in glob.glob(str(self.work / "job-*.json")):
+            os.remove(old)
+        command = [self.program("penstock-reader"), "--quiet", "--report", self.work / "job-report.json"]
+        for key, value in {"delivery.trainers": hosts, **settings}.items():
+            command += ["--set", f"{key}={value}"]
+        command += ["--", sys.executable, BENCH / "host_counters.py", self.work / "job-host-{rank}.json",
+                    self.program("penstock-trainer"), *trainer, "--json=/dev/null"]
+        self.launch(hosts, command, only)
+        with open(self.work / "job-report.json", encoding="utf-8") as file:
+            report = json.load(file)
+        report["hosts"] = []
+        for rank in range(hosts):
+            with open(self.work / f"job-host-{rank}.json", encoding="utf-8") as file:
+                report["hosts"].append(json.load(file))
+        return report
+
+    def forecast(self, hosts, settings):
+        """What `penstock plan` expects of each epoch."""
+        command = [self.program("penstock"), "plan", "--json", "--readers", hosts, "--nodes", hosts]
+        for key, value in {"delivery.trainers": hosts, **settings}.items():
+            command += ["--set", f"{key}={value}"]
+        run = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise Failed(f"penstock plan: {run.stderr}")
+        return json.loads(run.stdout)["epochs"]
+
+    def synth(self, name, samples, **options):
+        """A synthetic dataset; written under another name first: one that is there is complete."""
+        path = self.work / name
+        if path.exists():
+            return path
+        say(f"writing {path}")
+        part = f"{path}.part"
+        command = [self.program("penstock"), "synth", part, "--overwrite", "--samples", str(samples)]
+        for key, value in options.items():
+            command += [f"--{key}", str(value)]
+        subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        os.rename(part, path)
+        return path
+
+
+def bits(text):
+    """Bits a second of a rate as tc writes it."""
+    found = re.fullmatch(r"([0-9.]+)([kmgt]?)(bit|bps)", text)
+    if not found:
+        raise ValueError(f"'{text}' is not a rate like 1gbit")
+    scale = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[found[2]]
+    return float(found[1]) * scale * (8 if found[3] == "bps" else 1)
+
+
+class Clock:
+    """How long everything may take."""
+
+    def __init__(self, budget_s):
+        self.start, self.budget, self.longest = time.monotonic(), budget_s, 0.0
+
+    def elapsed(self):
+        return time.monotonic() - self.start
+
+    def fits_another(self, since):
+        """Whether a round like the longest so far still fits; `since` is when the last one began."""
+        self.longest = max(self.longest, self.elapsed() - since)
+        return self.elapsed() + self.longest <= self.budget

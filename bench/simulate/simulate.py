@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""Simulates the exchange on 64 to 1,024 nodes: how much of their links readers reach, by nodes, record
+size and steps a round, as bands over what is not known of a network.
+
+The traffic is the plan's own (penstock-bench-schedule). A LogGP-style model (model.py) is run on it; where
+SimGrid is installed, exchange_smpi.c first carries out smaller jobs under SMPI, and the two are compared.
+Plots need matplotlib. The last line of output is one JSON object.
+"""
+import argparse
+import itertools
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy
+
+import model
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+READERS = [64, 128, 256, 512, 1024]
+RECORDS = [KIB, 4 * KIB, 16 * KIB, 160 * KIB]
+STEPS = [1, 2, 4, 8, 16, 32]
+SAMPLES_PER_STEP = 256  # of a reader: 8 trainers, 32 each
+SCHEDULE_STEPS = 24
+ROUNDS = 8
+ROW_LENGTHS = [1, 100]
+SEEDS = [17, 18]  # of the order of samples
+MICRO, NANO = 1e-6, 1e-9
+
+# What is not known: latency, the MPI thread's time for a message and a byte, the time until a
+# complete round is noticed, and what share of the links all-to-all traffic gets. Uniform, but for
+# times, which are drawn by their logarithm.
+RDMA = {"latency_s": (1 * MICRO, 5 * MICRO), "message_s": (0.3 * MICRO, 1.5 * MICRO),
+        "byte_s": (0, 0), "test_s": (10 * MICRO, 50 * MICRO), "share": (0.7, 0.95)}
+TCP = {"latency_s": (30 * MICRO, 50 * MICRO), "message_s": (3 * MICRO, 10 * MICRO),
+       "byte_s": (0.15 * NANO, 0.3 * NANO), "test_s": (10 * MICRO, 50 * MICRO),
+       "share": (0.8, 0.95)}
+NETWORKS = {"25 Gbit/s cloud, TCP": (25, TCP), "100 Gbit/s fat tree, RDMA": (100, RDMA),
+            "200 Gbit/s fat tree, RDMA": (200, RDMA), "400 Gbit/s fat tree, RDMA": (400, RDMA)}
+
+# readers, record bytes, steps a round, and the network, for the comparison with SMPI
+SMPI_CASES = [
+    (16, 16 * KIB, 4, (100, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (16, 1 * KIB, 4, (200, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (16, 4 * KIB, 2, (25, 40 * MICRO, 5 * MICRO, 0.2 * NANO, 25 * MICRO)),
+    (32, 16 * KIB, 4, (100, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (32, 160 * KIB, 1, (400, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (32, 1 * KIB, 4, (200, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (32, 4 * KIB, 1, (400, 2 * MICRO, 0.5 * MICRO, 0, 10 * MICRO)),
+    (32, 4 * KIB, 2, (25, 40 * MICRO, 5 * MICRO, 0.2 * NANO, 25 * MICRO)),
+    (64, 16 * KIB, 4, (100, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (64, 1 * KIB, 4, (200, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (64, 4 * KIB, 2, (25, 40 * MICRO, 5 * MICRO, 0.2 * NANO, 25 * MICRO)),
+]
+
+PLATFORM = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <cluster id="c" prefix="n" suffix="" radical="0-1023" speed="1Gf" bw="{bytes_per_s}Bps"
+           lat="{hop_s}s" topology="FAT_TREE" topo_parameters="2;32,32;1,32;1,1"
+           sharing_policy="SPLITDUPLEX"/>
+</platform>
+"""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Schedules:
+    """Traffic of jobs, made once and kept."""
+
+    def __init__(self, program, work):
+        self.program, self.work = program, work
+        self.traffic = {}
+
+    def path(self, readers, seed=SEEDS[0], row_length=1, state="warm"):
+        path = self.work / f"schedule-{readers}-{seed}-{row_length}-{state}"
+        if not path.exists():
+            part = path.with_suffix(".part")
+            subprocess.run([self.program, part, str(readers), str(SCHEDULE_STEPS), str(row_length),
+                            str(seed), state], check=True)
+            part.rename(path)
+        return path
+
+    def rounds(self, readers, steps, parts=1, row_length=1, state="warm"):
+        """One series of rounds for each seed."""
+        key = (readers, steps, parts, row_length, state)
+        if key not in self.traffic:
+            self.traffic[key] = [
+                model.rounds_of(model.load(self.path(readers, seed, row_length, state)), steps,
+                                parts, ROUNDS, numpy.random.default_rng(seed)) for seed in SEEDS]
+        return self.traffic[key]
+
+
+def draw_networks(name, count):
+    """Networks that the name may stand for."""
+    gbit, ranges = NETWORKS[name]
+    random = numpy.random.default_rng(11)
+    networks = []
+    for _ in range(count):
+        values = {}
+        for key, (low, high) in ranges.items():
+            position = random.random()
+            values[key] = (low * (high / low) ** position if key.endswith("_s") and low > 0
+                           else low + (high - low) * position)
+        networks.append(model.Network(gbit=gbit, **values))
+    return networks
+
+
+def band(traffic, record_bytes, networks):
+    """10th, 50th and 90th percentile of the share of the link, in percent."""
+    shares = [100 * model.rate_share(traffic[i % len(traffic)], record_bytes, network)
+              for i, network in enumerate(networks)]
+    return [float(value) for value in numpy.percentile(shares, [10, 50, 90])]
+
+
+def show(values):
+    return f"{values[1]:3.0f}% ({values[0]:.0f}-{values[2]:.0f})"
+
+
+def size(count):
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:.0f} B"
+
+
+# ---- SMPI beside the model
+
+
+def run_smpi(arguments, schedules, program, case):
+    readers, record_bytes, steps, (gbit, latency, message, byte, test) = case
+    platform, hosts = arguments.work / "platform.xml", arguments.work / "hosts"
+    platform.write_text(PLATFORM.format(bytes_per_s=gbit * 1e9 / 8, hop_s=latency / 4))
+    hosts.write_text("".join(f"n{i}\n" for i in range(readers)))
+    run = subprocess.run(
+        ["smpirun", "-np", str(readers), "-platform", platform, "-hostfile", hosts,
+         "--cfg=smpi/simulate-computation:no", "--cfg=smpi/test:0", "--cfg=smpi/bw-factor:0:1",
+         "--cfg=smpi/lat-factor:0:1", "--cfg=network/crosstraffic:0",
+         "--cfg=surf/precision:1e-6", "--log=root.thres:error", program,
+         schedules.path(readers), str(record_bytes), str(steps), str(message / NANO),
+         str(byte / NANO * 1000), str(test / NANO)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=1800, check=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def compare_with_smpi(arguments, schedules):
+    """The greatest deviation of the model, as a ratio; None without SimGrid."""
+    if not shutil.which("smpicc"):
+        print("\nSMPI: left out, libsimgrid-dev is not installed: the model is not checked")
+        return None
+    program = arguments.work / "exchange_smpi"
+    source = pathlib.Path(__file__).with_name("exchange_smpi.c")
+    subprocess.run(["smpicc", "-O2", source, "-o", program], check=True)
+    print(f"\nmodel beside SMPI (SimGrid), {SCHEDULE_STEPS} steps\n")
+    print(f"{'readers':>7} {'record':>8} {'steps a round':>13} {'Gbit/s':>6} {'message':>8} "
+          f"{'SMPI':>10} {'model':>10} {'model/SMPI':>10}")
+    worst = 1.0
+    for case in SMPI_CASES:
+        readers, record_bytes, steps, (gbit, latency, message, byte, test) = case
+        if readers > arguments.most_smpi:
+            continue
+        say(f"SMPI: {readers} readers, records of {size(record_bytes)}")
+        result = run_smpi(arguments, schedules, program, case)
+        schedule = model.load(schedules.path(readers))
+        traffic = model.rounds_of(schedule, steps, 1, result["rounds"], None)
+        network = model.Network(gbit, latency, message, byte, test, 1.0)
+        seconds, _ = model.run(traffic, record_bytes, network)
+        ratio = seconds / result["seconds"]
+        worst = max(worst, ratio, 1 / ratio)
+        print(f"{readers:7} {size(record_bytes):>8} {steps:13} {gbit:6} {message / MICRO:5.1f} us "
+              f"{result['seconds'] * 1e3:7.2f} ms {seconds * 1e3:7.2f} ms {ratio:10.2f}", flush=True)
+    return worst
+
+
+# ---- what the bands are made of
+
+
+def by_nodes(arguments, schedules):
+    """{network: {record: {nodes: band}}} with two steps a round, which 4 slots allow."""
+    results = {}
+    print("\nshare of the link that the exchange reaches, two steps a round: median (10th-90th "
+          "percentile)")
+    for name in NETWORKS:
+        networks = draw_networks(name, arguments.draws)
+        results[name] = {record: {readers: band(schedules.rounds(readers, 2), record, networks)
+                                  for readers in arguments.readers} for record in RECORDS}
+        print(f"\n{name:28}" + "".join(f"{readers:>16,}" for readers in arguments.readers))
+        for record in RECORDS:
+            cells = "".join(f"{show(results[name][record][readers]):>16}"
+                            for readers in arguments.readers)
+            print(f"  records of {size(record):15}{cells}", flush=True)
+    return results
+
+
+def by_steps(arguments, schedules):
+    """{network: {record: {steps: band}}} on the most nodes."""
+    readers = max(arguments.readers)
+    results = {}
+    print(f"\nthe same on {readers:,} nodes, by steps a round")
+    for name in NETWORKS:
+        networks = draw_networks(name, arguments.draws)
+        results[name] = {record: {steps: band(schedules.rounds(readers, steps), record, networks)
+                                  for steps in STEPS} for record in RECORDS}
+        print(f"\n{name:28}" + "".join(f"{steps:>16}" for steps in STEPS))
+        for record in RECORDS:
+            cells = "".join(f"{show(results[name][record][steps]):>16}" for steps in STEPS)
+            print(f"  records of {size(record):15}{cells}", flush=True)
+    return results
+
+
+def imbalance(arguments, schedules):
+    """What a reader sends at most in a round, over the average."""
+    print("\nmost that a reader sends in a round of two steps, over the average\n")
+    print(f"{'':36}" + "".join(f"{readers:>10,}" for readers in arguments.readers))
+    results = {}
+    for row_length, state in itertools.product(ROW_LENGTHS, ("cold", "warm")):
+        ratios = []
+        for readers in arguments.readers:
+            traffic = schedules.rounds(readers, 2, 1, row_length, state)[0]
+            sent = sum(each.out_records.sum() for each in traffic)
+            most = numpy.mean([each.out_records.max() for each in traffic])
+            ratios.append(float(most / (sent / len(traffic) / readers)) if sent else 0.0)
+        text = f"rows of {row_length}, {'first epoch' if state == 'cold' else 'from memory'}"
+        print(f"{text:36}" + "".join(f"{ratio:10.2f}" for ratio in ratios), flush=True)
+        results[text] = ratios
+    return results
+
+
+def choices(arguments, schedules, name="200 Gbit/s fat tree, RDMA"):
+    """What Penstock chooses by itself, and what it then reaches."""
+    print(f"\nrounds that Penstock chooses by itself (4 slots, buffer_limit 128 MiB), {name}\n")
+    print(f"{'readers':>7} {'record':>8}  {'rounds':24} {'sent a reader':>13}  share of the link")
+    networks = draw_networks(name, arguments.draws)
+    results = []
+    for readers, record in itertools.product(arguments.readers, RECORDS):
+        run = subprocess.run([arguments.schedule, "shape", str(readers), str(record), "4",
+                              str(128 * MIB)], stdout=subprocess.PIPE, text=True, check=True)
+        shape = json.loads(run.stdout)
+        if "error" in shape:
+            print(f"{readers:7,} {size(record):>8}  refused: {shape['error']}")
+            results.append({"readers": readers, "record": record, "refused": True})
+            continue
+        steps, parts = shape["steps"], shape["parts"]
+        values = band(schedules.rounds(readers, steps, parts), record, networks)
+        text = f"1/{parts} of a step" if parts > 1 else f"{steps} step{'s' if steps > 1 else ''}"
+        sent = SAMPLES_PER_STEP * steps * record / parts
+        print(f"{readers:7,} {size(record):>8}  {text:24} {size(sent):>13}  {show(values)}",
+              flush=True)
+        results.append({"readers": readers, "record": record, "steps": steps, "parts": parts,
+                        "share": values})
+    return results
+
+
+# ---- plots
+
+
+def draw(results_by_nodes, results_by_steps, most_readers, path):
+    try:
+        import matplotlib
+    except ImportError:
+        say("no plots: python3-matplotlib is not installed")
+        return
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "penstock"
+    from matplotlib import pyplot
+    path.mkdir(parents=True, exist_ok=True)
+    for kind, results, xlabel, title in (
+            ("exchange_by_nodes", results_by_nodes, "nodes",
+             "Exchange: share of each node's link, two steps a round"),
+            ("exchange_by_steps", results_by_steps, "steps a round (256 samples a reader each)",
+             f"Exchange on {most_readers:,} nodes: share of each node's link")):
+        figure, axes = pyplot.subplots(2, 2, figsize=(10, 7.5), sharex=True, sharey=True)
+        colours = pyplot.cm.viridis(numpy.linspace(0.9, 0, len(RECORDS)))
+        for axis, (name, lines) in zip(axes.flat, results.items()):
+            for colour, (record, points) in zip(colours, lines.items()):
+                x = list(points)
+                low, middle, high = zip(*points.values())
+                axis.fill_between(x, low, high, color=colour, alpha=0.22, lw=0)
+                axis.plot(x, middle, "-o", color=colour, ms=4, label=size(record))
+            axis.set_xscale("log", base=2)
+            axis.set(title=name, ylim=(0, 100), xticks=x)
+            axis.set_xticklabels([f"{value:,}" for value in x])
+            axis.minorticks_off()
+            axis.grid(alpha=0.3)
+        for axis in axes[-1]:
+            axis.set_xlabel(xlabel)
+        for axis in axes[:, 0]:
+            axis.set_ylabel("% of link rate")
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="lower center", ncol=len(labels), frameon=False,
+                      title="record size; line: median, band: 10th to 90th percentile")
+        figure.suptitle(title)
+        figure.tight_layout(rect=(0, 0.08, 1, 1))
+        for suffix, metadata in (("svg", {"Date": None}), ("png", {})):
+            figure.savefig(path / f"{kind}.{suffix}", dpi=110, metadata=metadata)
+    say(f"plots: {path}")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("schedule", help="penstock-bench-schedule")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="for schedules")
+    parser.add_argument("--plots", type=pathlib.Path, required=True, help="where the plots go")
+    parser.add_argument("--draws", type=int, default=8, help="networks drawn for a band (8)")
+    parser.add_argument("--most-readers", type=int, default=max(READERS),
+                        help="leave larger jobs out (1024)")
+    parser.add_argument("--most-smpi", type=int, default=32,
+                        help="largest job that SMPI carries out, 16 to 64 (32; 64 takes a quarter of an hour)")
+    arguments = parser.parse_args()
+    arguments.readers = [readers for readers in READERS if readers <= arguments.most_readers]
+    if not arguments.readers or arguments.draws < 1:
+        parser.error(f"--most-readers {min(READERS)} or more, --draws 1 or more")
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    return arguments
+
+
+def main():
+    arguments = parse()
+    schedules = Schedules(arguments.schedule, arguments.work)
+    worst = compare_with_smpi(arguments, schedules)
+    nodes = by_nodes(arguments, schedules)
+    steps = by_steps(arguments, schedules)
+    uneven = imbalance(arguments, schedules)
+    chosen = choices(arguments, schedules)
+    draw(nodes, steps, max(arguments.readers), arguments.plots)
+    print(json.dumps({"model_over_smpi_worst": worst, "by_nodes": nodes, "by_steps": steps,
+                      "imbalance": uneven, "choices": chosen},
+                     default=str))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+/* See pace.h. */
+#include "pace.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+enum {
+    PACE_ROUNDS = 8, /* no reader is more than twice this many rounds ahead of another */
+    PATIENCE_REPORTS = 16,
+};
+
+struct report {
+    uint64_t rows_read;  /* since the start */
+    uint64_t row_ns;     /* time in one thread / threads, of late; 0: none read yet */
+    uint64_t waited_for; /* whether rounds have waited for its rows, of late */
+};
+enum { REPORT_NUMBERS = 3 };
+
+struct pace {
+    struct job *job;
+    uint64_t posted, passed; /* meetings */
+    MPI_Request request;
+    struct report mine;
+    uint64_t seen_rows, seen_ns;   /* as of the last report */
+    double recent_rows, recent_ns; /* decaying sums */
+    uint64_t now_ns, report_ns;    /* of the last call, of the last report */
+    uint64_t waited_ns;            /* for rows, since the last report */
+    uint32_t patience;             /* reports until it is forgotten that it was waited for */
+    struct report all[];           /* [readers] */
+};
+
+_Static_assert(sizeof(struct report) == REPORT_NUMBERS * sizeof(uint64_t), "sent as numbers");
+
+enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
+{
+    struct pace *pace = calloc(1, sizeof *pace + (size_t)job->comm.size * sizeof pace->all[0]);
+    if (!pace)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %d readers' reports",
+                         job->comm.size);
+    pace->job = job;
+    pace->request = MPI_REQUEST_NULL;
+    pace->now_ns = pace->report_ns = clock_now_ns();
+    *ret_pace = pace;
+    return STATUS_OK;
+}
+
+void pace_free(struct pace *pace)
+{
+    free(pace);
+}
+
+static uint64_t decoded_row_bytes(const struct dataset *dataset)
+{
+    uint64_t bytes = 0;
+    for (size_t f = 0; f < dataset->field_count; f++)
+        if (dataset->fields[f].source == FIELD_ROW)
+            bytes += dataset->fields[f].sample_bytes * dataset->row_length;
+    return bytes;
+}
+
+/* What this reader has read, and how long a row took it of late: older rows count less and less. */
+static struct report measure(struct pace *pace)
+{
+    struct pool_stats stats;
+    pool_stats(pace->job->pool, &stats);
+    uint64_t ns = stats.read.read_ns + stats.read.decode_ns;
+    uint64_t rows = stats.read.decoded_bytes / decoded_row_bytes(pace->job->dataset);
+    if (rows > pace->seen_rows) {
+        pace->recent_rows = 0.75 * pace->recent_rows + (double)(rows - pace->seen_rows);
+        pace->recent_ns = 0.75 * pace->recent_ns + (double)(ns - pace->seen_ns);
+        pace->seen_rows = rows;
+        pace->seen_ns = ns;
+    }
+    double workers = pool_worker_count(pace->job->pool);
+    double row_ns = rows ? pace->recent_ns / pace->recent_rows / workers : 0;
+    return (struct report){.rows_read = rows, .row_ns = rows && row_ns < 1 ? 1 : (uint64_t)row_ns};
+}
+
+/* Whether rounds waited for this reader's rows in more than a tenth of the time since the last
+ * report, or of one of those before: a reader that has been relieved is not to be burdened again at
+ * once. */
+static bool was_waited_for(struct pace *pace)
+{
+    if (pace->patience > 0)
+        pace->patience--;
+    if (pace->waited_ns > (pace->now_ns - pace->report_ns) / 10)
+        pace->patience = PATIENCE_REPORTS;
+    pace->report_ns = pace->now_ns;
+    pace->waited_ns = 0;
+    return pace->patience > 0;
+}
+
+static void tell_assigner(struct pace *pace)
+{
+    for (int r = 0; pace->job->assigner && r < pace->job->comm.size; r++)
+        assigner_report(pace->job->assigner, (uint32_t)r, pace->all[r].rows_read,
+                        pace->all[r].row_ns, pace->all[r].waited_for > 0);
+}
+
+void pace_progress(struct pace *pace, uint64_t published, bool waits)
+{
+    int complete = 0;
+    uint64_t now_ns = clock_now_ns();
+    pace->waited_ns += waits ? now_ns - pace->now_ns : 0;
+    pace->now_ns = now_ns;
+    if (pace->posted > pace->passed) {
+        MPI_Test(&pace->request, &complete, MPI_STATUS_IGNORE);
+        if (!complete)
+            return;
+        pace->passed++;
+        tell_assigner(pace);
+    }
+    if (pace->posted < published / PACE_ROUNDS) {
+        pace->mine = measure(pace);
+        pace->mine.waited_for = was_waited_for(pace);
+        MPI_Iallgather(&pace->mine, REPORT_NUMBERS, MPI_UINT64_T, pace->all, REPORT_NUMBERS,
+                       MPI_UINT64_T, pace->job->comm.pace, &pace->request);
+        pace->posted++;
+    }
+}
+
+bool pace_allows(const struct pace *pace, uint64_t serial)
+{
+    return serial < (pace->passed + 2) * PACE_ROUNDS;
+}
+
+bool pace_settled(const struct pace *pace, uint64_t published)
+{
+    return pace->passed == published / PACE_ROUNDS;
+}

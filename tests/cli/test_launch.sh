@@ -1,0 +1,181 @@
+# penstock-run: the commands it makes (--dry-run), its refusals, exit codes and signals. What it does on many hosts
+# and under Slurm is in tests/cluster.
+. "$(dirname "$0")/lib.sh"
+bin=$(dirname "$penstock")
+"$penstock" synth data.zarr --samples 32 --videos 4 >/dev/null
+penstock=$bin/penstock-run
+unset PENSTOCK_RUN_DIR PENSTOCK_LIBRARY "${!SLURM_@}"
+
+cat >run.yaml <<'YAML'
+dataset: {uri: data.zarr}
+batch: {global_size: 8}
+order: {epochs: 2}
+delivery: {trainers: 2}
+YAML
+printf '# two nodes\nn1 slots=4\n\nn2:2  # the second\nn1\n' >hosts
+
+# One name for each of mpirun's options, whichever MPI this is.
+if "$penstock" -c run.yaml --dry-run -- true | grep -q -- --bind-to; then
+    mpi=openmpi ppn='--map-by ppr' hosts='--host n1:1,n2:1'
+else
+    mpi=hydra ppn='-ppn ' hosts='-hosts n1,n2'
+fi
+
+# commands LINES ARGUMENT...: what --dry-run prints for them in `out`, which is LINES lines beside exports, and
+# nothing on standard error.
+commands() {
+    local lines=$1
+    shift
+    "$penstock" -c run.yaml --dry-run "$@" >out 2>err || fail "penstock-run --dry-run $*: $(cat err)"
+    [ ! -s err ] || fail "--dry-run $*: says $(cat err)"
+    [ "$(grep -vc '^export ' out)" -eq "$lines" ] || fail "--dry-run $*: not $lines lines: $(cat out)"
+}
+
+# A program that stands in PATH under the name of torchrun, so that its place in the command can be seen.
+mkdir path
+printf '#!/bin/sh\necho torchrun "$@"; exit 9\n' >path/torchrun
+chmod +x path/torchrun
+
+commands 1 -- python3 'a b.py' --flag
+contains "$(cat out)" "-c run.yaml -- python3 a\\ b.py --flag"
+[[ $(cat out) != *"$ppn"* ]] || fail "options for several nodes on one: $(cat out)"
+commands 1 --readers-per-node=3 -- true
+contains "$(cat out)" " 3 "
+
+for where in "--hosts n1,n2" "--hosts=n1:8,n2,n1" "--hostfile hosts"; do
+    # shellcheck disable=SC2086
+    commands 1 $where -- true
+    contains "$(cat out)" "$hosts"
+    contains "$(cat out)" "$ppn"
+done
+commands 1 --hosts n1,n2,n3 --nodes 2 --readers-per-node 2 -- true
+contains "$(cat out)" " 4 "
+[[ $(cat out) != *n3* ]] || fail "--nodes 2 takes a third: $(cat out)"
+if [ $mpi = openmpi ]; then
+    PENSTOCK_ORDER_SEED=4 commands 1 --hosts n1,n2 -- true
+    contains "$(cat out)" "-x PENSTOCK_ORDER_SEED"
+fi
+
+commands 1 --set order.seed=3 --set 'dataset.fields.a=b[c]' --report r.json -q --launcher-options '--x 1' -- true
+contains "$(cat out)" '--set order.seed=3 --set dataset.fields.a=b\[c\] --report r.json --quiet'
+contains "$(cat out)" " --x 1 "
+
+commands 1 --no-trainers
+contains "$(grep ^export out)" PENSTOCK_RUN_DIR=/tmp/penstock-
+PENSTOCK_RUN_DIR=/tmp/mine commands 1 --no-trainers
+contains "$(cat out)" "delivery.run_dir=/tmp/mine"
+commands 1 --no-trainers --set delivery.run_dir=/tmp/yours
+contains "$(grep ^export out)" PENSTOCK_RUN_DIR=/tmp/yours
+
+(
+    PATH=$PWD/path:$PATH
+    commands 3 --torchrun 4 -- train.py --lr 1
+    contains "$(cat out)" "$PWD/path/torchrun --nproc-per-node=4 --standalone train.py --lr 1"
+    commands 3 --torchrun 4 --hosts n1,n2 -- train.py
+    contains "$(cat out)" "delivery.trainers=8"
+    contains "$(cat out)" "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=n1:2"
+    [ "$(grep -c -- "$hosts" out)" -eq 2 ] || fail "torchrun is not started on both hosts: $(cat out)"
+    # Steps of a Slurm job; srun is not called. Names of nodes are not needed with trainers of the readers.
+    ln -s /bin/true path/srun
+    SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=3 commands 1 --readers-per-node 2 --launcher srun -- true
+    contains "$(cat out)" "--overlap"
+    contains "$(cat out)" "--nodes=3 --ntasks=6 --ntasks-per-node=2"
+    SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=3 commands 1 --launcher mpirun -- true
+    contains "$(cat out)" "export SLURM_OVERLAP=1"
+    contains "$(cat out)" "$ppn"
+    SLURM_JOB_ID=7 refuses 1 "leave --hosts and --hostfile away" -c run.yaml --hosts n1 -- true
+) || exit 1
+
+refuses 1 "give one with -c run.yaml" -- true
+refuses 1 "cannot read the configuration 'not.yaml'" -c not.yaml -- true
+refuses 1 "behind -c" run.yaml
+refuses 1 "put their command behind --" -c run.yaml
+refuses 1 "goes with no trainer command" -c run.yaml --no-trainers -- true
+refuses 1 "'--host' is no option" -c run.yaml --host n1 -- true
+refuses 1 "'--nodes' is no option, or needs a value" -c run.yaml --nodes
+refuses 1 "whole number" -c run.yaml --readers-per-node numa -- true
+refuses 1 "exclude each other" -c run.yaml --hosts a --hostfile hosts -- true
+refuses 1 "cannot read the host file 'no'" -c run.yaml --hostfile no -- true
+refuses 1 "names no host" -c run.yaml --hostfile /dev/null -- true
+refuses 1 "there are only 2" -c run.yaml --hosts a,b --nodes 3 -- true
+refuses 1 "this is none: use salloc or sbatch" -c run.yaml --launcher srun -- true
+refuses 1 "for a run from the start leave --resume away" -c run.yaml --resume no.json -- true
+(PATH=/usr/bin:/bin && command -v torchrun >/dev/null) ||
+    PATH=/usr/bin:/bin refuses 1 "torchrun is not in PATH" -c run.yaml --torchrun 2 -- t.py
+OMPI_COMM_WORLD_SIZE=2 refuses 1 "start penstock-run alone" -c run.yaml -- true
+SLURM_STEP_NUM_TASKS=4 refuses 1 "has started it 4 times" -c run.yaml -- true
+PENSTOCK_MPIEXEC=/no/mpirun refuses 1 "'/no/mpirun'" -c run.yaml -- true
+
+help=$("$penstock" --help)
+contains "$help" "Usage: penstock-run"
+[ "$help" = "$("$penstock" -h)" ] || fail "-h is not --help"
+
+# Runs: one command for readers that start trainers, two for trainers that are started beside them.
+digests() {
+    sort -n digest.* | cut -d ' ' -f 1-5
+    rm digest.*
+}
+timeout 60 "$penstock" -c run.yaml -q -- penstock-trainer --digest 'digest.{rank}' || fail "a run fails with $?"
+digests >one
+[ "$(wc -l <one)" -eq 64 ] || fail "a run delivers $(wc -l <one) samples, not 64"
+
+commands 1 --readers-per-node 2 -q -- "$bin/penstock-trainer" --digest 'digest.{rank}'
+timeout 60 bash out || fail "the commands of --dry-run fail with $?"
+digests | cmp - one || fail "the commands of --dry-run deliver something else"
+
+# What torchrun does, as far as penstock-run is concerned: N processes with their places in the environment.
+cat >path/torchrun <<'SH'
+#!/bin/bash
+n=${1#--nproc-per-node=} && shift 2
+trap 'kill $(jobs -p); wait; exit 1' TERM
+for ((i = 0; i < n; i++)); do
+    RANK=$i WORLD_SIZE=$n LOCAL_RANK=$i LOCAL_WORLD_SIZE=$n "$@" &
+done
+for ((i = 0; i < n; i++)); do wait -n || exit; done
+SH
+run_torchrun() {
+    PATH=$PWD/path:$PATH timeout 60 "$penstock" -c run.yaml -q --torchrun 2 "$@"
+}
+run_torchrun -- "$bin/penstock-trainer" --digest 'digest.{rank}' || fail "with torchrun: $?"
+digests | cmp - one || fail "torchrun's trainers get something else"
+
+# no_process MARK: what penstock-run has started, known by a word in its environment, is gone.
+no_process() {
+    local i
+    for ((i = 0; i < 50; i++)); do
+        grep -qs "$1" /proc/[0-9]*/environ || return 0
+        sleep 0.1
+    done
+    fail "left behind: $(grep -ls "$1" /proc/[0-9]*/environ)"
+}
+mark=TEST_LAUNCH_MARK=$$-$RANDOM
+
+# Each side's failure ends the other; the first one's code is the whole's.
+code=0
+env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- sh -c 'exit 7' 2>err || code=$?
+[ "$code" -eq 7 ] || fail "trainers' exit code 7 comes out as $code: $(cat err)"
+no_process "$mark"
+code=0
+env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 --set dataset.uri=no.zarr \
+    -- "$bin/penstock-trainer" 2>err || code=$?
+[ "$code" -eq 1 ] || fail "the reader's exit code 1 comes out as $code: $(cat err)"
+contains "$(cat err)" "no.zarr"
+no_process "$mark"
+
+# Started by a script in the background, it would ignore SIGINT for ever.
+for signal in INT TERM; do
+    env --default-signal=INT "$mark" PATH="$PWD/path:$PATH" "$penstock" -c run.yaml -q --torchrun 2 \
+        --set order.epochs=100000 -- "$bin/penstock-trainer" --compute-ms 20 --digest digest 2>err &
+    launcher=$!
+    for ((i = 0; i < 300; i++)); do
+        [ ! -s digest ] || break
+        sleep 0.1
+    done
+    [ -s digest ] || fail "nothing is delivered: $(cat err)"
+    kill -$signal $launcher
+    code=0
+    wait $launcher || code=$?
+    [ "$code" -eq $((128 + $(kill -l $signal))) ] || fail "SIG$signal ends it with $code: $(cat err)"
+    no_process "$mark"
+    rm -f digest
+done

@@ -1,0 +1,60 @@
+"""penstock-run on hosts from a list: what is delivered is what a single process delivers, and nothing stays behind."""
+
+import os
+import sys
+import unittest
+
+from cluster import HOSTS, ClusterTest
+from job import environment, leftovers, program, run
+
+
+class Run(ClusterTest):
+    def penstock_run(self, trainers, *arguments, send=None, **more):
+        """`arguments` of penstock-run, with the settings of this class."""
+        command = [program("penstock-run")]
+        for key, value in {**self.settings, "delivery.trainers": trainers, **more}.items():
+            command += ["--set", f"{key.replace('__', '.')}={value}"]
+        env = environment(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+        return run([*command, *arguments], env=env, send=send)
+
+    def test_hosts(self):
+        expected = self.single_process()
+        file = os.path.join(self.folder, "hosts")
+        with open(file, "w", encoding="ascii") as out:
+            out.write("# all\n" + "".join(f"{host} slots=8\n" for host in HOSTS))
+        for where, readers in [(["--hosts", "h2"], ["h2"]), (["--hosts", "h3,h1"], ["h3", "h1"]),
+                               (["--hostfile", file, "--nodes", "3"], HOSTS[:3]),
+                               (["--hostfile", file, "--readers-per-node", "2"], HOSTS * 2)]:
+            with self.subTest(where=where):
+                outcome = self.penstock_run(len(readers), *where, "--", *self.trainer_command())
+                self.assertEqual(outcome.code, 0, outcome.output)
+                self.assertEqual(sorted(self.nodes(outcome.output)), sorted(readers))
+                self.assertEqual(self.take_digests(), expected)
+
+    def test_torchrun(self):
+        if run([sys.executable, "-c", "import torch"]).code:
+            self.skipTest(f"{sys.executable} has no torch")
+        expected = self.single_process()
+        outcome = self.penstock_run(1, "--hosts", "h1,h2,h3", "--torchrun", "2", "--", "--no-python",
+                                    *self.trainer_command())
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertEqual(self.take_digests(), expected)
+
+    def test_a_signal_ends_all(self):
+        before = leftovers()
+        trainer = [program("penstock-trainer"), "--compute-ms", "10"]
+        for seconds in (0.2, 3):  # while it starts, and in the middle
+            outcome = self.penstock_run(3, "--hosts", "h1,h2,h3", "--", *trainer,
+                                        order__epochs=100000, send=(seconds, 15))
+            self.assertEqual(outcome.code, 143, outcome.output)
+            self.assertLess(outcome.seconds, 30)
+            self.assert_nothing_left(before, outcome)
+
+    def test_the_code_of_a_trainer(self):
+        outcome = self.penstock_run(3, "--hosts", "h1,h2,h3", "--", "sh", "-c", "exit 7")
+        self.assertEqual(outcome.code, 1)
+        self.assertIn("ended with exit code 7", outcome.output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,71 @@
+"""Spawned trainers run where the table at the start says; a crowded node is named, and binds none."""
+
+import os
+import re
+import unittest
+
+from job import JobTest, program
+
+# A trainer that says where it may run before it becomes one.
+SAYS_WHERE = "grep Cpus_allowed_list /proc/self/status; exec \"$0\""
+
+
+def cpus(text):
+    """The set of cpus of a list such as 0-3,8."""
+    found = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+class Placement(JobTest):
+    def place(self, readers, trainers, **settings):
+        """Cpus of workers and of trainers by the table, cpus where trainers really ran, all output."""
+        options = {"dataset.uri": self.synth("placement", 16), "batch.global_size": 8,
+                   "delivery.trainers": trainers}
+        options.update({key.replace("__", "."): value for key, value in settings.items()})
+        outcome = self.reader(readers, options,
+                              ("sh", "-c", SAYS_WHERE, program("penstock-trainer")))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        table = re.findall(r"^ +\d+ (worker|trainer)s? +on NUMA node \d+, .*cpus ([\d,-]+)",
+                           outcome.output, re.MULTILINE)
+        seats = {kind: set().union(*(cpus(text) for name, text in table if name == kind))
+                 for kind in ("worker", "trainer")}
+        ran = [cpus(text) for text in
+               re.findall(r"Cpus_allowed_list:\s*([\d,-]+)", outcome.output)]
+        self.assertEqual(len(ran), trainers, outcome.output)
+        return seats["worker"], seats["trainer"], ran, outcome.output
+
+    def test_bound_beside_workers(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one cpu: a reader and a trainer take turns on it")
+        workers, trainers, ran, output = self.place(1, 1, readers__threads=1)
+        self.assertTrue(trainers, output)
+        self.assertFalse(workers & trainers, output)
+        self.assertEqual(ran, [trainers], output)
+        self.assertNotIn("warning:", output)
+
+    def test_not_bound_where_told_so(self):
+        everywhere = os.sched_getaffinity(0)
+        *_, ran, output = self.place(1, 1, delivery__bind_trainers="false")
+        self.assertEqual(ran, [everywhere], output)
+        workers, trainers, ran, output = self.place(1, 1, readers__bind="none")
+        self.assertEqual(ran, [everywhere], output)
+        self.assertEqual(workers, everywhere, output)
+        self.assertFalse(trainers, output)
+
+    def test_crowded(self):
+        everywhere = os.sched_getaffinity(0)
+        threads = len(everywhere) + 1
+        _, trainers, ran, output = self.place(2, 2, readers__threads=threads)
+        self.assertFalse(trainers, output)
+        self.assertEqual(ran, [everywhere, everywhere], output)
+        warnings = re.findall(r"^warning: node \S+: (.*)$", output, re.MULTILINE)
+        self.assertEqual(len(warnings), 1, output)
+        self.assertRegex(warnings[0], f"^2 readers with {2 * threads} worker threads and 2 trainers "
+                                      r"share \d+ cores?: they take turns; lower readers.threads")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,191 @@
+/* Who a trainer takes itself for, in the environments that launchers make: alone and nested. */
+#include "client/environment.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_VARIABLES = 32, NAME_BYTES = 64 };
+
+#define TORCHRUN "RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4"
+#define OPEN_MPI                                                                        \
+    "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=6", "OMPI_COMM_WORLD_LOCAL_RANK=2", \
+        "OMPI_COMM_WORLD_LOCAL_SIZE=3", "PMIX_RANK=3"
+#define MPICH "PMI_RANK=2", "PMI_SIZE=4", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=2"
+/* A task of a step, on the last of three nodes. */
+#define SLURM                                                                        \
+    "SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=5", "SLURM_NTASKS=5", "SLURM_LOCALID=0", \
+        "SLURM_NODEID=2", "SLURM_STEP_TASKS_PER_NODE=2(x2),1", "PMIX_RANK=4"
+/* What mpirun's and torchrun's processes inherit from the step that started their parents. */
+#define SLURM_OF_PARENT                                                              \
+    "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_NTASKS=2", "SLURM_LOCALID=0", \
+        "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)"
+/* The batch script itself: task 0 of a job that has many. */
+#define SLURM_BATCH                                                                            \
+    "SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_NPROCS=8", "SLURM_LOCALID=0", "SLURM_NODEID=0", \
+        "SLURM_TASKS_PER_NODE=4(x2)", "SLURM_NTASKS_PER_NODE=4"
+
+/* The environment is these variables alone. */
+static void set_environment(const char *const *variables)
+{
+    clearenv();
+    for (; *variables; variables++) {
+        char name[NAME_BYTES];
+        size_t length = strcspn(*variables, "=");
+        assert_true(length < sizeof name);
+        memcpy(name, *variables, length);
+        name[length] = '\0';
+        setenv(name, *variables + length + 1, 1);
+    }
+}
+
+struct environment {
+    const char *variables[MAX_VARIABLES];
+    uint32_t rank, world_size, local_rank, local_world_size;
+};
+
+static void innermost_launcher_counts(void **state)
+{
+    (void)state;
+    static const struct environment environments[] = {
+        {{NULL}, 0, 1, 0, 1},
+        {{TORCHRUN}, 5, 8, 1, 4},
+        {{OPEN_MPI}, 3, 6, 2, 3},
+        {{MPICH}, 2, 4, 0, 2},
+        {{SLURM}, 4, 5, 0, 1},
+        {{SLURM_BATCH}, 0, 1, 0, 1},
+        {{TORCHRUN, OPEN_MPI, SLURM_OF_PARENT}, 5, 8, 1, 4},
+        {{TORCHRUN, SLURM}, 5, 8, 1, 4},
+        {{OPEN_MPI, SLURM_OF_PARENT}, 3, 6, 2, 3},
+        {{OPEN_MPI, SLURM_BATCH}, 3, 6, 2, 3},
+        {{MPICH, SLURM_OF_PARENT}, 2, 4, 0, 2},
+        {{"PMIX_RANK=3"}, 0, 1, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
+        struct connect_options options = {.run_dir = "/tmp"};
+        set_environment(environments[i].variables);
+        assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
+        assert_int_equal(options.rank, environments[i].rank);
+        assert_int_equal(options.world_size, environments[i].world_size);
+        assert_int_equal(options.local_rank, environments[i].local_rank);
+        assert_int_equal(options.local_world_size, environments[i].local_world_size);
+        assert_int_equal(options.reader, -1);
+    }
+}
+
+/* Halves of pairs are passed over, and a rank never meets another launcher's world. */
+static void pairs_are_whole(void **state)
+{
+    (void)state;
+    static const struct environment environments[] = {
+        {{"RANK=7", SLURM}, 4, 5, 0, 1},
+        {{"WORLD_SIZE=2", SLURM}, 4, 5, 0, 1},
+        {{"RANK=", "WORLD_SIZE=", OPEN_MPI}, 3, 6, 2, 3},
+        {{"OMPI_COMM_WORLD_RANK=9", MPICH}, 2, 4, 0, 2},
+        {{"SLURM_PROCID=3", "SLURM_NTASKS=4"}, 0, 1, 0, 1},
+        /* By hand from Slurm's variables, as many scripts do. */
+        {{"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=0", SLURM}, 4, 5, 0, 1},
+        {{"RANK=4", "WORLD_SIZE=5", SLURM, "SLURM_LOCALID=1", "SLURM_NODEID=0"}, 4, 5, 1, 2},
+    };
+    for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
+        struct connect_options options = {.run_dir = "/tmp"};
+        set_environment(environments[i].variables);
+        assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
+        assert_int_equal(options.rank, environments[i].rank);
+        assert_int_equal(options.world_size, environments[i].world_size);
+        assert_int_equal(options.local_rank, environments[i].local_rank);
+        assert_int_equal(options.local_world_size, environments[i].local_world_size);
+    }
+}
+
+static void tasks_are_listed_by_node(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list, *node;
+        uint32_t tasks;
+    } lists[] = {
+        {"4", "0", 4},
+        {"4", "1", 4},
+        {"2(x3)", "2", 2},
+        {"2(x3),1", "0", 2},
+        {"2(x3),1", "2", 2},
+        {"2(x3),1", "3", 1},
+        {"3,2,1", "1", 2},
+        {"3,2,1", "2", 1},
+        {"8,2(x2),5", "2", 2},
+        {"8,2(x2),5", "3", 5},
+        {"1,16(x1000)", "999", 16},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        struct connect_options options = {.run_dir = "/tmp"};
+        clearenv();
+        setenv("SLURM_LOCALID", "0", 1);
+        setenv("SLURM_NODEID", lists[i].node, 1);
+        setenv("SLURM_STEP_TASKS_PER_NODE", lists[i].list, 1);
+        assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
+        assert_int_equal(options.local_world_size, lists[i].tasks);
+    }
+}
+
+static void given_options_win(void **state)
+{
+    (void)state;
+    static const char *const variables[] = {OPEN_MPI, "PENSTOCK_RUN_DIR=/tmp/run",
+                                            "PENSTOCK_READER=7", NULL};
+    struct connect_options options = {.rank = 1, .world_size = 2};
+    set_environment(variables);
+    assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
+    assert_int_equal(options.rank, 1);
+    assert_int_equal(options.world_size, 2);
+    assert_int_equal(options.local_rank, 2);
+    assert_int_equal(options.reader, 7);
+    assert_string_equal(options.run_dir, "/tmp/run");
+}
+
+static void nonsense_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variables[MAX_VARIABLES];
+        const char *message;
+    } environments[] = {
+        {{"RANK=0", "WORLD_SIZE=1"}, "no run directory"},
+        {{"RANK=one", "WORLD_SIZE=2"}, "RANK='one'"},
+        {{"RANK=1", "WORLD_SIZE=2x"}, "WORLD_SIZE='2x'"},
+        {{"RANK=1", "WORLD_SIZE=4,2"}, "WORLD_SIZE='4,2'"},
+        {{"RANK=-1", "WORLD_SIZE=2"}, "RANK='-1'"},
+        {{"RANK=2", "WORLD_SIZE=2"}, "RANK=2 is not below WORLD_SIZE=2"},
+        {{"RANK=2"}, "RANK is set, but WORLD_SIZE is not"},
+        {{"WORLD_SIZE=2"}, "WORLD_SIZE is set, but RANK is not"},
+        {{"PMI_RANK=99999999999", "PMI_SIZE=2"}, "PMI_RANK='99999999999'"},
+        {{"SLURM_LOCALID=0", "SLURM_STEP_TASKS_PER_NODE=2(x"}, "SLURM_STEP_TASKS_PER_NODE='2(x'"},
+        {{"SLURM_LOCALID=0", "SLURM_STEP_TASKS_PER_NODE=2(x3"}, "SLURM_STEP_TASKS_PER_NODE='2(x3'"},
+        {{"SLURM_LOCALID=0", "SLURM_STEP_TASKS_PER_NODE=2 3"}, "SLURM_STEP_TASKS_PER_NODE='2 3'"},
+        {{"PENSTOCK_READER=first"}, "PENSTOCK_READER='first'"},
+    };
+    for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
+        const struct connect_options before = {.timeout_ms = 5};
+        struct connect_options options = before;
+        struct error error;
+        error_clear(&error);
+        set_environment(environments[i].variables);
+        assert_int_equal(environment_fill(&options, &error), STATUS_INVALID);
+        assert_non_null(strstr(error.message, environments[i].message));
+        assert_memory_equal(&options, &before, sizeof options);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(innermost_launcher_counts), cmocka_unit_test(pairs_are_whole),
+        cmocka_unit_test(tasks_are_listed_by_node),  cmocka_unit_test(given_options_win),
+        cmocka_unit_test(nonsense_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
