@@ -67,6 +67,10 @@ skipped() {
 # Debian's zarr is 2.x and belongs to /usr/bin/python3, whatever else comes first in PATH.
 packages=(libcmocka-dev python3 python3-venv python3-numpy python3-zarr python3-xxhash)
 [[ ! $mpich ]] || packages+=(mpich libmpich-dev)
+# Hosts of tests/cluster are namespaces, which root may not make in every container.
+if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
+    packages+=(iproute2 slurmctld slurmd slurm-client munge libpmix-dev)
+fi
 mapfile -t -O "${#packages[@]}" packages < <(build_packages)
 install_packages "${packages[@]}"
 python=/usr/bin/python3

@@ -1,4 +1,4 @@
-"""What the tests on several hosts share: tests/mpi's jobs, and the digests that a single process delivers.
+"""What tests on several hosts share: tests/mpi's jobs, and the digests of a single process.
 
 They run on the head node of a cluster that hosts.sh or slurm.sh has brought up around them.
 """
@@ -31,6 +31,10 @@ class ClusterTest(JobTest):
                         "batch.global_size": 24, "batch.last": "partial", "order.epochs": 2,
                         "order.seed": 5, "order.window_rows": 9, "readers.threads": 1}
 
+    def setUp(self):
+        super().setUp()
+        self.expected = self.single_process()
+
     def reader_command(self, trainers, **more):
         """penstock-reader for so many trainers, without what starts them."""
         command = [program("penstock-reader")]
@@ -58,6 +62,15 @@ class ClusterTest(JobTest):
             if name.startswith("digest."):
                 os.remove(os.path.join(self.folder, name))
         return lines
+
+    def assert_same_digests(self):
+        """The run before delivered what a single process does. unittest's own comparison of such
+        lists takes minutes where all is different."""
+        lines = self.take_digests()
+        differ = [pair for pair in zip(lines, self.expected) if pair[0] != pair[1]]
+        if lines != self.expected:
+            self.fail(f"{len(lines)} samples, not {len(self.expected)}; {len(differ)} differ, "
+                      f"the first as here, there: {differ[:1]}")
 
     def nodes(self, output):
         """The nodes of readers 0, 1, ..., as rank 0 prints them."""

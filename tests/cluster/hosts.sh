@@ -40,6 +40,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+PATH+=:/usr/sbin:/sbin
 readonly PREFIX=/tmp/penstock-cluster.
 readonly CGROUP=penstock-cluster. # and the cluster's name: a folder with one for each host
 readonly NETWORK=10.77.0
@@ -397,7 +398,7 @@ choose() {
         name=${all[0]#"$PREFIX"}
     fi
     dir=$PREFIX$name
-    [[ $name =~ ^[A-Za-z0-9_-]+$ && -d $dir && -O $dir ]] || fail "there is no cluster '$name'; 'hosts.sh list' shows all"
+    [[ $name =~ ^[A-Za-z0-9_-]+$ && -d $dir && -O $dir ]] || fail "there is no cluster '$name': see 'hosts.sh list'"
 }
 
 on() {

@@ -22,8 +22,9 @@
 # Exit codes: the command's; 1 failed; 2 wrong usage; 77 this machine cannot, with the reason.
 set -euo pipefail
 
+PATH+=:/usr/sbin:/sbin
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-readonly IDLE_TIMEOUT_S=20
+readonly IDLE_TIMEOUT_S=60
 
 say() {
     printf 'slurm.sh: %s\n' "$*" >&2
@@ -34,15 +35,17 @@ misused() {
     exit 2
 }
 
+cannot() {
+    say "$*: apt-get install slurmctld slurmd slurm-client munge libpmix-dev"
+    exit 77
+}
+
 check_programs() {
     local program
-    PATH+=:/usr/sbin:/sbin
     for program in munged slurmctld slurmd srun sbatch; do
-        command -v "$program" >/dev/null || {
-            say "there is no program '$program': apt-get install slurmctld slurmd slurm-client munge libpmix-dev"
-            exit 77
-        }
+        command -v "$program" >/dev/null || cannot "there is no program '$program'"
     done
+    [[ $(ldconfig -p) == *'libpmix.so '* ]] || cannot "there is no libpmix.so, which Slurm's pmix plugin loads"
 }
 
 write_configuration() {
@@ -75,7 +78,9 @@ CONF
         printf 'NodeName=%s NodeAddr=%s CPUs=8 Gres=gpu:8\n' "$host" "$(getent hosts "$host" | cut -d ' ' -f 1)"
     done >>"$dir/slurm.conf"
     printf 'PartitionName=main Nodes=%s Default=YES MaxTime=INFINITE\n' "$CLUSTER_HOSTS" >>"$dir/slurm.conf"
-    printf 'PMIxCliTmpDirBase=/tmp\n' >"$dir/mpi.conf"
+    # The default fence lets one rank in some dozens of jobs out of it too early: with Slurm 22.05 and Open MPI 4.1 a
+    # peer's first message then finds no receiver, and MPI_Init dies with SIGSEGV. Seen with plain MPI programs.
+    printf '%s\n' PMIxCliTmpDirBase=/tmp PMIxCollFence=tree >"$dir/mpi.conf"
     for i in {0..7}; do mknod "$dir/gpu$i" c 1 3; done # /dev/null: slurmd wants devices
     printf 'AutoDetect=off\nName=gpu File=%s\n' "$dir/gpu[0-7]" >"$dir/gres.conf"
     cat >>"$CLUSTER_DIR/env" <<ENV
