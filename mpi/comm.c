@@ -4,17 +4,31 @@
 #include "base/clock.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+/* How many processes the launcher says that it has started; 1 if it says nothing. mpirun's account
+ * before Slurm's, which is about mpirun's daemons then. */
+static long launched_count(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *count = getenv(names[i]);
+        if (count)
+            return strtol(count, NULL, 10);
+    }
+    return 1;
+}
+
 enum status comm_init(struct comm *ret_comm, struct error *err)
 {
     int provided = MPI_THREAD_SINGLE;
+    long launched = launched_count(); /* before MPI adds to the environment */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (provided < MPI_THREAD_FUNNELED)
         return error_set(err, STATUS_MPI,
@@ -22,6 +36,12 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
     struct comm comm = {.signal_fd = -1};
     MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
+    if (comm.size == 1 && launched > 1)
+        return error_set(err, STATUS_MPI,
+                         "the launcher has started %ld processes, but MPI knows of this one alone, "
+                         "and all would deliver everything: use the mpirun of the MPI that this "
+                         "program is built with, or another --mpi with srun (srun --mpi=list)",
+                         launched);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.world);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.control);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.rounds);
@@ -52,7 +72,8 @@ void comm_done(struct comm *comm)
     MPI_Comm_free(&comm->rounds);
     MPI_Comm_free(&comm->control);
     MPI_Comm_free(&comm->world);
-    /* Nobody reads signals from here on, and there is nothing left to clean up: they just end us. */
+    /* Nobody reads signals from here on, and there is nothing left to clean up: they just end us.
+     */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -35,7 +35,8 @@ struct comm {
     void *on_signal_argument;
 };
 
-/* Collective. MPI: the library does not provide MPI_THREAD_FUNNELED. */
+/* Collective. MPI: the library does not provide MPI_THREAD_FUNNELED, or is not the launcher's, so
+ * that each process is a world of its own. */
 MUST_USE enum status comm_init(struct comm *ret_comm, struct error *err);
 
 /* Collective: waits for all ranks without spinning, frees the communicators and ends MPI. */

@@ -1,6 +1,7 @@
 /* See environment.h. */
 #include "client/environment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -72,6 +73,7 @@ static enum status read_number(const char *name, int64_t *ret_value, struct erro
 static enum status read_count_by_node(const char *name, int64_t *ret_value, struct error *err)
 {
     const char *text = getenv(name);
+    assert(text); /* the caller has looked */
     int64_t node = 0, count, nodes;
     enum status status = read_number("SLURM_NODEID", &node, err);
     if (status)

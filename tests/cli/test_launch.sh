@@ -110,6 +110,12 @@ help=$("$penstock" --help)
 contains "$help" "Usage: penstock-run"
 [ "$help" = "$("$penstock" -h)" ] || fail "-h is not --help"
 
+# Another MPI's mpirun, as the reader sees it.
+other=PMI_SIZE
+[ $mpi = openmpi ] || other=OMPI_COMM_WORLD_SIZE
+if env $other=2 timeout 60 "$bin/penstock-reader" -c run.yaml -- true 2>err; then fail "a world of its own is accepted"; fi
+contains "$(cat err)" "has started 2 processes, but MPI knows of this one alone"
+
 # Runs: one command for readers that start trainers, two for trainers that are started beside them.
 digests() {
     sort -n digest.* | cut -d ' ' -f 1-5
