@@ -46,7 +46,8 @@ struct lane {
 struct exchange {
     const struct comm *comm;
     MPI_Datatype record;
-    size_t send_bytes, receive_bytes; /* of one lane's buffers, 0 where there is none */
+    unsigned char *buffers; /* of all lanes, in one mapping, so that huge pages fit */
+    size_t buffers_bytes;
     uint64_t record_bytes;
     uint64_t sample_messages; /* that a sample's pieces travel in */
     unsigned char *sink;      /* where discarded messages go */
@@ -137,6 +138,16 @@ static enum status tables_init(struct lane *lane, uint64_t sends, uint64_t recei
     return STATUS_OK;
 }
 
+static size_t send_bytes(const struct exchange_sizes *sizes)
+{
+    return size_round_up(sizes->send_samples * sizes->record_bytes, MEMORY_PAGE_BYTES);
+}
+
+static size_t receive_bytes(const struct exchange_sizes *sizes)
+{
+    return size_round_up(sizes->receive_samples * sizes->record_bytes, MEMORY_PAGE_BYTES);
+}
+
 static enum status lane_init(struct exchange *exchange, uint32_t index,
                              const struct exchange_sizes *sizes, struct error *err)
 {
@@ -149,13 +160,13 @@ static enum status lane_init(struct exchange *exchange, uint32_t index,
                                             .receive_displacements = counts + 3 * size};
     lane->packed = MPI_REQUEST_NULL;
     lane->discards = exchange->discards + index * size;
-    enum status status = map_touched(exchange->send_bytes, &lane->send, err);
-    if (status == STATUS_OK)
-        status = map_touched(exchange->receive_bytes, &lane->receive, err);
-    if (status == STATUS_OK)
-        status = tables_init(lane, sizes->send_samples * exchange->sample_messages,
-                             sizes->receive_samples * exchange->sample_messages, err);
-    return status;
+    if (exchange->buffers) {
+        size_t lane_bytes = exchange->buffers_bytes / exchange->lane_count;
+        lane->send = exchange->buffers + index * lane_bytes;
+        lane->receive = lane->send + send_bytes(sizes);
+    }
+    return tables_init(lane, sizes->send_samples * exchange->sample_messages,
+                       sizes->receive_samples * exchange->sample_messages, err);
 }
 
 enum status exchange_new(const struct comm *comm, uint32_t lane_count,
@@ -174,13 +185,14 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
     exchange->record_bytes = sizes->record_bytes;
     exchange->record = record_type(sizes->record_bytes);
     exchange->sink_request = MPI_REQUEST_NULL;
-    exchange->send_bytes = sizes->send_samples * sizes->record_bytes;
-    exchange->receive_bytes = sizes->receive_samples * sizes->record_bytes;
+    exchange->buffers_bytes = lane_count * (send_bytes(sizes) + receive_bytes(sizes));
     exchange->counts = calloc((size_t)lane_count * 4 * (size_t)comm->size, sizeof(int));
     exchange->discards = calloc((size_t)lane_count * (size_t)comm->size, sizeof(uint64_t));
     if (!exchange->counts || !exchange->discards)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for the exchange's tables");
     count_messages(exchange, sizes);
+    if (status == STATUS_OK)
+        status = map_touched(exchange->buffers_bytes, &exchange->buffers, err);
     if (status == STATUS_OK)
         status = map_touched(exchange->sink_bytes, &exchange->sink, err);
     for (uint32_t i = 0; i < lane_count && status == STATUS_OK; i++)
@@ -201,9 +213,8 @@ void exchange_free(struct exchange *exchange)
         struct lane *lane = &exchange->lanes[i];
         free(lane->sends.messages);
         free(lane->receives.requests);
-        memory_unmap(lane->send, exchange->send_bytes);
-        memory_unmap(lane->receive, exchange->receive_bytes);
     }
+    memory_unmap(exchange->buffers, exchange->buffers_bytes);
     memory_unmap(exchange->sink, exchange->sink_bytes);
     MPI_Type_free(&exchange->record);
     free(exchange->discards);
