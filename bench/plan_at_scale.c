@@ -109,13 +109,17 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double series_ms(const struct series *series, uint64_t percent)
+{
+    uint64_t index = (series->count - 1) * percent / 100;
+    return (double)series->ns[index] / 1e6;
+}
+
 static void series_print(const char *name, struct series *series)
 {
     qsort(series->ns, series->count, sizeof *series->ns, by_size);
-    uint64_t last = series->count - 1;
     printf(",\"%s_ms\":{\"count\":%" PRIu64 ",\"median\":%.4f,\"p99\":%.4f,\"max\":%.4f}", name,
-           series->count, (double)series->ns[series->count / 2] / 1e6,
-           (double)series->ns[last * 99 / 100] / 1e6, (double)series->ns[last] / 1e6);
+           series->count, series_ms(series, 50), series_ms(series, 99), series_ms(series, 100));
     free(series->ns);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Cost of the plan over dataset size and number of readers: runs penstock-bench-plan over many sizes,
-prints a table with the targets beside it, and draws a plot where matplotlib is installed.
+"""Cost of the plan over dataset size and number of readers: runs penstock-bench-plan over many
+sizes, prints a table with the targets beside it, and draws a plot where matplotlib is installed.
 
 The last line of output is one JSON object.
 """
@@ -13,7 +13,8 @@ import sys
 SAMPLES = [10 ** 6, 10 ** 7, 10 ** 8, 10 ** 9]
 READERS = [16, 64, 256, 1024]
 
-# Rank 0 is a reader, too. key, name, unit, how to get it from a result, target at 10^9 samples, 10^7 rows and 1,024 readers
+# key, name, unit, how to get it from a result, target at 10^9 samples, 10^7 rows and 1,024 readers.
+# Rank 0 is a reader, too.
 FIGURES = [
     ("rank0_start_ms", "start-up, rank 0", "ms",
      lambda r: r["plan_ms"] + r["rank0_start_ms"] + r["reader_start_ms"], 1000),
@@ -46,8 +47,8 @@ def table(results):
     """All sizes for the most readers, one column a size; then the verdict on the largest."""
     most = max(result["readers"] for result in results)
     columns = [result for result in results if result["readers"] == most]
-    print(f"\nthe plan at scale: {most:,} readers with 8 trainers each, rows of 100 samples, windows "
-          f"of {columns[-1]['window_rows']:,} rows,\nrounds of "
+    print(f"\nthe plan at scale: {most:,} readers with 8 trainers each, rows of 100 samples, "
+          f"windows of {columns[-1]['window_rows']:,} rows,\nrounds of "
           f"{columns[-1]['round_records']:,} samples a reader; one core; medians\n")
     heads = "".join(f"{result['samples']:>16,}" for result in columns)
     print(f"{'samples':42}{heads}   target")
@@ -86,7 +87,8 @@ def draw(results, path):
     colours = pyplot.cm.viridis([0.85 - 0.85 * i / max(1, len(readers) - 1)
                                  for i in range(len(readers))])
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 8))
-    for axis, (title, unit, target, solid_name, dashed_name, solid, dashed) in zip(axes.flat, panels):
+    for axis, panel in zip(axes.flat, panels):
+        title, unit, target, solid_name, dashed_name, solid, dashed = panel
         for colour, count in zip(colours, readers):
             rows = [result for result in results if result["readers"] == count]
             x = [result["samples"] for result in rows]
@@ -114,7 +116,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="penstock-bench-plan")
     parser.add_argument("--plots", type=pathlib.Path, required=True, help="where the plots go")
-    parser.add_argument("--most-samples", type=int, default=max(SAMPLES), help="leave larger ones out")
+    parser.add_argument("--most-samples", type=int, default=max(SAMPLES),
+                        help="leave larger ones out")
     arguments = parser.parse_args()
     results = [measure(arguments.program, samples, readers)
                for samples in SAMPLES if samples <= arguments.most_samples for readers in READERS]

@@ -1,12 +1,13 @@
-"""A LogGP-style model of the exchange: when every reader has posted, sent, received and finished each
-round, from who sends how much to whom.
+"""A LogGP-style model of the exchange: when every reader has posted, sent, received and finished
+each round, from who sends how much to whom.
 
 It keeps, for each reader, the time at which its MPI thread and its network card are free, in both
-directions. A message costs the MPI thread of either side `message_s` and `byte_s` a byte, and the wire its
-bytes over the rate; a round is complete where the last message is in, `latency_s` after it was sent and
-`test_s` before it is seen. Two rounds are in flight, as in the service. Messages of a round share the link
-evenly, so that a reader's are all done when the last is. (LogGP: Alexandrov and others, SPAA 1995; the
-o of both sides is message_s, G is 1/rate, and the gap g is never longer than o.)
+directions. A message costs the MPI thread of either side `message_s` and `byte_s` a byte, and the
+wire its bytes over the rate; a round is complete where the last message is in, `latency_s` after it
+was sent and `test_s` before it is seen. Two rounds are in flight, as in the service. Messages of a
+round share the link evenly, so that a reader's are all done when the last is. (LogGP: Alexandrov
+and others, SPAA 1995; the o of both sides is message_s, G is 1/rate, and the gap g is never longer
+than o.)
 """
 import dataclasses
 import pathlib
@@ -51,8 +52,8 @@ class Traffic:
 
 
 def rounds_of(schedule, steps_per_round, parts_per_step, count, random):
-    """`count` rounds of consecutive steps; where the schedule is too short, of its steps again with the
-    readers renumbered. Parts of steps are drawn: each record with the same chance."""
+    """`count` rounds of consecutive steps; where the schedule is too short, of its steps again with
+    the readers renumbered. Parts of steps are drawn: each record with the same chance."""
     rounds = []
     for index in range(count):
         records = numpy.zeros(schedule.shape[1:], numpy.int64)
@@ -66,8 +67,8 @@ def rounds_of(schedule, steps_per_round, parts_per_step, count, random):
 
 
 def latest(pairs, times):
-    """For each column, the latest of the times of the rows that are set in it; 0 where none is. One of the
-    latest few nearly always is."""
+    """For each column, the latest of the times of the rows that are set in it; 0 where none is. One
+    of the latest few nearly always is."""
     order = numpy.argsort(-times)[:LATEST_FEW]
     few = pairs[order]
     first = few.argmax(0)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Simulates the exchange on 64 to 1,024 nodes: how much of their links readers reach, by nodes, record
-size and steps a round, as bands over what is not known of a network.
+"""Simulates the exchange on 64 to 1,024 nodes: how much of their links readers reach, by nodes,
+record size and steps a round, as bands over what is not known of a network.
 
-The traffic is the plan's own (penstock-bench-schedule). A LogGP-style model (model.py) is run on it; where
-SimGrid is installed, exchange_smpi.c first carries out smaller jobs under SMPI, and the two are compared.
-Plots need matplotlib. The last line of output is one JSON object.
+The traffic is the plan's own (penstock-bench-schedule). A LogGP-style model (model.py) is run on
+it; where SimGrid is installed, exchange_smpi.c first carries out smaller jobs under SMPI, and the
+two are compared. Plots need matplotlib. The last line of output is one JSON object.
 """
 import argparse
 import itertools
@@ -53,6 +53,8 @@ SMPI_CASES = [
     (64, 16 * KIB, 4, (100, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
     (64, 1 * KIB, 4, (200, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
     (64, 4 * KIB, 2, (25, 40 * MICRO, 5 * MICRO, 0.2 * NANO, 25 * MICRO)),
+    (128, 16 * KIB, 4, (100, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
+    (128, 1 * KIB, 4, (200, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
 ]
 
 PLATFORM = """<?xml version='1.0'?>
@@ -161,7 +163,7 @@ def compare_with_smpi(arguments, schedules):
     worst = 1.0
     for case in SMPI_CASES:
         readers, record_bytes, steps, (gbit, latency, message, byte, test) = case
-        if readers > arguments.most_smpi:
+        if readers > min(arguments.most_smpi, max(arguments.readers) // 4):
             continue
         say(f"SMPI: {readers} readers, records of {size(record_bytes)}")
         result = run_smpi(arguments, schedules, program, case)
@@ -172,7 +174,8 @@ def compare_with_smpi(arguments, schedules):
         ratio = seconds / result["seconds"]
         worst = max(worst, ratio, 1 / ratio)
         print(f"{readers:7} {size(record_bytes):>8} {steps:13} {gbit:6} {message / MICRO:5.1f} us "
-              f"{result['seconds'] * 1e3:7.2f} ms {seconds * 1e3:7.2f} ms {ratio:10.2f}", flush=True)
+              f"{result['seconds'] * 1e3:7.2f} ms {seconds * 1e3:7.2f} ms {ratio:10.2f}",
+              flush=True)
     return worst
 
 
@@ -308,8 +311,8 @@ def parse():
     parser.add_argument("--draws", type=int, default=8, help="networks drawn for a band (8)")
     parser.add_argument("--most-readers", type=int, default=max(READERS),
                         help="leave larger jobs out (1024)")
-    parser.add_argument("--most-smpi", type=int, default=32,
-                        help="largest job that SMPI carries out, 16 to 64 (32; 64 takes a quarter of an hour)")
+    parser.add_argument("--most-smpi", type=int, default=64,
+                        help="largest job that SMPI carries out, 16 to 128 (64)")
     arguments = parser.parse_args()
     arguments.readers = [readers for readers in READERS if readers <= arguments.most_readers]
     if not arguments.readers or arguments.draws < 1:
