@@ -280,7 +280,8 @@ int children_exec(char *const *arguments)
     pid_t parent = (pid_t)strtol(arguments[0], NULL, 10);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
-        return 1; /* it died before we could ask */
+        return 1;             /* it died before we could ask */
+    signal(SIGUSR2, SIG_IGN); /* srun sends it to all of a step; it is meant for the readers */
     execvp(arguments[1], arguments + 1);
     fprintf(stderr, "penstock: start trainer '%s': %s\n", arguments[1], strerror(errno));
     return 127;
