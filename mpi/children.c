@@ -285,7 +285,8 @@ int children_exec(char *const *arguments)
     pid_t parent = (pid_t)strtol(arguments[0], NULL, 10);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
-        return 1; /* it died before we could ask */
+        return 1;             /* it died before we could ask */
+    signal(SIGUSR2, SIG_IGN); /* srun sends it to all of a step; it is meant for the readers */
     const char *cpuset = arguments[1];
     char *const *command = arguments + 2;
     struct error err;

@@ -4,9 +4,9 @@
  * PENSTOCK_RUN_DIR and PENSTOCK_READER, PENSTOCK_LIBRARY if libpenstock lies where this program's
  * own installation has it, and none of the MPI launcher's own variables, so that it does not take
  * itself for a rank of this job. Standard output and error are inherited; standard input is
- * /dev/null. A child gets SIGTERM when its reader dies. Each is the leader of a process group,
- * which is stopped as a whole. A child with a seat binds itself to it before it becomes the
- * trainer, whose threads and processes inherit that. Main thread only.
+ * /dev/null. A child gets SIGTERM when its reader dies, and ignores SIGUSR2 until it wants it. Each
+ * is the leader of a process group, which is stopped as a whole. A child with a seat binds itself
+ * to it before it becomes the trainer, whose threads and processes inherit that. Main thread only.
  */
 #ifndef PENSTOCK_MPI_CHILDREN_H
 #define PENSTOCK_MPI_CHILDREN_H

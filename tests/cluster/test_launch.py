@@ -215,7 +215,10 @@ class Launch(ClusterTest):
                     "srun --overlap --nodes=3 --ntasks=3 bash -c 'ls -d /tmp/penstock-[0-9]*'; true"])
                 self.assertIn("code 143", output)
                 self.assertNotRegex(output, r"(?m)^penstock-(reader|trainer|run)$")
-                self.assertNotRegex(output, r"(?m)^/tmp/penstock-\d")
+                # Trainers hear of it from the reader; the signal itself does not reach them.
+                self.assertNotIn("killed by signal 12", output)
+                if launcher_is_open_mpi():  # MPICH aborts a rank that finds another gone before it sees its signal
+                    self.assertNotRegex(output, r"(?m)^/tmp/penstock-\d")
                 for path in glob.glob(os.path.join(self.folder, "batches.*")):
                     os.remove(path)
 
