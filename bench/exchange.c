@@ -18,6 +18,7 @@
 #include "base/size.h"
 
 #include <argp.h>
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,6 +269,7 @@ static void advance_stream(struct scene *s, struct stream *stream, int peer, boo
     records = records < 1 ? 1 : records > s->count ? s->count : records;
     uint64_t chunks = size_divide_up(s->count, records);
     size_t chunk_bytes = records * s->record_bytes;
+    assert(chunks > 0);
     while (stream->finished < stream->started) {
         uint64_t window = stream->finished % CHUNK_WINDOW;
         int complete = 0;
