@@ -263,13 +263,17 @@ struct stream {
     uint64_t started, finished;
 };
 
-static void advance_stream(struct scene *s, struct stream *stream, int peer, bool sending)
+static uint64_t chunk_records(const struct scene *s)
 {
     uint64_t records = CHUNK_BYTES / s->record_bytes;
-    records = records < 1 ? 1 : records > s->count ? s->count : records;
+    return records < 1 ? 1 : records > s->count ? s->count : records;
+}
+
+static void advance_stream(struct scene *s, struct stream *stream, int peer, bool sending)
+{
+    uint64_t records = chunk_records(s);
     uint64_t chunks = size_divide_up(s->count, records);
     size_t chunk_bytes = records * s->record_bytes;
-    assert(chunks > 0);
     while (stream->finished < stream->started) {
         uint64_t window = stream->finished % CHUNK_WINDOW;
         int complete = 0;
@@ -283,6 +287,7 @@ static void advance_stream(struct scene *s, struct stream *stream, int peer, boo
                     stream->buffers + window * chunk_bytes);
         stream->finished++;
     }
+    assert(chunks > 0); /* a message has a record */
     while (stream->started < s->rounds * chunks &&
            stream->started < stream->finished + CHUNK_WINDOW) {
         uint64_t window = stream->started % CHUNK_WINDOW;
@@ -304,9 +309,7 @@ static void advance_stream(struct scene *s, struct stream *stream, int peer, boo
 
 static bool stream_over(const struct scene *s, const struct stream *stream)
 {
-    uint64_t records = CHUNK_BYTES / s->record_bytes;
-    records = records < 1 ? 1 : records > s->count ? s->count : records;
-    return stream->finished == s->rounds * size_divide_up(s->count, records);
+    return stream->finished == s->rounds * size_divide_up(s->count, chunk_records(s));
 }
 
 static void run_stream(struct scene *s, const struct variant *v)
