@@ -131,7 +131,7 @@ static enum status tables_init(struct lane *lane, uint64_t sends, uint64_t recei
     lane->sends.capacity = sends;
     lane->sends.messages = table_new(sends, sizeof *lane->sends.messages);
     lane->receives.capacity = receives;
-    lane->receives.requests = table_new(receives, sizeof *lane->receives.requests);
+    lane->receives.requests = table_new(receives, sizeof(MPI_Request));
     if (!lane->sends.messages || !lane->receives.requests)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a round of %llu messages",
                          (unsigned long long)(sends + receives));

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Packed fields follow one another in a record as the dataset's do: from multiples of 16. */
@@ -115,6 +116,7 @@ static void list_fill(struct round *round, const struct cursor *cursor, struct w
         fill->to.slot = cursor->slot;
         fill->seat = (uint32_t)(item->position - cursor->share.first);
     } else {
+        assert(round->counts.send_counts); /* there is another reader */
         fill->to.remote.reader = cursor->reader;
         fill->to.remote.record = (uint32_t)round->counts.send_counts[cursor->reader]++;
         fill->seat = FILL_REMOTE;
