@@ -217,7 +217,7 @@ variants() {
     for record; do records+=(--record "$record"); done
     say "$count ranks, messages of $message, records of $*"
     "${mpirun[@]}" -np "$count" "$build/bin/penstock-bench-exchange" --repeats "$rounds" \
-        --volume 64MiB --message "$message" "${records[@]}" >>"$results"
+        --volume 256MiB --message "$message" "${records[@]}" >>"$results"
 }
 
 # shares NAME BATCH SYNTH_OPTION...: where readers' time goes with samples of one size

@@ -3,13 +3,13 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "plan/round.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 
 enum {
-    IN_PLACE_BYTES = 32 * 1024, /* measured: docs/exchange.md */
     MESSAGE_BYTES = 16 << 20, /* a larger piece is cut: MPI may copy a whole message in one call */
     SEND_WINDOW = 64,
     TAG = 0,
@@ -61,7 +61,7 @@ struct exchange {
 
 bool exchange_in_place(uint64_t piece_bytes)
 {
-    return piece_bytes >= IN_PLACE_BYTES;
+    return piece_bytes >= ROUND_IN_PLACE_BYTES;
 }
 
 static uint64_t least_of(uint64_t a, uint64_t b)

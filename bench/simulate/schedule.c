@@ -143,9 +143,11 @@ static void print_shape(char **numbers)
     struct round_shape shape;
     struct error err;
     error_clear(&err);
+    uint64_t record = parse_number(numbers[1], UINT32_MAX);
+    uint64_t packed = record < ROUND_IN_PLACE_BYTES ? record : 0;
     if (round_shape_choose(&job.plan, job.reader_count, (uint32_t)parse_number(numbers[2], 1 << 20),
-                           parse_number(numbers[1], UINT32_MAX), 0,
-                           parse_number(numbers[3], UINT64_MAX), &shape, &err) == STATUS_OK)
+                           record, packed, 0, parse_number(numbers[3], UINT64_MAX), &shape,
+                           &err) == STATUS_OK)
         printf("{\"steps\":%u,\"parts\":%u}\n", shape.steps_per_round, shape.parts_per_step);
     else
         printf("{\"error\":\"%s\"}\n", err.message);

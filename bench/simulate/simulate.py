@@ -53,8 +53,6 @@ SMPI_CASES = [
     (64, 16 * KIB, 4, (100, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
     (64, 1 * KIB, 4, (200, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
     (64, 4 * KIB, 2, (25, 40 * MICRO, 5 * MICRO, 0.2 * NANO, 25 * MICRO)),
-    (128, 16 * KIB, 4, (100, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
-    (128, 1 * KIB, 4, (200, 4 * MICRO, 1 * MICRO, 0, 25 * MICRO)),
 ]
 
 PLATFORM = """<?xml version='1.0'?>
@@ -312,7 +310,7 @@ def parse():
     parser.add_argument("--most-readers", type=int, default=max(READERS),
                         help="leave larger jobs out (1024)")
     parser.add_argument("--most-smpi", type=int, default=64,
-                        help="largest job that SMPI carries out, 16 to 128 (64)")
+                        help="largest job that SMPI carries out, 16 to 64 (64)")
     arguments = parser.parse_args()
     arguments.readers = [readers for readers in READERS if readers <= arguments.most_readers]
     if not arguments.readers or arguments.draws < 1:

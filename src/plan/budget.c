@@ -57,9 +57,9 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
 {
     if (d->reader_count == 1)
         return 0;
-    uint64_t send = times(round_max_records(d->plan, d->shape), d->record_bytes);
+    uint64_t send = times(round_max_records(d->plan, d->shape), d->packed_bytes);
     uint64_t receive = times(
-        times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)), d->record_bytes);
+        times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)), d->packed_bytes);
     return times(BUDGET_ROUNDS_IN_FLIGHT, plus(send, receive));
 }
 

@@ -32,7 +32,8 @@ struct budget_demand {
     uint32_t reader_count;
     uint32_t trainers_served; /* most that one reader serves: ceil(T / readers) */
     uint32_t worker_count;    /* threads of the reader */
-    uint64_t row_bytes, record_bytes;
+    uint64_t row_bytes;
+    uint64_t packed_bytes;  /* of a record, that travels packed: see round.h */
     uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
     uint64_t scratch_bytes; /* of one worker */
     uint64_t ring_bytes;    /* of one trainer's ring */

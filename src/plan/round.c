@@ -54,28 +54,29 @@ static enum status check_steps(uint32_t steps, uint64_t most_slots, uint64_t ste
 }
 
 enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, uint32_t slot_count,
-                               uint64_t record_bytes, uint32_t steps_per_round,
-                               uint64_t buffer_limit_bytes, struct round_shape *ret_shape,
-                               struct error *err)
+                               uint64_t record_bytes, uint64_t packed_bytes,
+                               uint32_t steps_per_round, uint64_t buffer_limit_bytes,
+                               struct round_shape *ret_shape, struct error *err)
 {
     uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
-    uint64_t record = record_bytes > 0 ? record_bytes : 1;
-    uint64_t step_bytes = times(plan->global_batch, record);
+    uint64_t step_bytes = times(plan->global_batch, record_bytes > 0 ? record_bytes : 1);
+    uint64_t packed_step_bytes = times(plan->global_batch, packed_bytes);
     if (reader_count == 1) {
         *ret_shape = (struct round_shape){1, 1};
         return STATUS_OK;
     }
     enum status status =
-        check_steps(steps_per_round, most_slots, step_bytes, buffer_limit_bytes, err);
+        check_steps(steps_per_round, most_slots, packed_step_bytes, buffer_limit_bytes, err);
     if (status)
         return status;
-    if (step_bytes > buffer_limit_bytes)
-        return cut_step(plan, record, buffer_limit_bytes, ret_shape, err);
+    if (packed_step_bytes > buffer_limit_bytes)
+        return cut_step(plan, packed_bytes, buffer_limit_bytes, ret_shape, err);
     uint64_t steps = steps_per_round;
     if (steps == 0) {
         uint64_t pairs = (uint64_t)reader_count * reader_count;
         steps = size_divide_up(times(pairs, PAIR_MESSAGE_BYTES), step_bytes);
-        steps = least_of(steps, buffer_limit_bytes / step_bytes);
+        if (packed_step_bytes > 0)
+            steps = least_of(steps, buffer_limit_bytes / packed_step_bytes);
         steps = least_of(least_of(steps, most_slots), plan->steps_per_epoch);
     }
     *ret_shape = (struct round_shape){(uint32_t)steps, 1};

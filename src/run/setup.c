@@ -62,6 +62,17 @@ uint64_t run_memory_limit(const struct config *config, const struct run_shape *s
     return shape->node_available_bytes / 2 / shape->readers_on_node;
 }
 
+/* Of a record, those fields that travel packed; each on a multiple of 16 bytes. */
+static uint64_t packed_bytes(const struct dataset *dataset)
+{
+    uint64_t bytes = 0;
+    for (size_t f = 0; f < dataset->field_count; f++)
+        if (dataset->fields[f].source == FIELD_ROW &&
+            dataset->fields[f].sample_bytes < ROUND_IN_PLACE_BYTES)
+            bytes += size_round_up(dataset->fields[f].sample_bytes, 16);
+    return bytes;
+}
+
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
                                         const struct run_setup *setup)
@@ -73,7 +84,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .trainers_served = shape->trainers_served,
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes,
-        .record_bytes = dataset->record_bytes,
+        .packed_bytes = packed_bytes(dataset),
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .ring_bytes = setup->layout.total_bytes,
@@ -142,7 +153,8 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     enum status status = run_plan_settle(config, dataset, &setup.plan, err);
     if (!status)
         status = round_shape_choose(&setup.plan, shape->reader_count, (uint32_t)config->slots,
-                                    dataset->record_bytes, (uint32_t)config->steps_per_round,
+                                    dataset->record_bytes, packed_bytes(dataset),
+                                    (uint32_t)config->steps_per_round,
                                     config->exchange_buffer_bytes, &setup.shape, err);
     if (!status)
         status = settle_layout(config, dataset, setup.plan.batch, setup.shape, &setup.layout, err);

@@ -120,12 +120,22 @@ class Shapes(JobTest):
                               env=environment(PYTHONPATH=package))
         self.assertEqual(outcome.code, 0, outcome.output)
 
+    def check_parts(self, **changes):
+        """A record is 16,000 bytes: as many as are packed into one message."""
+        uri = self.synth("packed", self.SAMPLES, layout="plain", chunk=4, shape=8000, dtype="int16",
+                         codec="none")
+        self.check(dataset__uri=uri, **changes)
+
     def test_step_in_parts(self):
-        # A record is 160 KiB: 12 of them do not fit 1 MiB, so that a step takes parts.
-        self.check(exchange__buffer_limit="1MiB")
+        # 12 records do not fit 100 kB, so that a step takes parts.
+        self.check_parts(exchange__buffer_limit=100000)
 
     def test_one_record_a_trainer_a_part(self):
-        self.check(exchange__buffer_limit="700KiB", order__window_rows=1)
+        self.check_parts(exchange__buffer_limit=64000, order__window_rows=1)
+
+    def test_large_records_need_no_buffers(self):
+        """A record of 160 KiB travels in place, whatever the limit on buffers."""
+        self.check(exchange__buffer_limit=4096)
 
     def test_parts_need_rows_of_many_windows(self):
         """A part of a step takes samples from all over the step: rows are read in that order, or few

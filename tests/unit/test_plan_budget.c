@@ -40,7 +40,7 @@ static struct budget_demand usual(const struct plan *plan)
         .trainers_served = 2,
         .worker_count = 8,
         .row_bytes = 1000 * 1024,
-        .record_bytes = 10 * 1024,
+        .packed_bytes = 10 * 1024,
         .held_bytes = 3 * MIB,
         .scratch_bytes = MIB,
         .ring_bytes = 20 * MIB,
@@ -232,7 +232,7 @@ static void large_sizes_saturate(void **state)
     demand.reader_count = 1024;
     demand.trainers_served = 8;
     demand.row_bytes = UINT64_C(16) * 150000000;
-    demand.record_bytes = 150000000;
+    demand.packed_bytes = 150000000;
     demand.ring_bytes = UINT64_C(4) * 16 * 150000000;
     demand.shape = (struct round_shape){1, 6};
     struct error err;

@@ -193,12 +193,31 @@ static struct round_shape choose(const struct plan *plan, uint32_t readers, uint
                                  uint64_t record_bytes, uint32_t steps, uint64_t limit)
 {
     struct round_shape shape;
-    assert_int_equal(
-        round_shape_choose(plan, readers, slots, record_bytes, steps, limit, &shape, NULL),
-        STATUS_OK);
+    assert_int_equal(round_shape_choose(plan, readers, slots, record_bytes, record_bytes, steps,
+                                        limit, &shape, NULL),
+                     STATUS_OK);
     assert_true(shape.steps_per_round == 1 || shape.parts_per_step == 1);
     assert_true(round_max_records(plan, shape) * record_bytes <= limit || readers == 1);
     return shape;
+}
+
+/* What travels in place takes no buffers: no limit on them cuts a step. */
+static void in_place(void **state)
+{
+    (void)state;
+    const uint64_t mib = 1 << 20;
+    struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
+    struct round_shape shape;
+    assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 0, 0, mib, &shape, NULL),
+                     STATUS_OK);
+    assert_int_equal(shape.steps_per_round, 1);
+    assert_int_equal(shape.parts_per_step, 1);
+    assert_int_equal(round_shape_choose(&plan, 16, 8, 150 * 1024, 16, 0, mib, &shape, NULL),
+                     STATUS_OK);
+    assert_int_equal(shape.steps_per_round, 4);
+    assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 8192, 0, mib, &shape, NULL),
+                     STATUS_OK);
+    assert_int_equal(shape.parts_per_step, 2);
 }
 
 static void shapes(void **state)
@@ -230,8 +249,9 @@ static void expect_invalid(const struct plan *plan, uint64_t record_bytes, uint3
 {
     struct round_shape shape = {42, 42};
     struct error err;
-    assert_int_equal(round_shape_choose(plan, 4, 8, record_bytes, steps, limit, &shape, &err),
-                     STATUS_INVALID);
+    assert_int_equal(
+        round_shape_choose(plan, 4, 8, record_bytes, record_bytes, steps, limit, &shape, &err),
+        STATUS_INVALID);
     assert_non_null(strstr(err.message, words));
     assert_int_equal(shape.parts_per_step, 42);
 }
@@ -270,9 +290,13 @@ static void large_runs_do_not_overflow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_order_for_any_machine), cmocka_unit_test(unusual_sizes),
-        cmocka_unit_test(large_windows_are_sorted),   cmocka_unit_test(shapes),
-        cmocka_unit_test(impossible_shapes),          cmocka_unit_test(large_runs_do_not_overflow),
+        cmocka_unit_test(same_order_for_any_machine),
+        cmocka_unit_test(unusual_sizes),
+        cmocka_unit_test(large_windows_are_sorted),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(impossible_shapes),
+        cmocka_unit_test(large_runs_do_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
