@@ -75,7 +75,7 @@ def measure_all(arguments):
     settings = {"order.seed": 17, "readers.cache": "off", "readers.threads": 1,
                 **dict(option.split("=", 1) for option in arguments.set)}
     results = {rows: [] for rows in arguments.rows}
-    datasets = {rows: [jobs_.synth(f"balance-{rows}-{count}.zarr", count, chunk=rows)
+    datasets = {rows: [jobs_.synth(f"balance-{rows}-{count}.zarr", count, chunk=rows, codec="gzip")
                        for count in (arguments.alone, arguments.samples)] for rows in arguments.rows}
     clock = jobs.Clock(arguments.budget)
     for number in range(arguments.rounds):

@@ -80,7 +80,7 @@ def measure(jobs_, arguments, hosts, rows, dataset):
             "bare_bytes_per_s": bare_exchange(jobs_, hosts, arguments.batch),
             "report": jobs_.reader(hosts, settings),
             "decode_per_s": one_limit(jobs_, hosts, "cold", settings),
-            "memory_per_s": one_limit(jobs_, hosts, "warm", settings) if hosts == 1 else None,
+            "memory_per_s": one_limit(jobs_, hosts, "warm", settings),
             "exchanged_bytes": [forecast[min(epoch, len(forecast) - 1)]["exchanged_bytes"]
                                 for epoch in range(EPOCHS)]}
 
@@ -167,9 +167,9 @@ def limits(link, run, mode):
     samples = run["report"]["epochs"][0]["samples"]
     if forecast(run, mode) > 0 and link.payload_bytes_per_s(run):
         found["links"] = samples / (forecast(run, mode) / run["hosts"] / link.payload_bytes_per_s(run))
-    if mode == "cold":
-        found["decode"] = run["decode_per_s"]
-    elif run["memory_per_s"]:
+    if mode == "cold":  # the same threads decode and copy
+        found["decode"] = 1 / (1 / run["decode_per_s"] + 1 / run["memory_per_s"])
+    else:
         found["memory"] = run["memory_per_s"]
     return found
 
