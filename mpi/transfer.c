@@ -48,6 +48,11 @@ bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *ro
     if (nothing_in_place(round))
         return false;
     uint64_t before = round->sent_count, sent = exchange_sent(exchange, lane);
+    /* Workers that still copy packed fields of these rows need them, too. A task is counted before
+     * its samples are sent. */
+    if (round->fields->packed_count > 0 &&
+        atomic_load_explicit(&round->tasks, memory_order_acquire) > 0)
+        return false;
     for (; round->sent_count < sent; round->sent_next++) {
         const struct fill *fill = &round->fills[round->sent_next];
         if (fill->seat != FILL_REMOTE)

@@ -249,7 +249,7 @@ static void give_kept(struct assigner *assigner, const struct plan_window *windo
         if (assigner->kept_are_read) {
             if (reader->window_given == assigner->most_rows)
                 continue;
-            reader->given++;
+            reader->given += assigner->wanting[slot] != WANTED_BY_NONE;
             reader->window_given++;
         }
         assigner->stats.kept_rows++;
