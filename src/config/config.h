@@ -57,7 +57,8 @@ enum config_bad_sample { BAD_SAMPLE_FAIL };
     X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                     \
       "steps that one exchange carries; auto: from sizes")                                       \
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,      \
-      "records of one round at most; a reader has two such rounds in flight")                    \
+      "packed records of one round at most; a reader has two such rounds in flight, or up to "   \
+      "four smaller ones")                                                                       \
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                          \
       "a chunk that cannot be read: fail")
 

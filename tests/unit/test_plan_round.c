@@ -215,6 +215,7 @@ static void in_place(void **state)
     assert_int_equal(round_shape_choose(&plan, 16, 8, 150 * 1024, 16, 0, mib, &shape, NULL),
                      STATUS_OK);
     assert_int_equal(shape.steps_per_round, 4);
+    assert_int_equal(shape.in_flight, 4);
     assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 8192, 0, mib, &shape, NULL),
                      STATUS_OK);
     assert_int_equal(shape.parts_per_step, 2);
@@ -228,8 +229,12 @@ static void shapes(void **state)
     struct round_shape shape = choose(&plan, 1, 4, mib, 0, 128 * mib);
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(shape.parts_per_step, 1);
+    assert_int_equal(shape.in_flight, 2);
     shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
     assert_int_equal(shape.steps_per_round, 8);
+    assert_int_equal(shape.in_flight, 4);
+    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 25 * mib).in_flight, 3);
+    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 20 * mib).in_flight, 2);
     shape = choose(&plan, 4, 6, 8192, 0, 128 * mib); /* at most half the slots */
     assert_int_equal(shape.steps_per_round, 3);
     shape = choose(&plan, 4, 16, 8192, 0, 11 * mib); /* at most the limit */
