@@ -27,7 +27,7 @@ PERIOD_US = 10000  # of the limit: a slow host is to be slow, not to stop now an
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs.add_arguments(parser)
-    parser.add_argument("--cores", type=float, default=0.4, help="processor time of the others (0.4)")
+    parser.add_argument("--cores", type=float, default=0.6, help="processor time of the others (0.6)")
     parser.add_argument("--slow", type=float, default=4, help="how many times less the last host has (4)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds, at most (3)")
     parser.add_argument("--budget", type=float, default=240, help="seconds after which no round begins (240)")

@@ -12,11 +12,13 @@ enum {
 };
 
 struct report {
-    uint64_t rows_read;  /* since the start */
-    uint64_t row_ns;     /* time in one thread / threads, of late; 0: none read yet */
-    uint64_t waited_for; /* whether rounds have waited for its rows, of late */
+    uint64_t rows_read; /* since the start */
+    uint64_t row_ns;    /* time in one thread / threads, of late; 0: none read yet */
+    uint64_t
+        waited_ppm; /* share of the time since the last report that rounds waited for its rows */
+    uint64_t waited_for; /* whether they did, of late */
 };
-enum { REPORT_NUMBERS = 3 };
+enum { REPORT_NUMBERS = 4, MILLION = 1000000 };
 
 struct pace {
     struct job *job;
@@ -83,9 +85,11 @@ static struct report measure(struct pace *pace)
 /* Whether rounds waited for this reader's rows in more than a tenth of the time since the last
  * report, or of one of those before: a reader that has been relieved is not to be burdened again at
  * once, and each time that it falls behind again, twice as late. */
-static bool was_waited_for(struct pace *pace)
+static void note_waits(struct pace *pace, struct report *report)
 {
-    bool waited = pace->waited_ns > (pace->now_ns - pace->report_ns) / 10;
+    uint64_t passed_ns = pace->now_ns - pace->report_ns;
+    report->waited_ppm = passed_ns ? pace->waited_ns * MILLION / passed_ns : 0;
+    bool waited = report->waited_ppm > MILLION / 10;
     if (waited && pace->patience == 0 && pace->next_patience < MOST_PATIENCE)
         pace->next_patience *= 2;
     if (waited)
@@ -94,14 +98,20 @@ static bool was_waited_for(struct pace *pace)
         pace->patience--;
     pace->report_ns = pace->now_ns;
     pace->waited_ns = 0;
-    return pace->patience > 0;
+    report->waited_for = pace->patience > 0;
 }
 
 static void tell_assigner(struct pace *pace)
 {
-    for (int r = 0; pace->job->assigner && r < pace->job->comm.size; r++)
-        assigner_report(pace->job->assigner, (uint32_t)r, pace->all[r].rows_read,
-                        pace->all[r].row_ns, pace->all[r].waited_for > 0);
+    double mean = 0;
+    int readers = pace->job->assigner ? pace->job->comm.size : 0;
+    for (int r = 0; r < readers; r++)
+        mean += (double)pace->all[r].waited_ppm / MILLION / readers;
+    for (int r = 0; r < readers; r++) {
+        const struct report *report = &pace->all[r];
+        assigner_report(pace->job->assigner, (uint32_t)r, report->rows_read, report->row_ns,
+                        (double)report->waited_ppm / MILLION - mean, report->waited_for > 0);
+    }
 }
 
 void pace_progress(struct pace *pace, uint64_t published, bool waits)
@@ -119,7 +129,7 @@ void pace_progress(struct pace *pace, uint64_t published, bool waits)
     }
     if (pace->posted < published / PACE_ROUNDS) {
         pace->mine = measure(pace);
-        pace->mine.waited_for = was_waited_for(pace);
+        note_waits(pace, &pace->mine);
         MPI_Iallgather(&pace->mine, REPORT_NUMBERS, MPI_UINT64_T, pace->all, REPORT_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);
         pace->posted++;

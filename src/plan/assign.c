@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOME_NONE = 0xffff };
+enum { HOME_NONE = 0xffff, MOST_BURDEN = 8 };
 
 struct candidate {
     uint64_t row_ns;       /* of one row; what counts is how it compares with the others' */
+    double burden;         /* how many times longer it takes all in all */
     uint64_t given;        /* rows to read that it got, since the start */
     uint64_t read;         /* of those, read by its last report */
     uint64_t kept;         /* rows that stay */
@@ -197,7 +198,7 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
         memset(assigner->homes, 0xff, home_bytes);
     }
     for (uint32_t r = 0; r < readers; r++)
-        assigner->readers[r].row_ns = 1;
+        assigner->readers[r] = (struct candidate){.row_ns = 1, .burden = 1};
     for (uint32_t t = 0; t < plan->trainer_count; t++)
         assigner->share[options->reader_of_trainer[t]] += 1.0 / plan->trainer_count;
     *ret_assigner = assigner;
@@ -226,13 +227,17 @@ void assigner_free(struct assigner *assigner)
 }
 
 void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                     uint64_t row_ns, bool is_waited_for)
+                     uint64_t row_ns, double waited_more, bool is_waited_for)
 {
     struct candidate *candidate = &assigner->readers[reader];
     candidate->read = rows_read;
     candidate->is_waited_for = is_waited_for;
+    double burden = candidate->burden * (1 + waited_more / 8);
+    burden += (1 - burden) / 100; /* what is not confirmed is forgotten */
+    if (burden >= 1.0 / MOST_BURDEN && burden <= MOST_BURDEN)
+        candidate->burden = burden;
     if (row_ns > 0)
-        candidate->row_ns = row_ns;
+        candidate->row_ns = (uint64_t)((double)row_ns * candidate->burden) + 1;
 }
 
 /* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners

@@ -16,7 +16,8 @@
  *   - then, if it is a row of one sample, to the reader whose trainer gets it, so that it need not
  *     cross the network, unless that one is behind and holds up the others;
  *   - else to the reader that would be done with it first, by the pace that readers report. Until
- * they do, all count as equally fast.
+ * they do, all count as equally fast. A reader that is waited for more than others counts as slower
+ * than it says: what it reads for, sending, receiving, takes time too.
  *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
  * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows
@@ -53,10 +54,11 @@ void assigner_free(struct assigner *assigner);
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
 
 /* What a reader tells: the rows it has read since the start; the time that one takes it, that is, a
- * row's time in one thread over the number of threads, 0 if not known yet; and whether rounds wait
- * for its rows. */
+ * row's time in one thread over the number of threads, 0 if not known yet; the share of the time,
+ * of late, in which rounds waited for its rows, less that of all readers on average; and whether
+ * they wait for it at all. */
 void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                     uint64_t row_ns, bool is_waited_for);
+                     uint64_t row_ns, double waited_more, bool is_waited_for);
 
 /* Owners of the window's rows: ret_owners[slot] is the reader, with ASSIGN_KEEP set when the reader
  * keeps the row after use. Windows must be asked for once each, in the order of the run, which may

@@ -210,12 +210,38 @@ static void pace_counts(void **state)
             (void)take_window(&bench, e, j);
             for (uint32_t r = 0; r < 4; r++) {
                 read[r] = bench.given[r];
-                assigner_report(bench.assigner, r, read[r], r == 2 ? 4000 : 1000, true);
+                assigner_report(bench.assigner, r, read[r], r == 2 ? 4000 : 1000, 0, true);
             }
         }
     }
     for (uint32_t r = 0; r < 4; r++)
         assert_in_range(bench.given[r], r == 2 ? 560 : 2400, r == 2 ? 680 : 2500);
+    assigner_free(bench.assigner);
+}
+
+/* Two readers that say that they are equally fast, of which one takes three times as long: it is
+ * waited for, and so gets less and less, until neither is. */
+static void waiting_counts(void **state)
+{
+    (void)state;
+    struct bench bench;
+    uint64_t before[2] = {0}, rows[2] = {0};
+    bench_init(&bench, 1000, long_rows, 2, 0, 100);
+    for (uint64_t e = 0; e < 8; e++) {
+        for (uint64_t j = 0; j < bench.plan.window_count; j++) {
+            (void)take_window(&bench, e, j);
+            for (uint32_t r = 0; r < 2; r++) {
+                rows[r] = bench.given[r] - before[r];
+                before[r] = bench.given[r];
+            }
+            double took[] = {(double)rows[0], 3 * (double)rows[1]};
+            double longest = took[0] > took[1] ? took[0] : took[1];
+            double waited = (took[1] - took[0]) / longest / 2; /* for 1, less the average */
+            assigner_report(bench.assigner, 0, bench.given[0], 1000, -waited, true);
+            assigner_report(bench.assigner, 1, bench.given[1], 1000, waited, true);
+        }
+    }
+    assert_in_range(rows[1] * 100 / (rows[0] + rows[1]), 22, 32);
     assigner_free(bench.assigner);
 }
 
@@ -227,8 +253,8 @@ static void stragglers_get_nothing(void **state)
     bench_init(&bench, 1000, long_rows, 2, 0, 50);
     (void)take_window(&bench, 0, 0);
     for (uint64_t j = 1; j < bench.plan.window_count; j++) {
-        assigner_report(bench.assigner, 0, bench.given[0], 1000, true);
-        assigner_report(bench.assigner, 1, 0, 1000, true);
+        assigner_report(bench.assigner, 0, bench.given[0], 1000, 0, true);
+        assigner_report(bench.assigner, 1, 0, 1000, 0, true);
         (void)take_window(&bench, 0, j);
     }
     assert_in_range(bench.given[1], 25, 51);
@@ -266,8 +292,8 @@ static void pace_goes_before_locality(void **state)
         bench_init(&bench, 960, single_rows, 2, 0, 48);
         (void)take_window(&bench, 0, 0);
         for (uint64_t j = 1; j < bench.plan.window_count; j++) {
-            assigner_report(bench.assigner, 0, bench.given[0], 1000, true);
-            assigner_report(bench.assigner, 1, bench.given[1], 4000, waited_for);
+            assigner_report(bench.assigner, 0, bench.given[0], 1000, 0, true);
+            assigner_report(bench.assigner, 1, bench.given[1], 4000, 0, waited_for);
             (void)take_window(&bench, 0, j);
         }
         uint64_t its_trainer_gets = 480;
@@ -301,6 +327,7 @@ int main(void)
         cmocka_unit_test(homes_are_best),
         cmocka_unit_test(uncached_share),
         cmocka_unit_test(pace_counts),
+        cmocka_unit_test(waiting_counts),
         cmocka_unit_test(stragglers_get_nothing),
         cmocka_unit_test(single_samples_stay_local),
         cmocka_unit_test(pace_goes_before_locality),
