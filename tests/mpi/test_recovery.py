@@ -60,8 +60,31 @@ class Process:
             self.popen.wait()
 
 
+def unused_segments():
+    """What Open MPI leaves in /dev/shm when mpirun itself is killed."""
+    found = set(glob.glob("/dev/shm/vader_segment.*"))
+    for path in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found -= {line.split()[-1] for line in file if "vader_segment" in line}
+        except OSError:
+            continue
+    return found
+
+
 class RecoveryTest(JobTest):
     trainers = 2
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.segments = set(glob.glob("/dev/shm/vader_segment.*"))
+
+    @classmethod
+    def tearDownClass(cls):
+        for path in unused_segments() - cls.segments:
+            os.remove(path)
+        super().tearDownClass()
 
     def setUp(self):
         super().setUp()
@@ -138,7 +161,10 @@ class RecoveryTest(JobTest):
 
     def assert_nothing_left_behind(self):
         self.assertFalse(os.path.exists(self.run_dir), "the run directory is gone")
-        self.until(lambda: not leftovers() - self.before, "the end of all processes")
+        self.until(lambda: not self.left_behind(), f"the end of {sorted(self.left_behind())}")
+
+    def left_behind(self):
+        return {name for name in leftovers() - self.before if name.startswith("/proc/")}
 
     def state_after(self, steps):
         """The state of a run after that many steps, as text."""
@@ -207,7 +233,7 @@ class Readers(RecoveryTest):
         """Who has all batches comes back to let the others have theirs."""
         expected = self.expected()
         job = self.serve(1)
-        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 14 * rank))
+        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
                     for rank in range(self.trainers)]
         self.until(lambda: len(self.digest(0)) == len(expected[0]), "all batches of trainer 0")
         self.kill_reader()
@@ -217,6 +243,19 @@ class Readers(RecoveryTest):
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
             self.assertEqual(self.digest(rank), expected[rank])
+
+    def test_killed_while_only_some_have_heard_of_the_end(self):
+        """Who has all batches comes back to hear of the end, and finds itself alone."""
+        end = len(self.expected()[0])
+        job = self.serve(1)
+        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
+                    for rank in range(self.trainers)]
+        self.until(lambda: len(self.digest(0)) == end, "all batches of trainer 0")
+        self.kill_reader()
+        trainers[1].kill()  # as if it had ended
+        job.wait()
+        job = self.serve(1, **{"delivery.connect_timeout": 1})
+        self.assert_ends_well(trainers[0], job)
 
     def test_nobody_comes_back(self):
         job = self.serve(1, **{"delivery.reconnect_timeout": 1})
