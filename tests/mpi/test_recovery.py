@@ -1,4 +1,4 @@
-"""Readers and trainers die and come again; what each trainer gets is what an undisturbed run gives it."""
+"""Readers and trainers die and come again; trainers get what an undisturbed run gives them."""
 
 import glob
 import json
@@ -175,8 +175,8 @@ class RecoveryTest(JobTest):
             return file.read().strip()
 
     def assert_pieces(self, name_of_first, name_of_second, expected, start=None):
-        """The second process of a rank went on where the first left off, but for what that one had not
-        released; or at line `start`, and up to the end."""
+        """The second process of a rank went on where the first left off, but for what that one had
+        not released; or at line `start`, and up to the end."""
         first, second = self.digest(name_of_first), self.digest(name_of_second)
         self.assertEqual(first, expected[:len(first)])
         begin = len(expected) - len(second)
@@ -310,7 +310,8 @@ class Trainers(RecoveryTest):
     def kill_rank(self, rank, lines, times=0):
         """Kills the rank's process once it has so many lines; returns its name."""
         self.until(lambda: len(self.processes_of(rank)) > times, f"process {times} of rank {rank}")
-        name = [n for n in self.processes_of(rank) if os.path.exists(f"/proc/{n.split('.')[1]}")][-1]
+        name = [n for n in self.processes_of(rank)
+                if os.path.exists(f"/proc/{n.split('.')[1]}")][-1]
         self.until_lines(name, lines)
         os.kill(int(name.split(".")[1]), signal.SIGKILL)
         return name
@@ -429,7 +430,8 @@ class Trainers(RecoveryTest):
         self.until_lines("1", 20)
         trainers[1].kill()
         self.assertEqual(trainers[0].wait(), 1)
-        message = r"1 of 2 trainers connected within 2 s \(delivery.reconnect_timeout\), without rank 1"
+        message = (r"1 of 2 trainers connected within 2 s \(delivery.reconnect_timeout\), "
+                   "without rank 1")
         self.assertRegex(trainers[0].output(), message)
         self.assertEqual(job.wait(), EXIT_FINAL)
         self.assertRegex(job.output(), message)
