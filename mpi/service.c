@@ -230,6 +230,8 @@ static bool turn(struct service *service)
     struct error error;
     bool rounds_active = false;
     bool active = look_outside(service);
+    if (watchdog_take(job->watchdog, &error) || masks_progress(job->masks, &error) != STATUS_OK)
+        stop_report_error(service->stop, &error);
     active |= windows_progress(service->windows);
     enum status status = rounds_progress(service->rounds, &rounds_active, &error);
     if (status != STATUS_OK)
@@ -237,7 +239,8 @@ static bool turn(struct service *service)
     active |= rounds_active;
     if (rounds_finished(service->rounds) && !service->finished)
         finish_delivery(service);
-    if (service->left_count == job->trainer_count && service->children_running == 0)
+    if (service->left_count == job->trainer_count && service->children_running == 0 &&
+        masks_sent(job->masks))
         stop_report_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
 }
@@ -302,7 +305,8 @@ static void turn_or_sleep(struct service *service)
 /* Leaves no collective half done: see stop.h. */
 static void drain(struct service *service)
 {
-    pool_drain(service->job->pool);
+    enum { PATIENCE_MS = 5000 };
+    service->job->stuck = !pool_drain(service->job->pool, PATIENCE_MS);
     uint64_t posted[2] = {windows_posted(service->windows), rounds_begun(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
@@ -365,6 +369,12 @@ static enum status serve(struct service *service, struct error *err)
     if (outcome->status == STATUS_OK && !service->finished)
         finish_delivery(
             service); /* a reader without trainers may hear of the end before it gets there */
+    struct error excess;
+    enum status masked = masks_finish(service->job->masks, &excess);
+    if (masked != STATUS_OK && outcome->status == STATUS_OK) {
+        *err = excess; /* found with the last samples */
+        return masked;
+    }
     return (enum status)outcome->status;
 }
 
