@@ -13,9 +13,10 @@ import struct
 import sys
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE = 1, 2, 3, 14, 15, 17, 18
-FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 42
+INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, BATCH_FORGET = 26, 27, 28, 29, 36, 42
 UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)
 MNT_DETACH = 2
+DIRECT_IO, NO_FLUSH = 1, 32  # a process that ends would wait for a flush, even when it is killed
 
 
 def attributes(path, node):
@@ -63,7 +64,7 @@ class HangingFileSystem:
             return struct.pack("<QII", 1, 0, 0) + attributes(path, node)
         if code in (OPEN, OPENDIR):
             self.hangs = path == self.target
-            return struct.pack("<QII", 0, 1 if code == OPEN else 0, 0)
+            return struct.pack("<QII", 0, DIRECT_IO | NO_FLUSH if code == OPEN else 0, 0)
         if code in (READ, READDIR):
             _, offset, size = struct.unpack_from("<QQI", body)
             if code == READDIR:
@@ -73,7 +74,7 @@ class HangingFileSystem:
                 return file.read(size)
         if code == STATFS:
             return bytes(80)
-        if code in (RELEASE, RELEASEDIR, FLUSH):
+        if code in (RELEASE, RELEASEDIR):
             return b""
         raise OSError(errno.ENOSYS, "not needed")
 

@@ -82,7 +82,7 @@ class Memory(JobTest):
     def test_more_than_a_group_allows_is_refused(self):
         for readers in (1, 3):
             with self.subTest(readers=readers):
-                group = self.make_group(160 * MIB)
+                group = self.make_group(100 * MIB)
                 before = leftovers()
                 outcome = self.run_in(group, readers, self.settings(readers__memory_limit="4GiB"))
                 self.assertEqual(outcome.code, 1, outcome.output)

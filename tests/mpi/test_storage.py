@@ -310,7 +310,7 @@ class HangingMount(Storage):
         if self.server.stdout.readline() != "ready\n":
             self.skipTest(f"cannot mount: {self.server.communicate()[0]}")
 
-    def check(self, target, readers, who):
+    def check(self, target, readers, who, path=None):
         self.serve(self.plain("plain-100", 100), target)
         before = leftovers()
         settings = {**self.settings(self.mount), "store.timeout": 3, "delivery.trainers": 2}
@@ -318,17 +318,17 @@ class HangingMount(Storage):
         self.assertNotEqual(outcome.code, 0, outcome.output)
         self.assertLess(outcome.seconds, 20)
         self.assertRegex(outcome.output,
-                         rf"error: reader {who} on \S+: reading '\S+/{target}' has not come back")
+                         rf"error: reader {who} on \S+: reading '\S+/{path or target}' has not ")
         self.assert_nothing_left(before, outcome)
 
     def test_chunk(self):
         self.check("data/5.0", 1, "0")
 
     def test_chunk_of_one_reader(self):
-        self.check("data/11.0", 3, "[0-2]")
+        self.check("data/11.0", 3, "[0-2]", "data/[0-9]+.0")
 
     def test_metadata(self):
-        self.check("data/.zarray", 2, "0")
+        self.check(".zmetadata", 2, "0")
 
 
 if __name__ == "__main__":
