@@ -151,6 +151,7 @@ static void leave_on_signal(void *argument, int signal_number)
         server_leave(job->server); /* no more: workers may still write to rings */
     }
     children_stop(job->children, SIGNAL_GRACE_MS);
+    masks_save(job->masks);
     _exit(128 + signal_number);
 }
 

@@ -186,6 +186,12 @@ enum status masks_finish(struct masks *masks, struct error *err)
     return comm_agree(masks->comm, (enum status)masks->excess.status, err);
 }
 
+void masks_save(struct masks *masks)
+{
+    if (masks && masks->report)
+        write_report(masks);
+}
+
 void masks_free(struct masks *masks)
 {
     if (!masks)

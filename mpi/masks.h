@@ -32,6 +32,9 @@ bool masks_sent(const struct masks *masks);
  * error on all ranks, if there are too many. */
 MUST_USE enum status masks_finish(struct masks *masks, struct error *err);
 
+/* Rank 0 writes its list now: before the process leaves on a signal. */
+void masks_save(struct masks *masks);
+
 /* After masks_finish(), or where masks_progress() was never called. NULL is fine. */
 void masks_free(struct masks *masks);
 

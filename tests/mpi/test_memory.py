@@ -109,7 +109,7 @@ class Memory(JobTest):
         self.assertIn(self.killed(group), (0, None))
 
     def test_tiny_dev_shm(self):
-        """Rings and held arrays need no room there; what MPI does without is its affair."""
+        """Rings and held arrays need no room there. MPI may, and says so, or the reader did."""
         if os.getuid() != 0 or not shutil.which("unshare"):
             self.skipTest("needs root and unshare")
         command = [MPIEXEC, *self.flags, "-np", "2", program("penstock-reader")]
@@ -120,8 +120,7 @@ class Memory(JobTest):
                        'mount -t tmpfs -o size=64k penstock-test /dev/shm && exec "$@"', "sh",
                        *command])
         self.assertNotIn(outcome.code, (128 + 7, 128 + 11), outcome.output)
-        if outcome.code != 0:
-            self.assertRegex(outcome.output, "/dev/shm|shared memory")
+        self.assertRegex(outcome.output, "warning: /dev/shm has .* free")
 
 
 if __name__ == "__main__":
