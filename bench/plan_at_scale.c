@@ -39,7 +39,7 @@ enum {
     DEFAULT_ROW_LENGTH = 100,
 };
 
-static const struct round_shape shape = {STEPS_PER_ROUND, 1};
+static const struct round_shape shape = {STEPS_PER_ROUND, 1, 2};
 
 struct scale {
     struct plan plan;

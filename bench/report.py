@@ -104,16 +104,19 @@ def table(arguments):
 
 
 def idle(arguments):
-    """CPU time of all readers together, per second of the second epoch."""
-    with open(arguments.report, encoding="utf-8") as file:
-        epoch = json.load(file)["epochs"][1]
-    share = epoch["cpu_s"] / epoch["seconds"]
-    verdict = "reached" if share < IDLE_GOAL else "missed"
-    print(f"\nidle: {epoch['steps']:,} steps in {epoch['seconds']:.2f} s, "
-          f"readers' CPU time {epoch['cpu_s']:.3f} s: "
-          f"{share:.1%} of one core, all readers together")
-    print(f"below {IDLE_GOAL:.0%}: {verdict}")
-    print(json.dumps({"readers_cpu_share": round(share, 4)}))
+    """CPU time of all readers together, per second of the second epoch: with samples to move, and with next to none."""
+    shares = []
+    for path in (arguments.moving, arguments.waiting):
+        with open(path, encoding="utf-8") as file:
+            epoch = json.load(file)["epochs"][1]
+        shares.append(epoch["cpu_s"] / epoch["seconds"])
+        rate = epoch["samples"] * epoch["sample_bytes"] / epoch["seconds"] / 1e6
+        print(f"idle: {epoch['steps']:,} steps in {epoch['seconds']:.2f} s, {rate:.1f} MB/s to trainers, of it "
+              f"{epoch['sent_bytes'] / epoch['seconds'] / 1e6:.1f} MB/s between readers: {shares[-1]:.1%} of one core, "
+              "all readers together")
+    verdict = "reached" if shares[1] < IDLE_GOAL else "missed"
+    print(f"while they wait, with next to nothing to move, below {IDLE_GOAL:.0%}: {verdict}")
+    print(json.dumps({"readers_cpu_share": round(shares[0], 4), "waiting_cpu_share": round(shares[1], 4)}))
 
 
 def parse():
@@ -146,7 +149,8 @@ def parse():
     command.set_defaults(run=table)
 
     command = commands.add_parser("idle", help=idle.__doc__)
-    command.add_argument("report")
+    command.add_argument("moving")
+    command.add_argument("waiting")
     command.set_defaults(run=idle)
     return parser.parse_args()
 

@@ -202,11 +202,17 @@ end_to_end() {
         --loader "${loader[*]:5}" --dataloader-missing "$dataloader_missing"
 }
 
+# Twice: with the samples of the other benchmarks, which have to be moved, and with samples of 64 bytes.
 idle() {
-    local readers=$((hosts > 1 ? hosts : 2))
+    local readers=$((hosts > 1 ? hosts : 2)) small=$work/small-$samples.zarr
     say "$readers readers and $readers trainers that compute for 50 ms a step; three epochs"
     penstock $readers $readers 1 3 --touch --compute-ms 50
-    report idle "$work/run/reader.json"
+    mv "$work/run/reader.json" "$work/idle.json"
+    [ -e "$small" ] || "$build/bin/penstock" synth "$small" --layout plain --samples "$samples" --shape 16 >/dev/null
+    config=$work/small.yaml
+    printf '%s\n' "dataset: {uri: $small}" "batch: {global_size: $batch, last: drop}" >"$config"
+    penstock $readers $readers 1 3 --touch --compute-ms 50
+    report idle "$work/idle.json" "$work/run/reader.json"
 }
 
 # variants RANKS MESSAGE RECORD...: all ways to move records of these sizes

@@ -20,7 +20,7 @@ import jobs
 from jobs import Failed, Jobs, say
 
 RECORD_BYTES = 20 * 4 * 32 * 32 * 2
-EPOCHS = 5
+EPOCHS = 8
 COLD, CACHED = range(1), range(1, EPOCHS - 1)  # of the last epoch, the end has no next one behind it
 GOAL, GOAL_BYTES = 0.90, 0.02
 MODES = {"cold": COLD, "cached": CACHED}

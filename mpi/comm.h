@@ -18,11 +18,12 @@
 #define PENSTOCK_MPI_COMM_H
 
 #include "base/error.h"
+#include "plan/round.h"
 
 #include <mpi.h>
 #include <stddef.h>
 
-enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = 4 };
+enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT };
 
 struct comm {
     MPI_Comm world, control, rounds, lanes[COMM_LANES], pace, windows, node;

@@ -3,14 +3,13 @@
 
 #include "base/memory.h"
 #include "base/size.h"
-#include "plan/round.h"
+#include "plan/budget.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 
 enum {
-    MESSAGE_BYTES = 16 << 20, /* a larger piece is cut: MPI may copy a whole message in one call */
     SEND_WINDOW = 64,
     TAG = 0,
     UNIT_BYTES = 16, /* records are multiples of this: 32 GiB fit an int of units */
@@ -28,6 +27,8 @@ struct message {
     const unsigned char *memory;
     int bytes, peer;
 };
+_Static_assert(sizeof(struct message) == BUDGET_SEND_BYTES, "counted in the budget");
+_Static_assert(sizeof(MPI_Request) <= BUDGET_RECEIVE_BYTES, "counted in the budget");
 struct sends {
     struct message *messages; /* [capacity] */
     uint64_t capacity, count, started, done;
@@ -52,7 +53,8 @@ struct exchange {
     uint64_t sample_messages; /* that a sample's pieces travel in */
     unsigned char *sink;      /* where discarded messages go */
     size_t sink_bytes;
-    MPI_Request sink_request;
+    MPI_Request sink_request; /* of sink_lane */
+    uint32_t sink_lane;
     uint32_t lane_count;
     int *counts;        /* backing of all lanes' counts */
     uint64_t *discards; /* likewise */
@@ -110,9 +112,9 @@ static void count_messages(struct exchange *exchange, const struct exchange_size
 {
     for (uint64_t i = 0; i < sizes->piece_count; i++) {
         uint64_t bytes = sizes->piece_bytes[i];
-        exchange->sample_messages += size_divide_up(bytes, MESSAGE_BYTES);
-        if (exchange->sink_bytes < least_of(bytes, MESSAGE_BYTES))
-            exchange->sink_bytes = least_of(bytes, MESSAGE_BYTES);
+        exchange->sample_messages += size_divide_up(bytes, ROUND_MESSAGE_BYTES);
+        if (exchange->sink_bytes < least_of(bytes, ROUND_MESSAGE_BYTES))
+            exchange->sink_bytes = least_of(bytes, ROUND_MESSAGE_BYTES);
     }
 }
 
@@ -249,10 +251,10 @@ void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *
 {
     struct receives *receives = &exchange->lanes[lane].receives;
     unsigned char *to = piece;
-    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES) {
+    for (uint64_t at = 0; at < piece_bytes; at += ROUND_MESSAGE_BYTES) {
         assert(receives->count < receives->capacity);
-        MPI_Irecv(to + at, (int)least_of(piece_bytes - at, MESSAGE_BYTES), MPI_BYTE, peer, TAG,
-                  exchange->comm->lanes[lane], &receives->requests[receives->count++]);
+        MPI_Irecv(to + at, (int)least_of(piece_bytes - at, ROUND_MESSAGE_BYTES), MPI_BYTE, peer,
+                  TAG, exchange->comm->lanes[lane], &receives->requests[receives->count++]);
     }
 }
 
@@ -295,8 +297,8 @@ void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const voi
 {
     struct sends *sends = &exchange->lanes[lane].sends;
     const unsigned char *from = piece;
-    for (uint64_t at = 0; at < piece_bytes; at += MESSAGE_BYTES) {
-        int bytes = (int)least_of(piece_bytes - at, MESSAGE_BYTES);
+    for (uint64_t at = 0; at < piece_bytes; at += ROUND_MESSAGE_BYTES) {
+        int bytes = (int)least_of(piece_bytes - at, ROUND_MESSAGE_BYTES);
         assert(sends->count < sends->capacity);
         sends->messages[sends->count++] =
             from ? (struct message){.memory = from + at, .bytes = bytes, .peer = peer}
@@ -317,16 +319,21 @@ void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64
     exchange->lanes[lane].discards[peer] += sample_count * exchange->sample_messages;
 }
 
-/* One message at a time, since there is one sink: those that wait are with their senders. */
+/* One message of one lane at a time, since there is one sink: those that wait are with their
+ * senders. */
 static bool discard(struct exchange *exchange, uint32_t lane)
 {
     for (int peer = 0; peer < exchange->comm->size; peer++) {
         uint64_t *left = &exchange->lanes[lane].discards[peer];
         while (*left > 0) {
             int complete = 0;
-            if (exchange->sink_request == MPI_REQUEST_NULL)
+            if (exchange->sink_request == MPI_REQUEST_NULL) {
                 MPI_Irecv(exchange->sink, (int)exchange->sink_bytes, MPI_BYTE, peer, TAG,
                           exchange->comm->lanes[lane], &exchange->sink_request);
+                exchange->sink_lane = lane;
+            }
+            if (exchange->sink_lane != lane)
+                return false;
             MPI_Test(&exchange->sink_request, &complete, MPI_STATUS_IGNORE);
             if (!complete)
                 return false;

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 enum {
-    PACE_ROUNDS = 8, /* no reader is more than twice this many rounds ahead of another */
-    PATIENCE_REPORTS = 16,
+    PACE_ROUNDS = 8,     /* no reader is more than twice this many rounds ahead of another */
+    LEAST_PATIENCE = 16, /* reports */
+    MOST_PATIENCE = 4096,
 };
 
 struct report {
@@ -27,7 +28,8 @@ struct pace {
     uint64_t now_ns, report_ns;    /* of the last call, of the last report */
     uint64_t waited_ns;            /* for rows, since the last report */
     uint32_t patience;             /* reports until it is forgotten that it was waited for */
-    struct report all[];           /* [readers] */
+    uint32_t next_patience;
+    struct report all[]; /* [readers] */
 };
 
 _Static_assert(sizeof(struct report) == REPORT_NUMBERS * sizeof(uint64_t), "sent as numbers");
@@ -40,6 +42,7 @@ enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
                          job->comm.size);
     pace->job = job;
     pace->request = MPI_REQUEST_NULL;
+    pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
     pace->now_ns = pace->report_ns = clock_now_ns();
     *ret_pace = pace;
     return STATUS_OK;
@@ -79,13 +82,16 @@ static struct report measure(struct pace *pace)
 
 /* Whether rounds waited for this reader's rows in more than a tenth of the time since the last
  * report, or of one of those before: a reader that has been relieved is not to be burdened again at
- * once. */
+ * once, and each time that it falls behind again, twice as late. */
 static bool was_waited_for(struct pace *pace)
 {
-    if (pace->patience > 0)
+    bool waited = pace->waited_ns > (pace->now_ns - pace->report_ns) / 10;
+    if (waited && pace->patience == 0 && pace->next_patience < MOST_PATIENCE)
+        pace->next_patience *= 2;
+    if (waited)
+        pace->patience = pace->next_patience;
+    else if (pace->patience > 0)
         pace->patience--;
-    if (pace->waited_ns > (pace->now_ns - pace->report_ns) / 10)
-        pace->patience = PATIENCE_REPORTS;
     pace->report_ns = pace->now_ns;
     pace->waited_ns = 0;
     return pace->patience > 0;

@@ -69,17 +69,18 @@ static void append_row(const struct job *job, const struct epoch_line *line, str
 /* What is counted alike for all readers together and for each of them. */
 static void append_counters(const struct epoch_stats *stats, struct text *json)
 {
-    text_append(json,
-                "\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
-                "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
-                "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
-                "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f",
-                (unsigned long long)stats->stored_bytes, (unsigned long long)stats->memory_bytes,
-                (unsigned long long)stats->disk_bytes, (unsigned long long)stats->decoded_bytes,
-                (unsigned long long)stats->chunk_count, (unsigned long long)stats->sent_bytes,
-                seconds(stats->read_ns), seconds(stats->decode_ns), seconds(stats->copy_ns),
-                seconds(stats->plan_ns), seconds(stats->fill_ns), seconds(stats->scatter_ns),
-                seconds(stats->exchange_ns), seconds(stats->cpu_ns));
+    text_append(
+        json,
+        "\"rows_read\":%llu,\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
+        "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
+        "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
+        "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f",
+        (unsigned long long)stats->rows_read, (unsigned long long)stats->stored_bytes,
+        (unsigned long long)stats->memory_bytes, (unsigned long long)stats->disk_bytes,
+        (unsigned long long)stats->decoded_bytes, (unsigned long long)stats->chunk_count,
+        (unsigned long long)stats->sent_bytes, seconds(stats->read_ns), seconds(stats->decode_ns),
+        seconds(stats->copy_ns), seconds(stats->plan_ns), seconds(stats->fill_ns),
+        seconds(stats->scatter_ns), seconds(stats->exchange_ns), seconds(stats->cpu_ns));
 }
 
 static void append_json(const struct job *job, const struct epoch_line *line, struct text *json)

@@ -1,6 +1,6 @@
 /* See rounds.h. Rounds live in a ring of lanes by serial number:
  *
- *     published <= posted <= begun <= opened <= published + BUDGET_ROUNDS_IN_FLIGHT
+ *     published <= posted <= begun <= opened <= published + shape.in_flight
  *
  * Where there is an exchange, another reader may have something of a round once it is begun, and
  * has all that it needs for it to end once it is posted.
@@ -31,17 +31,18 @@ struct rounds {
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
     uint64_t published, posted, begun, opened;
-    struct pace *pace;                              /* NULL with one reader */
-    uint64_t sent_records[BUDGET_ROUNDS_IN_FLIGHT]; /* of the epochs under way, in turn */
+    struct pace *pace;                          /* NULL with one reader */
+    uint64_t sent_records[ROUND_MAX_IN_FLIGHT]; /* of the epochs under way, in turn */
     struct round_times times;
     uint64_t exchange_ns;
     uint32_t next_domain;
-    struct round lanes[BUDGET_ROUNDS_IN_FLIGHT];
+    uint32_t lane_count;
+    struct round lanes[ROUND_MAX_IN_FLIGHT]; /* [lane_count] */
 };
 
 static struct round *lane_of(struct rounds *rounds, uint64_t serial)
 {
-    return &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
+    return &rounds->lanes[serial % rounds->lane_count];
 }
 
 static bool in_place(const struct rounds *rounds)
@@ -49,9 +50,9 @@ static bool in_place(const struct rounds *rounds)
     return rounds->exchange && rounds->fields.packed_count < rounds->fields.row_count;
 }
 
-static uint32_t lane_index(const struct round *round)
+static uint32_t lane_index(const struct rounds *rounds, const struct round *round)
 {
-    return (uint32_t)(round->serial % BUDGET_ROUNDS_IN_FLIGHT);
+    return (uint32_t)(round - rounds->lanes);
 }
 
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
@@ -66,8 +67,7 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
                                    .record_bytes = fields->record_bytes,
                                    .piece_count = fields->row_count - fields->packed_count,
                                    .piece_bytes = pieces};
-    return exchange_new(&rounds->job->comm, BUDGET_ROUNDS_IN_FLIGHT, &sizes, &rounds->exchange,
-                        err);
+    return exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
 }
 
 static enum status lanes_init(struct rounds *rounds, struct error *err)
@@ -83,7 +83,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         if (status != STATUS_OK)
             return status;
     }
-    for (uint32_t i = 0; i < BUDGET_ROUNDS_IN_FLIGHT; i++) {
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
         struct round *round = &rounds->lanes[i];
         round->serial = UINT64_MAX; /* none yet */
         round->job = job;
@@ -114,6 +114,7 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     rounds->job = job;
     rounds->windows = windows;
     rounds->span = span_rounds(&job->setup);
+    rounds->lane_count = job->setup.shape.in_flight;
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
     enum status status = lanes_init(rounds, err);
     if (status != STATUS_OK) {
@@ -128,7 +129,7 @@ void rounds_free(struct rounds *rounds)
 {
     if (!rounds)
         return;
-    for (uint32_t i = 0; i < BUDGET_ROUNDS_IN_FLIGHT; i++) {
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].arrivals);
     }
@@ -168,7 +169,7 @@ static bool windows_ready(struct rounds *rounds, const struct round *round)
 static bool open_next(struct rounds *rounds)
 {
     if (rounds->opened == rounds->span.count ||
-        rounds->opened == rounds->published + BUDGET_ROUNDS_IN_FLIGHT)
+        rounds->opened == rounds->published + rounds->lane_count)
         return false;
     if (rounds->opened > rounds->published &&
         !atomic_load(&lane_of(rounds, rounds->opened - 1)->planned))
@@ -235,7 +236,7 @@ static enum status count_ready(const struct rounds *rounds, const struct round *
 static void send(struct rounds *rounds, const struct round *round, uint64_t end)
 {
     uint64_t start_ns = clock_now_ns();
-    transfer_send(rounds->exchange, lane_index(round), round, round->fill_next, end);
+    transfer_send(rounds->exchange, lane_index(rounds, round), round, round->fill_next, end);
     rounds->exchange_ns += clock_now_ns() - start_ns;
 }
 
@@ -293,8 +294,8 @@ static bool scatter(struct rounds *rounds, struct round *round)
 
 static void post(struct rounds *rounds, struct round *round)
 {
-    exchange_post(rounds->exchange, lane_index(round));
-    uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % BUDGET_ROUNDS_IN_FLIGHT];
+    exchange_post(rounds->exchange, lane_index(rounds, round));
+    uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % ROUND_MAX_IN_FLIGHT];
     for (int peer = 0; peer < rounds->job->comm.size; peer++)
         *sent += (uint64_t)round->counts.send_counts[peer];
     rounds->posted++;
@@ -304,9 +305,9 @@ static void post(struct rounds *rounds, struct round *round)
 static bool exchange_complete(struct rounds *rounds, struct round *round, bool *active)
 {
     uint64_t start_ns = clock_now_ns();
-    bool complete =
-        round->state == ROUND_EXCHANGING && exchange_test(rounds->exchange, lane_index(round));
-    *active |= transfer_release(rounds->exchange, lane_index(round), round);
+    bool complete = round->state == ROUND_EXCHANGING &&
+                    exchange_test(rounds->exchange, lane_index(rounds, round));
+    *active |= transfer_release(rounds->exchange, lane_index(rounds, round), round);
     uint64_t took_ns = clock_now_ns() - start_ns;
     rounds->exchange_ns += took_ns;
     *active |= took_ns > EXCHANGE_BUSY_NS;
@@ -325,7 +326,7 @@ static bool may_begin(const struct rounds *rounds, const struct round *round)
 
 static void begin(struct rounds *rounds, const struct round *round)
 {
-    transfer_begin(rounds->exchange, lane_index(round), round);
+    transfer_begin(rounds->exchange, lane_index(rounds, round), round);
     rounds->begun++;
 }
 
@@ -446,7 +447,7 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
         *ret_step = service->start_step;
     if (rounds->published == rounds->span.count)
         return BLOCK_NONE;
-    const struct round *round = &rounds->lanes[serial % BUDGET_ROUNDS_IN_FLIGHT];
+    const struct round *round = &rounds->lanes[serial % rounds->lane_count];
     if (round->serial != serial)
         return BLOCK_PLAN;
     if (rounds->opened == rounds->published) {
@@ -477,7 +478,7 @@ bool rounds_exchanging(const struct rounds *rounds)
 
 uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch)
 {
-    uint64_t *sent = &rounds->sent_records[epoch % BUDGET_ROUNDS_IN_FLIGHT];
+    uint64_t *sent = &rounds->sent_records[epoch % ROUND_MAX_IN_FLIGHT];
     uint64_t records = *sent;
     *sent = 0;
     return records;
@@ -505,7 +506,7 @@ static void drain_post(struct rounds *rounds, uint64_t count)
     while (rounds->posted < count) {
         struct round *round = lane_of(rounds, rounds->posted);
         if (rounds->opened == rounds->posted) {
-            if (rounds->opened == rounds->published + BUDGET_ROUNDS_IN_FLIGHT)
+            if (rounds->opened == rounds->published + rounds->lane_count)
                 return;
             prepare(rounds, round);
             if (!windows_ready(rounds, round))
@@ -516,7 +517,7 @@ static void drain_post(struct rounds *rounds, uint64_t count)
         if (!atomic_load(&round->planned))
             round_plan_counts(round);
         bool begun = round->serial < rounds->begun;
-        transfer_abandon(rounds->exchange, lane_index(round), round, begun);
+        transfer_abandon(rounds->exchange, lane_index(rounds, round), round, begun);
         rounds->begun += begun ? 0 : 1;
         post(rounds, round);
         round->state = ROUND_EXCHANGING;
@@ -530,7 +531,8 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
     drain_post(rounds, count);
     while (rounds->published < rounds->posted) {
         struct round *round = lane_of(rounds, rounds->published);
-        if (round->state == ROUND_EXCHANGING && !exchange_test(rounds->exchange, lane_index(round)))
+        if (round->state == ROUND_EXCHANGING &&
+            !exchange_test(rounds->exchange, lane_index(rounds, round)))
             return false;
         retire(rounds, round);
         drain_post(rounds, count);

@@ -83,6 +83,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     struct rounds_times times = rounds_times(service->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
+    stats->rows_read += windows_take_rows_read(service->windows, service->epoch);
     stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
     stats->memory_bytes += pool.read.memory_bytes - before->read.memory_bytes;
     stats->disk_bytes += pool.read.disk_bytes - before->read.disk_bytes;

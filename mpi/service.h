@@ -19,7 +19,8 @@ struct epoch_stats {
     uint64_t duration_ns;
     uint64_t steps;
     uint64_t samples;      /* delivered to all trainers, by the plan */
-    uint64_t stored_bytes; /* read from the store */
+    uint64_t rows_read;    /* from the store, for this epoch */
+    uint64_t stored_bytes; /* read from the store meanwhile, as all that follows */
     uint64_t memory_bytes; /* instead of that, from rows kept as stored */
     uint64_t disk_bytes;   /* instead of that, from the node's disk cache */
     uint64_t decoded_bytes;

@@ -23,6 +23,7 @@ struct windows {
     struct round_reach reach; /* of that round */
     int32_t pending_load;     /* claimed, but its queue was full; ROW_NONE if there is none */
     bool pending_keep;        /* whether it is to be kept */
+    uint64_t *rows_read; /* [slot_count + 1] from the store, of the epochs under way, in turn */
     struct window slots[];
 };
 
@@ -69,17 +70,20 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
     round_reach_at(&windows->reach, &job->setup, 0);
     windows->slot_count = slot_count;
     windows->pending_load = ROW_NONE;
-    for (uint64_t i = 0; i < slot_count; i++) {
-        enum status status = slot_init(&windows->slots[i], job, err);
-        if (status != STATUS_OK) {
-            windows_free(windows);
-            return status;
-        }
+    windows->rows_read = calloc(slot_count + 1, sizeof *windows->rows_read);
+    enum status status = STATUS_OK;
+    if (!windows->rows_read)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",
+                           (unsigned long long)slot_count);
+    for (uint64_t i = 0; i < slot_count && status == STATUS_OK; i++)
+        status = slot_init(&windows->slots[i], job, err);
+    if (status != STATUS_OK) {
+        windows_free(windows);
+        return status;
     }
     *ret_windows = windows;
     return STATUS_OK;
 }
-
 void windows_free(struct windows *windows)
 {
     if (!windows)
@@ -90,6 +94,7 @@ void windows_free(struct windows *windows)
         free(windows->slots[i].uses);
         free(windows->slots[i].items);
     }
+    free(windows->rows_read);
     free(windows);
 }
 
@@ -165,6 +170,20 @@ static bool load_row(struct windows *windows, int32_t buffer, bool keep)
     return false;
 }
 
+/* An epoch has a window at least: there are as many epochs under way as windows at most, and one
+ * whose count is still to be taken. */
+static uint64_t *rows_read_of(struct windows *windows, uint64_t epoch)
+{
+    return &windows->rows_read[epoch % (windows->slot_count + 1)];
+}
+
+uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch)
+{
+    uint64_t rows = *rows_read_of(windows, epoch);
+    *rows_read_of(windows, epoch) = 0;
+    return rows;
+}
+
 /* Claims a buffer for the row and has it read, unless the row is in memory already. False: no
  * buffer is free. */
 static bool claim_row(struct windows *windows, struct window *window, uint32_t slot)
@@ -182,8 +201,11 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t s
     if (keep && !windows->job->stored)
         row_store_keep(store, buffer);
     window->buffers[slot] = buffer;
-    if (load)
+    if (load) {
+        *rows_read_of(windows, window->epoch.epoch) +=
+            !(windows->job->stored && stored_rows_has(windows->job->stored, row));
         (void)load_row(windows, buffer, keep);
+    }
     return true;
 }
 

@@ -51,6 +51,9 @@ struct window *windows_at(struct windows *windows, uint64_t serial);
 uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,
                            uint64_t position);
 
+/* Rows of an epoch that were read from the store, once it is delivered; counts anew from 0. */
+uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch);
+
 /* Windows before `serial` are not needed any more. */
 void windows_retire(struct windows *windows, uint64_t serial);
 

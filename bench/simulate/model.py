@@ -4,7 +4,7 @@ each round, from who sends how much to whom.
 It keeps, for each reader, the time at which its MPI thread and its network card are free, in both
 directions. A message costs the MPI thread of either side `message_s` and `byte_s` a byte, and the
 wire its bytes over the rate; a round is complete where the last message is in, `latency_s` after it
-was sent and `test_s` before it is seen. Two rounds are in flight, as in the service. Messages of a
+was sent and `test_s` before it is seen. Two rounds are in flight. Messages of a
 round share the link evenly, so that a reader's are all done when the last is. (LogGP: Alexandrov
 and others, SPAA 1995; the o of both sides is message_s, G is 1/rate, and the gap g is never longer
 than o.)

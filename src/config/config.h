@@ -58,7 +58,8 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
     X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                     \
       "steps that one exchange carries; auto: from sizes")                                       \
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,      \
-      "records of one round at most; a reader has two such rounds in flight")                    \
+      "packed records of one round at most; a reader has two such rounds in flight, or up to "   \
+      "four smaller ones")                                                                       \
     X("store.timeout", store_timeout_s, U64, "60", 1, 86400,                                     \
       "seconds that a read may take before the run is ended; it is warned of after half")        \
     X("store.retries", store_retries, U64, "3", 0, 20,                                           \

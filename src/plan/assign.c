@@ -293,21 +293,19 @@ static bool is_reader(uint16_t wanting)
     return wanting < WANTED_BY_ANY;
 }
 
-/* Whether a reader may take a row that another one would be done with earlier: within half as long
- * again and a share of a window, or while nobody waits for it. */
-static bool keeps_up(const struct assigner *assigner, uint32_t reader, uint64_t even_share)
+/* Whether a reader may take a row that another one may be done with earlier: while nobody waits for
+ * it. */
+static bool keeps_up(const struct assigner *assigner, uint32_t reader)
 {
     const struct candidate *first = &assigner->readers[assigner->pace.readers[0]];
     const struct candidate *candidate = &assigner->readers[reader];
-    uint64_t first_ns = pending_ns(first);
     return assigner->pace.places[reader] != NOWHERE &&
            (!candidate->is_waited_for ||
-            pending_ns(candidate) <= first_ns + first_ns / 2 + even_share * first->row_ns);
+            pending_ns(candidate) <= pending_ns(first) + candidate->row_ns);
 }
 
 /* A row that has no home yet, or whose home has no buffers for it. */
-static void give_other(struct assigner *assigner, uint64_t slot, uint64_t even_share,
-                       uint16_t *ret_owners)
+static void give_other(struct assigner *assigner, uint64_t slot, uint16_t *ret_owners)
 {
     const struct heap *room = &assigner->room;
     uint16_t wanting = assigner->wanting[slot];
@@ -317,7 +315,7 @@ static void give_other(struct assigner *assigner, uint64_t slot, uint64_t even_s
         give(assigner, slot, fits ? wanting : room->readers[0], true, ret_owners);
         return;
     }
-    bool local = is_reader(wanting) && keeps_up(assigner, wanting, even_share);
+    bool local = is_reader(wanting) && keeps_up(assigner, wanting);
     give(assigner, slot, local ? wanting : assigner->pace.readers[0], false, ret_owners);
 }
 
@@ -349,7 +347,6 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners)
 {
     assert(epoch->plan.row_count == assigner->row_count);
-    uint64_t even_share = size_divide_up(window->row_count, assigner->reader_count);
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = 0;
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
@@ -361,7 +358,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     heap_fill(assigner, &assigner->room);
     for (uint64_t slot = 0; slot < window->row_count; slot++)
         if (ret_owners[slot] == HOME_NONE)
-            give_other(assigner, slot, even_share, ret_owners);
+            give_other(assigner, slot, ret_owners);
     count_exchanged(assigner, epoch, window, ret_owners);
 }
 

@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "plan/assign.h"
 
-enum { LEAST_WINDOW_SLOTS = 4, READ_AHEAD_ROWS = 2, UNEVEN_SHARE = 2 };
+enum { LEAST_WINDOW_SLOTS = 4, UNEVEN_SHARE = 2 };
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
@@ -49,7 +49,7 @@ static uint64_t window_samples(const struct plan *plan)
 static uint64_t count_window_slots(const struct budget_demand *d)
 {
     uint64_t round_positions = times(d->shape.steps_per_round, d->plan->global_batch);
-    uint64_t ahead = times(BUDGET_ROUNDS_IN_FLIGHT + 1, round_positions);
+    uint64_t ahead = times((uint64_t)d->shape.in_flight + 1, round_positions);
     return most_of(LEAST_WINDOW_SLOTS, 2 + size_divide_up(ahead, window_samples(d->plan)));
 }
 
@@ -57,10 +57,12 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
 {
     if (d->reader_count == 1)
         return 0;
-    uint64_t send = times(round_max_records(d->plan, d->shape), d->packed_bytes);
-    uint64_t receive = times(
-        times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)), d->packed_bytes);
-    return times(BUDGET_ROUNDS_IN_FLIGHT, plus(send, receive));
+    uint64_t send = times(round_max_records(d->plan, d->shape),
+                          plus(d->packed_bytes, times(d->messages, BUDGET_SEND_BYTES)));
+    uint64_t receive =
+        times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
+              plus(d->packed_bytes, times(d->messages, BUDGET_RECEIVE_BYTES)));
+    return times(d->shape.in_flight, plus(send, receive));
 }
 
 /* Items and rows of the windows that are planned at once, records of the rounds under way, and the
@@ -75,7 +77,7 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t window_slots)
               BUDGET_ARRIVAL_BYTES);
     uint64_t directory = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
     return plus(plus(times(window_slots, plus(items, rows)), directory),
-                times(BUDGET_ROUNDS_IN_FLIGHT, plus(sent, received)));
+                times(d->shape.in_flight, plus(sent, received)));
 }
 
 static uint64_t buffer_bytes(const struct budget_demand *d)
@@ -115,7 +117,7 @@ static struct row_counts count_rows(const struct budget_demand *d)
         uint64_t repeated = least_of(padding, most_share(d, rows.even));
         uint64_t under_way = 2 * (uint64_t)d->worker_count + 2;
         rows.least = under_way + repeated;
-        rows.preferred = READ_AHEAD_ROWS * most_of(under_way, round_share) + repeated;
+        rows.preferred = d->shape.in_flight * most_of(under_way, round_share) + repeated;
     } else {
         uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
         if (d->shape.parts_per_step > 1)
@@ -231,7 +233,7 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
     describe_line(out, "rings", budget->rings_bytes);
     text_append(out, "  %u x %s\n", demand->trainers_served, size_format(demand->ring_bytes).text);
     describe_line(out, "exchange", budget->exchange_bytes);
-    text_append(out, "  %d rounds in flight, %s records each at most\n", BUDGET_ROUNDS_IN_FLIGHT,
+    text_append(out, "  %u rounds in flight, %s records each at most\n", demand->shape.in_flight,
                 count_format(round_max_records(demand->plan, demand->shape)).text);
     describe_line(out, "decoding", budget->scratch_bytes);
     text_append(out, "  %u threads\n", demand->worker_count);

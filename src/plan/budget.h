@@ -11,12 +11,13 @@
 #include "plan/round.h"
 
 enum {
-    BUDGET_ROUNDS_IN_FLIGHT = 2,
     BUDGET_BUFFER_TABLE_BYTES =
         128,                      /* what the row store notes of each buffer, its index included */
     BUDGET_WINDOW_ROW_BYTES = 10, /* of a row of a planned window: owner, buffer, uses */
     BUDGET_FILL_BYTES = 24,       /* of a record that a round may send */
     BUDGET_ARRIVAL_BYTES = 24,    /* of a record that it may receive */
+    BUDGET_SEND_BYTES = 16,       /* of a message that a round may send */
+    BUDGET_RECEIVE_BYTES = 8,     /* of one that it may receive */
 };
 
 /* How rows are kept for later epochs. */
@@ -34,6 +35,7 @@ struct budget_demand {
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes;
     uint64_t packed_bytes;  /* of a record, that travels packed: see round.h */
+    uint64_t messages;      /* of a record, for what travels in place */
     uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
     uint64_t scratch_bytes; /* of one worker */
     uint64_t ring_bytes;    /* of one trainer's ring */

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-enum { PAIR_MESSAGE_BYTES = 1 << 20 };
+enum { PAIR_MESSAGE_BYTES = 1 << 20, LEAST_IN_FLIGHT = 2 };
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
@@ -34,7 +34,10 @@ static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint
             "it to at least %s",
             size_format(limit).text, size_format(record_bytes).text, plan->trainer_count,
             size_format(least).text);
-    *ret_shape = (struct round_shape){1, (uint32_t)size_divide_up(plan->batch, records)};
+    *ret_shape =
+        (struct round_shape){.steps_per_round = 1,
+                             .parts_per_step = (uint32_t)size_divide_up(plan->batch, records),
+                             .in_flight = LEAST_IN_FLIGHT};
     return STATUS_OK;
 }
 
@@ -53,6 +56,15 @@ static enum status check_steps(uint32_t steps, uint64_t most_slots, uint64_t ste
     return STATUS_OK;
 }
 
+/* Who sends how much is chance: the more rounds are under way, the rarer a link stands idle. */
+static uint32_t rounds_in_flight(uint64_t packed_bytes, uint64_t limit_bytes)
+{
+    if (packed_bytes == 0)
+        return ROUND_MAX_IN_FLIGHT;
+    uint64_t rounds = times(LEAST_IN_FLIGHT, limit_bytes) / packed_bytes;
+    return (uint32_t)least_of(rounds, ROUND_MAX_IN_FLIGHT);
+}
+
 enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, uint32_t slot_count,
                                uint64_t record_bytes, uint64_t packed_bytes,
                                uint32_t steps_per_round, uint64_t buffer_limit_bytes,
@@ -62,7 +74,8 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     uint64_t step_bytes = times(plan->global_batch, record_bytes > 0 ? record_bytes : 1);
     uint64_t packed_step_bytes = times(plan->global_batch, packed_bytes);
     if (reader_count == 1) {
-        *ret_shape = (struct round_shape){1, 1};
+        *ret_shape = (struct round_shape){
+            .steps_per_round = 1, .parts_per_step = 1, .in_flight = LEAST_IN_FLIGHT};
         return STATUS_OK;
     }
     enum status status =
@@ -79,7 +92,10 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
             steps = least_of(steps, buffer_limit_bytes / packed_step_bytes);
         steps = least_of(least_of(steps, most_slots), plan->steps_per_epoch);
     }
-    *ret_shape = (struct round_shape){(uint32_t)steps, 1};
+    *ret_shape = (struct round_shape){
+        .steps_per_round = (uint32_t)steps,
+        .parts_per_step = 1,
+        .in_flight = rounds_in_flight(times(steps, packed_step_bytes), buffer_limit_bytes)};
     return STATUS_OK;
 }
 

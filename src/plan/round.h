@@ -16,19 +16,25 @@
 struct round_shape {
     uint32_t steps_per_round; /* 1 or more */
     uint32_t parts_per_step;  /* 1 or more; > 1 only with steps_per_round == 1 */
+    uint32_t in_flight;       /* rounds under way at once, ROUND_MAX_IN_FLIGHT at most */
 };
+enum { ROUND_MAX_IN_FLIGHT = 4 };
 
 /* Fields of a sample of this size and more travel in place, a message each, and need no buffers;
  * others are packed into one message for each pair of readers. docs/exchange.md has the
  * measurement. */
 enum { ROUND_IN_PLACE_BYTES = 32 * 1024 };
 
+/* Larger ones are cut into messages of this size: MPI may copy a whole message in one call. */
+enum { ROUND_MESSAGE_BYTES = 16 << 20 };
+
 /* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most
  * `buffer_limit_bytes` of what is packed in a round (whatever the distribution, one reader may have
  * to send all of it), at most half the slots of a ring. Of a record's `record_bytes`,
  * `packed_bytes` are packed. `steps_per_round` 0 means auto. With one reader nothing is exchanged:
- * one step a round. INVALID: steps_per_round beyond half the slots or the limit; one record per
- * trainer exceeds the limit. */
+ * one step a round. Two rounds are in flight, and up to four if twice the buffer limit has room for
+ * them. INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds
+ * the limit. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
                                         uint32_t slot_count, uint64_t record_bytes,
                                         uint64_t packed_bytes, uint32_t steps_per_round,

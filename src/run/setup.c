@@ -74,6 +74,17 @@ static uint64_t packed_bytes(const struct dataset *dataset)
     return bytes;
 }
 
+/* Of a record, the messages of those fields that travel in place. */
+static uint64_t messages(const struct dataset *dataset)
+{
+    uint64_t count = 0;
+    for (size_t f = 0; f < dataset->field_count; f++)
+        if (dataset->fields[f].source == FIELD_ROW &&
+            dataset->fields[f].sample_bytes >= ROUND_IN_PLACE_BYTES)
+            count += size_divide_up(dataset->fields[f].sample_bytes, ROUND_MESSAGE_BYTES);
+    return count;
+}
+
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
                                         const struct run_setup *setup)
@@ -86,6 +97,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes,
         .packed_bytes = packed_bytes(dataset),
+        .messages = messages(dataset),
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .ring_bytes = setup->layout.total_bytes,

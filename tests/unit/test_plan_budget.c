@@ -35,7 +35,7 @@ static struct budget_demand usual(const struct plan *plan)
 {
     return (struct budget_demand){
         .plan = plan,
-        .shape = {1, 1},
+        .shape = {.steps_per_round = 1, .parts_per_step = 1, .in_flight = 2},
         .reader_count = 4,
         .trainers_served = 2,
         .worker_count = 8,
@@ -86,6 +86,13 @@ static void purposes(void **state)
     assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true));
     demand.reader_count = 1;
     assert_int_equal(settle(&demand).exchange_bytes, 0);
+    demand = usual(&plan);
+    demand.packed_bytes = 0;
+    demand.messages = 3;
+    demand.shape.in_flight = 4;
+    assert_int_equal(settle(&demand).exchange_bytes,
+                     4 * 3 * (256 * BUDGET_SEND_BYTES + 2 * 32 * BUDGET_RECEIVE_BYTES));
+    demand.shape.in_flight = 2;
     struct plan small_windows = make_plan(100000, 100, 2, 1000, 8);
     demand.plan = &small_windows;
     assert_int_equal(settle(&demand).window_slots, 2 + 15);
@@ -159,7 +166,7 @@ static void row_rules(void **state)
 
     struct plan parts = make_plan(100000, 10, 20, 1000, 8); /* a step touches up to 6 windows */
     demand.plan = &parts;
-    demand.shape = (struct round_shape){1, 4};
+    demand.shape = (struct round_shape){1, 4, 2};
     b = settle(&demand);
     assert_int_equal(b.least_bytes,
                      b.total_bytes - b.rows_bytes + 5 * (1 + 6) * buffer_bytes(&demand));
@@ -168,7 +175,7 @@ static void row_rules(void **state)
 
     struct plan one_window = make_plan(1000, 10, 100, 50, 1);
     demand.plan = &one_window;
-    demand.shape = (struct round_shape){1, 1};
+    demand.shape = (struct round_shape){1, 1, 2};
     assert_int_equal(settle(&demand).transient_rows, 75);
 }
 
@@ -234,7 +241,7 @@ static void large_sizes_saturate(void **state)
     demand.row_bytes = UINT64_C(16) * 150000000;
     demand.packed_bytes = 150000000;
     demand.ring_bytes = UINT64_C(4) * 16 * 150000000;
-    demand.shape = (struct round_shape){1, 6};
+    demand.shape = (struct round_shape){1, 6, 2};
     struct error err;
     struct budget b;
     assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);

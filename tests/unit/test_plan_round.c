@@ -152,7 +152,7 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
 static void same_order_for_any_machine(void **state)
 {
     (void)state;
-    const struct round_shape shapes[] = {{1, 1}, {3, 1}, {1, 2}, {1, 5}};
+    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 2, 2}, {1, 5, 2}};
     for (uint32_t readers = 1; readers <= 9; readers++) {
         for (uint32_t trainers = 1; trainers <= 8; trainers++) {
             struct round_shape shape = shapes[(readers + trainers) % 4];
@@ -168,7 +168,7 @@ static void same_order_for_any_machine(void **state)
 static void unusual_sizes(void **state)
 {
     (void)state;
-    const struct round_shape shapes[] = {{1, 1}, {2, 1}, {1, 3}, {1, 64}};
+    const struct round_shape shapes[] = {{1, 1, 2}, {2, 1, 2}, {1, 3, 2}, {1, 64, 2}};
     for (size_t i = 0; i < 4 * 3; i++) {
         enum plan_last last = (enum plan_last)(i % 3);
         struct plan large_step = make_plan(500, 5, 2, 192, 3, last);
@@ -185,8 +185,8 @@ static void large_windows_are_sorted(void **state)
 {
     (void)state;
     struct plan plan = make_plan(70001, 1000, 71, 700, 7, PLAN_PAD);
-    check_epoch(&plan, (struct round_shape){1, 1}, 1, 0);
-    check_epoch(&plan, (struct round_shape){1, 9}, 2, 0);
+    check_epoch(&plan, (struct round_shape){1, 1, 2}, 1, 0);
+    check_epoch(&plan, (struct round_shape){1, 9, 2}, 2, 0);
 }
 
 static struct round_shape choose(const struct plan *plan, uint32_t readers, uint32_t slots,
@@ -215,6 +215,7 @@ static void in_place(void **state)
     assert_int_equal(round_shape_choose(&plan, 16, 8, 150 * 1024, 16, 0, mib, &shape, NULL),
                      STATUS_OK);
     assert_int_equal(shape.steps_per_round, 4);
+    assert_int_equal(shape.in_flight, 4);
     assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 8192, 0, mib, &shape, NULL),
                      STATUS_OK);
     assert_int_equal(shape.parts_per_step, 2);
@@ -228,8 +229,12 @@ static void shapes(void **state)
     struct round_shape shape = choose(&plan, 1, 4, mib, 0, 128 * mib);
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(shape.parts_per_step, 1);
+    assert_int_equal(shape.in_flight, 2);
     shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
     assert_int_equal(shape.steps_per_round, 8);
+    assert_int_equal(shape.in_flight, 4);
+    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 25 * mib).in_flight, 3);
+    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 20 * mib).in_flight, 2);
     shape = choose(&plan, 4, 6, 8192, 0, 128 * mib); /* at most half the slots */
     assert_int_equal(shape.steps_per_round, 3);
     shape = choose(&plan, 4, 16, 8192, 0, 11 * mib); /* at most the limit */
@@ -247,7 +252,7 @@ static void shapes(void **state)
 static void expect_invalid(const struct plan *plan, uint64_t record_bytes, uint32_t steps,
                            uint64_t limit, const char *words)
 {
-    struct round_shape shape = {42, 42};
+    struct round_shape shape = {42, 42, 42};
     struct error err;
     assert_int_equal(
         round_shape_choose(plan, 4, 8, record_bytes, record_bytes, steps, limit, &shape, &err),
