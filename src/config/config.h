@@ -22,55 +22,61 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
 /* key, member, type, default, lowest, highest, help.
  * Types: STRING, U64 (a count), SIZE (bytes, with unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for
  * "auto"), and CHOICE_* (one of a list of names). Limits hold for numbers. */
-#define CONFIG_TABLE(X)                                                                          \
-    X("dataset.uri", uri, STRING, "", 0, 0,                                                      \
-      "the dataset: directory of a Zarr group; relative paths start at the YAML file's folder")  \
-    X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                   \
-      "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")   \
-    X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                               \
-      "samples in one step, over all trainers; a multiple of delivery.trainers")                 \
-    X("batch.last", last, CHOICE_LAST, "drop", 0, 0,                                             \
-      "samples that do not fill a step: drop, pad (repeat some, marked invalid) or partial")     \
-    X("order.seed", seed, U64, "0", 0, UINT64_MAX, "seed of the shuffle and of the sample keys") \
-    X("order.shuffle", shuffle, BOOL, "true", 0, 0, "false: samples come in order of index")     \
-    X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2,                     \
-      "chunk rows shuffled together; auto: from dataset and global batch")                       \
-    X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, "how often every sample is delivered")    \
-    X("readers.threads", threads, AUTO_U64, "auto", 1, 512,                                      \
-      "worker threads of each reader; auto: its cores, less one per trainer")                    \
-    X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, "bind workers: numa, core or none")       \
-    X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,          \
-      "all memory of one reader; auto: half of what is available on its node, shared")           \
-    X("readers.cache", cache, CHOICE_CACHE, "auto", 0, 0,                                        \
-      "rows kept in memory for later epochs: decoded, stored (as compressed), off, or auto")     \
-    X("readers.cache_dir", cache_dir, STRING, "", 0, 0,                                          \
-      "directory on a disk of each node that keeps stored chunks, for later runs too; absolute") \
-    X("readers.cache_dir_bytes", cache_dir_bytes, AUTO_SIZE, "auto", 4096, UINT64_MAX / 2,       \
-      "limit of cache_dir, over all runs that use it; auto: 9/10 of what is free at the start")  \
-    X("delivery.trainers", trainers, U64, "1", 1, 65536, "trainer processes, over all nodes")    \
-    X("delivery.slots", slots, U64, "4", 2, 1024, "batches in each trainer's ring")              \
-    X("delivery.run_dir", run_dir, STRING, "auto", 0, 0,                                         \
-      "directory of the sockets on each node; auto: one for this run, told to spawned trainers") \
-    X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                       \
-      "seconds to wait for all trainers to connect")                                             \
-    X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0,                               \
-      "bind spawned trainers to cpus without workers, near their GPU, if there are enough")      \
-    X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                     \
-      "steps that one exchange carries; auto: from sizes")                                       \
-    X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,      \
-      "packed records of one round at most; a reader has two such rounds in flight, or up to "   \
-      "four smaller ones")                                                                       \
-    X("store.timeout", store_timeout_s, U64, "60", 1, 86400,                                     \
-      "seconds that a read may take before the run is ended; it is warned of after half")        \
-    X("store.retries", store_retries, U64, "3", 0, 20,                                           \
-      "how often a failed read is tried again, with growing pauses, if the cause may pass")      \
-    X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                          \
-      "a chunk that cannot be read: fail, or mask (its samples are zeros, and invalid)")         \
-    X("errors.max_bad", max_bad, U64, "1000", 0, 10000000,                                       \
-      "masked samples at most, over all readers; with one more the run fails")                   \
-    X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "fill", 0, 0,                 \
-      "a chunk that is not there: fill (has the fill value, as in Zarr) or fail (is bad)")       \
-    X("errors.report", bad_report, STRING, "penstock-bad-chunks.jsonl", 0, 0,                    \
+#define CONFIG_TABLE(X)                                                                            \
+    X("dataset.uri", uri, STRING, "", 0, 0,                                                        \
+      "the dataset: directory of a Zarr group; relative paths start at the YAML file's folder")    \
+    X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                     \
+      "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")     \
+    X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                                 \
+      "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
+    X("batch.last", last, CHOICE_LAST, "drop", 0, 0,                                               \
+      "samples that do not fill a step: drop, pad (repeat some, marked invalid) or partial")       \
+    X("order.seed", seed, U64, "0", 0, UINT64_MAX, "seed of the shuffle and of the sample keys")   \
+    X("order.shuffle", shuffle, BOOL, "true", 0, 0, "false: samples come in order of index")       \
+    X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2,                       \
+      "chunk rows shuffled together; auto: from dataset and global batch")                         \
+    X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, "how often every sample is delivered")      \
+    X("readers.threads", threads, AUTO_U64, "auto", 1, 512,                                        \
+      "worker threads of each reader; auto: its cores, less one per trainer")                      \
+    X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, "bind workers: numa, core or none")         \
+    X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,            \
+      "all memory of one reader; auto: half of what is available on its node, shared")             \
+    X("readers.cache", cache, CHOICE_CACHE, "auto", 0, 0,                                          \
+      "rows kept in memory for later epochs: decoded, stored (as compressed), off, or auto")       \
+    X("readers.cache_dir", cache_dir, STRING, "", 0, 0,                                            \
+      "directory on a disk of each node that keeps stored chunks, for later runs too; absolute")   \
+    X("readers.cache_dir_bytes", cache_dir_bytes, AUTO_SIZE, "auto", 4096, UINT64_MAX / 2,         \
+      "limit of cache_dir, over all runs that use it; auto: 9/10 of what is free at the start")    \
+    X("delivery.trainers", trainers, U64, "1", 1, 65536, "trainer processes, over all nodes")      \
+    X("delivery.slots", slots, U64, "4", 2, 1024, "batches in each trainer's ring")                \
+    X("delivery.run_dir", run_dir, STRING, "auto", 0, 0,                                           \
+      "directory of the sockets on each node; auto: one for this run, told to spawned trainers")   \
+    X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                         \
+      "seconds to wait for all trainers to connect")                                               \
+    X("delivery.reconnect_timeout", reconnect_timeout_s, U64, "0", 0, 86400,                       \
+      "seconds that trainers look for a lost reader, and readers wait for a lost trainer; 0: not") \
+    X("delivery.restarts", restarts, U64, "0", 0, 1000000,                                         \
+      "how often each spawned trainer that fails is started again")                                \
+    X("delivery.stall_warning", stall_warning_s, U64, "30", 0, 86400,                              \
+      "seconds after which a trainer that all others wait for is named in the log; 0: never")      \
+    X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0,                                 \
+      "bind spawned trainers to cpus without workers, near their GPU, if there are enough")        \
+    X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                       \
+      "steps that one exchange carries; auto: from sizes")                                         \
+    X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,        \
+      "packed records of one round at most; a reader has two such rounds in flight, or up to "     \
+      "four smaller ones")                                                                         \
+    X("store.timeout", store_timeout_s, U64, "60", 1, 86400,                                       \
+      "seconds that a read may take before the run is ended; it is warned of after half")          \
+    X("store.retries", store_retries, U64, "3", 0, 20,                                             \
+      "how often a failed read is tried again, with growing pauses, if the cause may pass")        \
+    X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                            \
+      "a chunk that cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
+    X("errors.max_bad", max_bad, U64, "1000", 0, 10000000,                                         \
+      "masked samples at most, over all readers; with one more the run fails")                     \
+    X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "fill", 0, 0,                   \
+      "a chunk that is not there: fill (has the fill value, as in Zarr) or fail (is bad)")         \
+    X("errors.report", bad_report, STRING, "penstock-bad-chunks.jsonl", 0, 0,                      \
       "file that lists what is masked, a JSON object a line; reader 0 writes it; \"\": none")
 
 enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
