@@ -1,8 +1,9 @@
 """A file system that stops answering, as a dead file server does: `hangfs.py SOURCE MOUNT FILE`.
 
-Shows the folder SOURCE, read-only, at MOUNT, by the kernel's FUSE protocol (see <linux/fuse.h>), until FILE, a
-path below, is opened: from then on no request is answered, nor even taken, so that whoever waits can only be killed.
-Prints "ready" when mounted. SIGTERM unmounts, which ends all waiting with an error. Needs root and /dev/fuse.
+Shows the folder SOURCE, read-only, at MOUNT, by the kernel's FUSE protocol (see <linux/fuse.h>),
+until FILE, a path below, is opened: from then on no request is answered, nor even taken, so that
+whoever waits can only be killed. Prints "ready" when mounted. SIGTERM unmounts, which ends all
+waiting with an error. Needs root and /dev/fuse.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Memory that does not suffice is refused at the start, with what it would have been for: nobody is killed."""
+"""Memory that does not suffice is refused at the start, with sizes: nobody is killed."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ MIB = 1 << 20
 
 
 def memory_mount():
-    """Where groups of the memory controller can be made, and the file that limits one; None, if nowhere."""
+    """Where groups of the memory controller can be made, and the file that limits one; or None."""
     for folder, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
                           ("/sys/fs/cgroup", "memory.max")):
         if os.path.exists(os.path.join(folder, "cgroup.procs")) and os.access(folder, os.W_OK):
@@ -86,14 +86,14 @@ class Memory(JobTest):
                 before = leftovers()
                 outcome = self.run_in(group, readers, self.settings(readers__memory_limit="4GiB"))
                 self.assertEqual(outcome.code, 1, outcome.output)
-                self.assertRegex(outcome.output, rf"error: the readers of a node take .*, and memory "
-                                 rf"and control groups leave .*: {readers} x \(row buffers ")
+                self.assertRegex(outcome.output, r"error: the readers of a node take .*, and "
+                                 rf"memory and control groups leave .*: {readers} x \(row buffers ")
                 self.assertIn(self.killed(group), (0, None))
                 self.assert_nothing_left(before, outcome)
                 self.remove_group()
 
     def test_auto_stays_within_a_group(self):
-        """Half of what the group leaves, shared by two readers, is less than all rows: the run is served."""
+        """Half of what the group leaves, shared by two readers, is less than all rows."""
         group = self.make_group(260 * MIB)
         outcome = self.run_in(group, 2, self.settings(), ["--steps", "200"])
         self.assertIn(outcome.code, (0, 3), outcome.output)
@@ -104,8 +104,8 @@ class Memory(JobTest):
         group = self.make_group(100 * MIB)
         outcome = self.run_in(group, 2, self.settings(order__window_rows=512))
         self.assertEqual(outcome.code, 1, outcome.output)
-        self.assertRegex(outcome.output, "readers.memory_limit .* is too low for one reader: it takes "
-                                         "at least .*: row buffers ")
+        self.assertRegex(outcome.output, "readers.memory_limit .* is too low for one reader: it "
+                                         "takes at least .*: row buffers ")
         self.assertIn(self.killed(group), (0, None))
 
     def test_tiny_dev_shm(self):

@@ -1,4 +1,4 @@
-"""Storage that fails: bad samples masked or fatal, missing chunks, passing faults, reads that hang."""
+"""Storage that fails: bad samples, missing chunks, passing faults, reads that hang."""
 
 import glob
 import json
@@ -143,8 +143,8 @@ class Masks(Storage):
                                                 "errors.max_bad": most, "delivery.trainers": 2}, [])
                 self.assertEqual(outcome.code, 1, outcome.output)
                 self.assertRegex(outcome.output,
-                                 f"more than errors.max_bad {most} bad samples; the last, of reader "
-                                 r"[0-2] on \S+: array 'data' chunk [0-9]+.0: ")
+                                 f"more than errors.max_bad {most} bad samples; the last, of "
+                                 r"reader [0-2] on \S+: array 'data' chunk [0-9]+.0: ")
                 self.assert_nothing_left(before, outcome)
         outcome = self.reader(3, {**self.settings(path, errors__bad_sample="mask"),
                                   "errors.max_bad": len(self.BAD)}, [])
@@ -192,8 +192,8 @@ class Masks(Storage):
     def test_every_trainer_gets_the_error(self):
         path = self.copy(self.plain("plain-100", 100))
         os.truncate(self.chunks(path)[7], 3)
-        outcome = self.reader(3, {**self.settings(path), "delivery.trainers": 4, "order.epochs": 9},
-                              [])
+        outcome = self.reader(3, {**self.settings(path), "delivery.trainers": 4,
+                                  "order.epochs": 9}, [])
         self.assertEqual(outcome.code, 1)
         told = [line for line in outcome.output.splitlines() if line.startswith("penstock-trainer")]
         self.assertEqual(len(told), 4, outcome.output)
