@@ -231,7 +231,7 @@ static enum status run_copy(struct copy *copy, const struct limit *limit,
     consume(copy);
     *ret_result = (struct limit_result){.samples = copy->step_count * copy->batch,
                                         .duration_ns = clock_now_ns() - start_ns};
-    pool_drain(limit->pool);
+    (void)!pool_drain(limit->pool, UINT32_MAX);
     return STATUS_OK;
 }
 

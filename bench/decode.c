@@ -63,7 +63,7 @@ static enum status run_decode(struct decode *decode, const struct limit *limit,
     uint64_t start_ns = clock_now_ns();
     pool_run_on_workers(limit->pool, decode_thread, decode);
     uint64_t end_ns = clock_now_ns();
-    pool_drain(limit->pool); /* makes the numbers exact */
+    (void)!pool_drain(limit->pool, UINT32_MAX); /* makes the numbers exact */
     pool_stats(limit->pool, &after);
     if (decode->status != STATUS_OK) {
         if (err)

@@ -2,6 +2,7 @@
 #include "comm.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* How many processes the launcher says that it has started; 1 if it says nothing. mpirun's account
@@ -25,6 +27,26 @@ static long launched_count(void)
     return 1;
 }
 
+/* MPI libraries keep what processes of a node share in /dev/shm, and say little when it is full:
+ * Open MPI does without, MPICH gives up. Containers have 64 MiB there, or none. */
+static void warn_of_small_shm(void)
+{
+    const uint64_t least_bytes = UINT64_C(16) << 20;
+    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    if (!local_rank)
+        local_rank = getenv("MPI_LOCALRANKID");
+    struct statvfs info;
+    if ((local_rank && strcmp(local_rank, "0") != 0) || statvfs("/dev/shm", &info) != 0)
+        return;
+    uint64_t free_bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    if (free_bytes >= least_bytes)
+        return;
+    fprintf(stderr,
+            "penstock-reader: warning: /dev/shm has %s free: if MPI fails now, or is slow, make it "
+            "larger or empty it (docker run --shm-size)\n",
+            size_format(free_bytes).text);
+}
+
 enum status comm_init(struct comm *ret_comm, struct error *err)
 {
     int provided = MPI_THREAD_SINGLE;
@@ -33,6 +55,8 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
      * messages that queue behind the data of other rounds on the same connection: a link of
      * 1 Gbit/s stands still half of the time. Plain sends do not. A user's own value counts. */
     setenv("OMPI_MCA_btl_tcp_flags", "send", 0);
+    if (launched > 1)
+        warn_of_small_shm();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (provided < MPI_THREAD_FUNNELED)
         return error_set(err, STATUS_MPI,

@@ -58,6 +58,16 @@ static enum status share_config(struct job *job, const struct job_options *optio
     return comm_agree(&job->comm, status, err);
 }
 
+/* From before the first look at the store on, somebody sees whether it answers. */
+static enum status watch_store(struct job *job, struct error *err)
+{
+    enum status status = store_watch_new(&job->watch, err);
+    if (status == STATUS_OK)
+        status =
+            watchdog_new(&job->comm, job->watch, job->config.store_timeout_s, &job->watchdog, err);
+    return comm_agree(&job->comm, status, err);
+}
+
 /* Rank 0 opens the dataset; the others rebuild it from its metadata. */
 static enum status share_dataset(struct job *job, struct error *err)
 {
@@ -65,12 +75,7 @@ static enum status share_dataset(struct job *job, struct error *err)
     void *bytes = NULL;
     size_t size = 0;
     if (job->comm.rank == 0) {
-        struct dataset_options options = {.uri = job->config.uri,
-                                          .fields = job->config.fields,
-                                          .field_count = job->config.field_count,
-                                          .hold_limit_bytes = job->config.hold_limit_bytes,
-                                          .cache_dir = job->config.cache_dir,
-                                          .cache_dir_bytes = job->config.cache_dir_bytes};
+        struct dataset_options options = config_dataset_options(&job->config, job->watch);
         status = dataset_open(&options, &job->dataset, err);
         if (status == STATUS_OK)
             status = dataset_pack(job->dataset, &bytes, &size, err);
@@ -79,7 +84,7 @@ static enum status share_dataset(struct job *job, struct error *err)
     if (status == STATUS_OK) {
         comm_share(&job->comm, &bytes, &size);
         if (job->comm.rank != 0)
-            status = dataset_unpack(bytes, size, &job->dataset, err);
+            status = dataset_unpack(bytes, size, job->watch, &job->dataset, err);
         status = comm_agree(&job->comm, status, err);
     }
     free(bytes);
@@ -487,6 +492,8 @@ static enum status take_memory(struct job *job, struct error *err)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
     if (status == STATUS_OK)
         status = keep_stored(job, err);
+    if (status == STATUS_OK)
+        watchdog_serve(job->watchdog, &job->waker);
     return comm_agree(&job->comm, status, err);
 }
 
@@ -848,7 +855,11 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     if (status == STATUS_OK)
         status = share_config(job, options, err);
     if (status == STATUS_OK)
+        status = watch_store(job, err);
+    if (status == STATUS_OK)
         status = share_dataset(job, err);
+    if (status == STATUS_OK)
+        status = masks_new(&job->comm, &job->config, job->dataset, &job->masks, err);
     if (status == STATUS_OK)
         status = place_workers(job, err);
     if (status == STATUS_OK)
@@ -926,25 +937,35 @@ bool job_may_restart(const struct job *job)
     return job->reconnect_s > 0 && (!job->children || children_may_restart(job->children));
 }
 
+static void free_what_workers_use(struct job *job)
+{
+    pool_free(job->pool);
+    row_store_free(job->store);
+    stored_rows_free(job->stored);
+    if (job->pool)
+        waker_done(&job->waker);
+    if (job->dataset)
+        held_free(job->held, job->dataset);
+    dataset_free(job->dataset);
+    masks_free(job->masks);
+    store_watch_free(job->watch);
+}
+
 void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
 {
     if (job->server && outcome->status != STATUS_OK)
         server_finish(job->server, outcome);
     children_stop(job->children, grace_ms);
     children_free(job->children);
-    pool_free(job->pool);
-    row_store_free(job->store);
-    stored_rows_free(job->stored);
+    watchdog_free(job->watchdog);
+    if (!job->stuck)
+        free_what_workers_use(job);
     server_free(job->server);
-    if (job->pool)
-        waker_done(&job->waker);
     assigner_free(job->assigner);
-    if (job->dataset)
-        held_free(job->held, job->dataset);
-    dataset_free(job->dataset);
-    config_done(&job->config);
     free(job->reader_of_trainer);
     free(job->trainers);
     free(job->left_off);
-    *job = (struct job){.comm = job->comm}; /* a signal may still come: nothing is left to stop */
+    config_done(&job->config);
+    /* A signal may still come: nothing is left to stop. */
+    *job = (struct job){.comm = job->comm, .stuck = job->stuck};
 }

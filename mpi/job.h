@@ -15,10 +15,12 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "delivery/server.h"
+#include "masks.h"
 #include "plan/assign.h"
 #include "read/pool.h"
 #include "read/row_store.h"
 #include "run/setup.h"
+#include "watchdog.h"
 
 /* What the command line says. */
 struct job_options {
@@ -40,7 +42,10 @@ struct job_trainer {
 struct job {
     struct comm comm;
     struct config config;
+    struct store_watch *watch;
+    struct watchdog *watchdog;
     struct dataset *dataset;
+    struct masks *masks; /* NULL: bad samples are not masked */
     struct placement placement;
     uint32_t core_count; /* that this process may use */
     struct run_shape shape;
@@ -53,6 +58,7 @@ struct job {
     struct children *children; /* NULL: none */
     struct waker waker;        /* wakes the main thread */
     struct pool *pool;
+    bool stuck; /* a worker hangs in the store: what it uses is left to it */
     struct row_store *store;
     struct stored_rows *stored; /* NULL: rows are not kept as stored */
     uint64_t stored_row_bytes;  /* of a row in the store, on average */

@@ -1,5 +1,6 @@
 /* penstock-reader: the MPI program that reads a dataset and serves trainers. See docs/design.md. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "job.h"
 #include "service.h"
@@ -178,17 +179,15 @@ static void leave_on_signal(void *argument, int signal_number)
         server_leave(job->server); /* no more: workers may still write to rings */
     }
     children_stop(job->children, SIGNAL_GRACE_MS);
+    masks_save(job->masks);
     _exit(128 + signal_number);
 }
 
 static void write_report(const char *path, const struct text *json)
 {
-    FILE *file = fopen(path, "we");
-    bool written = file && fputs(json->data, file) >= 0;
-    if (file && fclose(file) != 0)
-        written = false;
-    if (!written)
-        fprintf(stderr, "penstock-reader: cannot write the report to '%s'\n", path);
+    struct error err;
+    if (file_replace(path, json->data, json->length, &err) != STATUS_OK)
+        fprintf(stderr, "penstock-reader: the report is not written: %s\n", err.message);
 }
 
 static void print_report(const struct job *job, const struct service_report *report,
@@ -289,5 +288,9 @@ int main(int argc, char **argv)
     job.comm.on_signal_argument = &leaving;
     int code = run(&job, &arguments, parsed, &err);
     comm_done(&job.comm);
+    if (job.stuck) {
+        fflush(NULL);
+        _exit(code); /* a worker hangs in the store: nothing is there to be taken apart */
+    }
     return code;
 }

@@ -35,6 +35,22 @@ static void append_row_fields(struct round_fields *fields, const struct dataset 
     }
 }
 
+/* Of a sample that could be read, as the dataset has it: the slot's byte says more (padding). */
+static void append_valid_byte(struct round_fields *fields, const struct dataset *dataset,
+                              const struct ring_layout *layout)
+{
+    fields->valid = SIZE_MAX;
+    if (!dataset->mask)
+        return;
+    fields->valid = fields->row_count;
+    append_row_field(fields,
+                     (struct round_field){.field = SIZE_MAX,
+                                          .bytes = 1,
+                                          .row_offset = dataset->valid_offset,
+                                          .slot_offset = layout->valid_offset},
+                     true);
+}
+
 enum { FETCH_AHEAD = 16 };
 
 void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
@@ -42,6 +58,7 @@ void round_fields_init(struct round_fields *ret_fields, const struct dataset *da
 {
     *ret_fields = (struct round_fields){0};
     append_row_fields(ret_fields, dataset, layout, true);
+    append_valid_byte(ret_fields, dataset, layout);
     append_row_fields(ret_fields, dataset, layout, false);
 }
 
@@ -321,14 +338,28 @@ void round_plan_counts(struct round *round)
     atomic_store(&round->planned, true);
 }
 
+/* Puts one field of a sample into a slot. A bad sample's row fields are zero as they come; it is
+ * marked, and its held fields are made zero, too. */
+static void put_field(const struct round_fields *fields, size_t f, unsigned char *slot,
+                      uint32_t seat, const unsigned char *from)
+{
+    const struct round_field *field = &fields->row[f];
+    unsigned char *to = round_field_in_slot(field, slot, seat);
+    if (f != fields->valid) {
+        memcpy(to, from, field->bytes);
+    } else if (!*from) {
+        *to = 0;
+        for (size_t h = 0; h < fields->held_count; h++)
+            memset(round_field_in_slot(&fields->held[h], slot, seat), 0, fields->held[h].bytes);
+    }
+}
+
 static void fill_slot(const struct round_fields *fields, const struct fill *fill,
                       const unsigned char *row)
 {
-    for (size_t f = 0; f < fields->row_count; f++) {
-        const struct round_field *field = &fields->row[f];
-        memcpy(round_field_in_slot(field, fill->to.slot, fill->seat),
-               round_field_in_row(field, row, fill->offset), field->bytes);
-    }
+    for (size_t f = 0; f < fields->row_count; f++)
+        put_field(fields, f, fill->to.slot, fill->seat,
+                  round_field_in_row(&fields->row[f], row, fill->offset));
 }
 
 static void fill_record(const struct round *round, const struct fill *fill,
@@ -386,11 +417,9 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
         const unsigned char *record = round->received + arrival->record * fields->record_bytes;
-        for (size_t f = 0; f < fields->packed_count; f++) {
-            const struct round_field *field = &fields->row[f];
-            memcpy(round_field_in_slot(field, arrival->slot, arrival->seat),
-                   record + field->record_offset, field->bytes);
-        }
+        for (size_t f = 0; f < fields->packed_count; f++)
+            put_field(fields, f, arrival->slot, arrival->seat,
+                      record + fields->row[f].record_offset);
     }
     uint64_t copy_ns = clock_now_ns() - start_ns;
     worker->copy_ns += copy_ns;

@@ -60,12 +60,14 @@ struct round_field {
 };
 
 /* Row fields come in two parts: those that are packed into records, then those that travel in
- * place. */
+ * place. Where bad samples are masked, the last packed field is the byte that tells whether the
+ * sample could be read: it goes with the sample, wherever that comes from. */
 struct round_fields {
     size_t row_count, held_count;
     size_t packed_count; /* of row[] */
     size_t record_bytes; /* of the packed fields, a multiple of 16; 0: none is packed */
-    struct round_field row[DATASET_MAX_FIELDS];
+    size_t valid;        /* index in row[] of that byte; SIZE_MAX: there is none */
+    struct round_field row[DATASET_MAX_FIELDS + 1];
     struct round_field held[DATASET_MAX_FIELDS];
 };
 void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,

@@ -299,6 +299,8 @@ static bool turn(struct service *service)
     struct error error;
     bool rounds_active = false;
     bool active = look_outside(service);
+    if (watchdog_take(job->watchdog, &error) || masks_progress(job->masks, &error) != STATUS_OK)
+        stop_report_error(service->stop, &error);
     active |= windows_progress(service->windows);
     enum status status = rounds_progress(service->rounds, &rounds_active, &error);
     if (status != STATUS_OK)
@@ -307,7 +309,8 @@ static bool turn(struct service *service)
     if (rounds_finished(service->rounds) && !service->finished)
         finish_delivery(service);
     active |= end_delivery(service);
-    if (service->left_count == job->trainer_count && service->children_running == 0)
+    if (service->left_count == job->trainer_count && service->children_running == 0 &&
+        masks_sent(job->masks))
         stop_report_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
 }
@@ -372,7 +375,8 @@ static void turn_or_sleep(struct service *service)
 /* Leaves no collective half done: see stop.h. */
 static void drain(struct service *service)
 {
-    pool_drain(service->job->pool);
+    enum { PATIENCE_MS = 5000 };
+    service->job->stuck = !pool_drain(service->job->pool, PATIENCE_MS);
     uint64_t posted[2] = {windows_posted(service->windows), rounds_begun(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
@@ -448,8 +452,25 @@ static void break_off(struct service *service, const struct error *loss)
         fprintf(stderr, "penstock-reader: %s; waiting until it is there again\n", loss->message);
 }
 
+/* What may still keep a session from ending well, the same on all ranks: too many bad samples,
+ * found with the last ones, or, where another is to follow, a worker that hangs. */
+static enum status finish_session(struct service *service, bool again, struct error *err)
+{
+    const struct comm *comm = &service->job->comm;
+    enum status status = masks_finish(service->job->masks, err);
+    if (status != STATUS_OK || !again)
+        return status;
+    if (service->job->stuck)
+        status =
+            error_set(err, STATUS_TIMEOUT,
+                      "reader %d on %s: a worker hangs in the file system: the run cannot go on",
+                      comm->rank, comm->node_name);
+    return comm_agree(comm, status, err);
+}
+
 static enum status serve(struct service *service, bool *ret_again, struct error *err)
 {
+    struct error late;
     while (!stop_outcome(service->stop))
         turn_or_sleep(service);
     const struct error *outcome = stop_outcome(service->stop);
@@ -464,6 +485,12 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     if (outcome->status == STATUS_OK && !service->finished)
         finish_delivery(
             service); /* a reader without trainers may hear of the end before it gets there */
+    if (!again && outcome->status != STATUS_OK)
+        (void)!masks_finish(service->job->masks, &late); /* there is an error already */
+    else if (finish_session(service, again, &late) != STATUS_OK) {
+        *err = late;
+        return (enum status)late.status;
+    }
     *ret_again = again;
     return again ? STATUS_OK : (enum status)outcome->status;
 }

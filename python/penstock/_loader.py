@@ -157,7 +157,8 @@ class Batch(dict):
 
     indices  uint64 [samples]: index of each sample along axis 0 of the dataset
     keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
-    valid    bool [samples]: False where a sample only pads the last step
+    valid    bool [samples]: False where a sample only pads the last step, or could not be read and
+             is zero (errors.bad_sample: mask)
     epoch, step, first_position: ints; position of the first sample within the global batch
     """
 

@@ -1,9 +1,11 @@
 /* See memory.h. */
 #include "base/memory.h"
 
+#include "base/cgroup.h"
 #include "base/size.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,52 +37,24 @@ void memory_touch(void *memory, size_t bytes)
     }
 }
 
-/* The number behind `key` in the first line that starts with it; `fallback` where there is none. */
-static uint64_t read_number(const char *path, const char *key, uint64_t fallback)
+static uint64_t machine_left_bytes(void)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return fallback;
-    uint64_t value = fallback;
+    unsigned long long kib = 0;
     char line[256];
-    while (fgets(line, sizeof line, file)) {
-        if (strncmp(line, key, strlen(key)) != 0)
-            continue;
-        char *end;
-        unsigned long long number = strtoull(line + strlen(key), &end, 10);
-        if (end != line + strlen(key))
-            value = number;
-        break;
-    }
-    fclose(file);
-    return value;
-}
-
-static uint64_t cgroup_left_bytes(void)
-{
-    static const struct {
-        const char *limit, *used;
-    } places[] = {
-        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-         "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
-    };
-    uint64_t left = UINT64_MAX;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        uint64_t limit = read_number(places[i].limit, "", UINT64_MAX);
-        uint64_t used = read_number(places[i].used, "", 0);
-        if (limit == UINT64_MAX)
-            continue;
-        uint64_t here = limit > used ? limit - used : 0;
-        left = here < left ? here : left;
-    }
-    return left;
+    bool found = false;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = sscanf(line, "MemAvailable: %llu", &kib) == 1;
+    if (file)
+        fclose(file);
+    return found ? kib * 1024 : UINT64_MAX;
 }
 
 uint64_t memory_available_bytes(void)
 {
-    uint64_t kib = read_number("/proc/meminfo", "MemAvailable:", UINT64_MAX / 1024);
-    uint64_t machine = kib * 1024;
-    uint64_t cgroup = cgroup_left_bytes();
-    return cgroup < machine ? cgroup : machine;
+    uint64_t left = machine_left_bytes();
+    struct cgroup_memory cgroup;
+    if (cgroup_memory("", &cgroup) && cgroup.left_bytes < left)
+        left = cgroup.left_bytes;
+    return left;
 }

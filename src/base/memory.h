@@ -25,7 +25,8 @@ void memory_unmap(void *memory, size_t bytes);
  * thread whose NUMA node shall hold the pages: Linux places a page where it is first touched. */
 void memory_touch(void *memory, size_t bytes);
 
-/* What this process may still take: MemAvailable, lowered to what its cgroup (v1 or v2) leaves. */
+/* What this process may still take: MemAvailable, lowered to what its control groups leave
+ * (base/cgroup.h). */
 uint64_t memory_available_bytes(void);
 
 #endif

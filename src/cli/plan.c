@@ -158,7 +158,9 @@ static enum status settle(const struct options *options, const struct config *co
         .reader_count = (uint32_t)options->readers,
         .readers_on_node = (uint32_t)size_divide_up(options->readers, options->nodes),
         .trainers_served = (uint32_t)size_divide_up(config->trainers, options->readers),
-        .node_available_bytes = memory_available_bytes(),
+        /* The plan may be for another machine than this. */
+        .node_available_bytes =
+            config->memory_limit_bytes > 0 ? UINT64_MAX : memory_available_bytes(),
     };
     uint64_t stored_row_bytes;
     enum status status =
@@ -362,13 +364,10 @@ static enum status run(const struct options *options, struct config *config, str
     enum status status = read_config(options, config, err);
     if (status)
         return status;
-    const struct dataset_options dataset_options = {
-        .uri = config->uri,
-        .fields = config->fields,
-        .field_count = config->field_count,
-        .hold_limit_bytes = config->hold_limit_bytes,
-    };
+    struct dataset_options dataset_options = config_dataset_options(config, NULL);
+    dataset_options.cache_dir = NULL; /* planning writes nothing */
     struct dataset *dataset;
+
     status = dataset_open(&dataset_options, &dataset, err);
     if (status)
         return status;

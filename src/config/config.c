@@ -241,6 +241,21 @@ enum status config_check(const struct config *config, struct error *err)
     return check_global_batch(config->global_batch, config->trainers, err);
 }
 
+struct dataset_options config_dataset_options(const struct config *config,
+                                              struct store_watch *watch)
+{
+    return (struct dataset_options){.uri = config->uri,
+                                    .fields = config->fields,
+                                    .field_count = config->field_count,
+                                    .hold_limit_bytes = config->hold_limit_bytes,
+                                    .cache_dir = config->cache_dir,
+                                    .cache_dir_bytes = config->cache_dir_bytes,
+                                    .mask = config->bad_sample == BAD_SAMPLE_MASK,
+                                    .missing_is_bad = config->missing_chunk == MISSING_CHUNK_FAIL,
+                                    .retries = (uint32_t)config->store_retries,
+                                    .watch = watch};
+}
+
 bool config_may_keep_stored(const struct config *config)
 {
     return config->epochs > 1 && (config->cache == CACHE_AUTO || config->cache == CACHE_STORED);

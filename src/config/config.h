@@ -16,7 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum config_bad_sample { BAD_SAMPLE_FAIL };
+enum config_bad_sample { BAD_SAMPLE_FAIL, BAD_SAMPLE_MASK };
+enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
 
 /* key, member, type, default, lowest, highest, help.
  * Types: STRING, U64 (a count), SIZE (bytes, with unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for
@@ -65,21 +66,32 @@ enum config_bad_sample { BAD_SAMPLE_FAIL };
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,        \
       "packed records of one round at most; a reader has two such rounds in flight, or up to "     \
       "four smaller ones")                                                                         \
+    X("store.timeout", store_timeout_s, U64, "60", 1, 86400,                                       \
+      "seconds that a read may take before the run is ended; it is warned of after half")          \
+    X("store.retries", store_retries, U64, "3", 0, 20,                                             \
+      "how often a failed read is tried again, with growing pauses, if the cause may pass")        \
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                            \
-      "a chunk that cannot be read: fail")
+      "a chunk that cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
+    X("errors.max_bad", max_bad, U64, "1000", 0, 10000000,                                         \
+      "masked samples at most, over all readers; with one more the run fails")                     \
+    X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "fill", 0, 0,                   \
+      "a chunk that is not there: fill (has the fill value, as in Zarr) or fail (is bad)")         \
+    X("errors.report", bad_report, STRING, "penstock-bad-chunks.jsonl", 0, 0,                      \
+      "file that lists what is masked, a JSON object a line; reader 0 writes it; \"\": none")
 
 enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 
-#define CONFIG_C_STRING            char *
-#define CONFIG_C_U64               uint64_t
-#define CONFIG_C_SIZE              uint64_t
-#define CONFIG_C_AUTO_U64          uint64_t
-#define CONFIG_C_AUTO_SIZE         uint64_t
-#define CONFIG_C_BOOL              bool
-#define CONFIG_C_CHOICE_LAST       enum plan_last
-#define CONFIG_C_CHOICE_BIND       enum topology_bind
-#define CONFIG_C_CHOICE_CACHE      enum config_cache
-#define CONFIG_C_CHOICE_BAD_SAMPLE enum config_bad_sample
+#define CONFIG_C_STRING               char *
+#define CONFIG_C_U64                  uint64_t
+#define CONFIG_C_SIZE                 uint64_t
+#define CONFIG_C_AUTO_U64             uint64_t
+#define CONFIG_C_AUTO_SIZE            uint64_t
+#define CONFIG_C_BOOL                 bool
+#define CONFIG_C_CHOICE_LAST          enum plan_last
+#define CONFIG_C_CHOICE_BIND          enum topology_bind
+#define CONFIG_C_CHOICE_CACHE         enum config_cache
+#define CONFIG_C_CHOICE_BAD_SAMPLE    enum config_bad_sample
+#define CONFIG_C_CHOICE_MISSING_CHUNK enum config_missing_chunk
 
 struct config {
 #define CONFIG_MEMBER(key, member, type, preset, low, high, help) CONFIG_C_##type member;
@@ -127,6 +139,11 @@ void config_help(struct text *out);
 void config_help_markdown(struct text *out);
 
 void config_done(struct config *config);
+
+/* What the configuration asks of the dataset; borrows the configuration's strings, and `watch`,
+ * which may be NULL. */
+struct dataset_options config_dataset_options(const struct config *config,
+                                              struct store_watch *watch);
 
 /* Whether rows might be kept as stored: then their size in the store has to be found out. */
 bool config_may_keep_stored(const struct config *config);

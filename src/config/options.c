@@ -16,13 +16,15 @@ const struct option options[OPTION_COUNT] = {CONFIG_TABLE(OPTION_ROW)};
 static const char *const last_names[] = {"drop", "pad", "partial", NULL};
 static const char *const bind_names[] = {"none", "numa", "core", NULL};
 static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
-static const char *const bad_sample_names[] = {"fail", NULL};
+static const char *const bad_sample_names[] = {"fail", "mask", NULL};
+static const char *const missing_chunk_names[] = {"fill", "fail", NULL};
 
 _Static_assert(PLAN_DROP == 0 && PLAN_PAD == 1 && PLAN_PARTIAL == 2, "order of last_names");
 _Static_assert(BIND_NONE == 0 && BIND_NUMA == 1 && BIND_CORE == 2, "order of bind_names");
 _Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CACHE_OFF == 3,
                "order of cache_names");
-_Static_assert(BAD_SAMPLE_FAIL == 0, "order of bad_sample_names");
+_Static_assert(BAD_SAMPLE_FAIL == 0 && BAD_SAMPLE_MASK == 1, "order of bad_sample_names");
+_Static_assert(MISSING_CHUNK_FILL == 0 && MISSING_CHUNK_FAIL == 1, "order of missing_chunk_names");
 _Static_assert(sizeof(enum plan_last) == sizeof(unsigned), "choices are stored as unsigned");
 
 static const char *const *choice_names(enum option_type type)
@@ -36,6 +38,8 @@ static const char *const *choice_names(enum option_type type)
         return cache_names;
     case OPTION_CHOICE_BAD_SAMPLE:
         return bad_sample_names;
+    case OPTION_CHOICE_MISSING_CHUNK:
+        return missing_chunk_names;
     default:
         return NULL;
     }

@@ -24,6 +24,7 @@ enum option_type {
     OPTION_CHOICE_BIND,
     OPTION_CHOICE_CACHE,
     OPTION_CHOICE_BAD_SAMPLE,
+    OPTION_CHOICE_MISSING_CHUNK,
 };
 
 struct option {

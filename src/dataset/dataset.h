@@ -18,6 +18,9 @@
  *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
  *     record       | field a: 1 sample  | pad to 16 | field b: 1 sample  | pad to 16 |
  *
+ * With masking, both have one more part, as if it were a field of one byte: whether the sample
+ * could be read. A chunk that cannot be had makes its samples bad: they are zero in all row fields.
+ *
  * A dataset is immutable after opening (and holding); any number of threads may read it, each with
  * a `struct dataset_reader` of its own.
  */
@@ -27,8 +30,12 @@
 #include "base/dtype.h"
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct bad_log;
+struct store_watch;
 
 enum { DATASET_MAX_FIELDS = 64, DATASET_MAX_RANK = 8, DATASET_NAME_BYTES = 64 };
 
@@ -51,6 +58,11 @@ struct dataset_options {
     const char *cache_dir;     /* of chunks on a disk of this node (store/disk_cache.h); NULL or "":
                                   none */
     uint64_t cache_dir_bytes;  /* its limit; 0: 9/10 of the room there is */
+    bool mask;                 /* rows tell which of their samples could be read */
+    bool missing_is_bad;       /* a chunk that is not there is an error, not the fill value */
+    uint32_t retries;          /* of failed reads (store/store.h) */
+    struct store_watch
+        *watch; /* is told of all reads; borrowed, outlives the dataset; NULL: none */
 };
 
 struct dataset_field {
@@ -78,7 +90,9 @@ struct dataset {
     size_t sample_bytes;   /* of one sample's fields together, as delivered */
     size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
     size_t scratch_bytes;  /* that each dataset_reader takes */
-    uint64_t fingerprint;  /* XXH3-64 over fields, shapes, dtypes, chunk grids and codecs */
+    bool mask;             /* as the options said: then row buffers end with a byte a sample */
+    size_t valid_offset;   /* mask: of those bytes in a row buffer: 1, or 0 for a bad sample */
+    uint64_t fingerprint;  /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
     size_t field_count;
     struct dataset_field *fields; /* in order of name */
     struct dataset_private *private;
@@ -110,14 +124,21 @@ MUST_USE enum status dataset_open(const struct dataset_options *options,
 
 /* The dataset's options and metadata documents as one run of bytes (malloc'ed, returned), and a
  * dataset made of them again without touching the store's metadata: rank 0 opens, the others
- * unpack. Unpacking opens store and disk cache, as dataset_open() does. */
+ * unpack. Unpacking opens store and disk cache, as dataset_open() does. `watch` as in the options.
+ */
 MUST_USE enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
                                   struct error *err);
-MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_dataset,
-                                    struct error *err);
+MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
+                                    struct dataset **ret_dataset, struct error *err);
+
+/* Where rows of a dataset with masking put what is bad: see bad_log.h. Borrowed; to be set before
+ * rows are read, or bad chunks are errors. */
+void dataset_log_bad(struct dataset *dataset, struct bad_log *log);
 
 /* Reads all held arrays into `memory` (held_bytes, 64-byte aligned, borrowed until dataset_free()),
  * and checks every index of every join. Done by one process a node, at start; blocks on the store.
+ * A chunk that cannot be read is an error with masking, too: held arrays are in all samples. IO,
+ * CORRUPT: as below.
  * INVALID: an index out of its array's range; the message names array, position and value. */
 MUST_USE enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err);
 
@@ -141,7 +162,7 @@ void dataset_reader_free(struct dataset_reader *reader);
 /* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned).
  * Allocates nothing. Padding and the samples beyond N of a short last row are left as they were.
  * The buffer's content is undefined after a failure. IO, CORRUPT: the message names array and
- * chunk. */
+ * chunk; with masking only where the log is full. */
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                                       struct dataset_read_stats *stats, struct error *err);
 
@@ -163,6 +184,12 @@ struct dataset_stored_row {
 MUST_USE enum status dataset_stored_row_bytes(const struct dataset *dataset,
                                               struct dataset_stored_row *ret_row,
                                               struct error *err);
+
+/* Appends in words what differs between the datasets of two different fingerprints: "number of
+ * samples, chunk shapes". All that is named differs; a part that differs goes unnamed now and then.
+ */
+struct text;
+void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);
 
 /* The disk cache, for its statistics and warnings; NULL if there is none. Borrowed. */
 struct disk_cache;

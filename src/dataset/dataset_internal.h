@@ -15,6 +15,7 @@ struct field_origin {
     const struct zarr_array *index; /* NULL for a direct field */
     size_t held_offset;             /* FIELD_HELD: the array, in the held memory, multiple of 64 */
     size_t index_offset;            /* joined: int64[N] in the held memory, multiple of 64 */
+    uint64_t version;               /* of the array's metadata when it was opened; 0: it has none */
     char name[DATASET_NAME_BYTES];
 };
 
@@ -26,6 +27,10 @@ struct dataset_private {
     uint64_t cache_identity;  /* what chunks are cached under; 0 without a disk cache */
     struct disk_cache *cache; /* NULL: none */
     struct store *store;
+    bool missing_is_bad;
+    uint32_t retries;
+    struct store_watch *watch; /* borrowed, as is the next; NULL: none */
+    struct bad_log *bad_log;
     struct zarr_hierarchy *hierarchy;
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
     struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
@@ -48,6 +53,15 @@ MUST_USE enum status select_default(const struct zarr_hierarchy *hierarchy,
 MUST_USE enum status dataset_identify(const struct store *store,
                                       const struct zarr_hierarchy *hierarchy,
                                       uint64_t *ret_identity, struct error *err);
+
+/* identity.c: remembers the versions of the fields' metadata documents, and compares them. INVALID:
+ * the array's was written anew, or removed. */
+MUST_USE enum status dataset_note_versions(struct dataset *dataset, struct error *err);
+MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
+                                             const struct zarr_array *array, struct error *err);
+
+/* fingerprint.c: of a dataset that is otherwise settled. */
+uint64_t fingerprint_of(const struct dataset *dataset);
 
 /* layout.c: everything that follows of the origins: counts, sources, offsets, fingerprint. */
 MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);

@@ -94,10 +94,14 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
     enum status status = zarr_chunk_reader_new(private->store, arrays, count, &reader, err);
     if (status != STATUS_OK)
         return status;
+    struct zarr_faults faults = {.missing_is_bad = private->missing_is_bad};
     zarr_chunk_reader_use_cache(reader, private->cache);
+    zarr_chunk_reader_use_faults(reader, &faults);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_HELD)
             status = hold_field(reader, &private->origins[i], memory, err);
+    if (status != STATUS_OK && dataset->mask)
+        status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
     zarr_chunk_reader_free(reader);
     if (status == STATUS_OK)
         dataset_attach(dataset, memory);

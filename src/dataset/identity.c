@@ -12,19 +12,66 @@
 #include <stdio.h>
 #include <xxhash.h>
 
+static enum status stat_document(const struct store *store, const char *path, const char *name,
+                                 struct store_info *ret_info, struct error *err)
+{
+    char key[ZARR_KEY_BYTES];
+
+    snprintf(key, sizeof key, "%s%s%s", path, path[0] ? "/" : "", name);
+    return store_stat(store, key, ret_info, err);
+}
+
 /* The version of the document `name` at `path`; nothing where there is none: consolidated metadata
  * may stand alone. */
 static enum status append_version(const struct store *store, const char *path, const char *name,
                                   struct text *out, struct error *err)
 {
-    char key[ZARR_KEY_BYTES];
     struct store_info info;
+    enum status status = stat_document(store, path, name, &info, err);
 
-    snprintf(key, sizeof key, "%s%s%s", path, path[0] ? "/" : "", name);
-    enum status status = store_stat(store, key, &info, err);
     if (status == STATUS_OK)
         text_append(out, "version %" PRIu64 "\n", info.version);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static enum status find_version(const struct dataset *dataset, const struct zarr_array *array,
+                                uint64_t *ret_version, struct error *err)
+{
+    const char *name = array->format == ZARR_V3 ? "zarr.json" : ".zarray";
+    struct store_info info = {0};
+    enum status status = stat_document(dataset->private->store, array->path, name, &info, err);
+
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        return status;
+    *ret_version = status == STATUS_OK ? info.version : 0;
+    return STATUS_OK;
+}
+
+enum status dataset_note_versions(struct dataset *dataset, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
+        struct field_origin *origin = &dataset->private->origins[i];
+        status = find_version(dataset, origin->array, &origin->version, err);
+    }
+    return status;
+}
+
+enum status dataset_check_unchanged(const struct dataset *dataset, const struct zarr_array *array,
+                                    struct error *err)
+{
+    uint64_t version = 0, before = 0;
+    enum status status = find_version(dataset, array, &version, err);
+
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->private->origins[i].array == array)
+            before = dataset->private->origins[i].version;
+    if (status != STATUS_OK || version == before)
+        return status;
+    return error_set(err, STATUS_INVALID,
+                     "the dataset was changed during the run: the metadata of array '%s' %s",
+                     array->path, version ? "was written anew" : "is gone");
 }
 
 enum status dataset_identify(const struct store *store, const struct zarr_hierarchy *hierarchy,

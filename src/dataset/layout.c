@@ -1,14 +1,12 @@
-/* What follows of a dataset's fields: the sample count, rows, where each field's bytes live, and
- * the fingerprint. Pure; called while opening. */
+/* What follows of a dataset's fields: the sample count, rows, and where each field's bytes live.
+ * Pure; called while opening. */
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"
 #include "zarr/chunk.h"
 
-#define XXH_INLINE_ALL
 #include <inttypes.h>
 #include <string.h>
-#include <xxhash.h>
 
 enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 
@@ -184,6 +182,14 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
                              dataset->fields[i].name, dataset->row_length,
                              size_format(dataset->fields[i].sample_bytes).text);
     }
+    if (dataset->mask) {
+        size_t unused;
+        if (!place(&row, dataset->row_length, 1, ROW_ALIGNMENT, &dataset->valid_offset) ||
+            !place(&record, 1, 1, RECORD_ALIGNMENT, &unused))
+            return error_set(err, STATUS_INVALID,
+                             "rows of %" PRIu64 " samples are beyond any memory",
+                             dataset->row_length);
+    }
     dataset->row_bytes = row;
     dataset->record_bytes = record;
     dataset->held_bytes = held;
@@ -202,29 +208,6 @@ static void settle_scratch(struct dataset *dataset)
     dataset->scratch_bytes = zarr_chunk_reader_bytes(arrays, count);
 }
 
-/* Everything that decides which bytes sample i is and in which order samples come; not where they
- * lie. */
-static void settle_fingerprint(struct dataset *dataset)
-{
-    struct text text = {0};
-
-    text_append(&text, "penstock dataset 1\nsamples %" PRIu64 " rows of %" PRIu64 "\n",
-                dataset->sample_count, dataset->row_length);
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        const struct field_origin *origin = &dataset->private->origins[i];
-
-        text_append(&text, "field '%s' array '%s' ", origin->name, origin->array->path);
-        zarr_array_identify(origin->array, &text);
-        if (origin->index) {
-            text_append(&text, " index '%s' ", origin->index->path);
-            zarr_array_identify(origin->index, &text);
-        }
-        text_append(&text, "\n");
-    }
-    dataset->fingerprint = XXH3_64bits(text.data, text.length);
-    text_done(&text);
-}
-
 enum status layout_settle(struct dataset *dataset, struct error *err)
 {
     size_t leader = 0;
@@ -241,6 +224,6 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     if (status != STATUS_OK)
         return status;
     settle_scratch(dataset);
-    settle_fingerprint(dataset);
+    dataset->fingerprint = fingerprint_of(dataset);
     return STATUS_OK;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 2";
+static const char pack_magic[] = "penstock dataset 3";
 
 /* Takes over what `options` say of the store and its cache. */
 static enum status allocate(const struct dataset_options *options, struct dataset **ret_dataset,
@@ -25,6 +25,10 @@ static enum status allocate(const struct dataset_options *options, struct datase
         return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
     }
     dataset->fields = dataset->private->fields;
+    dataset->mask = options->mask;
+    dataset->private->missing_is_bad = options->missing_is_bad;
+    dataset->private->retries = options->retries;
+    dataset->private->watch = options->watch;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
     dataset->private->cache_dir_bytes = options->cache_dir_bytes;
     dataset->private->cache_dir = strdup(options->cache_dir ? options->cache_dir : "");
@@ -53,6 +57,14 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_f
     return STATUS_OK;
 }
 
+static enum status open_store(struct dataset *dataset, struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    struct store_options options = {.retries = private->retries, .watch = private->watch};
+
+    return store_open_with(private->uri, &options, &private->store, err);
+}
+
 static enum status open_cache(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
@@ -71,11 +83,13 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
 
     if (status != STATUS_OK)
         return status;
-    status = store_open(options->uri, &dataset->private->store, err);
+    status = open_store(dataset, err);
     if (status == STATUS_OK)
         status = zarr_hierarchy_open(dataset->private->store, &dataset->private->hierarchy, err);
     if (status == STATUS_OK)
         status = settle_fields(dataset, options->fields, options->field_count, err);
+    if (status == STATUS_OK)
+        status = dataset_note_versions(dataset, err);
     if (status == STATUS_OK && dataset->private->cache_dir[0])
         status = dataset_identify(dataset->private->store, dataset->private->hierarchy,
                                   &dataset->private->cache_identity, err);
@@ -106,6 +120,9 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     put_string(&out, dataset->private->cache_dir);
     packed_put_number(&out, dataset->private->cache_dir_bytes);
     packed_put_number(&out, dataset->private->cache_identity);
+    packed_put_number(&out, dataset->mask);
+    packed_put_number(&out, dataset->private->missing_is_bad);
+    packed_put_number(&out, dataset->private->retries);
     packed_put_number(&out, dataset->field_count);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
@@ -136,14 +153,14 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, 
     return true;
 }
 
-enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_dataset,
-                           struct error *err)
+enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
+                           struct dataset **ret_dataset, struct error *err)
 {
     struct packed packed = {bytes, size};
     struct dataset_field_spec specs[DATASET_MAX_FIELDS];
-    struct dataset_options options = {0};
+    struct dataset_options options = {.watch = watch};
     const char *magic;
-    uint64_t identity, count;
+    uint64_t identity, mask, missing_is_bad, retries, count;
     struct dataset *dataset;
 
     if (!packed_take_string(&packed, &magic) || strcmp(magic, pack_magic) != 0 ||
@@ -151,18 +168,25 @@ enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_
         !packed_take_number(&packed, &options.hold_limit_bytes) ||
         !packed_take_string(&packed, &options.cache_dir) ||
         !packed_take_number(&packed, &options.cache_dir_bytes) ||
-        !packed_take_number(&packed, &identity) || !packed_take_number(&packed, &count) ||
-        count > DATASET_MAX_FIELDS || !take_specs(&packed, specs, count))
+        !packed_take_number(&packed, &identity) || !packed_take_number(&packed, &mask) ||
+        !packed_take_number(&packed, &missing_is_bad) || !packed_take_number(&packed, &retries) ||
+        !packed_take_number(&packed, &count) || count > DATASET_MAX_FIELDS ||
+        !take_specs(&packed, specs, count))
         return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
+    options.mask = mask;
+    options.missing_is_bad = missing_is_bad;
+    options.retries = (uint32_t)retries;
     enum status status = allocate(&options, &dataset, err);
     if (status != STATUS_OK)
         return status;
     dataset->private->cache_identity = identity;
-    status = store_open(options.uri, &dataset->private->store, err);
+    status = open_store(dataset, err);
     if (status == STATUS_OK)
         status = zarr_hierarchy_unpack(packed.at, packed.left, &dataset->private->hierarchy, err);
     if (status == STATUS_OK)
         status = settle_fields(dataset, specs, count, err);
+    if (status == STATUS_OK)
+        status = dataset_note_versions(dataset, err);
     if (status == STATUS_OK)
         status = open_cache(dataset, err);
     if (status != STATUS_OK) {
@@ -171,6 +195,11 @@ enum status dataset_unpack(const void *bytes, size_t size, struct dataset **ret_
     }
     *ret_dataset = dataset;
     return STATUS_OK;
+}
+
+void dataset_log_bad(struct dataset *dataset, struct bad_log *log)
+{
+    dataset->private->bad_log = log;
 }
 
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset)

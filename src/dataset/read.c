@@ -1,15 +1,66 @@
 /* Reading chunk rows. See dataset.h; each reader belongs to one thread. */
 #include "dataset/dataset_internal.h"
 
+#include "base/clock.h"
+#include "dataset/bad_log.h"
 #include "zarr/chunk.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct dataset_reader {
     const struct dataset *dataset; /* borrowed */
     struct zarr_chunk_reader *chunks;
+    struct zarr_faults faults;
+    uint64_t checked_ns;  /* when the metadata was last looked at */
+    uint64_t row_begin;   /* of the row that is being read */
+    unsigned char *valid; /* its bytes that say which samples are good; NULL: no masking */
 };
+
+static struct dataset_reader *reader_of(struct zarr_faults *faults)
+{
+    return (struct dataset_reader *)((char *)faults - offsetof(struct dataset_reader, faults));
+}
+
+/* Chunks that are gone or make no sense may be those of another dataset in the same place: one that
+ * was written anew has newer metadata. Looked at a few times a second at most, since chunks may be
+ * missing by right. */
+static enum status check_unchanged(struct zarr_faults *faults, const struct zarr_array *array,
+                                   struct error *err)
+{
+    const uint64_t rarely_ns = 200000000;
+    struct dataset_reader *reader = reader_of(faults);
+    uint64_t now = clock_now_ns();
+
+    if (now - reader->checked_ns < rarely_ns)
+        return STATUS_OK;
+    reader->checked_ns = now;
+    return dataset_check_unchanged(reader->dataset, array, err);
+}
+
+/* Marks the samples that a chunk makes bad, and lists it. */
+static enum status mask_samples(struct zarr_faults *faults, const struct zarr_array *array,
+                                const uint64_t *chunk_index, uint64_t begin, uint64_t end,
+                                const struct error *cause, struct error *err)
+{
+    struct dataset_reader *reader = reader_of(faults);
+    struct bad_chunk bad = {.chunk = zarr_index_format(array, chunk_index),
+                            .first_sample = begin,
+                            .sample_count = end - begin,
+                            .cause = *cause};
+
+    memcpy(bad.array, array->path, sizeof bad.array);
+    if (!bad_log_add(reader->dataset->private->bad_log, &bad)) {
+        if (err)
+            *err = *cause;
+        return error_prefix(err, (enum status)cause->status,
+                            "more bad chunks at once than can be listed, one of them: ");
+    }
+    memset(reader->valid + (begin - reader->row_begin), 0, end - begin);
+    return STATUS_OK;
+}
 
 uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row)
 {
@@ -38,6 +89,9 @@ enum status dataset_reader_new(const struct dataset *dataset, struct dataset_rea
         return status;
     }
     zarr_chunk_reader_use_cache(reader->chunks, dataset->private->cache);
+    reader->faults.missing_is_bad = dataset->private->missing_is_bad;
+    reader->faults.check = check_unchanged;
+    zarr_chunk_reader_use_faults(reader->chunks, &reader->faults);
     *ret_reader = reader;
     return STATUS_OK;
 }
@@ -70,24 +124,56 @@ enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *
     return dataset_read_row_taped(reader, row, buffer, NULL, stats, err);
 }
 
+/* Bad samples are zero in all fields, not only in the one that could not be read. */
+static void zero_bad_samples(const struct dataset *dataset, uint64_t count, unsigned char *buffer)
+{
+    const unsigned char *valid = buffer + dataset->valid_offset;
+
+    if (!memchr(valid, 0, count))
+        return;
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        unsigned char *samples = buffer + field->row_offset;
+
+        for (uint64_t i = 0; field->source == FIELD_ROW && i < count; i++)
+            if (!valid[i])
+                memset(samples + i * field->sample_bytes, 0, field->sample_bytes);
+    }
+}
+
+/* Samples are good until a chunk of theirs is found bad. */
+static void begin_row(struct dataset_reader *reader, uint64_t row, unsigned char *buffer)
+{
+    const struct dataset *dataset = reader->dataset;
+    bool masks = dataset->mask && dataset->private->bad_log;
+
+    reader->row_begin = row * dataset->row_length;
+    reader->valid = dataset->mask ? buffer + dataset->valid_offset : NULL;
+    reader->faults.skip = masks ? mask_samples : NULL;
+    if (dataset->mask)
+        memset(reader->valid, 1, dataset->row_length);
+}
+
 enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, void *buffer,
                                    struct zarr_tape *tape, struct dataset_read_stats *stats,
                                    struct error *err)
 {
     const struct dataset *dataset = reader->dataset;
-    uint64_t begin = row * dataset->row_length;
+    uint64_t begin = row * dataset->row_length, count = dataset_row_samples(dataset, row);
     struct zarr_read_stats row_stats = {0};
     enum status status = STATUS_OK;
 
     assert(row < dataset->row_count);
+    begin_row(reader, row, buffer);
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_ROW)
-            status =
-                zarr_read_samples(reader->chunks, dataset->private->origins[i].array, begin,
-                                  begin + dataset_row_samples(dataset, row),
-                                  (char *)buffer + dataset->fields[i].row_offset, &row_stats, err);
+            status = zarr_read_samples(
+                reader->chunks, dataset->private->origins[i].array, begin, begin + count,
+                (char *)buffer + dataset->fields[i].row_offset, &row_stats, err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
+    if (status == STATUS_OK && dataset->mask)
+        zero_bad_samples(dataset, count, buffer);
     add_stats(stats, &row_stats);
     return status;
 }

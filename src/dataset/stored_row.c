@@ -11,11 +11,12 @@ struct chunk_box {
     uint64_t first; /* along axis 0 */
     uint64_t counts[ZARR_MAX_RANK];
     uint64_t count; /* of all of them */
+    bool mask;      /* a chunk that cannot be had is masked later, and counts nothing */
 };
 
 static struct chunk_box box_of(const struct dataset *dataset, size_t field, uint64_t row)
 {
-    struct chunk_box box = {.array = dataset->private->origins[field].array};
+    struct chunk_box box = {.array = dataset->private->origins[field].array, .mask = dataset->mask};
     uint64_t count = 1;
     uint64_t begin = row * dataset->row_length;
     uint64_t end = begin + dataset_row_samples(dataset, row);
@@ -52,7 +53,7 @@ static enum status add_chunk(const struct store *store, const struct chunk_box *
     index[0] += box->first;
     zarr_chunk_key(box->array, index, key);
     enum status status = store_stat(store, key, &info, err);
-    if (status == STATUS_NOT_FOUND)
+    if (status == STATUS_NOT_FOUND || (status == STATUS_IO && box->mask))
         return STATUS_OK;
     if (status == STATUS_OK)
         *sum += info.bytes;

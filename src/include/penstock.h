@@ -154,7 +154,8 @@ struct penstock_batch {
     uint64_t first_position; /* of the first sample in the global batch; others follow */
     const uint64_t *indices; /* [sample_count] index of each sample along axis 0 of the dataset */
     const uint64_t *keys;    /* [sample_count] random: a function of seed, epoch, index */
-    const uint8_t *valid;    /* [sample_count] 1; 0 where a sample only pads the last step */
+    const uint8_t *valid;    /* [sample_count] 1; 0 where a sample only pads the last step, or could
+                              * not be read and is zero (errors.bad_sample: mask) */
     void *data[64];          /* [field_count] */
 };
 

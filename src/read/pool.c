@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct task {
     pool_function *function;
@@ -245,12 +246,16 @@ static bool pool_allocate(struct pool *pool)
     pool->domains = lines_new(placement->domain_count, sizeof *pool->domains);
     if (!pool->domains)
         return false;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     for (uint32_t i = 0; i < placement->domain_count; i++) {
         struct domain *domain = &pool->domains[i];
         pthread_mutex_init(&domain->mutex, NULL);
         pthread_cond_init(&domain->work, NULL);
-        pthread_cond_init(&domain->idle, NULL);
+        pthread_cond_init(&domain->idle, &monotonic);
     }
+    pthread_condattr_destroy(&monotonic);
     for (uint32_t i = 0; i < placement->domain_count; i++) {
         for (int priority = 0; priority < PRIORITY_COUNT; priority++) {
             struct queue *queue = &pool->domains[i].queues[priority];
@@ -360,17 +365,27 @@ void pool_touch(struct pool *pool, const struct pool_memory *memory)
     pool_run_on_workers(pool, touch_part, (void *)memory);
 }
 
-void pool_drain(struct pool *pool)
+bool pool_drain(struct pool *pool, uint32_t timeout_ms)
 {
+    const long second_ns = 1000000000;
+    struct timespec until;
+    bool idle = true;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / second_ns;
+    until.tv_nsec %= second_ns;
     for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
         struct domain *domain = &pool->domains[i];
         pthread_mutex_lock(&domain->mutex);
         for (int priority = 0; priority < PRIORITY_COUNT; priority++)
             domain->queues[priority].count = 0;
-        while (domain->running > 0)
-            pthread_cond_wait(&domain->idle, &domain->mutex);
+        int late = 0;
+        while (domain->running > 0 && late == 0)
+            late = pthread_cond_timedwait(&domain->idle, &domain->mutex, &until);
+        idle &= domain->running == 0;
         pthread_mutex_unlock(&domain->mutex);
     }
+    return idle;
 }
 
 static void add_stats(struct pool_stats *sum, const struct pool_stats *add)

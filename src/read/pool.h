@@ -64,8 +64,10 @@ struct pool_memory {
  * pages will lie. */
 void pool_touch(struct pool *pool, const struct pool_memory *memory);
 
-/* Forgets queued tasks and waits for the running ones. */
-void pool_drain(struct pool *pool);
+/* Forgets queued tasks and waits for the running ones, at most that long. False: some still run, as
+ * those do that a hung file system holds. Then the pool must not be freed, nor what they use; the
+ * end of the process is theirs. */
+MUST_USE bool pool_drain(struct pool *pool, uint32_t timeout_ms);
 
 /* Sums over workers since the start, by finished tasks; exact after pool_drain(). */
 struct pool_stats {

@@ -24,7 +24,8 @@
 
 enum { NO_PAGE = -1, MIN_PAGE_BYTES = 256, MAX_PAGE_BYTES = 65536, PAGES_PER_ROW = 16 };
 
-static const uint32_t missing = UINT32_MAX;
+/* What stands in the place of a size: a chunk that is not there, or could not be read. */
+static const uint32_t missing = UINT32_MAX, unreadable = UINT32_MAX - 1;
 
 enum entry_state { ENTRY_ASKED, ENTRY_HELD };
 
@@ -481,13 +482,13 @@ static bool make_room(struct stored_rows_pass *pass, size_t size)
     return true;
 }
 
-static void record(struct zarr_tape *tape, const void *bytes, size_t size)
+static void record(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size)
 {
     struct stored_rows_pass *pass = pass_of(tape);
-    uint32_t mark = bytes ? (uint32_t)size : missing;
+    uint32_t mark = bytes ? (uint32_t)size : failure ? unreadable : missing;
     if (pass->full)
         return;
-    if ((bytes && size >= missing) || !make_room(pass, sizeof mark + size)) {
+    if ((bytes && size >= unreadable) || !make_room(pass, sizeof mark + size)) {
         pass->full = true;
         return;
     }
@@ -505,6 +506,8 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity, s
         return error_set(err, STATUS_CORRUPT, "the row's stored bytes in memory end early");
     if (mark == missing)
         return error_set(err, STATUS_NOT_FOUND, "no such chunk when the row was read");
+    if (mark == unreadable)
+        return error_set(err, STATUS_IO, "it could not be read when the row was first read");
     if (mark > capacity || !read_bytes(pass, buffer, mark))
         return error_set(err, STATUS_CORRUPT,
                          "the row's stored bytes in memory give %u for the chunk, at most %zu can "

@@ -62,10 +62,11 @@ uint64_t run_memory_limit(const struct config *config, const struct run_shape *s
     return shape->node_available_bytes / 2 / shape->readers_on_node;
 }
 
-/* Of a record, those fields that travel packed; each on a multiple of 16 bytes. */
+/* Of a record, those fields that travel packed; each on a multiple of 16 bytes. So does the byte
+ * that says whether the sample could be read. */
 static uint64_t packed_bytes(const struct dataset *dataset)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = dataset->mask ? 16 : 0;
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW &&
             dataset->fields[f].sample_bytes < ROUND_IN_PLACE_BYTES)
@@ -104,6 +105,34 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .last_epoch = config->epochs == 1,
         .limit_bytes = run_memory_limit(config, shape),
     };
+}
+
+/* What the readers of a node take together, besides what their budgets say: the program, MPI. */
+enum { PROGRAM_BYTES = 64 << 20 };
+
+/* A limit that was asked for says nothing of what there is. A machine or a control group that is
+ * short of memory answers by killing, later. */
+static enum status check_available(const struct config *config, const struct run_shape *shape,
+                                   const struct run_setup *setup, struct error *err)
+{
+    const struct budget *b = &setup->budget;
+    uint64_t readers = shape->readers_on_node;
+    uint64_t need = readers * (b->total_bytes - b->held_bytes + PROGRAM_BYTES) + b->held_bytes;
+    if (config->memory_limit_bytes == 0 || need <= shape->node_available_bytes)
+        return STATUS_OK;
+    return error_set(
+        err, STATUS_NO_MEMORY,
+        "the readers of a node take %s, and memory and control groups leave %s there: %llu x (row "
+        "buffers %s, stored rows %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s, "
+        "program %s) and held arrays %s; lower readers.memory_limit, which is %s for each, or let "
+        "the job have more memory",
+        size_format(need).text, size_format(shape->node_available_bytes).text,
+        (unsigned long long)readers, size_format(b->rows_bytes).text,
+        size_format(b->stored_bytes).text, shape->trainers_served, size_format(b->rings_bytes).text,
+        size_format(b->exchange_bytes).text, shape->worker_count,
+        size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
+        size_format(PROGRAM_BYTES).text, size_format(b->held_bytes).text,
+        size_format(config->memory_limit_bytes).text);
 }
 
 /* Rows are kept decoded where all of them can be; where not, as stored, if that is what is asked
@@ -176,6 +205,8 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
         return status;
     setup.demand = make_demand(config, dataset, shape, &setup);
     status = settle_memory(config, shape, &setup, err);
+    if (!status)
+        status = check_available(config, shape, &setup, err);
     if (status)
         return status;
     setup.demand.plan = NULL; /* it points into this frame */

@@ -24,7 +24,8 @@ struct run_shape {
     uint32_t readers_on_node;      /* most on any node */
     uint32_t trainers_served;      /* most that one reader serves */
     uint32_t worker_count;         /* most threads of any reader */
-    uint64_t node_available_bytes; /* memory_available_bytes(), least of any node */
+    uint64_t node_available_bytes; /* memory_available_bytes(), least of any node; UINT64_MAX: not
+                                      known, and not to be looked at */
     uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
 };
 
@@ -45,7 +46,8 @@ MUST_USE enum status run_plan_settle(const struct config *config, const struct d
 /* Settles everything. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half
  * of what the node has available, shared by its readers. INVALID: the plan, the rounds or the rings
  * cannot be as configured; the state to resume from is of another dataset, seed or global batch, or
- * lies beyond the last epoch. NO_MEMORY: the limit is too low; the message lists the sizes. */
+ * lies beyond the last epoch. NO_MEMORY: the limit is too low, or higher than what a node has
+ * available for its readers, and used; the message lists the sizes. */
 MUST_USE enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);

@@ -1,9 +1,12 @@
 /* See state.h. json-c does the parsing; here every value is checked before it is believed. */
 #include "run/state.h"
 
+#include "dataset/dataset.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +115,25 @@ static struct json_object *parse(struct json_tokener *tokener, const char *json,
     return object;
 }
 
+/* How many members the outermost object of a valid document has as it is written. json-c keeps the
+ * last of those with one name and says nothing. */
+static int count_members(const char *json, size_t size)
+{
+    int depth = 0, count = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = json[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        count += !quoted && depth == 1 && c == ':';
+    }
+    return count;
+}
+
 enum status run_state_parse(const char *json, size_t size, struct run_state *ret_state,
                             struct error *err)
 {
@@ -129,6 +151,8 @@ enum status run_state_parse(const char *json, size_t size, struct run_state *ret
         status = error_set(err, STATUS_INVALID, "resume state: not JSON: %s", problem);
     else if (!json_object_is_type(object, json_type_object))
         status = error_set(err, STATUS_INVALID, "resume state: not a JSON object");
+    else if (count_members(json, size) != json_object_object_length(object))
+        status = error_set(err, STATUS_INVALID, "resume state: a key is there twice");
     else
         status = read_object(object, ret_state, err);
     json_object_put(object);
@@ -173,11 +197,16 @@ static enum status differs(const char *what, uint64_t saved, uint64_t now, struc
 enum status run_state_check(const struct run_state *state, const struct plan *plan,
                             uint64_t fingerprint, uint64_t epochs, struct error *err)
 {
-    if (state->fingerprint != fingerprint)
-        return error_set(err, STATUS_INVALID,
-                         "resume state: it is of dataset %016" PRIx64 ", this run reads %016" PRIx64
-                         ": fields, shapes, dtypes, chunks or codecs differ",
-                         state->fingerprint, fingerprint);
+    if (state->fingerprint != fingerprint) {
+        struct text what = {0};
+        dataset_compare_fingerprints(state->fingerprint, fingerprint, &what);
+        enum status status = error_set(err, STATUS_INVALID,
+                                       "resume state: it is of dataset %016" PRIx64
+                                       ", this run reads %016" PRIx64 ": they differ in: %s",
+                                       state->fingerprint, fingerprint, what.data);
+        text_done(&what);
+        return status;
+    }
     if (state->seed != plan->seed)
         return differs("order.seed", state->seed, plan->seed, err);
     if (state->global_batch != plan->global_batch)

@@ -3,7 +3,7 @@
  *     {"version":1,"dataset":"1f0c94d33ac07e52","seed":17,"epoch":2,"step":4100,"global_batch":256}
  *
  * `epoch` and `step` name the next step to deliver. The text comes from outside and is read with
- * suspicion: bounded size and depth, exact types, no missing keys. Unknown keys are
+ * suspicion: bounded size and depth, exact types, no missing keys, none twice. Unknown keys are
  * ignored, so that a script may add its own. Pure, safe from any thread.
  */
 #ifndef PENSTOCK_RUN_STATE_H
@@ -25,8 +25,8 @@ struct run_state {
     uint64_t global_batch;
 };
 
-/* INVALID: too long, not JSON, a key missing, of the wrong type or out of range. UNSUPPORTED:
- * another version. */
+/* INVALID: too long, not JSON, a key missing, twice, of the wrong type or out of range.
+ * UNSUPPORTED: another version. */
 MUST_USE enum status run_state_parse(const char *json, size_t size, struct run_state *ret_state,
                                      struct error *err);
 

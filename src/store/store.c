@@ -1,6 +1,11 @@
-/* Stores: which kind a uri means, which keys are allowed, and dispatch. See store.h; called by any
- * thread. */
+/* Stores: which kind a uri means, which keys are allowed, trying again, and dispatch. See store.h;
+ * called by any thread. */
 #include "store/store_internal.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "store/faulty.h"
+#include "store/watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +62,24 @@ static enum status check_prefix(const struct store *store, const char *prefix, s
     return prefix[0] == '\0' ? STATUS_OK : check_key(store, prefix, err);
 }
 
-enum status store_open(const char *uri, struct store **ret_store, struct error *err)
+/* Tests may have each store fail on purpose; a build for use must not do so unnoticed. */
+static enum status add_faults(struct store **store, struct error *err)
+{
+    const char *spec = getenv("PENSTOCK_FAULTS");
+    if (!spec || !*spec)
+        return STATUS_OK;
+#ifdef PENSTOCK_FAULTS
+    return faulty_wrap(*store, spec, store, err);
+#else
+    (*store)->operations->free(*store);
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "PENSTOCK_FAULTS is set, and this build cannot fail on purpose: unset it, or "
+                     "build with -DPENSTOCK_FAULTS=ON");
+#endif
+}
+
+enum status store_open_with(const char *uri, const struct store_options *options,
+                            struct store **ret_store, struct error *err)
 {
     const char *path = NULL;
     enum status status = path_of(uri, &path, err);
@@ -67,14 +89,27 @@ enum status store_open(const char *uri, struct store **ret_store, struct error *
     if (!copy)
         return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
     struct store *store = NULL;
+    int call = options->watch ? store_watch_begin(options->watch, uri, "") : 0;
     status = directory_open(path, &store, err);
+    if (options->watch)
+        store_watch_end(options->watch, call);
+    if (!status)
+        status = add_faults(&store, err);
     if (status) {
         free(copy);
         return status;
     }
     store->uri = copy;
+    store->retries = options->retries;
+    store->watch = options->watch;
     *ret_store = store;
     return STATUS_OK;
+}
+
+enum status store_open(const char *uri, struct store **ret_store, struct error *err)
+{
+    const struct store_options plain = {0};
+    return store_open_with(uri, &plain, ret_store, err);
 }
 
 enum status store_create(const char *uri, bool overwrite, struct store **ret_store,
@@ -87,22 +122,97 @@ enum status store_create(const char *uri, bool overwrite, struct store **ret_sto
     return status ? status : store_open(uri, ret_store, err);
 }
 
+/* Causes that may pass by themselves: a file server that is being restarted, a link that is down.
+ * What is not there, or not allowed, stays so. */
+static bool may_pass(const struct error *cause)
+{
+    static const int numbers[] = {EIO,          ESTALE,    EINTR,        EAGAIN,    ETIMEDOUT,
+                                  ECONNRESET,   ENOTCONN,  ESHUTDOWN,    ENETDOWN,  ENETUNREACH,
+                                  ECONNABORTED, EHOSTDOWN, EHOSTUNREACH, EREMOTEIO, ENFILE};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (cause->status == STATUS_IO && cause->system_errno == numbers[i])
+            return true;
+    return false;
+}
+
+bool store_retry(const struct store *store, uint32_t attempt, const struct error *cause)
+{
+    enum { FIRST_MS = 100, MOST_DOUBLINGS = 6 };
+    if (attempt >= store->retries)
+        return false;
+    if (store->watch)
+        store_watch_retried(store->watch, cause);
+    uint32_t doublings = 2 * attempt < MOST_DOUBLINGS ? 2 * attempt : MOST_DOUBLINGS;
+    uint64_t now_ns = clock_now_ns();
+    uint64_t pause_ns = (UINT64_C(1000000) * FIRST_MS) << doublings;
+    /* Half to one and a half times as long. */
+    clock_sleep_ns(pause_ns / 2 +
+                   random_below(random_u64(now_ns, attempt, (uintptr_t)&now_ns), pause_ns));
+    return true;
+}
+
+/* A call that is made until it succeeds, fails for good, or has been tried often enough. */
+struct attempts {
+    const struct store *store;
+    uint32_t count;
+    int call; /* in the watch */
+    struct error cause;
+};
+
+static void attempt_begin(struct attempts *attempts, const char *key)
+{
+    const struct store *store = attempts->store;
+    if (store->watch)
+        attempts->call = store_watch_begin(store->watch, store->uri, key);
+}
+
+/* True: try again. Otherwise *err has the cause, if `status` is one. */
+static bool attempt_again(struct attempts *attempts, enum status status, struct error *err)
+{
+    const struct store *store = attempts->store;
+    if (store->watch)
+        store_watch_end(store->watch, attempts->call);
+    if (status == STATUS_OK)
+        return false;
+    bool passing = may_pass(&attempts->cause);
+    if (passing && store_retry(store, attempts->count, &attempts->cause)) {
+        attempts->count++;
+        return true;
+    }
+    if (passing && attempts->count > 0)
+        status = error_prefix(&attempts->cause, status, "tried %u times: ", attempts->count + 1);
+    if (err)
+        *err = attempts->cause;
+    return false;
+}
+
 enum status store_get(const struct store *store, const char *key, void *buffer, size_t capacity,
                       size_t *ret_size, struct error *err)
 {
+    struct attempts attempts = {.store = store};
     enum status status = check_key(store, key, err);
     if (status)
         return status;
-    return store->operations->get(store, key, buffer, capacity, ret_size, err);
+    do {
+        attempt_begin(&attempts, key);
+        status = store->operations->get(store, key, buffer, capacity, ret_size, &attempts.cause);
+    } while (attempt_again(&attempts, status, err));
+    return status;
 }
 
 enum status store_get_text(const struct store *store, const char *key, size_t limit,
                            char **ret_text, size_t *ret_size, struct error *err)
 {
+    struct attempts attempts = {.store = store};
     enum status status = check_key(store, key, err);
     if (status)
         return status;
-    return store->operations->get_text(store, key, limit, ret_text, ret_size, err);
+    do {
+        attempt_begin(&attempts, key);
+        status =
+            store->operations->get_text(store, key, limit, ret_text, ret_size, &attempts.cause);
+    } while (attempt_again(&attempts, status, err));
+    return status;
 }
 
 enum status store_put(const struct store *store, const char *key, const void *data, size_t size,
@@ -112,11 +222,18 @@ enum status store_put(const struct store *store, const char *key, const void *da
     return status ? status : store->operations->put(store, key, data, size, err);
 }
 
+/* Listings are watched, and not tried again: what was visited was visited. */
 enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                        void *argument, struct error *err)
 {
     enum status status = check_prefix(store, prefix, err);
-    return status ? status : store->operations->list(store, prefix, visit, argument, err);
+    if (status)
+        return status;
+    int call = store->watch ? store_watch_begin(store->watch, store->uri, prefix) : 0;
+    status = store->operations->list(store, prefix, visit, argument, err);
+    if (store->watch)
+        store_watch_end(store->watch, call);
+    return status;
 }
 
 enum status store_usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
@@ -129,8 +246,15 @@ enum status store_usage(const struct store *store, const char *prefix, uint64_t 
 enum status store_stat(const struct store *store, const char *key, struct store_info *ret_info,
                        struct error *err)
 {
+    struct attempts attempts = {.store = store};
     enum status status = check_key(store, key, err);
-    return status ? status : store->operations->stat(store, key, ret_info, err);
+    if (status)
+        return status;
+    do {
+        attempt_begin(&attempts, key);
+        status = store->operations->stat(store, key, ret_info, &attempts.cause);
+    } while (attempt_again(&attempts, status, err));
+    return status;
 }
 
 enum status store_identify(const struct store *store, struct text *out, struct error *err)

@@ -18,11 +18,26 @@
 #include <stdint.h>
 
 struct store;
+struct store_watch;
 
 /* Opens the store at `uri`: a directory path, or "file://" and an absolute one.
  * NOT_FOUND: no such directory. UNSUPPORTED: a kind of store that is not supported (.zip, http,
  * s3), by name. INVALID: a file, or a uri that makes no sense. IO: cannot be opened. */
 MUST_USE enum status store_open(const char *uri, struct store **ret_store, struct error *err);
+
+/* How reads behave. A read that fails for a cause that may pass (EIO, ESTALE, a lost connection;
+ * not a value that is not there) is tried again after a pause, of 0.1 s at first and four times as
+ * long each time, more or less by chance, so that readers do not come back all at once. */
+struct store_options {
+    uint32_t retries;          /* tries after the first; 0: none */
+    struct store_watch *watch; /* borrowed, outlives the store; is told of all reads; NULL: none */
+};
+MUST_USE enum status store_open_with(const char *uri, const struct store_options *options,
+                                     struct store **ret_store, struct error *err);
+
+/* Pauses before try `attempt` + 2 of something that has failed, for callers that find out
+ * themselves that what they were given cannot be right. False: it was tried often enough. */
+bool store_retry(const struct store *store, uint32_t attempt, const struct error *cause);
 
 /* Creates an empty directory store for writing; an empty directory that is there already will do.
  * INVALID: there is a file, or a directory with something in it and `overwrite` is false; with
@@ -31,9 +46,10 @@ MUST_USE enum status store_open(const char *uri, struct store **ret_store, struc
 MUST_USE enum status store_create(const char *uri, bool overwrite, struct store **ret_store,
                                   struct error *err);
 
-/* Reads the whole value of `key` into `buffer`. Allocates nothing; opens without a stat before.
- * NOT_FOUND: there is no such key (and only then: not when the store itself is gone). CORRUPT: the
- * value is longer than `capacity`. IO: the rest, with the path. */
+/* Reads the whole value of `key` into `buffer`, trying again as the store was opened with.
+ * Allocates nothing; opens without a stat before. NOT_FOUND: there is no such key (and only then:
+ * not when the store itself is gone). CORRUPT: the value is longer than `capacity`. IO: the rest,
+ * with the path. */
 MUST_USE enum status store_get(const struct store *store, const char *key, void *buffer,
                                size_t capacity, size_t *ret_size, struct error *err);
 

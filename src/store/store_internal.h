@@ -29,6 +29,8 @@ struct store_operations {
 struct store {
     const struct store_operations *operations;
     char *uri; /* owned; as the user gave it */
+    uint32_t retries;
+    struct store_watch *watch; /* borrowed; NULL: none */
 };
 
 /* directory.c: `path` is the uri without its scheme. */

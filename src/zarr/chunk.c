@@ -17,9 +17,10 @@
 #include <string.h>
 
 struct zarr_chunk_reader {
-    const struct store *store; /* borrowed, as are the next two */
-    struct zarr_tape *tape;    /* NULL: none */
-    struct disk_cache *cache;  /* NULL: none */
+    const struct store *store;  /* borrowed, as are the next two */
+    struct zarr_tape *tape;     /* NULL: none */
+    struct disk_cache *cache;   /* NULL: none */
+    struct zarr_faults *faults; /* NULL: none */
     struct codec_context *context;
     unsigned char *stored; /* start of the mapping */
     size_t stored_capacity;
@@ -121,12 +122,18 @@ void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_c
     reader->cache = cache;
 }
 
+void zarr_chunk_reader_use_faults(struct zarr_chunk_reader *reader, struct zarr_faults *faults)
+{
+    reader->faults = faults;
+}
+
 /* A chunk as stored: where its bytes are to go and, once fetched, how many there are. */
 struct stored_chunk {
     const char *key;
     void *bytes;
     size_t capacity, size;
-    bool is_new; /* the store had to be asked: the disk cache does not have it */
+    bool is_new;  /* the store had to be asked: the disk cache does not have it */
+    bool fetched; /* `bytes` holds it, whether or not it decodes */
 };
 
 /* From the disk cache, else from the store. */
@@ -163,13 +170,20 @@ static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
             stats->memory_bytes += chunk->size;
     } else {
         status = fetch_from_disk(reader, chunk, stats, err);
-        if (tape && status == STATUS_OK)
-            tape->record(tape, chunk->bytes, chunk->size);
-        else if (tape && status == STATUS_NOT_FOUND)
-            tape->record(tape, NULL, 0);
     }
     stats->read_ns += clock_now_ns() - start_ns;
     return status;
+}
+
+/* Tells the tape what became of a chunk that the store or its cache was asked for. */
+static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enum status status)
+{
+    if (!tape || tape->play)
+        return;
+    if (chunk->fetched)
+        tape->record(tape, STATUS_OK, chunk->bytes, chunk->size);
+    else
+        tape->record(tape, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL, 0);
 }
 
 /* Offers a chunk to the disk cache: one that decodes, so that damage is not spread. */
@@ -183,37 +197,45 @@ static void keep_on_disk(struct zarr_chunk_reader *reader, const struct stored_c
     stats->read_ns += clock_now_ns() - start_ns;
 }
 
-/* Chunks that have no codec are read into place; their size is the only thing that can be wrong. */
-static enum status load_raw(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                            const char *key, void *decoded, struct zarr_read_stats *stats,
-                            struct error *err)
+/* Fetches a chunk and decodes it. Chunks that have no codec are read into place; their size is the
+ * only thing that can be wrong. */
+static enum status load_stored(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                               struct stored_chunk *chunk, void *decoded,
+                               struct zarr_read_stats *stats, struct error *err)
 {
-    struct stored_chunk chunk = {.key = key, .bytes = decoded, .capacity = array->chunk_bytes};
-    enum status status = fetch(reader, &chunk, stats, err);
+    enum status status = fetch(reader, chunk, stats, err);
 
+    chunk->fetched = status == STATUS_OK;
     if (status != STATUS_OK)
         return status;
-    if (chunk.size != array->chunk_bytes)
-        return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
-                         chunk.size, array->chunk_bytes);
-    keep_on_disk(reader, &chunk, stats);
-    return STATUS_OK;
-}
-
-static enum status load_encoded(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                                const char *key, void *decoded, struct zarr_read_stats *stats,
-                                struct error *err)
-{
-    struct stored_chunk chunk = {
-        .key = key, .bytes = reader->stored, .capacity = reader->stored_capacity};
-    enum status status = fetch(reader, &chunk, stats, err);
-
-    if (status != STATUS_OK)
-        return status;
+    if (codec_chain_is_raw(&array->codecs)) {
+        if (chunk->size != array->chunk_bytes)
+            return error_set(err, STATUS_CORRUPT,
+                             "chunk holds %zu bytes, the array's chunks have %zu", chunk->size,
+                             array->chunk_bytes);
+        return STATUS_OK;
+    }
     uint64_t start_ns = clock_now_ns();
-    status = codec_decode(&array->codecs, reader->context, reader->stored, chunk.size, decoded,
+    status = codec_decode(&array->codecs, reader->context, chunk->bytes, chunk->size, decoded,
                           array->chunk_bytes, err);
     stats->decode_ns += clock_now_ns() - start_ns;
+    return status;
+}
+
+/* The same, with one more try from the store, for the tape and the disk cache. */
+static enum status load(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                        const char *key, void *decoded, struct zarr_read_stats *stats,
+                        struct error *err)
+{
+    bool raw = codec_chain_is_raw(&array->codecs);
+    struct stored_chunk chunk = {.key = key,
+                                 .bytes = raw ? decoded : reader->stored,
+                                 .capacity = raw ? array->chunk_bytes : reader->stored_capacity};
+    enum status status = load_stored(reader, array, &chunk, decoded, stats, err);
+
+    if (status == STATUS_CORRUPT && chunk.is_new && store_retry(reader->store, 0, err))
+        status = load_stored(reader, array, &chunk, decoded, stats, err);
+    record(reader->tape, &chunk, status);
     if (status == STATUS_OK)
         keep_on_disk(reader, &chunk, stats);
     return status;
@@ -231,14 +253,21 @@ static enum status load_chunk(struct zarr_chunk_reader *reader, const struct zar
 
     zarr_chunk_key(array, chunk_index, key);
     error_clear(&cause);
-    status = codec_chain_is_raw(&array->codecs)
-                 ? load_raw(reader, array, key, decoded, stats, &cause)
-                 : load_encoded(reader, array, key, decoded, stats, &cause);
+    status = load(reader, array, key, decoded, stats, &cause);
+    bool odd = status == STATUS_NOT_FOUND || status == STATUS_CORRUPT;
+    bool from_store = !reader->tape || !reader->tape->play;
+    if (odd && from_store && reader->faults && reader->faults->check) {
+        enum status changed = reader->faults->check(reader->faults, array, &cause);
+        status = changed ? changed : status;
+    }
     stats->chunk_count++;
     if (status == STATUS_NOT_FOUND) {
         stats->missing_chunk_count++;
         *ret_missing = true;
-        return STATUS_OK;
+        if (!reader->faults || !reader->faults->missing_is_bad)
+            return STATUS_OK;
+        status = error_set(&cause, STATUS_CORRUPT,
+                           "the store has no '%s', and errors.missing_chunk is fail", key);
     }
     if (status != STATUS_OK) {
         if (err)
@@ -418,6 +447,24 @@ static enum status read_part(struct zarr_chunk_reader *reader, const struct zarr
     return STATUS_OK;
 }
 
+/* Leaves out a part that cannot be had, if whoever reads can do without. Memory that is short and a
+ * store that hangs are no fault of the chunk. */
+static enum status skip_part(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             const uint64_t *chunk_index, uint64_t begin, const struct part *part,
+                             const struct error *cause, struct error *err)
+{
+    struct zarr_faults *faults = reader->faults;
+    enum status status = (enum status)cause->status;
+    bool bad = status == STATUS_CORRUPT || status == STATUS_IO || status == STATUS_UNSUPPORTED;
+
+    if (bad && faults && faults->skip)
+        return faults->skip(faults, array, chunk_index, begin + part->to[0],
+                            begin + part->to[0] + part->extent[0], cause, err);
+    if (err)
+        *err = *cause;
+    return status;
+}
+
 enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
                               uint64_t begin, uint64_t end, void *destination,
                               struct zarr_read_stats *stats, struct error *err)
@@ -425,6 +472,7 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
     assert(begin < end && end <= array->shape[0]);
     uint64_t first = begin / array->chunk_shape[0];
     uint64_t position[ZARR_MAX_RANK] = {0}, counts[ZARR_MAX_RANK];
+    struct error cause;
 
     memcpy(counts, array->chunk_counts, sizeof counts);
     counts[0] = (end - 1) / array->chunk_shape[0] - first + 1;
@@ -435,7 +483,10 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
         memcpy(chunk_index, position, sizeof chunk_index);
         chunk_index[0] += first;
         cut_part(array, chunk_index, begin, end, &part);
-        enum status status = read_part(reader, array, chunk_index, &part, destination, stats, err);
+        enum status status =
+            read_part(reader, array, chunk_index, &part, destination, stats, &cause);
+        if (status != STATUS_OK)
+            status = skip_part(reader, array, chunk_index, begin, &part, &cause, err);
         if (status != STATUS_OK)
             return status;
     } while (next_position(position, counts, array->rank));

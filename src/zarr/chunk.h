@@ -3,7 +3,8 @@
  * A chunk whose bytes are one run of the destination is decoded (or, without codecs, read) straight
  * into it. Any other goes through scratch memory, from which the wanted part is copied run by run.
  * Byte order is changed in place after decoding. A chunk that the store does not have is the fill
- * value; any other failure of the store is a failure here.
+ * value, unless asked otherwise; any other failure of the store is a failure here. Bytes that do
+ * not decode are read from the store once more: a read that ended early looks the same.
  *
  * A reader belongs to one thread. All its memory is allocated at zarr_chunk_reader_new(); reading
  * allocates nothing.
@@ -15,6 +16,7 @@
 #include "store/store.h"
 #include "zarr/array.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,8 +46,24 @@ struct zarr_tape {
      * NOT_FOUND for a chunk that is missing. */
     enum status (*play)(struct zarr_tape *tape, void *buffer, size_t capacity, size_t *ret_size,
                         struct error *err);
-    /* Told of each answer; `bytes` is NULL for a chunk that is missing. */
-    void (*record)(struct zarr_tape *tape, const void *bytes, size_t size);
+    /* Told of each answer, of the last one where the store was asked again; `bytes` is NULL for a
+     * chunk that is missing (`failure` OK), or that could not be read. */
+    void (*record)(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size);
+};
+
+/* What becomes of chunks that cannot be had. Whoever wants to go on without them embeds this. */
+struct zarr_faults {
+    bool missing_is_bad; /* a chunk that is not there is CORRUPT, not the fill value */
+    /* NULL: none. Asked where a chunk is not there, or does not decode: not OK if the array is no
+     * longer what it was; reading ends with that. */
+    enum status (*check)(struct zarr_faults *faults, const struct zarr_array *array,
+                         struct error *err);
+    /* NULL: reading ends with the error. Otherwise told that indices [begin, end) along axis 0
+     * cannot be had from that chunk, whose part of the destination stays undefined; reading ends
+     * with what it returns, unless that is OK. */
+    enum status (*skip)(struct zarr_faults *faults, const struct zarr_array *array,
+                        const uint64_t *chunk_index, uint64_t begin, uint64_t end,
+                        const struct error *cause, struct error *err);
 };
 
 struct disk_cache;
@@ -67,6 +85,9 @@ void zarr_chunk_reader_free(struct zarr_chunk_reader *reader);
  * none. */
 void zarr_chunk_reader_use_tape(struct zarr_chunk_reader *reader, struct zarr_tape *tape);
 void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_cache *cache);
+
+/* Borrowed; NULL, as at first: missing chunks are filled, bad ones are errors. */
+void zarr_chunk_reader_use_faults(struct zarr_chunk_reader *reader, struct zarr_faults *faults);
 
 /* Decodes the whole chunk at `chunk_index` (rank numbers, inside the grid) to `decoded`:
  * array->chunk_bytes, C order, native byte order; beyond the array's edge it holds whatever is

@@ -1,3 +1,5 @@
+penstock_unit_test(base cgroup LINKS base)
 penstock_unit_test(base error LINKS base)
+penstock_unit_test(base file LINKS base)
 penstock_unit_test(base size LINKS base)
 penstock_unit_test(base waker LINKS base)

@@ -179,7 +179,7 @@ static void test_second_run_asks_the_store_for_nothing(void **state)
     assert_int_equal(second.missing_chunk_count, 1);
 
     struct dataset *copy = NULL; /* as on another rank */
-    assert_ok(dataset_unpack(packed, size, &copy, &err), &err);
+    assert_ok(dataset_unpack(packed, size, NULL, &copy, &err), &err);
     assert_int_equal(check_all(copy, expected).stored_bytes, 0);
     dataset_free(copy);
     dataset_free(later);

@@ -79,7 +79,7 @@ static void test_pack(void **state)
         snprintf(path, sizeof path, "%s/%s", fixture->path, documents[i]);
         assert_int_equal(unlink(path), 0);
     }
-    assert_ok(dataset_unpack(bytes, size, &copy, &err), &err);
+    assert_ok(dataset_unpack(bytes, size, NULL, &copy, &err), &err);
     assert_same(dataset, copy);
 
     /* Filled by one, used by the other: all chunks are missing, so every index is the fill value 3.
@@ -106,7 +106,7 @@ static void test_damaged_pack(void **state)
     struct dataset *copy = NULL, *dataset = open_fields(*state, fields, 2);
     assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
     for (size_t cut = 0; cut < size; cut++)
-        assert_int_equal(dataset_unpack(bytes, cut, &copy, &err), STATUS_CORRUPT);
+        assert_int_equal(dataset_unpack(bytes, cut, NULL, &copy, &err), STATUS_CORRUPT);
     assert_null(copy);
     free(bytes);
     dataset_free(dataset);
@@ -122,6 +122,15 @@ static uint64_t fingerprint_of(const struct fixture *fixture,
     return fingerprint;
 }
 
+static void expect_differing(uint64_t a, uint64_t b, const char *words)
+{
+    struct text text = {0};
+
+    dataset_compare_fingerprints(a, b, &text);
+    assert_string_equal(text.data, words);
+    text_done(&text);
+}
+
 static void test_fingerprint(void **state)
 {
     static const struct dataset_field_spec swapped[] = {{"text", "b", "i"}, {"x", "a", NULL}};
@@ -133,10 +142,13 @@ static void test_fingerprint(void **state)
     assert_int_equal(fingerprint_of(*state, swapped, 2), first);
     assert_int_not_equal(fingerprint_of(*state, renamed, 2), first);
     assert_int_not_equal(fingerprint_of(*state, fields, 1), first);
+    expect_differing(fingerprint_of(*state, renamed, 2), first, "names of fields or arrays");
     put_array(*state, "a", "[100, 8]", "[4, 8]", "<f2");
     assert_int_not_equal(fingerprint_of(*state, fields, 2), first);
+    expect_differing(fingerprint_of(*state, fields, 2), first, "chunk shapes");
     put_array(*state, "a", "[100, 8]", "[8, 8]", "<f4");
     assert_int_not_equal(fingerprint_of(*state, fields, 2), first);
+    expect_differing(fingerprint_of(*state, fields, 2), first, "dtypes");
     put_array(*state, "a", "[100, 8]", "[8, 8]", "<f2");
     assert_int_equal(fingerprint_of(*state, fields, 2), first);
 }

@@ -134,7 +134,7 @@ static void test_rows_arrive(void **state)
             check_row(dataset, store, buffer);
         }
     }
-    pool_drain(pool);
+    assert_true(pool_drain(pool, 60000));
     struct pool_stats stats;
     pool_stats(pool, &stats);
     assert_int_equal(stats.read.missing_chunk_count, 1);

@@ -138,7 +138,7 @@ static void test_drain_forgets_what_waits(void **state)
         assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, 0, 0));
     pthread_t opener;
     assert_int_equal(pthread_create(&opener, NULL, open_gate, &gate), 0);
-    pool_drain(pool);
+    assert_true(pool_drain(pool, 60000));
     assert_true(gate.open);
     pthread_join(opener, NULL);
     struct pool_stats stats;
@@ -210,7 +210,7 @@ static void test_stress(void **state)
         for (uint32_t i = 0; i < STRESS_TASKS; i++)
             assert_int_equal(stress.runs[d][i], 1);
     assert_int_equal(stress.wrong_domain, 0);
-    pool_drain(pool);
+    assert_true(pool_drain(pool, 60000));
     pool_stats(pool, &stats);
     uint64_t sum = (uint64_t)STRESS_TASKS * (STRESS_TASKS - 1) / 2;
     assert_int_equal(stats.copy_bytes, STRESS_DOMAINS * sum);

@@ -113,6 +113,27 @@ static void memory_limits(void **state)
     config_done(&config);
 }
 
+/* A limit that was asked for is held against what there is for all readers of a node. */
+static void more_than_there_is(void **state)
+{
+    (void)state;
+    struct config config = make_config("readers: {memory_limit: 1GiB}");
+    struct dataset dataset = make_dataset();
+    struct run_shape shape = two_nodes;
+    struct run_setup setup;
+    struct error err;
+    assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err), STATUS_OK);
+    uint64_t total = 2 * setup.budget.total_bytes - setup.budget.held_bytes;
+    shape.node_available_bytes = total; /* nothing is left for the programs */
+    assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err),
+                     STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.message, "the readers of a node take "));
+    assert_non_null(strstr(err.message, ": 2 x (row buffers "));
+    shape.node_available_bytes = total + (UINT64_C(128) << 20);
+    assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err), STATUS_OK);
+    config_done(&config);
+}
+
 static void one_epoch_keeps_nothing(void **state)
 {
     (void)state;
@@ -175,11 +196,9 @@ static void impossible_configurations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_fit),
-        cmocka_unit_test(memory_limits),
-        cmocka_unit_test(one_epoch_keeps_nothing),
-        cmocka_unit_test(resuming),
-        cmocka_unit_test(impossible_configurations),
+        cmocka_unit_test(parts_fit),          cmocka_unit_test(memory_limits),
+        cmocka_unit_test(more_than_there_is), cmocka_unit_test(one_epoch_keeps_nothing),
+        cmocka_unit_test(resuming),           cmocka_unit_test(impossible_configurations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,9 +37,10 @@ static void reads_what_it_prints(void **state)
 static void spaces_and_other_keys(void **state)
 {
     (void)state;
-    const char text[] = " {\"mine\": [1, {\"a\": null}], \"version\": 1, \"epoch\": 2,\n"
-                        "\"dataset\": \"1F0C94D33AC07E52\", \"step\": 41, \"seed\": 17,\n"
-                        "\"global_batch\": 256}\n";
+    const char text[] =
+        " {\"mine\": [1, {\"a\": null, \"a:\\\": {\": 1}], \"version\": 1, \"epoch\": 2,\n"
+        "\"dataset\": \"1F0C94D33AC07E52\", \"step\": 41, \"seed\": 17,\n"
+        "\"global_batch\": 256}\n";
     struct run_state back;
     assert_int_equal(run_state_parse(text, sizeof text - 1, &back, NULL), STATUS_OK);
     assert_memory_equal(&back, &good, sizeof good);
@@ -79,6 +80,10 @@ static void foreign_texts(void **state)
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":-1}", "'seed' -1 is not from 0"},
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":1,\"epoch\":null}", "'epoch'"},
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":1,\"epoch\":true}", "'epoch'"},
+        {"{\"version\":NaN}", "not"},
+        {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":NaN}", "not"},
+        {"{\"version\":1,\"epoch\":1,\"epoch\":2}", "a key is there twice"},
+        {"{\"version\":1,\"epoch\":1,\"\\u0065poch\":2}", "a key is there twice"},
         {"{\"a\":[[[[[[[[[[1]]]]]]]]]]}", "not JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -1,0 +1,145 @@
+/* See file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Where a file is made before it gets its name. */
+struct place {
+    char folder[PATH_MAX];
+    char partial[PATH_MAX]; /* in the folder */
+    bool special;           /* `path` is there and is no regular file: nothing is renamed over it */
+    mode_t mode;
+};
+
+static enum status failed(const char *what, const char *path, struct error *err)
+{
+    return error_set_errno(err, STATUS_IO, "%s '%s'", what, path);
+}
+
+static enum status find_place(const char *path, struct place *ret_place, struct error *err)
+{
+    struct stat info;
+    uint64_t random = 0;
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
+    struct place place = {.mode = 0666};
+
+    if (strlen(path) + 32 >= sizeof place.partial || getrandom(&random, sizeof random, 0) < 0)
+        return error_set(err, STATUS_IO, "write '%.80s...': the name is too long", path);
+    if (stat(path, &info) == 0) {
+        place.special = !S_ISREG(info.st_mode);
+        place.mode = info.st_mode & 07777;
+    }
+    memcpy(place.folder, length ? path : ".", length ? length : 1);
+    snprintf(place.partial, sizeof place.partial, "%.*s.%.200s.%08" PRIx32, (int)length, path,
+             path + length, (uint32_t)random);
+    *ret_place = place;
+    return STATUS_OK;
+}
+
+static bool write_all(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(fd, data, size);
+        if (put < 0 && errno != EINTR)
+            return false;
+        data += put > 0 ? put : 0;
+        size -= put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+/* Not all file systems can flush a folder: those that cannot say EINVAL. */
+static enum status flush_folder(const char *folder, struct error *err)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return failed("open folder", folder, err);
+    bool flushed = fsync(fd) == 0 || errno == EINVAL;
+    int number = errno;
+    close(fd);
+    errno = number;
+    return flushed ? STATUS_OK : failed("flush folder", folder, err);
+}
+
+static enum status write_special(const char *path, const void *data, size_t size, struct error *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return failed("open", path, err);
+    bool written = write_all(fd, data, size);
+    int number = errno;
+    written = close(fd) == 0 && written;
+    if (!written)
+        errno = number;
+    return written ? STATUS_OK : failed("write", path, err);
+}
+
+static enum status open_partial(const struct place *place, int *ret_fd, struct error *err)
+{
+    int fd = open(place->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, place->mode);
+    if (fd < 0)
+        return failed("create", place->partial, err);
+    *ret_fd = fd;
+    return STATUS_OK;
+}
+
+static enum status fill_partial(const struct place *place, const void *data, size_t size,
+                                struct error *err)
+{
+    int fd;
+    enum status status = open_partial(place, &fd, err);
+    if (status)
+        return status;
+    bool written = write_all(fd, data, size) && fsync(fd) == 0;
+    int number = errno;
+    if (close(fd) != 0 && written) {
+        number = errno;
+        written = false;
+    }
+    errno = number;
+    return written ? STATUS_OK : failed("write", place->partial, err);
+}
+
+enum status file_replace(const char *path, const void *data, size_t size, struct error *err)
+{
+    struct place place;
+    enum status status = find_place(path, &place, err);
+    if (status)
+        return status;
+    if (place.special)
+        return write_special(path, data, size, err);
+    status = fill_partial(&place, data, size, err);
+    if (!status && rename(place.partial, path) != 0)
+        status = failed("rename a temporary file to", path, err);
+    if (status) {
+        unlink(place.partial);
+        return status;
+    }
+    return flush_folder(place.folder, err);
+}
+
+enum status file_check_writable(const char *path, struct error *err)
+{
+    struct place place;
+    int fd;
+    enum status status = find_place(path, &place, err);
+    if (status || place.special)
+        return status;
+    status = open_partial(&place, &fd, err);
+    if (status)
+        return status;
+    close(fd);
+    unlink(place.partial);
+    return STATUS_OK;
+}

@@ -1,0 +1,100 @@
+/* A dataset's fingerprint: 44 bits of everything that decides which bytes sample i is and in which
+ * order samples come, not of where they lie; then 4 bits each of the parts that may differ, so that
+ * two fingerprints alone tell, most of the time, what does.
+ *
+ *     | hash of all 44 | fields 4 | samples 4 | shapes 4 | dtypes 4 | chunks 4 |
+ */
+#include "dataset/dataset_internal.h"
+
+#include <inttypes.h>
+#include <xxhash.h>
+
+enum { PART_COUNT = 5, PART_BITS = 4 };
+
+/* In order of the bits, lowest last. */
+static const char *const part_names[PART_COUNT] = {
+    "names of fields or arrays", "number of samples", "shapes of samples", "dtypes", "chunk shapes",
+};
+
+static void append_shape(const uint64_t *shape, int first, int rank, struct text *out)
+{
+    for (int i = first; i < rank; i++)
+        text_append(out, " %" PRIu64, shape[i]);
+    text_append(out, "\n");
+}
+
+static void append_array(const struct zarr_array *array, struct text *parts)
+{
+    append_shape(array->shape, 1, array->rank, &parts[2]);
+    text_append(&parts[3], "%s\n", dtype_name(array->dtype));
+    append_shape(array->chunk_shape, 0, array->rank, &parts[4]);
+}
+
+static void describe_parts(const struct dataset *dataset, struct text *parts)
+{
+    text_append(&parts[1], "%" PRIu64, dataset->sample_count);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+
+        text_append(&parts[0], "'%s' '%s'", origin->name, origin->array->path);
+        append_array(origin->array, parts);
+        if (!origin->index)
+            continue;
+        text_append(&parts[0], "['%s']", origin->index->path);
+        append_array(origin->index, parts);
+    }
+}
+
+static void describe_all(const struct dataset *dataset, struct text *text)
+{
+    text_append(text, "penstock dataset 2\nsamples %" PRIu64 " rows of %" PRIu64 "\n",
+                dataset->sample_count, dataset->row_length);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+
+        text_append(text, "field '%s' array '%s' ", origin->name, origin->array->path);
+        zarr_array_identify(origin->array, text);
+        if (origin->index) {
+            text_append(text, " index '%s' ", origin->index->path);
+            zarr_array_identify(origin->index, text);
+        }
+        text_append(text, "\n");
+    }
+}
+
+/* The highest `bits` of the text's hash; empties the text. */
+static uint64_t take_hash(struct text *text, int bits)
+{
+    uint64_t hash = XXH3_64bits(text->data, text->length) >> (64 - bits);
+
+    text_done(text);
+    return hash;
+}
+
+uint64_t fingerprint_of(const struct dataset *dataset)
+{
+    struct text all = {0}, parts[PART_COUNT] = {0};
+
+    describe_all(dataset, &all);
+    describe_parts(dataset, parts);
+    uint64_t fingerprint = take_hash(&all, 64 - PART_COUNT * PART_BITS);
+    for (int i = 0; i < PART_COUNT; i++)
+        fingerprint = fingerprint << PART_BITS | take_hash(&parts[i], PART_BITS);
+    return fingerprint;
+}
+
+void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out)
+{
+    bool named = false;
+
+    for (int i = 0; i < PART_COUNT; i++) {
+        int shift = (PART_COUNT - 1 - i) * PART_BITS;
+
+        if (((a ^ b) >> shift & ((1 << PART_BITS) - 1)) == 0)
+            continue;
+        text_append(out, "%s%s", named ? ", " : "", part_names[i]);
+        named = true;
+    }
+    if (!named)
+        text_append(out, "probably codecs or fill values");
+}

@@ -1,0 +1,116 @@
+/* See watch.h. A table of slots, one a call; a slot's mutex is contended by the watcher alone. */
+#include "store/watch.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SLOTS = 1024, UNWATCHED = -1 };
+
+struct slot {
+    pthread_mutex_t mutex;
+    _Atomic bool taken;
+    uint64_t number; /* 0: no call, under the mutex, as is the rest */
+    uint64_t start_ns;
+    char path[STORE_WATCH_PATH_BYTES];
+};
+
+struct store_watch {
+    _Atomic uint32_t next;
+    _Atomic uint64_t calls;
+    pthread_mutex_t retry_mutex;
+    uint64_t retries;
+    struct error last;
+    struct slot slots[SLOTS];
+};
+
+enum status store_watch_new(struct store_watch **ret_watch, struct error *err)
+{
+    struct store_watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to watch the store");
+    pthread_mutex_init(&watch->retry_mutex, NULL);
+    for (int i = 0; i < SLOTS; i++)
+        pthread_mutex_init(&watch->slots[i].mutex, NULL);
+    *ret_watch = watch;
+    return STATUS_OK;
+}
+
+void store_watch_free(struct store_watch *watch)
+{
+    if (!watch)
+        return;
+    for (int i = 0; i < SLOTS; i++)
+        pthread_mutex_destroy(&watch->slots[i].mutex);
+    pthread_mutex_destroy(&watch->retry_mutex);
+    free(watch);
+}
+
+int store_watch_begin(struct store_watch *watch, const char *uri, const char *key)
+{
+    uint32_t first = atomic_fetch_add_explicit(&watch->next, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        struct slot *slot = &watch->slots[(first + i) % SLOTS];
+        if (atomic_exchange(&slot->taken, true))
+            continue;
+        pthread_mutex_lock(&slot->mutex);
+        slot->number = atomic_fetch_add(&watch->calls, 1) + 1;
+        slot->start_ns = clock_now_ns();
+        snprintf(slot->path, sizeof slot->path, "%s%s%s", uri, *key ? "/" : "", key);
+        pthread_mutex_unlock(&slot->mutex);
+        return (int)((first + i) % SLOTS);
+    }
+    return UNWATCHED;
+}
+
+void store_watch_end(struct store_watch *watch, int call)
+{
+    if (call == UNWATCHED)
+        return;
+    struct slot *slot = &watch->slots[call];
+    pthread_mutex_lock(&slot->mutex);
+    slot->number = 0;
+    pthread_mutex_unlock(&slot->mutex);
+    atomic_store(&slot->taken, false);
+}
+
+void store_watch_retried(struct store_watch *watch, const struct error *cause)
+{
+    pthread_mutex_lock(&watch->retry_mutex);
+    watch->retries++;
+    watch->last = *cause;
+    pthread_mutex_unlock(&watch->retry_mutex);
+}
+
+bool store_watch_oldest(struct store_watch *watch, struct store_watch_call *ret_call)
+{
+    uint64_t now = clock_now_ns();
+    bool found = false;
+    for (int i = 0; i < SLOTS; i++) {
+        struct slot *slot = &watch->slots[i];
+        if (!atomic_load(&slot->taken))
+            continue;
+        pthread_mutex_lock(&slot->mutex);
+        uint64_t age_ns = now > slot->start_ns ? now - slot->start_ns : 0;
+        if (slot->number && (!found || age_ns > ret_call->age_ns)) {
+            ret_call->number = slot->number;
+            ret_call->age_ns = age_ns;
+            snprintf(ret_call->path, sizeof ret_call->path, "%s", slot->path);
+            found = true;
+        }
+        pthread_mutex_unlock(&slot->mutex);
+    }
+    return found;
+}
+
+uint64_t store_watch_retries(struct store_watch *watch, struct error *ret_last)
+{
+    pthread_mutex_lock(&watch->retry_mutex);
+    uint64_t retries = watch->retries;
+    *ret_last = watch->last;
+    pthread_mutex_unlock(&watch->retry_mutex);
+    return retries;
+}

@@ -1,0 +1,127 @@
+"""Memory that does not suffice is refused at the start, with sizes: nobody is killed."""
+
+import os
+import shutil
+import time
+import unittest
+
+from job import MPIEXEC, JobTest, leftovers, program, run
+
+MIB = 1 << 20
+
+
+def memory_mount():
+    """Where groups of the memory controller can be made, and the file that limits one; or None."""
+    for folder, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                          ("/sys/fs/cgroup", "memory.max")):
+        if os.path.exists(os.path.join(folder, "cgroup.procs")) and os.access(folder, os.W_OK):
+            return folder, limit
+    return None
+
+
+class Memory(JobTest):
+    def setUp(self):
+        super().setUp()
+        self.group = None
+
+    def tearDown(self):
+        self.remove_group()
+        super().tearDown()
+
+    def remove_group(self):
+        """Processes that have ended leave their group a moment later."""
+        deadline = time.monotonic() + 5
+        while self.group:
+            try:
+                os.rmdir(self.group)
+                self.group = None
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+    def make_group(self, limit_bytes):
+        """A control group with that limit."""
+        place = memory_mount()
+        if not place or os.getuid() != 0:
+            self.skipTest("needs root and a memory controller to make groups in")
+        group = os.path.join(place[0], f"penstock-test-{os.getpid()}-{id(self)}")
+        try:
+            os.mkdir(group)
+            self.group = group
+            with open(os.path.join(group, place[1]), "w", encoding="ascii") as file:
+                file.write(str(limit_bytes))
+        except OSError as failure:
+            self.skipTest(f"control groups cannot be limited here: {failure}")
+        return group
+
+    def run_in(self, group, readers, settings, trainer=()):
+        command = [MPIEXEC, *self.flags, "-np", str(readers), program("penstock-reader")]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        command += ["--", program("penstock-trainer"), *trainer]
+        return run(["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command])
+
+    def settings(self, **more):
+        """64 MiB of rows when decoded."""
+        uri = self.synth("large", 2048, layout="plain", chunk=4, shape=16384, dtype="int16",
+                         codec="zstd")
+        return {"dataset.uri": uri, "batch.global_size": 16, "readers.threads": 1,
+                "order.epochs": 2, **{key.replace("__", "."): value for key, value in more.items()}}
+
+    def killed(self, group):
+        """How often the kernel has killed in that group; None if it does not say."""
+        for name in ("memory.oom_control", "memory.events"):
+            path = os.path.join(group, name)
+            if os.path.exists(path):
+                with open(path, encoding="ascii") as file:
+                    words = dict(line.split() for line in file)
+                return int(words["oom_kill"]) if "oom_kill" in words else None
+        return None
+
+    def test_more_than_a_group_allows_is_refused(self):
+        for readers in (1, 3):
+            with self.subTest(readers=readers):
+                group = self.make_group(100 * MIB)
+                before = leftovers()
+                outcome = self.run_in(group, readers, self.settings(readers__memory_limit="4GiB"))
+                self.assertEqual(outcome.code, 1, outcome.output)
+                self.assertRegex(outcome.output, r"error: the readers of a node take .*, and "
+                                 rf"memory and control groups leave .*: {readers} x \(row buffers ")
+                self.assertIn(self.killed(group), (0, None))
+                self.assert_nothing_left(before, outcome)
+                self.remove_group()
+
+    def test_auto_stays_within_a_group(self):
+        """Half of what the group leaves, shared by two readers, is less than all rows."""
+        group = self.make_group(260 * MIB)
+        outcome = self.run_in(group, 2, self.settings(), ["--steps", "200"])
+        self.assertIn(outcome.code, (0, 3), outcome.output)
+        self.assertIn(self.killed(group), (0, None))
+        self.assertNotIn("of at most 4", outcome.output)
+
+    def test_auto_that_is_too_little_is_refused(self):
+        group = self.make_group(100 * MIB)
+        outcome = self.run_in(group, 2, self.settings(order__window_rows=512))
+        self.assertEqual(outcome.code, 1, outcome.output)
+        self.assertRegex(outcome.output, "readers.memory_limit .* is too low for one reader: it "
+                                         "takes at least .*: row buffers ")
+        self.assertIn(self.killed(group), (0, None))
+
+    def test_tiny_dev_shm(self):
+        """Rings and held arrays need no room there. MPI may, and says so, or the reader did."""
+        if os.getuid() != 0 or not shutil.which("unshare"):
+            self.skipTest("needs root and unshare")
+        command = [MPIEXEC, *self.flags, "-np", "2", program("penstock-reader")]
+        for key, value in self.settings(order__epochs=1).items():
+            command += ["--set", f"{key}={value}"]
+        command += ["--", program("penstock-trainer")]
+        outcome = run(["unshare", "-m", "sh", "-c",
+                       'mount -t tmpfs -o size=64k penstock-test /dev/shm && exec "$@"', "sh",
+                       *command])
+        self.assertNotIn(outcome.code, (128 + 7, 128 + 11), outcome.output)
+        self.assertRegex(outcome.output, "warning: /dev/shm has .* free")
+
+
+if __name__ == "__main__":
+    unittest.main()
