@@ -6,7 +6,6 @@
 #include "delivery/rundir.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
@@ -214,8 +213,9 @@ static enum status take_ring(const struct connect_options *options, const int fd
     if (!status)
         status = check_service(options, &ret_header->service, err);
     for (int i = 1; !status && i < WELCOME_FDS; i++)
-        if (!(fcntl(fds[i], F_GETFL) & O_NONBLOCK))
-            status = error_set(err, STATUS_PROTOCOL, "ring: a wake-up descriptor would block");
+        if (!event_check(fds[i]))
+            status = error_set(err, STATUS_PROTOCOL,
+                               "ring: a wake-up descriptor is no eventfd, or would block");
     return status;
 }
 

@@ -1,7 +1,9 @@
 /* See server.h. This part listens, accepts, shakes hands and hears goodbyes; one thread, nothing
  * blocks.
  *
- * A connection is `pending` until its HELLO came (5 seconds at most), and a trainer from then on.
+ * A connection is `pending` until its HELLO came (5 seconds at most; a fifth of a second where
+ * others wait for its place, so that silent ones do not keep trainers out), and a trainer from then
+ * on.
  * Before server_start() a trainer that hangs up is forgotten, so that it may be started again. */
 #include "delivery/server.h"
 
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 static const uint64_t hello_timeout_ns = UINT64_C(5000000000);
+static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when all places are taken */
 
 enum { BACKLOG = 1024 };
 
@@ -104,16 +107,15 @@ static void drop_pending(struct server *server, uint32_t index)
     server->pending[index] = server->pending[--server->pending_count];
 }
 
-/* Accepts one connection if there is one. A stranger is told and dropped: REFUSED. */
-static enum status accept_one(struct server *server, bool *ret_accepted, struct error *err)
+/* Accepts one connection if there is one; returns whether there was. A stranger is told and
+ * dropped, which is nobody else's business. */
+static bool accept_one(struct server *server)
 {
-    *ret_accepted = false;
     if (server->pending_count == MAX_PENDING)
-        return STATUS_OK; /* the kernel's backlog holds the others until places are free */
+        return false; /* the kernel's backlog holds the others until places are free */
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
-        return STATUS_OK;
-    *ret_accepted = true;
+        return false;
     uid_t uid;
     pid_t pid;
     struct error error;
@@ -125,13 +127,11 @@ static enum status accept_one(struct server *server, bool *ret_accepted, struct 
     if (status) {
         send_fail(fd, &error);
         close(fd);
-        if (err)
-            *err = error;
-        return STATUS_REFUSED;
+        return true;
     }
     server->pending[server->pending_count++] =
         (struct pending){.socket = fd, .pid = pid, .accepted_ns = clock_now_ns()};
-    return STATUS_OK;
+    return true;
 }
 
 static const struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
@@ -192,20 +192,21 @@ static void admit(struct server *server, const struct pending *pending, uint32_t
 
 /* Reads a pending connection. Only a refusal is the owner's business; nonsense, silence and hanging
  * up are not. */
-static enum status hear_pending(struct server *server, uint32_t *index, bool *active,
-                                struct error *err)
+static enum status hear_pending(struct server *server, uint64_t patience_ns, uint32_t *index,
+                                bool *active, struct error *err)
 {
     struct pending *pending = &server->pending[*index];
     struct message message;
     struct error error;
     enum status status = message_receive(pending->socket, &message, NULL, &error);
     if (status == STATUS_TIMEOUT) {
-        if (clock_now_ns() - pending->accepted_ns < hello_timeout_ns) {
+        if (clock_now_ns() - pending->accepted_ns < patience_ns) {
             ++*index;
             return STATUS_OK;
         }
-        error_set(&error, STATUS_PROTOCOL, "no HELLO came within %d s",
-                  (int)(hello_timeout_ns / 1000000000u));
+        error_set(&error, STATUS_PROTOCOL, "no HELLO came within %.3g s%s",
+                  (double)patience_ns / 1e9,
+                  patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
     }
     *active = true;
     if (!status && message.type != MESSAGE_HELLO)
@@ -285,12 +286,12 @@ enum status server_progress(struct server *server, bool *ret_active, struct erro
 {
     bool active = hear_trainers(server); /* first: a rank that hung up is free for the next */
     enum status status = STATUS_OK;
-    for (bool accepted = true; accepted && !status;) {
-        status = accept_one(server, &accepted, err);
-        active |= accepted;
-    }
+    for (int i = 0; i < MAX_PENDING && accept_one(server); i++)
+        active = true;
+    bool crowded = server->pending_count == MAX_PENDING;
+    uint64_t patience_ns = crowded ? crowded_timeout_ns : hello_timeout_ns;
     for (uint32_t i = 0; i < server->pending_count && !status;)
-        status = hear_pending(server, &i, &active, err);
+        status = hear_pending(server, patience_ns, &i, &active, err);
     *ret_active = active;
     return status;
 }
