@@ -76,4 +76,17 @@ static inline int lowest_free_fd(void)
     return fd;
 }
 
+/* A folder of this process, in TMPDIR; made at the first call. The caller removes it. */
+static inline const char *fuzz_folder(void)
+{
+    static char folder[64];
+    const char *parent = getenv("TMPDIR");
+    if (folder[0])
+        return folder;
+    int length =
+        snprintf(folder, sizeof folder, "%s/penstock-fuzz-XXXXXX", parent ? parent : "/tmp");
+    CHECK(length < (int)sizeof folder && mkdtemp(folder));
+    return folder;
+}
+
 #endif

@@ -31,9 +31,8 @@ enum {
     LENGTH_AT = 32,
 };
 
-/* Of this process; removed at its end. */
-static char root[] = "/tmp/penstock-fuzz-XXXXXX";
-static char cache_dir[64], outside[64];
+/* In fuzz_folder(), which is removed at the end. */
+static char cache_dir[96], outside[96];
 
 struct stage {
     struct disk_cache *cache; /* NULL: it could not be opened */
@@ -53,15 +52,14 @@ static void remove_tree(const char *path)
 
 static void remove_root(void)
 {
-    remove_tree(root);
+    remove_tree(fuzz_folder());
 }
 
 static void prepare(void)
 {
-    CHECK(mkdtemp(root));
     atexit(remove_root);
-    snprintf(cache_dir, sizeof cache_dir, "%s/cache", root);
-    snprintf(outside, sizeof outside, "%s/outside", root);
+    snprintf(cache_dir, sizeof cache_dir, "%s/cache", fuzz_folder());
+    snprintf(outside, sizeof outside, "%s/outside", fuzz_folder());
     int fd = open(outside, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, "outside", 7) == 7 && close(fd) == 0);
 }
@@ -175,7 +173,7 @@ static void place_other(const char *path, uint8_t kind)
     int outcome = kind % 4 == 0   ? mkdir(path, 0700)
                   : kind % 4 == 1 ? symlink(outside, path)
                   : kind % 4 == 2 ? mkfifo(path, 0600)
-                                  : symlink(root, path);
+                                  : symlink(fuzz_folder(), path);
     (void)outcome;
 }
 

@@ -58,17 +58,6 @@ static inline struct message fuzz_message(struct input *input)
     return message;
 }
 
-/* A folder of this process, removed at its end. */
-static inline const char *fuzz_folder(void)
-{
-    static char folder[] = "/tmp/penstock-fuzz-XXXXXX";
-    static int made;
-    if (!made)
-        CHECK(mkdtemp(folder));
-    made = 1;
-    return folder;
-}
-
 static inline void fuzz_folder_remove(void)
 {
     rmdir(fuzz_folder());

@@ -38,6 +38,11 @@ fi
 work=$build/fuzzing
 mkdir -p "$work"
 
+# Where targets make files: in memory, if there is such a place.
+TMPDIR=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo /tmp)" penstock-fuzz-XXXXXX)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+
 # Longest inputs: a ring's header, a script, a line, a packet, a document.
 length_of() {
     case $1 in
