@@ -157,14 +157,15 @@ static void handle_goodbye(struct service *service, uint32_t peer)
                   (unsigned long long)run->steps_per_epoch);
 }
 
-/* A trainer's socket closed without a goodbye. If it is our child, how it ended says more than
- * that: waits briefly for that. */
+/* A trainer broke the protocol, or its socket closed without a goodbye. If it is our child, how it
+ * ended says more than the latter: waits briefly for that. */
 static void handle_loss(struct service *service, const struct error *loss)
 {
     const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
     struct error error;
     enum status status = STATUS_OK;
-    while (service->job->children && status == STATUS_OK && clock_now_ns() < deadline) {
+    bool told = loss->status != STATUS_LOST;
+    while (!told && service->job->children && status == STATUS_OK && clock_now_ns() < deadline) {
         status = children_poll(service->job->children, true, &service->children_running, &error);
         clock_sleep_ns(ms_ns);
     }

@@ -90,6 +90,8 @@ void trainer_lose(struct trainer *trainer, const struct error *error)
 {
     trainer->state = SERVER_PEER_LOST;
     trainer->error = *error;
+    if (error->status != STATUS_LOST) /* it lives: it shall know what it did */
+        send_fail(trainer->socket, error);
     close_fd(&trainer->socket);
 }
 

@@ -33,7 +33,7 @@ enum { MOST_STEPS = 64, MOST_MESSAGES = 8, CONNECT_MS = 100 };
 
 /* Where the library looks for its reader; made once. */
 static struct {
-    char run_dir[64];
+    char run_dir[96];
     int dir, lock, listener;
 } place;
 

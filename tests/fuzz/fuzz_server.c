@@ -28,7 +28,7 @@ struct caller {
 };
 
 struct stage {
-    char run_dir[64];
+    char run_dir[96];
     struct server *server;
     struct caller callers[CONNECTIONS];
     uint64_t published[TRAINERS];

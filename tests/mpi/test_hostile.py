@@ -211,7 +211,7 @@ class Hostile(JobTest):
         while service.sockets(0) > before:
             self.assertLess(time.monotonic(), deadline, service.sockets(0))
             time.sleep(0.1)
-                self.assert_served(service)
+        self.assert_served(service)
         for one in held:
             one.close()
 

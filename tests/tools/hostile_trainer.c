@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HARMLESS_BATCHES = 3 };
+enum { HARMLESS_BATCHES = 3, SEEN_US = 300000 };
 
 /* Where the ring lies in this process. */
 static unsigned char *find_ring(void)
@@ -44,6 +44,15 @@ static void overwrite(unsigned char *ring, struct ring_control *control,
     memset((void *)batch->indices, 0xa5, sizeof(uint64_t) * batch->sample_count);
     atomic_store(&control->trainer_waits, (uint32_t)rand());
     atomic_store(&control->reader_waits, (uint32_t)rand());
+}
+
+/* When the reader has seen where it was, and long enough for it to see this; the next release would
+ * put it right. */
+static void move_back(struct ring_control *control)
+{
+    usleep(SEEN_US);
+    atomic_store(&control->tail, 0);
+    usleep(SEEN_US);
 }
 
 /* On all sockets there are. */
@@ -80,7 +89,7 @@ int main(int argc, char **argv)
         if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "tail") == 0)
             atomic_store(&control->tail, 1000);
         if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "back") == 0)
-            atomic_store(&control->tail, 0);
+            move_back(control);
         if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "socket") == 0)
             send_nonsense();
     }
