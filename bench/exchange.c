@@ -318,6 +318,8 @@ static void run_stream(struct scene *s, const struct variant *v)
     struct stream *streams = calloc(2 * (size_t)size, sizeof *streams);
     uint64_t left = 2 * (uint64_t)(size - 1);
     uint64_t chunk_bytes = CHUNK_BYTES > s->record_bytes ? CHUNK_BYTES : s->record_bytes;
+    if (!streams)
+        abort();
     for (int i = 0; i < 2 * size; i++)
         streams[i].buffers = malloc(CHUNK_WINDOW * chunk_bytes);
     while (left > 0) {

@@ -4,10 +4,11 @@
 #     lint-format    clang-format --dry-run, by .clang-format
 #     lint-tidy      clang-tidy, by .clang-tidy
 #     lint-cppcheck  cppcheck over the compilation database
-foreach(tool clang-format run-clang-tidy cppcheck)
+#     lint-analyze   gcc -fanalyzer, by analyze.py
+foreach(tool clang-format run-clang-tidy cppcheck gcc)
   string(TOUPPER ${tool} variable)
   string(REPLACE "-" "_" variable ${variable})
-  find_program(${variable} NAMES ${tool} ${tool}-14 DOC "for the lint targets")
+  find_program(${variable} NAMES ${tool} ${tool}-14 ${tool}-12 DOC "for the lint targets")
   mark_as_advanced(${variable})
 endforeach()
 
@@ -20,7 +21,7 @@ function(lint_target name program)
     add_custom_target(lint-${name} COMMAND ${ARGN} VERBATIM WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   else()
     add_custom_target(lint-${name} VERBATIM
-      COMMAND ${CMAKE_COMMAND} -E echo "lint-${name}: install clang-format, clang-tidy and cppcheck, then configure again"
+      COMMAND ${CMAKE_COMMAND} -E echo "lint-${name}: install clang-format, clang-tidy, cppcheck and gcc, then configure again"
       COMMAND ${CMAKE_COMMAND} -E false)
   endif()
 endfunction()
@@ -34,4 +35,7 @@ lint_target(cppcheck CPPCHECK
   --enable=warning,performance,portability --inline-suppr --error-exitcode=1
   --cppcheck-build-dir=${PROJECT_BINARY_DIR}/cppcheck)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cppcheck)
-add_custom_target(lint DEPENDS lint-format lint-tidy lint-cppcheck)
+find_package(Python3 COMPONENTS Interpreter)
+lint_target(analyze GCC
+  ${Python3_EXECUTABLE} cmake/analyze.py ${GCC} ${PROJECT_BINARY_DIR} ${lint_jobs} src mpi bench)
+add_custom_target(lint DEPENDS lint-format lint-tidy lint-cppcheck lint-analyze)

@@ -177,15 +177,16 @@ static void report_loss(struct service *service, const struct error *loss)
         stop_report_error(service->stop, loss);
 }
 
-/* A trainer's socket closed without a goodbye. If it is our child, how it ended says more than
- * that: waits briefly for that. */
+/* A trainer broke the protocol, or its socket closed without a goodbye. If it is our child, how it
+ * ended says more than the latter: waits briefly for that. */
 static void handle_loss(struct service *service, const struct error *loss)
 {
     const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
     struct job *job = service->job;
     struct error error;
     enum status status = STATUS_OK;
-    while (job->children && status == STATUS_OK && clock_now_ns() < deadline) {
+    bool told = loss->status != STATUS_LOST;
+    while (!told && job->children && status == STATUS_OK && clock_now_ns() < deadline) {
         status = children_poll(job->children, true, &service->children_running, &error);
         clock_sleep_ns(ms_ns);
     }

@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,7 @@ static enum status store_choice(unsigned *member, const struct option *option, c
                                 struct error *err)
 {
     const char *const *names = choice_names(option->type);
+    assert(names); /* the option is a choice */
     for (unsigned i = 0; names[i]; i++) {
         if (strcmp(names[i], text) != 0)
             continue;

@@ -6,7 +6,6 @@
 #include "delivery/rundir.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -170,8 +169,9 @@ static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
     if (!status)
         status = check_service(dial->options, &terms.header.service, err);
     for (int i = 1; !status && i < WELCOME_FDS; i++)
-        if (!(fcntl(fds[i], F_GETFL) & O_NONBLOCK))
-            status = error_set(err, STATUS_PROTOCOL, "ring: a wake-up descriptor would block");
+        if (!event_check(fds[i]))
+            status = error_set(err, STATUS_PROTOCOL,
+                               "ring: a wake-up descriptor is no eventfd, or would block");
     if (status) {
         link_done(&link);
         return status;

@@ -1,6 +1,7 @@
 /* See fdpass.h. */
 #include "delivery/fdpass.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static void attach_fds(struct msghdr *message, union control *control, const int
     message->msg_control = control->bytes;
     message->msg_controllen = CMSG_SPACE(count * sizeof *fds);
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    assert(header); /* there is room for it */
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(count * sizeof *fds);

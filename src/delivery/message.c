@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ static enum status check(const struct message *message, size_t size, size_t fd_c
     return STATUS_OK;
 }
 
-/* A FAIL must be a failure, and its text must be one. */
+/* A FAIL must be a failure, and its text must be one, and say something. */
 static void tame(struct error *fail)
 {
     if (fail->status <= STATUS_OK || fail->status > STATUS_MPI)
@@ -94,6 +95,8 @@ static void tame(struct error *fail)
     for (char *c = fail->message; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = ' ';
+    if (!fail->message[0])
+        snprintf(fail->message, sizeof fail->message, "the other side gave no reason");
 }
 
 enum status message_receive(int socket, struct message *ret_message, int ret_fds[WELCOME_FDS],

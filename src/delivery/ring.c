@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -162,6 +163,16 @@ enum status event_new(int *ret_fd, struct error *err)
         return error_set_errno(err, STATUS_IO, "create an eventfd");
     *ret_fd = fd;
     return STATUS_OK;
+}
+
+bool event_check(int fd)
+{
+    static const char expected[] = "anon_inode:[eventfd]";
+    char path[32], target[sizeof expected];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, target, sizeof target);
+    return length == sizeof expected - 1 && memcmp(target, expected, sizeof expected - 1) == 0 &&
+           fcntl(fd, F_GETFL) & O_NONBLOCK;
 }
 
 void event_signal(int fd)

@@ -61,6 +61,10 @@ void ring_publish(struct ring *ring, uint64_t head, int wake_fd);
 
 /* Non-blocking eventfd. */
 MUST_USE enum status event_new(int *ret_fd, struct error *err);
+
+/* Whether a descriptor that came from elsewhere is such a one. */
+bool event_check(int fd);
+
 void event_signal(int fd);
 void event_drain(int fd);
 

@@ -1,9 +1,10 @@
 /* See server.h. This part listens, accepts, shakes hands and hears goodbyes; one thread, nothing
  * blocks.
  *
- * A connection is `pending` until its HELLO came (5 seconds at most), and a trainer from then on,
- * or from the next session on. Before server_start() a trainer that hangs up is forgotten, so that
- * it may be started again. */
+ * A connection is `pending` until its HELLO came (5 seconds at most; a fifth of a second where
+ * others wait for its place, so that silent ones do not keep trainers out), and a trainer from then
+ * on, or from the next session on. Before server_start() a trainer that hangs up is forgotten, so
+ * that it may be started again. */
 #include "delivery/server.h"
 
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 
 static const uint64_t hello_timeout_ns = UINT64_C(5000000000);
 static const uint64_t second_ns = UINT64_C(1000000000);
+static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when all places are taken */
 
 enum { BACKLOG = 1024 };
 
@@ -94,6 +96,8 @@ void trainer_lose(struct trainer *trainer, const struct error *error)
 {
     trainer->state = SERVER_PEER_LOST;
     trainer->error = *error;
+    if (error->status != STATUS_LOST) /* it lives: it shall know what it did */
+        send_fail(trainer->socket, error);
     close_fd(&trainer->socket);
 }
 
@@ -111,16 +115,15 @@ static void drop_pending(struct server *server, uint32_t index)
     server->pending[index] = server->pending[--server->pending_count];
 }
 
-/* Accepts one connection if there is one. A stranger is told and dropped: REFUSED. */
-static enum status accept_one(struct server *server, bool *ret_accepted, struct error *err)
+/* Accepts one connection if there is one; returns whether there was. A stranger is told and
+ * dropped, which is nobody else's business. */
+static bool accept_one(struct server *server)
 {
-    *ret_accepted = false;
     if (server->pending_count == MAX_PENDING)
-        return STATUS_OK; /* the kernel's backlog holds the others until places are free */
+        return false; /* the kernel's backlog holds the others until places are free */
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
-        return STATUS_OK;
-    *ret_accepted = true;
+        return false;
     uid_t uid;
     pid_t pid;
     struct error error;
@@ -132,13 +135,11 @@ static enum status accept_one(struct server *server, bool *ret_accepted, struct 
     if (status) {
         send_fail(fd, &error);
         close(fd);
-        if (err)
-            *err = error;
-        return STATUS_REFUSED;
+        return true;
     }
     server->pending[server->pending_count++] =
         (struct pending){.socket = fd, .pid = pid, .accepted_ns = clock_now_ns()};
-    return STATUS_OK;
+    return true;
 }
 
 static struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
@@ -274,8 +275,8 @@ static enum status handle_hello(struct server *server, struct pending *pending,
 }
 
 /* Reads a pending connection. OK: there is a HELLO, now or from before. TIMEOUT: not yet. */
-static enum status read_hello(struct pending *pending, struct message_hello *ret_hello,
-                              struct error *err)
+static enum status read_hello(struct pending *pending, uint64_t patience_ns,
+                              struct message_hello *ret_hello, struct error *err)
 {
     struct message message;
     enum status status = message_receive(pending->socket, &message, NULL, err);
@@ -283,9 +284,10 @@ static enum status read_hello(struct pending *pending, struct message_hello *ret
         *ret_hello = pending->hello;
         return STATUS_OK;
     }
-    if (status == STATUS_TIMEOUT && clock_now_ns() - pending->accepted_ns >= hello_timeout_ns)
-        return error_set(err, STATUS_PROTOCOL, "no HELLO came within %d s",
-                         (int)(hello_timeout_ns / 1000000000u));
+    if (status == STATUS_TIMEOUT && clock_now_ns() - pending->accepted_ns >= patience_ns)
+        return error_set(err, STATUS_PROTOCOL, "no HELLO came within %.3g s%s",
+                         (double)patience_ns / 1e9,
+                         patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
     if (!status && (pending->waits || message.type != MESSAGE_HELLO))
         return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
     if (!status)
@@ -295,14 +297,14 @@ static enum status read_hello(struct pending *pending, struct message_hello *ret
 
 /* Moves a pending connection on. Only a refusal is the owner's business; nonsense, silence and
  * hanging up are not. */
-static enum status hear_pending(struct server *server, uint32_t *index, bool *active,
-                                struct error *err)
+static enum status hear_pending(struct server *server, uint64_t patience_ns, uint32_t *index,
+                                bool *active, struct error *err)
 {
     struct pending *pending = &server->pending[*index];
     struct message_hello hello;
     struct error error;
     bool kept = true, waited = pending->waits;
-    enum status status = read_hello(pending, &hello, &error);
+    enum status status = read_hello(pending, patience_ns, &hello, &error);
     if (status == STATUS_TIMEOUT) {
         ++*index;
         return STATUS_OK;
@@ -437,12 +439,12 @@ enum status server_progress(struct server *server, bool *ret_active, struct erro
     if (!server->started)
         hear_parting(server);
     enum status status = STATUS_OK;
-    for (bool accepted = true; accepted && !status;) {
-        status = accept_one(server, &accepted, err);
-        active |= accepted;
-    }
+    for (int i = 0; i < MAX_PENDING && accept_one(server); i++)
+        active = true;
+    bool crowded = server->pending_count == MAX_PENDING;
+    uint64_t patience_ns = crowded ? crowded_timeout_ns : hello_timeout_ns;
     for (uint32_t i = 0; i < server->pending_count && !status;)
-        status = hear_pending(server, &i, &active, err);
+        status = hear_pending(server, patience_ns, &i, &active, err);
     *ret_active = active;
     return status;
 }

@@ -55,7 +55,7 @@ struct server {
     struct error outcome; /* once finished */
 };
 
-/* Marks a trainer lost and closes its socket. */
+/* Marks a trainer lost and closes its socket; one that lives is told why. */
 void trainer_lose(struct trainer *trainer, const struct error *error);
 
 /* Looks at the trainer's tail; an impossible one makes it lost. Returns whether it moved. */

@@ -6,6 +6,7 @@
  */
 #include "topology/machine.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -82,8 +83,9 @@ enum status gpus_find(struct topology *topology, struct error *err)
             continue;
         struct gpu *gpu = &topology->gpus[topology->gpu_count++];
         gpu->pci = device->attr->pcidev;
-        gpu->near = hwloc_bitmap_dup(
-            hwloc_get_non_io_ancestor_obj(topology->hwloc, device)->complete_cpuset);
+        hwloc_obj_t above = hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
+        assert(above); /* the machine, if nothing else */
+        gpu->near = hwloc_bitmap_dup(above->complete_cpuset);
         if (!gpu->near)
             return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
     }

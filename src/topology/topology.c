@@ -6,6 +6,7 @@
  */
 #include "topology/machine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -137,8 +138,9 @@ static enum status flatten(struct topology *topology, struct error *err)
     while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)))
         take_node(topology, node->cpuset, node->os_index, left);
     /* Cores without memory of their own sit together behind the others. */
-    take_node(topology, hwloc_topology_get_topology_cpuset(hwloc),
-              hwloc_get_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, 0)->os_index, left);
+    node = hwloc_get_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, 0);
+    assert(node); /* hwloc 2 always has one */
+    take_node(topology, hwloc_topology_get_topology_cpuset(hwloc), node->os_index, left);
     hwloc_bitmap_free(left);
     return STATUS_OK;
 }

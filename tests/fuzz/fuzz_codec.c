@@ -15,12 +15,6 @@
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5 };
 
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
-
 /* Made anew for each input, so that no input depends on those before. */
 static struct codec_chain chain_of(const char *const *names)
 {

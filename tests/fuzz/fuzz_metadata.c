@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
-
 static void check_array(const struct zarr_array *array)
 {
     uint64_t chunk_index[ZARR_MAX_RANK], total_bytes = array->item_bytes;

@@ -471,6 +471,7 @@ static void test_unused_datasets_make_room(void **state)
         else
             disk_cache_free(cache);
     }
+    assert_non_null(in_use);
     disk_cache_free(open_cache(fixture, 2, LIMIT)); /* now 3 is the one that was used before */
     struct disk_cache *cache = open_cache(fixture, 4, LIMIT);
     for (uint64_t i = 0; i < 25; i++)
