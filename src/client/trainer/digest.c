@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+enum { BUFFER_BYTES = 1 << 18 }; /* a batch is written at once */
+
 struct digest {
     FILE *file;
     XXH3_state_t *state;
@@ -21,8 +23,10 @@ struct digest *digest_open(const char *path, bool padding)
     digest->padding = padding;
     digest->state = XXH3_createState();
     digest->file = digest->state ? fopen(path, "we") : NULL;
-    if (digest->file)
+    if (digest->file) {
+        setvbuf(digest->file, NULL, _IOFBF, BUFFER_BYTES);
         return digest;
+    }
     int failure = digest->state ? errno : ENOMEM;
     XXH3_freeState(digest->state);
     free(digest);
@@ -55,7 +59,7 @@ bool digest_batch(struct digest *digest, const struct penstock_info *info,
         if (written < 0)
             return false;
     }
-    return true;
+    return fflush(digest->file) == 0;
 }
 
 bool digest_close(struct digest *digest)
