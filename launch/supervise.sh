@@ -159,7 +159,8 @@ ended() {
     unset "running[$side]"
     read_events
     if [[ $side == readers && $restarts && ${trainers[*]-} && ! ${running[trainers]-}${due[trainers]-} && ! $code ]]; then
-        ((!status)) || say "the readers' step $(ending "$status") after all trainers had ended: nothing is lost"
+        ((!status || status == 3)) || say "the readers' step $(ending "$status") after all trainers had ended: nothing is lost"
+        ((status != 3)) || code=3 # they have left early
         return 0
     fi
     if may_restart "$side" "$status"; then

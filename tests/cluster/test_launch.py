@@ -199,6 +199,29 @@ class Launch(ClusterTest):
                     "wait $!"])
         self.assertEqual(self.take_digests(), expected)
 
+    def test_a_reader_is_killed(self):
+        """Its step is started again inside the job; trainers go on where they were."""
+        self.settings = {**self.settings, "order.epochs": 12}
+        expected = self.single_process()
+        self.configuration(delivery__trainers=6)
+        if not launcher_is_open_mpi():
+            self.skipTest("under Slurm's pmi2 the other readers do not hear of it")
+        for launcher in ("srun", "mpirun"):
+            with self.subTest(launcher=launcher):
+                marks = os.path.join(self.folder, "digest.5")
+                output = self.batch([
+                    self.penstock_run("--launcher", launcher, "--restarts", "3", "--", *self.trainer_command(),
+                                      "--compute-ms", "40") + " & job=$!",
+                    f"for i in {{1..300}}; do [[ $(cat {marks} 2>/dev/null) ]] && break; sleep 0.1; done",
+                    # The hosts see each other's processes.
+                    "for p in /proc/[0-9]*; do grep -qs $PENSTOCK_TEST_MARK $p/environ && "
+                    "[[ $(cat $p/comm) == penstock-reader ]] && kill -KILL ${p#/proc/} && break; done",
+                    "wait $job; echo code $?"])
+                self.assertIn("code 0", output)
+                self.assertRegex(output, r"the readers' step ended with exit code \d+.*: restart 1 of 3")
+                self.assertRegex(output, r"serving again, from epoch \d+ step \d+: [\d.]+ s after")
+                self.assertEqual(self.take_digests(), expected)
+
     def test_a_signal_ends_all(self):
         self.configuration(delivery__trainers=6, **{"order.epochs": 100000})
         for launcher in ("srun", "mpirun"):
