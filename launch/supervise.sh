@@ -126,10 +126,15 @@ leave_out_nodes() {
     ((node_count))
 }
 
+# Slurm ends the steps of a job first when the job is cancelled, preempted or over its time.
+job_goes_on() {
+    [[ ! ${SLURM_JOB_ID-} || $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T 2>/dev/null) == RUNNING ]]
+}
+
 # Whether a side that has ended is to be started again.
 may_restart() {
     local side=$1 status=$2
-    [[ $restarts && ! $final ]] && ((status && restarted < restarts && !code)) || return 1
+    [[ $restarts && ! $final ]] && ((status && restarted < restarts && !code)) && job_goes_on || return 1
     if [[ $side == trainers ]]; then
         ((status > 128)) # else their own: keepers and torchrun have tried as often as they should
     else
@@ -179,6 +184,15 @@ ended() {
     done
 }
 
+# Readers that were killed have left their sockets and locks.
+clean_up() {
+    # shellcheck disable=SC2016
+    local words=() remove=(sh -c 'cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"' "$run_dir")
+    [[ $restarts ]] || return 0
+    ((${#host_list[@]} == 0)) || launch "$node_count" 1 none
+    timeout "$PROBE_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 || true
+}
+
 read_events() {
     local line
     while read -r -t "${1:-0.01}" -u "$events" line; do heed "$line"; done
@@ -189,8 +203,8 @@ run_commands() {
     local side
     exec {events}<> <(:) # a pipe without a name
     set -m
-    trap 'trap "" INT TERM HUP; stop; exit 130' INT
-    trap 'trap "" INT TERM HUP; stop; exit 143' TERM HUP
+    trap 'trap "" INT TERM HUP; stop; clean_up; exit 130' INT
+    trap 'trap "" INT TERM HUP; stop; clean_up; exit 143' TERM HUP
     start readers
     ((${#trainers[@]} == 0)) || start trainers
     while [[ ${running[*]-}${due[*]-} ]]; do
@@ -203,6 +217,7 @@ run_commands() {
             fi
         done
     done
+    clean_up
     exit "$code"
 }
 

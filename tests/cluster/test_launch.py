@@ -141,9 +141,11 @@ class Launch(ClusterTest):
             self.assertEqual(sent.code, 0, sent.output)
         self.wait_for("start 2", lambda: begun(2), job)
         output = self.finish(job)
-        self.assertEqual(re.findall(r"^start (\d): (.*)$", output, re.MULTILINE),
-                         [("0", "from the beginning"), ("1", f"--resume {folder}/state.json"),
-                          ("2", f"--resume {folder}/state.json")])
+        starts = re.findall(r"^start (\d): (.*)$", output, re.MULTILINE)
+        self.assertEqual([number for number, _ in starts], ["0", "1", "2"])
+        self.assertEqual(starts[0][1], "from the beginning")
+        with open(os.path.join(folder, "state.json"), encoding="ascii") as file:
+            self.assertEqual(json.loads(starts[2][1]), json.load(file))
         self.assertEqual(self.take_digests(), expected)
 
     def test_scaling_script(self):
