@@ -184,12 +184,14 @@ ended() {
     done
 }
 
-# Readers that were killed have left their sockets and locks.
+# Readers that were killed have left their sockets and locks, and MPI what it shares memory through.
 clean_up() {
     # shellcheck disable=SC2016
-    local words=() remove=(sh -c 'cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"' "$run_dir")
+    local words=() remove=(sh -c 'rm -rf "$1"; cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"' "$run_dir" "$scratch")
     [[ $restarts ]] || return 0
-    ((${#host_list[@]} == 0)) || launch "$node_count" 1 none
+    "${remove[@]}" 2>/dev/null || true
+    ((${#host_list[@]})) || return 0
+    restarts='' launch "$node_count" 1 none
     timeout "$PROBE_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 || true
 }
 

@@ -89,14 +89,12 @@ def on_hosts():
 
 
 def shared_files():
-    """What lies in /dev/shm and /tmp of all hosts; without hosts, what might be ours in /dev/shm of this machine."""
-    if not HOSTS:
-        return {name for name in os.listdir("/dev/shm") if "penstock" in name}
+    """What lies in /dev/shm and /tmp of all hosts; on this machine others may work there."""
     found = set()
     for host in HOSTS:
         listed = run([os.environ["CLUSTER_RSH"], host, "cd / && find dev/shm tmp -mindepth 1 -xdev"])
         found.update(f"{host}:/{path}" for path in listed.output.split())
-    return found | {f"head:{path}" for path in glob.glob("/dev/shm/*") + glob.glob("/tmp/*")}
+    return found | ({f"head:{path}" for path in glob.glob("/dev/shm/*") + glob.glob("/tmp/*")} if HOSTS else set())
 
 
 def stacks():
@@ -184,7 +182,8 @@ class Job:
             left = [str(process) for process in processes()]
             left += sorted(shared_files() - self.before[0])
             left += sorted(on_hosts() - self.before[1])
-            left += [path for path in [self.run_dir, *glob.glob(self.folder + "/tmp/*")] if os.path.lexists(path)]
+            ours = [self.run_dir, *glob.glob(f"/dev/shm/penstock*-{self.process.pid}"), *glob.glob(self.folder + "/tmp/*")]
+            left += [path for path in ours if os.path.lexists(path)]
             if not left or time.monotonic() > deadline:
                 return left
             time.sleep(0.05)

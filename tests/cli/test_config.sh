@@ -9,10 +9,11 @@ delivery: {trainers: 2}
 YAML
 
 text=$("$penstock" config -c run.yaml)
-contains "$text" "uri: \"$PWD/data.zarr\""
+contains "$text" 'uri: "./data.zarr"'
 contains "$text" "  trainers: 2"
 contains "$text" "  epochs: 1"
-[ "$("$penstock" config -c <(printf '%s' "$text"))" = "$text" ] || fail "does not read back to the same: $text"
+printf '%s\n' "$text" >as-run.yaml
+[ "$("$penstock" config -c as-run.yaml --set dataset.uri=./data.zarr)" = "$text" ] || fail "does not read back to the same: $text"
 
 PENSTOCK_ORDER_EPOCHS=5 PENSTOCK_DELIVERY_TRAINERS=4 "$penstock" config -c run.yaml --set delivery.trainers=8 >out
 contains "$(cat out)" "  epochs: 5"
