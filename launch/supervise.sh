@@ -186,9 +186,9 @@ ended() {
 
 # Readers that were killed have left their sockets and locks, and MPI what it shares memory through.
 clean_up() {
+    [[ $restarts ]] || return 0
     # shellcheck disable=SC2016
     local words=() remove=(sh -c 'rm -rf "$1"; cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"' "$run_dir" "$scratch")
-    [[ $restarts ]] || return 0
     "${remove[@]}" 2>/dev/null || true
     ((${#host_list[@]})) || return 0
     restarts='' launch "$node_count" 1 none

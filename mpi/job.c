@@ -815,6 +815,7 @@ static enum status compare_options(const struct job *job, const struct job_optio
 
 enum status job_start(struct job *job, const struct job_options *options, struct error *err)
 {
+    job->supervised = options->supervised;
     enum status status = compare_options(job, options, err);
     if (status == STATUS_OK)
         status = share_config(job, options, err);

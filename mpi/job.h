@@ -39,6 +39,7 @@ struct job_trainer {
 
 struct job {
     struct comm comm;
+    bool supervised; /* see struct job_options */
     struct config config;
     struct dataset *dataset;
     struct placement placement;

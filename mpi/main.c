@@ -40,7 +40,8 @@ static const char usage[] =
     "      --report FILE    write rates and bytes of each epoch as JSON\n"
     "      --supervised     somebody starts the readers again when they fail: trainers are not "
     "told\n"
-    "                       of SIGTERM, and come back (needs delivery.reconnect_timeout)\n"
+    "                       of SIGTERM, and come back (needs delivery.reconnect_timeout); rank 0\n"
+    "                       writes 'serving epoch E step S' to standard output when it does\n"
     "  -q, --quiet          only errors\n"
     "  -V, --version\n"
     "  -h, --help\n"
@@ -272,6 +273,9 @@ int main(int argc, char **argv)
         puts("penstock-reader " PENSTOCK_VERSION_TEXT);
         return 0;
     }
+    /* What starts readers again must not meet those that have outlived their launcher. */
+    if (arguments.job.supervised)
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
     static struct job job;
     int signal_fd = open_signal_fd();
     prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
