@@ -179,12 +179,16 @@ exec nsenter -t "\$pid" --net --uts --mount -- env -C "\$PWD" -- "\$@"
 ENTER
     cat >"$dir/rsh" <<RSH
 #!/bin/bash
-# rsh HOST CMD...: like ssh, joins the words, and runs them in a shell without the caller's variables.
+# rsh HOST CMD...: like ssh, joins the words, and runs them in a shell without the caller's variables. Does not hear of
+# the end of a host that is lost.
 host=\$1
 shift
 cd $(printf %q "$HOME") || exit 1
-exec env -i HOME=$(printf %q "$HOME") USER=root LOGNAME=root SHELL=/bin/bash PATH=$(printf %q "$PATH") \\
+env -i HOME=$(printf %q "$HOME") USER=root LOGNAME=root SHELL=/bin/bash PATH=$(printf %q "$PATH") \\
     $dir/enter "\$host" /bin/bash -c "\$*"
+code=\$?
+[[ ! -e $dir/\$host.lost ]] || ((code < 128)) || exec sleep infinity
+exit \$code
 RSH
     chmod 700 "$dir/enter" "$dir/rsh"
 }
@@ -222,6 +226,7 @@ make_host() {
     setsid unshare --net --uts --mount --propagation private bash -c "$HOST_SETUP" bash \
         "$host" "$dir" "${shared[@]}" </dev/null >"$dir/$host.log" 2>&1 &
     printf '%s\n' $! >"$dir/$host.pid"
+    disown $! # or bash tells of its end
     for ((i = 0; i < 500; i++)); do
         ! grep -qs '^ready$' "$dir/$host.log" || return 0
         kill -0 "$(<"$dir/$host.pid")" 2>/dev/null || break
@@ -431,7 +436,7 @@ lose() {
     network=$(readlink "/proc/$(holder "$host")/ns/net")
     # First the link, so that nothing gets out to say that a process has ended.
     net head ip link del "$host"
-    rm "$dir/$host.pid"
+    mv "$dir/$host.pid" "$dir/$host.lost"
     for pid in $(processes); do
         [[ $(readlink "/proc/$pid/ns/net") != "$network" ]] || kill -KILL "$pid" 2>/dev/null || true
     done
