@@ -100,12 +100,12 @@ class Run:
             if now > self.args.limit:
                 self.faults.append(f"hangs: {self.job.output()}\n{stacks()}")
                 return
-            if stall:
+            if stall and not (self.args.hasty and now >= due):
                 self.kills[-1][2] = stall.look(now)
                 if self.kills[-1][2] is not None:
                     stall, due = None, now + self.random.uniform(0, self.args.gap_s)
-            elif now >= due and len(self.kills) < self.args.kills:
-                stall = Stall(self.job, now) if self.kill_one() else None
+            elif now >= due and len(self.kills) < self.args.kills and self.kill_one():
+                stall, due = Stall(self.job, now), now + self.random.uniform(0, self.args.gap_s)
 
     def check(self):
         job = self.job
@@ -168,6 +168,7 @@ def main():
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
     parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
     parser.add_argument("--gap-s", type=float, default=1, help="the next so long after the recovery, at most (%(default)s)")
+    parser.add_argument("--hasty", action="store_true", help="the next kill does not wait for the recovery")
     parser.add_argument("--limit", type=float, default=120, help="seconds until a run counts as hanging (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="kills and recovery times of all runs")
     args = parser.parse_args()

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from cluster import HERE, HOSTS, ClusterTest
-from job import BIN, TIMEOUT_S, environment, launcher_is_open_mpi, program, run
+from job import BIN, TIMEOUT_S, environment, leftovers, launcher_is_open_mpi, program, run
 
 ROOT = os.path.join(HERE, "..", "..")
 TRAINER = os.path.join(HERE, "trainer.py")
@@ -223,6 +223,41 @@ class Launch(ClusterTest):
                 self.assertRegex(output, r"the readers' step ended with exit code \d+.*: restart 1 of 3")
                 self.assertRegex(output, r"serving again, from epoch \d+ step \d+: [\d.]+ s after")
                 self.assertEqual(self.take_digests(), expected)
+
+    def readers_alive(self):
+        return [path for path in leftovers() if path.endswith(" penstock-reader")]
+
+    def test_cancelled_and_submitted_again(self):
+        """scancel is no failure to be mended; the next job goes on at the last state that was saved."""
+        self.need("xxhash")
+        self.settings = {**self.settings, "order.epochs": 12}
+        expected = self.single_process()
+        self.configuration(delivery__trainers=6)
+        state = os.path.join(self.folder, "state.json")
+        outputs = []
+        for number in (0, 1):
+            script = os.path.join(self.folder, "script")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("#!/bin/bash\nexec " + self.penstock_run(
+                    "--restarts", "3", "--state", state, "--", "python3", TRAINER, "--checkpoint", self.folder,
+                    "--save-every", "5", "--step-seconds", "0.05" if number == 0 else "0", "--digest",
+                    os.path.join(self.folder, f"digest.{{rank}}.{number}")) + "\n")
+            job = self.submit([script])
+            if number == 0:
+                self.wait_for("no state", lambda: os.path.exists(state), job)
+                run(["scancel", job])
+                outputs.append(self.finish(job, "CANCELLED"))
+                # The job counts as ended before its processes have.
+                self.wait_for("processes", lambda: not self.readers_alive(), job)
+            else:
+                outputs.append(self.finish(job))
+        self.assertNotIn("restart 1 of 3", outputs[0])
+        self.assertRegex(outputs[1], r"resume +at epoch \d+ step \d+")
+        lines = self.take_digests()
+        self.assertGreater(len(lines), len(expected))
+        unique = {tuple(line) for line in lines}
+        self.assertEqual(sorted(unique, key=lambda line: [int(word) for word in line[:3]]),
+                         [tuple(line) for line in expected])
 
     def test_a_signal_ends_all(self):
         self.configuration(delivery__trainers=6, **{"order.epochs": 100000})
