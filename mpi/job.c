@@ -367,10 +367,25 @@ static enum status read_state(const void *argument, const char *json, bool goes_
     return status;
 }
 
-static enum status open_server(struct job *job, bool spawns, struct error *err)
+/* A reader of the job before may still be dying. */
+static enum status take_place(struct job *job, const struct server_options *options,
+                              bool supervised, struct error *err)
+{
+    const uint64_t patience_ns = 10000000000u, deadline = clock_now_ns() + patience_ns;
+    for (;;) {
+        enum status status = server_new(options, &job->server, err);
+        if (status != STATUS_REFUSED || !supervised || clock_now_ns() >= deadline)
+            return status;
+        comm_heed_signals(&job->comm);
+        clock_sleep_ns(50000000);
+    }
+}
+
+static enum status open_server(struct job *job, const struct job_options *job_options,
+                               struct error *err)
 {
     job->reconnect_s = job->config.reconnect_timeout_s;
-    if (job->reconnect_s == 0 && spawns && job->config.restarts > 0)
+    if (job->reconnect_s == 0 && job_options->command && job->config.restarts > 0)
         job->reconnect_s = job->config.connect_timeout_s;
     struct server_options options = {.run_dir = job->run_dir,
                                      .reader = (uint32_t)job->comm.rank,
@@ -380,7 +395,8 @@ static enum status open_server(struct job *job, bool spawns, struct error *err)
                                      .reconnect_ms = job->reconnect_s * 1000,
                                      .read_state = read_state,
                                      .state_argument = job};
-    enum status status = comm_agree(&job->comm, server_new(&options, &job->server, err), err);
+    enum status status = take_place(job, &options, job_options->supervised, err);
+    status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_listen(job->server, err), err);
     job->listening = status == STATUS_OK;
@@ -830,7 +846,7 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     name_run_dir(job);
     if (!options->quiet)
         announce(job, options->command != NULL);
-    status = open_server(job, options->command != NULL, err);
+    status = open_server(job, options, err);
     if (status == STATUS_OK && options->command)
         status = spawn_trainers(job, options, err);
     if (status == STATUS_OK)

@@ -278,6 +278,9 @@ int main(int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
     static struct job job;
     int signal_fd = open_signal_fd();
+    if (arguments.job.supervised)
+        prctl(PR_SET_PDEATHSIG,
+              SIGTERM);             /* of a launcher that is killed: the next job is waiting */
     prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
     enum status started = comm_init(&job.comm, &err);
     if (started != STATUS_OK) {

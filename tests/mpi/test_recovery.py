@@ -76,7 +76,7 @@ class RecoveryTest(JobTest):
 
     def settings(self, **more):
         return {"dataset.uri": self.synth("recovery", 203, chunk=4, videos=5),
-                "batch.global_size": 8, "batch.last": "partial", "order.epochs": 4,
+                "batch.global_size": 8, "batch.last": "partial", "order.epochs": 8,
                 "order.seed": 5, "readers.threads": 1, "delivery.trainers": self.trainers,
                 "delivery.slots": SLOTS, **more}
 
@@ -171,10 +171,13 @@ class Readers(RecoveryTest):
             "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}),
             ["--supervised"])
 
+    def kill_reader(self, _=None, reader=0):
+        os.kill(self.reader_pid(reader), signal.SIGKILL)
+
     def check(self, kill, readers=(2, 2), times=1):
         expected = self.expected()
         job = self.serve(readers[0])
-        trainers = self.start_trainers("--compute-ms", "5", readers=readers[0])
+        trainers = self.start_trainers("--compute-ms", "10", readers=readers[0])
         for i in range(times):
             self.until_lines("0", 60 * (i + 1))
             kill(job)
@@ -186,10 +189,10 @@ class Readers(RecoveryTest):
         self.assert_nothing_left_behind()
 
     def test_a_reader_is_killed(self):
-        self.check(lambda job: os.kill(self.reader_pid(1), signal.SIGKILL))
+        self.check(lambda _: self.kill_reader(reader=1))
 
     def test_rank_0_is_killed_again_and_again(self):
-        self.check(lambda job: os.kill(self.reader_pid(0), signal.SIGKILL), times=3)
+        self.check(self.kill_reader, times=3)
 
     def test_mpirun_is_killed(self):
         self.check(lambda job: job.kill())
@@ -198,16 +201,16 @@ class Readers(RecoveryTest):
         self.check(lambda job: job.kill(signal.SIGTERM))
 
     def test_the_reader_of_all_is_killed(self):
-        self.check(lambda job: os.kill(self.reader_pid(0), signal.SIGKILL), readers=(1, 1))
+        self.check(self.kill_reader, readers=(1, 1))
 
     def test_killed_while_trainers_have_their_last_batch(self):
         """Who has all batches comes back to let the others have theirs."""
         expected = self.expected()
         job = self.serve(1)
-        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 9 * rank))
+        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 14 * rank))
                     for rank in range(self.trainers)]
         self.until(lambda: len(self.digest(0)) == len(expected[0]), "all batches of trainer 0")
-        job.kill()
+        self.kill_reader()
         job.wait()
         self.assertIsNone(trainers[0].popen.poll(), "it waits for the others")
         job = self.serve(1)
@@ -217,9 +220,9 @@ class Readers(RecoveryTest):
 
     def test_nobody_comes_back(self):
         job = self.serve(1, **{"delivery.reconnect_timeout": 1})
-        trainers = self.start_trainers("--compute-ms", "5")
+        trainers = self.start_trainers("--compute-ms", "10")
         self.until_lines("0", 20)
-        job.kill()
+        self.kill_reader()
         for trainer in trainers:
             self.assertEqual(trainer.wait(), 1)
             self.assertIn("the reader on this node went away: no Penstock service answers",
@@ -227,9 +230,9 @@ class Readers(RecoveryTest):
 
     def test_another_service_comes_back(self):
         job = self.serve(1)
-        trainers = self.start_trainers("--compute-ms", "5")
+        trainers = self.start_trainers("--compute-ms", "10")
         self.until_lines("0", 20)
-        job.kill()
+        self.kill_reader()
         job.wait()
         job = self.serve(1, **{"order.seed": 6})
         for trainer in trainers:
@@ -239,9 +242,9 @@ class Readers(RecoveryTest):
 
     def test_without_the_option_they_are_lost_at_once(self):
         job = self.serve(1, **{"delivery.reconnect_timeout": 0})
-        trainers = self.start_trainers("--compute-ms", "5")
+        trainers = self.start_trainers("--compute-ms", "10")
         self.until_lines("0", 20)
-        job.kill()
+        self.kill_reader()
         for trainer in trainers:
             self.assertEqual(trainer.wait(5), 1)
             self.assertIn("it crashed or was killed", trainer.output())
