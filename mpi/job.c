@@ -593,6 +593,24 @@ static enum status too_late(struct job *job, uint64_t connected, uint64_t timeou
     return status;
 }
 
+static void note_place(struct job *job, uint32_t rank, uint64_t place)
+{
+    if (job->left_off[rank] < place + 1)
+        job->left_off[rank] = place + 1;
+}
+
+/* Trainers that have gone on since the session's end, for those who come fresh should these die. */
+static void note_progress(struct job *job)
+{
+    uint32_t rank;
+    uint64_t place;
+    while (server_take_parted(job->server, &rank, &place))
+        note_place(job, rank, place);
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
+        if (server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE)
+            note_place(job, server_trainer_rank(job->server, peer), place);
+}
+
 /* Waits until all trainers of the run have said hello to some reader. Ranks compare notes every few
  * milliseconds. */
 static enum status await_trainers(struct job *job, bool quiet, struct error *err)
@@ -604,6 +622,7 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
     enum status status = STATUS_OK;
     for (;;) {
         wait_a_little(job, 10000000, &status, err);
+        note_progress(job);
         uint64_t waited = clock_now_ns() - start;
         uint64_t notes[NOTES] = {
             [CONNECTED] = server_trainer_count(job->server),

@@ -273,9 +273,6 @@ int main(int argc, char **argv)
         puts("penstock-reader " PENSTOCK_VERSION_TEXT);
         return 0;
     }
-    /* What starts readers again must not meet those that have outlived their launcher. */
-    if (arguments.job.supervised)
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
     static struct job job;
     int signal_fd = open_signal_fd();
     if (arguments.job.supervised)
