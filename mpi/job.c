@@ -611,11 +611,20 @@ static void note_progress(struct job *job)
             note_place(job, server_trainer_rank(job->server, peer), place);
 }
 
+/* Trainers here that have their last batch, and lost their reader before they heard of the end. */
+static uint64_t count_at_end(const struct job *job)
+{
+    uint64_t count = 0, place, end = place_of(job, job->setup.service.epochs, 0);
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
+        count += server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE && place == end;
+    return count;
+}
+
 /* Waits until all trainers of the run have said hello to some reader. Ranks compare notes every few
  * milliseconds. */
 static enum status await_trainers(struct job *job, bool quiet, struct error *err)
 {
-    enum { CONNECTED, FAILED, LATE, NOTES };
+    enum { CONNECTED, AT_END, FAILED, LATE, NOTES };
     const uint64_t second_ns = 1000000000u;
     uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
     uint64_t start = clock_now_ns(), told = start;
@@ -626,6 +635,7 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
         uint64_t waited = clock_now_ns() - start;
         uint64_t notes[NOTES] = {
             [CONNECTED] = server_trainer_count(job->server),
+            [AT_END] = count_at_end(job),
             [FAILED] = status != STATUS_OK,
             [LATE] = waited > timeout_s * second_ns,
         };
@@ -636,6 +646,9 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
         if (notes[FAILED])
             return comm_agree(&job->comm, status, err);
         if (notes[CONNECTED] >= job->config.trainers)
+            return STATUS_OK;
+        job->over = notes[LATE] && notes[CONNECTED] > 0 && notes[CONNECTED] == notes[AT_END];
+        if (job->over)
             return STATUS_OK;
         if (notes[LATE])
             return too_late(job, notes[CONNECTED], timeout_s, err);
@@ -878,6 +891,12 @@ enum status job_start(struct job *job, const struct job_options *options, struct
 enum status job_gather(struct job *job, bool quiet, struct error *err)
 {
     enum status status = await_trainers(job, quiet, err);
+    if (status == STATUS_OK && job->over) {
+        struct error end;
+        error_set(&end, STATUS_ENDED, "all epochs are consumed");
+        server_finish(job->server, &end);
+        return STATUS_OK;
+    }
     if (status == STATUS_OK)
         status = map_trainers(job, err);
     if (status == STATUS_OK)

@@ -58,8 +58,9 @@ struct job {
     struct stored_rows *stored; /* NULL: rows are not kept as stored */
     uint64_t stored_row_bytes;  /* of a row in the store, on average */
     uint64_t session_count;
-    uint64_t ended_ns;            /* when the last session did */
-    uint64_t *left_off;           /* [trainers] place + 1 at which one that is gone stopped, or 0 */
+    bool over;          /* no session follows: all trainers that came back have their last batch */
+    uint64_t ended_ns;  /* when the last session did */
+    uint64_t *left_off; /* [trainers] place + 1 at which one that is gone stopped, or 0 */
     struct assigner *assigner;    /* session; rank 0 only */
     uint32_t *reader_of_trainer;  /* session; [trainers] */
     struct job_trainer *trainers; /* session */
@@ -74,8 +75,9 @@ MUST_USE enum status job_start(struct job *job, const struct job_options *option
 
 /* Collective: waits for all trainers, settles where they go on, and gives them their rings, so that
  * service_run() can serve. A session starts at the least place that any trainer asks for: at
- * --resume, or the beginning, if none does. TIMEOUT: some did not come; they are named. REFUSED:
- * trainers have states of different steps; they are named. Otherwise as job_start(). */
+ * --resume, or the beginning, if none does. TIMEOUT: some did not come; they are named. But if all
+ * who came only want to hear of the end, the others have heard of it, and job->over is set.
+ * REFUSED: trainers have states of different steps; they are named. Otherwise as job_start(). */
 MUST_USE enum status job_gather(struct job *job, bool quiet, struct error *err);
 
 /* Collective, after service_run() said that another session follows: drops what the session had,

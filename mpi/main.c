@@ -242,7 +242,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     for (bool again = true; again && status == STATUS_OK;) {
         again = false;
         status = job_gather(job, arguments->job.quiet, err);
-        if (status == STATUS_OK)
+        if (status == STATUS_OK && !job->over)
             status = service_run(job, arguments->job.quiet, report, &again, err);
         if (status == STATUS_OK && again)
             status = job_scatter(job, err);

@@ -524,7 +524,7 @@ void server_restart(struct server *server)
             server->trainers[kept++] = closed_trainer(trainer);
     }
     server->trainer_count = kept;
-    server->started = false;
+    server->started = server->finished = false;
 }
 
 void server_expect(struct server *server, uint32_t rank)

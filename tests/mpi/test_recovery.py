@@ -1,4 +1,4 @@
-"""Readers and trainers die and come again; what each trainer gets is what an undisturbed run gives it."""
+"""Readers and trainers die and come again; trainers get what an undisturbed run gives them."""
 
 import glob
 import json
@@ -60,8 +60,31 @@ class Process:
             self.popen.wait()
 
 
+def unused_segments():
+    """What Open MPI leaves in /dev/shm when mpirun itself is killed."""
+    found = set(glob.glob("/dev/shm/vader_segment.*"))
+    for path in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found -= {line.split()[-1] for line in file if "vader_segment" in line}
+        except OSError:
+            continue
+    return found
+
+
 class RecoveryTest(JobTest):
     trainers = 2
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.segments = set(glob.glob("/dev/shm/vader_segment.*"))
+
+    @classmethod
+    def tearDownClass(cls):
+        for path in unused_segments() - cls.segments:
+            os.remove(path)
+        super().tearDownClass()
 
     def setUp(self):
         super().setUp()
@@ -138,7 +161,10 @@ class RecoveryTest(JobTest):
 
     def assert_nothing_left_behind(self):
         self.assertFalse(os.path.exists(self.run_dir), "the run directory is gone")
-        self.until(lambda: not leftovers() - self.before, "the end of all processes")
+        self.until(lambda: not self.left_behind(), f"the end of {sorted(self.left_behind())}")
+
+    def left_behind(self):
+        return {name for name in leftovers() - self.before if name.startswith("/proc/")}
 
     def state_after(self, steps):
         """The state of a run after that many steps, as text."""
@@ -149,8 +175,8 @@ class RecoveryTest(JobTest):
             return file.read().strip()
 
     def assert_pieces(self, name_of_first, name_of_second, expected, start=None):
-        """The second process of a rank went on where the first left off, but for what that one had not
-        released; or at line `start`, and up to the end."""
+        """The second process of a rank went on where the first left off, but for what that one had
+        not released; or at line `start`, and up to the end."""
         first, second = self.digest(name_of_first), self.digest(name_of_second)
         self.assertEqual(first, expected[:len(first)])
         begin = len(expected) - len(second)
@@ -207,7 +233,7 @@ class Readers(RecoveryTest):
         """Who has all batches comes back to let the others have theirs."""
         expected = self.expected()
         job = self.serve(1)
-        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 14 * rank))
+        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
                     for rank in range(self.trainers)]
         self.until(lambda: len(self.digest(0)) == len(expected[0]), "all batches of trainer 0")
         self.kill_reader()
@@ -217,6 +243,19 @@ class Readers(RecoveryTest):
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
             self.assertEqual(self.digest(rank), expected[rank])
+
+    def test_killed_while_only_some_have_heard_of_the_end(self):
+        """Who has all batches comes back to hear of the end, and finds itself alone."""
+        end = len(self.expected()[0])
+        job = self.serve(1)
+        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
+                    for rank in range(self.trainers)]
+        self.until(lambda: len(self.digest(0)) == end, "all batches of trainer 0")
+        self.kill_reader()
+        trainers[1].kill()  # as if it had ended
+        job.wait()
+        job = self.serve(1, **{"delivery.connect_timeout": 1})
+        self.assert_ends_well(trainers[0], job)
 
     def test_nobody_comes_back(self):
         job = self.serve(1, **{"delivery.reconnect_timeout": 1})
@@ -271,7 +310,8 @@ class Trainers(RecoveryTest):
     def kill_rank(self, rank, lines, times=0):
         """Kills the rank's process once it has so many lines; returns its name."""
         self.until(lambda: len(self.processes_of(rank)) > times, f"process {times} of rank {rank}")
-        name = [n for n in self.processes_of(rank) if os.path.exists(f"/proc/{n.split('.')[1]}")][-1]
+        name = [n for n in self.processes_of(rank)
+                if os.path.exists(f"/proc/{n.split('.')[1]}")][-1]
         self.until_lines(name, lines)
         os.kill(int(name.split(".")[1]), signal.SIGKILL)
         return name
@@ -390,7 +430,8 @@ class Trainers(RecoveryTest):
         self.until_lines("1", 20)
         trainers[1].kill()
         self.assertEqual(trainers[0].wait(), 1)
-        message = r"1 of 2 trainers connected within 2 s \(delivery.reconnect_timeout\), without rank 1"
+        message = (r"1 of 2 trainers connected within 2 s \(delivery.reconnect_timeout\), "
+                   "without rank 1")
         self.assertRegex(trainers[0].output(), message)
         self.assertEqual(job.wait(), EXIT_FINAL)
         self.assertRegex(job.output(), message)

@@ -3,9 +3,11 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -180,12 +182,44 @@ static void nonsense_is_named(void **state)
     }
 }
 
+static void a_state_is_text_or_a_file(void **unused)
+{
+    (void)unused;
+    char buffer[16], path[] = "/tmp/penstock-test-XXXXXX";
+    const char *state;
+    struct error error;
+    int fd = mkstemp(path);
+    clearenv();
+    assert_int_equal(environment_state(buffer, sizeof buffer, &state, NULL), STATUS_OK);
+    assert_null(state);
+    setenv("PENSTOCK_STATE", "{\"step\":1}", 1);
+    assert_int_equal(environment_state(buffer, sizeof buffer, &state, NULL), STATUS_OK);
+    assert_string_equal(state, "{\"step\":1}");
+
+    static const char *const texts[] = {"", "{\"step\":12345}\n", "{\"step\":123456}\n"};
+    setenv("PENSTOCK_STATE", path, 1);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        bool good = i == 1; /* empty, as long as can be, and one more */
+        ssize_t length = (ssize_t)strlen(texts[i]);
+        assert_int_equal(pwrite(fd, texts[i], (size_t)length, 0), length);
+        assert_int_equal(environment_state(buffer, sizeof buffer, &state, &error),
+                         good ? STATUS_OK : STATUS_INVALID);
+        assert_non_null(strstr(good ? state : error.message, good ? texts[i] : path));
+    }
+    close(fd);
+    unlink(path);
+    assert_int_equal(environment_state(buffer, sizeof buffer, &state, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.message, "No such file"));
+    setenv("PENSTOCK_STATE", "/tmp", 1);
+    assert_int_equal(environment_state(buffer, sizeof buffer, &state, &error), STATUS_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(innermost_launcher_counts), cmocka_unit_test(pairs_are_whole),
         cmocka_unit_test(tasks_are_listed_by_node),  cmocka_unit_test(given_options_win),
-        cmocka_unit_test(nonsense_is_named),
+        cmocka_unit_test(nonsense_is_named),         cmocka_unit_test(a_state_is_text_or_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
