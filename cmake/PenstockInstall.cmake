@@ -28,6 +28,8 @@ set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${library_fr
 install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET penstock-reader)
   configure_file(launch/penstock-run ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run @ONLY)
+  configure_file(launch/supervise.sh ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/../libexec/penstock/supervise.sh COPYONLY)
+  install(FILES launch/supervise.sh DESTINATION libexec/penstock)
   install(PROGRAMS ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 

@@ -600,6 +600,24 @@ static enum status too_late(struct job *job, uint64_t connected, uint64_t timeou
     return status;
 }
 
+static void note_place(struct job *job, uint32_t rank, uint64_t place)
+{
+    if (job->left_off[rank] < place + 1)
+        job->left_off[rank] = place + 1;
+}
+
+/* Trainers that have gone on since the session's end, for those who come fresh should these die. */
+static void note_progress(struct job *job)
+{
+    uint32_t rank;
+    uint64_t place;
+    while (server_take_parted(job->server, &rank, &place))
+        note_place(job, rank, place);
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
+        if (server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE)
+            note_place(job, server_trainer_rank(job->server, peer), place);
+}
+
 /* Trainers here that have their last batch, and lost their reader before they heard of the end. */
 static uint64_t count_at_end(const struct job *job)
 {
@@ -620,6 +638,7 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
     enum status status = STATUS_OK;
     for (;;) {
         wait_a_little(job, 10000000, &status, err);
+        note_progress(job);
         uint64_t waited = clock_now_ns() - start;
         uint64_t notes[NOTES] = {
             [CONNECTED] = server_trainer_count(job->server),
@@ -851,6 +870,7 @@ static enum status compare_options(const struct job *job, const struct job_optio
 
 enum status job_start(struct job *job, const struct job_options *options, struct error *err)
 {
+    job->supervised = options->supervised;
     enum status status = compare_options(job, options, err);
     if (status == STATUS_OK)
         status = share_config(job, options, err);

@@ -41,6 +41,7 @@ struct job_trainer {
 
 struct job {
     struct comm comm;
+    bool supervised; /* see struct job_options */
     struct config config;
     struct store_watch *watch;
     struct watchdog *watchdog;

@@ -40,6 +40,7 @@ struct service {
     uint64_t epoch_cpu_ns;
     struct pool_stats epoch_pool;
     struct rounds_times epoch_times;
+    bool said_serving;
     bool finished; /* everything is published, the books are closed */
     struct progress progress;
     bool show_progress;
@@ -125,6 +126,20 @@ static void turn_epoch(struct service *service, uint64_t end_step, uint64_t next
     service->epoch_times = times;
 }
 
+/* Tells a supervisor, which reads our standard output, that the session's first batch is there. */
+static void say_serving(struct service *service, uint64_t epoch, uint64_t step)
+{
+    const struct job *job = service->job;
+    const struct ring_service *span = &job->setup.service;
+    if (!job->supervised || job->comm.rank != 0 || service->said_serving ||
+        (epoch == span->start_epoch && step == span->start_step))
+        return;
+    service->said_serving = true;
+    printf("serving epoch %llu step %llu\n", (unsigned long long)span->start_epoch,
+           (unsigned long long)span->start_step);
+    fflush(stdout);
+}
+
 /* Puts the time since the last turn of the loop on the account of what the oldest round waits for.
  */
 static void keep_books(struct service *service)
@@ -138,6 +153,7 @@ static void keep_books(struct service *service)
     const struct ring_service *span = &service->job->setup.service;
     enum round_block block = rounds_blocked(service->rounds, &epoch, &step);
     stats_of(service, service->epoch)->blocked_ns[block] += passed_ns;
+    say_serving(service, epoch, step);
     while (service->epoch < epoch)
         turn_epoch(service, span->steps_per_epoch, service->epoch + 1);
     if (!service->show_progress)

@@ -21,7 +21,7 @@ Usage: tests/run.sh [OPTION...] [-- CTEST-OPTION...]
 Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with ctest's summary.
 
   --quick         no sanitizers
-  --long          also tests labelled "long"
+  --long          also tests labelled "long": 50 runs of chaos, a soak of half an hour
   --mpich         also a build with MPICH, and the MPI tests with it
   --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
   --with-torch    PyTorch from wherever pip finds it (several GB from PyPI); without this option it is

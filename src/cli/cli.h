@@ -13,6 +13,7 @@
 
 struct argp_state;
 
+int cli_config(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
 int cli_plan(int argc, char **argv);

@@ -422,11 +422,11 @@ static void hear_parting(struct server *server)
 {
     for (uint32_t i = 0; i < server->parting_count;) {
         struct trainer *trainer = &server->parting[i];
-        bool heard = hear_trainer(trainer, false);
+        bool heard = trainer->state == SERVER_PEER_CONNECTED && hear_trainer(trainer, false);
         if (trainer->state == SERVER_PEER_CLOSED && !trainer_of_rank(server, trainer->rank) &&
             server->trainer_count < server->max_trainers)
             server->trainers[server->trainer_count++] = closed_trainer(trainer);
-        if (trainer->state != SERVER_PEER_CONNECTED)
+        if (trainer->state == SERVER_PEER_CLOSED)
             drop_parting(server, i);
         else if (!heard)
             i++;
@@ -517,8 +517,8 @@ void server_restart(struct server *server)
             shutdown(trainer->socket, SHUT_WR);
             struct trainer *parting = &server->parting[server->parting_count++];
             *parting = *trainer;
-            parting->ring = (struct ring){.memfd = -1};
             parting->publish_fd = parting->release_fd = -1;
+            trainer->ring = (struct ring){.memfd = -1};
             trainer->socket = -1;
         }
         trainer_done(trainer);
@@ -534,9 +534,25 @@ void server_expect(struct server *server, uint32_t rank)
     struct trainer *trainer = trainer_of_rank(server, rank);
     if (trainer && trainer->state == SERVER_PEER_CLOSED)
         forget(server, trainer);
-    for (uint32_t i = server->parting_count; i-- > 0;)
-        if (server->parting[i].rank == rank)
-            drop_parting(server, i);
+    for (uint32_t i = 0; i < server->parting_count; i++)
+        if (server->parting[i].rank == rank) {
+            server->parting[i].state = SERVER_PEER_LOST;
+            close_fd(&server->parting[i].socket);
+        }
+}
+
+bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_place)
+{
+    for (uint32_t i = 0; i < server->parting_count; i++) {
+        struct trainer *trainer = &server->parting[i];
+        if (trainer->state == SERVER_PEER_CONNECTED)
+            continue;
+        *ret_rank = trainer->rank;
+        *ret_place = trainer_place(server, trainer);
+        drop_parting(server, i);
+        return true;
+    }
+    return false;
 }
 
 bool server_trainer_returns(const struct server *server)

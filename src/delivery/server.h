@@ -154,6 +154,11 @@ void server_finish(struct server *server, const struct error *outcome);
  */
 void server_restart(struct server *server);
 
+/* Between sessions: the next trainer of the last one that has hung up since, and the place behind
+ * the last batch that it has released; false if there is none. It goes on with its ring after the
+ * session's end, until that is empty, and may die then. */
+bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_place);
+
 /* Between sessions: a trainer of that rank is to come again, although one said goodbye. */
 void server_expect(struct server *server, uint32_t rank);
 

@@ -61,6 +61,9 @@ void trainer_lose(struct trainer *trainer, const struct error *error);
 /* Looks at the trainer's tail; an impossible one makes it lost. Returns whether it moved. */
 bool trainer_check_tail(struct trainer *trainer);
 
+/* The place behind the last batch that it has released of the ring that it has. */
+uint64_t trainer_place(const struct server *server, const struct trainer *trainer);
+
 /* Frees what a trainer has; a zeroed one with descriptors -1 is fine. */
 void trainer_done(struct trainer *trainer);
 

@@ -133,13 +133,18 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
 }
 
 /* Batches that come before its first are passed over by the trainer. */
+uint64_t trainer_place(const struct server *server, const struct trainer *trainer)
+{
+    uint64_t tail = trainer->tail;
+    bool known = trainer->ring.control && read_tail(trainer, &tail);
+    uint64_t place = start_of(server) + tail;
+    return known && place > trainer->first ? place : trainer->first;
+}
+
 uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
 {
     const struct trainer *t = &server->trainers[trainer];
-    uint64_t tail = t->tail;
-    if (server->started && read_tail(t, &tail) && start_of(server) + tail > t->first)
-        return start_of(server) + tail;
-    return t->first;
+    return server->started ? trainer_place(server, t) : t->first;
 }
 
 bool server_trainer_done(const struct server *server, uint32_t trainer)

@@ -86,6 +86,26 @@ contains "$(grep ^export out)" PENSTOCK_RUN_DIR=/tmp/yours
     SLURM_JOB_ID=7 refuses 1 "leave --hosts and --hostfile away" -c run.yaml --hosts n1 -- true
 ) || exit 1
 
+# Supervised: trainers are a step of their own, each with a keeper, and learn where readers are.
+commands 4 --restarts 5 -- python3 'a b.py'
+contains "$(cat out)" "--set delivery.reconnect_timeout=600 --supervised"
+contains "$(cat out)" "penstock-run --keep 5 2 2 localhost 2"
+contains "$(cat out)" " python3 a\\ b.py"
+contains "$(cat out)" "# watched; the first is started again up to 5 times"
+commands 4 --restarts 5 --set delivery.reconnect_timeout=30 --hosts n1,n2,n3 -- true
+contains "$(cat out)" "--set delivery.reconnect_timeout=30 --set delivery.run_dir="
+contains "$(cat out)" "--keep 5 1 2 n1 2" # two trainers on two of the three hosts
+commands 2 --restarts 5 --no-trainers
+echo '{}' >state.json
+commands 4 --restarts 5 --state state.json -- true
+contains "$(cat out)" "PENSTOCK_STATE_FILE=$PWD/state.json"
+contains "$(cat out)" "--resume state.json"
+commands 1 --state later.json -- true
+[[ $(cat out) != *--resume* ]] || fail "resumes from a state that is not there yet: $(cat out)"
+refuses 1 "leave --resume away" -c run.yaml --resume state.json --state state.json -- true
+refuses 1 "there is no folder for the state 'no/state.json'" -c run.yaml --state no/state.json -- true
+refuses 1 "whole number" -c run.yaml --restarts many -- true
+
 refuses 1 "give one with -c run.yaml" -- true
 refuses 1 "cannot read the configuration 'not.yaml'" -c not.yaml -- true
 refuses 1 "behind -c" run.yaml

@@ -9,6 +9,7 @@
 #     hosts.sh up 3 [OPTION...]      says what it is called and how to go on
 #     hosts.sh on h1 CMD...          runs CMD on one host, or on "head"; signals reach CMD itself
 #     hosts.sh all CMD...            runs CMD on all hosts at once; lines begin with the host's name
+#     hosts.sh lose h2               as if its power failed: its link and all that runs there are gone, for good
 #     hosts.sh list                  the clusters of this machine
 #     hosts.sh down                  ends all processes there, and removes everything
 #     hosts.sh down --dead           what scripts that were killed have left; "up" and "with" do so first
@@ -18,7 +19,7 @@
 #     --rate RATE          of each host's link, in both directions, as tc writes it: 1gbit (unlimited)
 #     --cpus h1=0.5,...    processor time of a host, in cores (unlimited)
 #     --share DIR          all hosts see this directory, also below /tmp; may be given several times
-#     --name NAME          of the cluster (found by chance). "on", "all" and "down" take it before other
+#     --name NAME          of the cluster (found by chance). "on", "all", "lose" and "down" take it before other
 #                          arguments; else it is CLUSTER_NAME, or the only cluster there is
 #
 # A host has a hostname, network, /dev/shm, /tmp, /etc/hosts and /sys of its own; all other files are shared, as on
@@ -178,12 +179,16 @@ exec nsenter -t "\$pid" --net --uts --mount -- env -C "\$PWD" -- "\$@"
 ENTER
     cat >"$dir/rsh" <<RSH
 #!/bin/bash
-# rsh HOST CMD...: like ssh, joins the words, and runs them in a shell without the caller's variables.
+# rsh HOST CMD...: like ssh, joins the words, and runs them in a shell without the caller's variables. Does not hear of
+# the end of a host that is lost.
 host=\$1
 shift
 cd $(printf %q "$HOME") || exit 1
-exec env -i HOME=$(printf %q "$HOME") USER=root LOGNAME=root SHELL=/bin/bash PATH=$(printf %q "$PATH") \\
+env -i HOME=$(printf %q "$HOME") USER=root LOGNAME=root SHELL=/bin/bash PATH=$(printf %q "$PATH") \\
     $dir/enter "\$host" /bin/bash -c "\$*"
+code=\$?
+[[ ! -e $dir/\$host.lost ]] || ((code < 128)) || exec sleep infinity
+exit \$code
 RSH
     chmod 700 "$dir/enter" "$dir/rsh"
 }
@@ -221,6 +226,7 @@ make_host() {
     setsid unshare --net --uts --mount --propagation private bash -c "$HOST_SETUP" bash \
         "$host" "$dir" "${shared[@]}" </dev/null >"$dir/$host.log" 2>&1 &
     printf '%s\n' $! >"$dir/$host.pid"
+    disown $! # or bash tells of its end
     for ((i = 0; i < 500; i++)); do
         ! grep -qs '^ready$' "$dir/$host.log" || return 0
         kill -0 "$(<"$dir/$host.pid")" 2>/dev/null || break
@@ -424,6 +430,18 @@ all() {
     return "$code"
 }
 
+lose() {
+    local host=${1-} network pid
+    [[ $host =~ ^h[0-9]+$ && $(holder "$host") ]] || misused "'lose' takes a host that is there, not '$host'"
+    network=$(readlink "/proc/$(holder "$host")/ns/net")
+    # First the link, so that nothing gets out to say that a process has ended.
+    net head ip link del "$host"
+    mv "$dir/$host.pid" "$dir/$host.lost"
+    for pid in $(processes); do
+        [[ $(readlink "/proc/$pid/ns/net") != "$network" ]] || kill -KILL "$pid" 2>/dev/null || true
+    done
+}
+
 with() {
     local -a options=()
     while (($#)) && [[ $1 != -- ]]; do
@@ -453,7 +471,7 @@ cluster '$name' is up: head and $hosts hosts
 UP
         ;;
     with) with "$@" ;;
-    on | all)
+    on | all | lose)
         choose "$@"
         "$command" "${arguments[@]}"
         ;;

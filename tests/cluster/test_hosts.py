@@ -125,6 +125,18 @@ class Hosts(HostsTest):
         self.assertEqual(self.hosts("with", "2", "--", "hostname"), "head\n")
         self.assertEqual(self.on("h1", "hostname"), "h1\n")
 
+    def test_a_host_is_lost(self):
+        self.up(2)
+        server = subprocess.Popen([SCRIPT, "on", "--name", self.name, "h2", "sleep", "100"])
+        self.hosts("lose", "--name", self.name, "h2")
+        self.assertEqual(server.wait(TIMEOUT_S), -signal.SIGKILL)
+        self.on("h2", "true", expect=1)
+        self.assertEqual(self.on("h1", "hostname"), "h1\n")
+        self.assertNotIn("h2", self.on("head", "ip", "link"))
+        self.hosts("lose", "--name", self.name, "h2", expect=2)
+        self.hosts("down", "--name", self.name)
+        self.assertEqual(remains(self.name), [])
+
     def test_no_cluster_in_a_cluster(self):
         self.up(1)
         self.on("head", SCRIPT, "up", "1", expect=1)

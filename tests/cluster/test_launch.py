@@ -11,7 +11,7 @@ import time
 import unittest
 
 from cluster import HERE, HOSTS, ClusterTest
-from job import BIN, TIMEOUT_S, environment, launcher_is_open_mpi, program, run
+from job import BIN, TIMEOUT_S, environment, leftovers, launcher_is_open_mpi, program, run
 
 ROOT = os.path.join(HERE, "..", "..")
 TRAINER = os.path.join(HERE, "trainer.py")
@@ -141,9 +141,11 @@ class Launch(ClusterTest):
             self.assertEqual(sent.code, 0, sent.output)
         self.wait_for("start 2", lambda: begun(2), job)
         output = self.finish(job)
-        self.assertEqual(re.findall(r"^start (\d): (.*)$", output, re.MULTILINE),
-                         [("0", "from the beginning"), ("1", f"--resume {folder}/state.json"),
-                          ("2", f"--resume {folder}/state.json")])
+        starts = re.findall(r"^start (\d): (.*)$", output, re.MULTILINE)
+        self.assertEqual([number for number, _ in starts], ["0", "1", "2"])
+        self.assertEqual(starts[0][1], "from the beginning")
+        with open(os.path.join(folder, "state.json"), encoding="ascii") as file:
+            self.assertEqual(json.loads(starts[2][1]), json.load(file))
         self.assertEqual(self.take_digests(), expected)
 
     def test_scaling_script(self):
@@ -198,6 +200,64 @@ class Launch(ClusterTest):
                     f"srun --overlap --nodes=3 --ntasks=8 --ntasks-per-node=3 --distribution=block {shlex.join(self.trainer_command())}",
                     "wait $!"])
         self.assertEqual(self.take_digests(), expected)
+
+    def test_a_reader_is_killed(self):
+        """Its step is started again inside the job; trainers go on where they were."""
+        self.settings = {**self.settings, "order.epochs": 12}
+        expected = self.single_process()
+        self.configuration(delivery__trainers=6)
+        if not launcher_is_open_mpi():
+            self.skipTest("under Slurm's pmi2 the other readers do not hear of it")
+        for launcher in ("srun", "mpirun"):
+            with self.subTest(launcher=launcher):
+                marks = os.path.join(self.folder, "digest.5")
+                output = self.batch([
+                    self.penstock_run("--launcher", launcher, "--restarts", "3", "--", *self.trainer_command(),
+                                      "--compute-ms", "40") + " & job=$!",
+                    f"for i in {{1..300}}; do [[ $(cat {marks} 2>/dev/null) ]] && break; sleep 0.1; done",
+                    # The hosts see each other's processes.
+                    "for p in /proc/[0-9]*; do grep -qs $PENSTOCK_TEST_MARK $p/environ && "
+                    "[[ $(cat $p/comm) == penstock-reader ]] && kill -KILL ${p#/proc/} && break; done",
+                    "wait $job; echo code $?"])
+                self.assertIn("code 0", output)
+                self.assertRegex(output, r"the readers' step ended with exit code \d+.*: restart 1 of 3")
+                self.assertRegex(output, r"serving again, from epoch \d+ step \d+: [\d.]+ s after")
+                self.assertEqual(self.take_digests(), expected)
+
+    def readers_alive(self):
+        return [path for path in leftovers() if path.endswith(" penstock-reader")]
+
+    def test_cancelled_and_submitted_again(self):
+        """scancel is no failure to be mended; the next job goes on at the last state that was saved."""
+        self.need("xxhash")
+        self.settings = {**self.settings, "order.epochs": 12}
+        expected = self.single_process()
+        self.configuration(delivery__trainers=6)
+        state = os.path.join(self.folder, "state.json")
+        outputs = []
+        for number in (0, 1):
+            script = os.path.join(self.folder, "script")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("#!/bin/bash\nexec " + self.penstock_run(
+                    "--restarts", "3", "--state", state, "--", "python3", TRAINER, "--checkpoint", self.folder,
+                    "--save-every", "5", "--step-seconds", "0.05" if number == 0 else "0", "--digest",
+                    os.path.join(self.folder, f"digest.{{rank}}.{number}")) + "\n")
+            job = self.submit([script])
+            if number == 0:
+                self.wait_for("no state", lambda: os.path.exists(state), job)
+                run(["scancel", job])
+                outputs.append(self.finish(job, "CANCELLED"))
+                # The job counts as ended before its processes have.
+                self.wait_for("processes", lambda: not self.readers_alive(), job)
+            else:
+                outputs.append(self.finish(job))
+        self.assertNotIn("restart 1 of 3", outputs[0])
+        self.assertRegex(outputs[1], r"resume +at epoch \d+ step \d+")
+        lines = self.take_digests()
+        self.assertGreater(len(lines), len(expected))
+        unique = {tuple(line) for line in lines}
+        self.assertEqual(sorted(unique, key=lambda line: [int(word) for word in line[:3]]),
+                         [tuple(line) for line in expected])
 
     def test_a_signal_ends_all(self):
         self.configuration(delivery__trainers=6, **{"order.epochs": 100000})

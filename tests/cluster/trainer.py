@@ -45,6 +45,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--digest", required=True, help="{rank} and {start} are replaced")
     parser.add_argument("--checkpoint")
+    parser.add_argument("--save-every", type=int, help="steps: rank 0 saves a state that all trainers have passed")
     parser.add_argument("--step-seconds", type=float, default=0)
     args = parser.parse_args()
     start = os.environ.get("SLURM_RESTART_COUNT", "0")
@@ -59,6 +60,10 @@ def main():
                 if not last:
                     continue
                 number = batch.epoch * info.steps_per_epoch + batch.step
+                if args.save_every and info.rank == 0 and number >= AHEAD and number % args.save_every == 0:
+                    epoch, step = divmod(number - AHEAD, info.steps_per_epoch)
+                    replace(os.path.join(args.checkpoint, "state.json"),
+                            json.dumps({**loader.state(), "epoch": epoch, "step": step}))
                 if info.rank == 0 and not read(last) and read(os.path.join(args.checkpoint, "stop")) is not None:
                     replace(last, str(number + AHEAD))
                 stop = int(read(last) or number + 1)

@@ -340,6 +340,35 @@ static void sessions_of_one_server(void **state)
 }
 
 /* A forked child's own words come back as its exit code. */
+/* After the end of a session a trainer goes on with what it has; where it stopped is known when it
+ * is gone, for the one that comes in its place. */
+static void progress_between_sessions_is_seen(void **state)
+{
+    (void)state;
+    struct scene scene = scene_new(usual);
+    uint32_t rank = 77;
+    uint64_t place = 77;
+    bool active;
+    for (int i = 0; i < 3; i++)
+        publish_next(&scene);
+    struct penstock_batch batch = next(&scene, 0);
+    release(&scene, &batch);
+    server_restart(scene.server);
+    for (uint64_t i = 1; i < 3; i++) {
+        batch = next(&scene, i);
+        release(&scene, &batch);
+    }
+    assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
+    assert_false(server_take_parted(scene.server, &rank, &place));
+    assert_int_equal(come_back(&scene), 3); /* its old connection is closed, as if it had died */
+    assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
+    assert_true(server_take_parted(scene.server, &rank, &place));
+    assert_int_equal(rank, 0);
+    assert_int_equal(place, 3);
+    assert_false(server_take_parted(scene.server, &rank, &place));
+    scene_done(&scene);
+}
+
 static int use_in_child(struct penstock *client, struct penstock_batch *held)
 {
     struct penstock_batch batch;
@@ -553,6 +582,7 @@ int main(void)
         cmocka_unit_test(waiting_for_a_reader_has_an_end),
         cmocka_unit_test(the_last_batch_is_told),
         cmocka_unit_test(sessions_of_one_server),
+        cmocka_unit_test(progress_between_sessions_is_seen),
         cmocka_unit_test(a_forked_process_is_told),
         cmocka_unit_test(a_dead_parent_is_seen_although_its_child_lives),
         cmocka_unit_test(another_thread_may_end_it),

@@ -1,0 +1,274 @@
+# shellcheck shell=bash
+# What penstock-run does with the two commands that it has made: starts them, watches them, ends them. Sourced by it.
+#
+# A side is "readers" or "trainers"; its command is the array of that name, and its launcher (mpirun, srun, torchrun)
+# is the one process that is watched. Without --restarts the first failure ends both. With --restarts:
+#
+#   readers     are started again when they fail, on the nodes that answer. Not for codes that would come again
+#               (FINAL_CODES), nor after a signal to penstock-run. What they print on standard output is for this
+#               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay.
+#   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
+#               again; torchrun has its own. All of them together are started again only if their launcher is killed.
+#
+# All that is supervised is killed with this script, however that ends (PR_SET_PDEATHSIG).
+
+readonly BACK_OFF_MAX_S=30 # between starts that fail one after another: 0, 1, 2, 4, ... s
+readonly LONG_RUN_S=60     # what ran so long has not failed at its start
+readonly PROBE_S=10        # a node that does not answer within is left out
+readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
+
+declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
+code=0 restarted=0 failures=0 failed_us='' final=''
+
+# ends_within SECONDS PID
+ends_within() {
+    local i
+    for ((i = 0; i < $1 * 10; i++)); do
+        kill -0 "$2" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+# Asks the launchers that run to end what they have started: readers first, which tell the trainers why. torchrun
+# gives its workers 30 s; what is there 45 s later is killed.
+stop() {
+    local side pid
+    for side in readers trainers; do
+        pid=${running[$side]-}
+        [[ $pid ]] || continue
+        # srun and mpirun pass SIGUSR2 on; at a SIGTERM srun kills at once, and readers leave their directories.
+        if [[ $side == readers && $launcher != hydra ]]; then
+            kill -USR2 "$pid" 2>/dev/null || true
+            ends_within 5 "$pid" || true
+        fi
+        kill -TERM "$pid" 2>/dev/null || true
+        ends_within 45 "$pid" || kill -KILL -- "-$pid" 2>/dev/null || true
+    done
+}
+
+# --- starting and ending ---------------------------------------------------------------------------
+
+now_us() {
+    printf '%s' "${EPOCHREALTIME/[^0-9]/}"
+}
+
+# In a process group of its own, so that a ^C comes here alone.
+start() {
+    local side=$1 words=()
+    local -n command_of=$1
+    [[ ! $restarts ]] || words=(setpriv --pdeathsig TERM --)
+    words+=("${command_of[@]}")
+    if [[ $side == readers && $restarts ]]; then
+        "${words[@]}" </dev/null >&"$events" {events}>&- &
+    else
+        "${words[@]}" </dev/null {events}>&- &
+    fi
+    running[$side]=$! started[$side]=$SECONDS
+    unset "due[$side]"
+}
+
+# back_off FAILURES: seconds to wait after so many failures in a row.
+back_off() {
+    printf '%d' $(($1 == 0 ? 0 : $1 < 6 ? 1 << ($1 - 1) : BACK_OFF_MAX_S))
+}
+
+# A line of the readers' standard output.
+heed() {
+    case $1 in
+        "serving "*)
+            failures=0
+            [[ $failed_us ]] || return 0
+            printf -v seconds '%d.%02d' $((($(now_us) - failed_us) / 1000000)) $((($(now_us) - failed_us) / 10000 % 100))
+            say "serving again, from ${1#serving }: $seconds s after the readers ended (restart $restarted of $restarts)"
+            failed_us=''
+            ;;
+        final) final=1 ;;
+        *) printf '%s\n' "$1" ;;
+    esac
+}
+
+# How a launcher ended, in words.
+ending() {
+    if (($1 > 128)) && kill -l $(($1 - 128)) >/dev/null 2>&1; then
+        printf 'ended with exit code %d (SIG%s)' "$1" "$(kill -l $(($1 - 128)))"
+    else
+        printf 'ended with exit code %d' "$1"
+    fi
+}
+
+answers() {
+    case $launcher in
+        srun) ! sinfo --noheader --Node --nodes="$1" --format=%t | grep -qE '\*|down|fail' ;;
+        hydra) timeout "$PROBE_S" "$mpiexec" -n 1 -hosts "$1" true ;;
+        *) timeout "$PROBE_S" "$mpiexec" -np 1 --host "$1" true ;;
+    esac </dev/null >/dev/null 2>&1
+}
+
+# Takes the nodes that do not answer out of host_list; fails if none is left.
+leave_out_nodes() {
+    local i pids=() here=() gone=''
+    ((${#host_list[@]} > 1)) || return 0
+    for i in "${!host_list[@]}"; do
+        answers "${host_list[i]}" &
+        pids+=($!)
+    done
+    for i in "${!host_list[@]}"; do
+        if wait "${pids[i]}"; then
+            here+=("${host_list[i]}")
+        else
+            gone+=" ${host_list[i]}"
+        fi
+    done
+    [[ $gone ]] || return 0
+    say "no answer from$gone: left out, ${#here[@]} of ${#host_list[@]} nodes go on"
+    host_list=("${here[@]}") node_count=${#here[@]} left_out+=$gone
+    ((node_count))
+}
+
+# Slurm ends the steps of a job first when the job is cancelled, preempted or over its time.
+job_goes_on() {
+    [[ ! ${SLURM_JOB_ID-} || $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T 2>/dev/null) == RUNNING ]]
+}
+
+# Whether a side that has ended is to be started again.
+may_restart() {
+    local side=$1 status=$2
+    [[ $restarts && ! $final ]] && ((status && restarted < restarts && !code)) && job_goes_on || return 1
+    if [[ $side == trainers ]]; then
+        ((status > 128)) # else their own: keepers and torchrun have tried as often as they should
+    else
+        [[ $FINAL_CODES != *" $status "* ]] && ((status != 3)) # 3: the trainers have left early, as they wished
+    fi
+}
+
+restart() {
+    local side=$1 status=$2 delay
+    restarted=$((restarted + 1))
+    # Something that failed before anything was served, and once more: not at once.
+    ((SECONDS - started[$side] < LONG_RUN_S)) || failures=0
+    delay=$(back_off "$failures")
+    failures=$((failures + 1))
+    say "the $side' step $(ending "$status"): restart $restarted of $restarts$( ((!delay)) || printf ', in %d s' "$delay")"
+    due[$side]=$((SECONDS + delay))
+    [[ $side == readers ]] || return 0
+    failed_us=${failed_us:-$(now_us)}
+    leave_out_nodes || fail "no node is left"
+    make_readers
+}
+
+# ended SIDE: its launcher has.
+ended() {
+    local side=$1 status=0 other
+    { wait "${running[$side]}" || status=$?; } 2>/dev/null # bash would tell of a signal, too
+    unset "running[$side]"
+    read_events
+    if [[ $side == readers && $restarts && ${trainers[*]-} && ! ${running[trainers]-}${due[trainers]-} && ! $code ]]; then
+        ((!status || status == 3)) || say "the readers' step $(ending "$status") after all trainers had ended: nothing is lost"
+        ((status != 3)) || code=3 # they have left early
+        return 0
+    fi
+    if may_restart "$side" "$status"; then
+        restart "$side" "$status"
+        return
+    fi
+    ((status && !code)) || return 0
+    code=$status
+    ((restarted == 0)) || say "the $side' step $(ending "$status"), after $restarted of $restarts restarts"
+    due=()
+    # The other side soon hears of it, if they are connected already; supervised readers would wait for trainers.
+    for other in readers trainers; do
+        [[ ${running[$other]-} ]] || continue
+        [[ $other == readers && $restarts ]] || ! ends_within 10 "${running[$other]}" || continue
+        stop
+    done
+}
+
+# Readers that were killed have left their sockets and locks, and MPI what it shares memory through.
+clean_up() {
+    [[ $restarts ]] || return 0
+    # shellcheck disable=SC2016
+    local words=() remove=(sh -c 'rm -rf "$1"; cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"' "$run_dir" "$scratch")
+    "${remove[@]}" 2>/dev/null || true
+    ((${#host_list[@]})) || return 0
+    restarts='' launch "$node_count" 1 none
+    timeout "$PROBE_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 || true
+}
+
+read_events() {
+    local line
+    while read -r -t "${1:-0.01}" -u "$events" line; do heed "$line"; done
+}
+
+# Starts both sides and watches them until both have ended. The first failure that is not mended is the whole's.
+run_commands() {
+    local side
+    exec {events}<> <(:) # a pipe without a name
+    set -m
+    trap 'trap "" INT TERM HUP; stop; clean_up; exit 130' INT
+    trap 'trap "" INT TERM HUP; stop; clean_up; exit 143' TERM HUP
+    start readers
+    ((${#trainers[@]} == 0)) || start trainers
+    while [[ ${running[*]-}${due[*]-} ]]; do
+        read_events 0.1
+        for side in readers trainers; do
+            if [[ ${running[$side]-} ]]; then
+                kill -0 "${running[$side]}" 2>/dev/null || ended "$side"
+            elif [[ ${due[$side]-} ]] && ((SECONDS >= due[$side])); then
+                start "$side"
+            fi
+        done
+    done
+    clean_up
+    exit "$code"
+}
+
+# --- a trainer's keeper -------------------------------------------------------------------------------
+
+# penstock-run --keep RESTARTS PER_NODE COUNT ADDRESS PORT CMD...: keeps one of COUNT trainers running. Started by a launcher
+# on each trainer's behalf, gives it the environment that readers give to theirs, and ends with the launcher, however
+# that ends.
+keep() {
+    local restarts=$1 per_node=$2 count=$3 rank tries status since
+    rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID-}}}
+    [[ $rank ]] || fail "--keep is for penstock-run itself"
+    if [[ ! ${PENSTOCK_KEEPER-} ]]; then
+        PENSTOCK_KEEPER=$PPID exec setpriv --pdeathsig TERM -- "$0" --keep "$@"
+    fi
+    [[ $PENSTOCK_KEEPER == "$PPID" ]] || exit 1 # the launcher died before it could be asked for
+    export RANK=$rank WORLD_SIZE=$count LOCAL_RANK=$((rank % per_node)) MASTER_ADDR=$4 MASTER_PORT=$5
+    export LOCAL_WORLD_SIZE=$((per_node < count - rank + LOCAL_RANK ? per_node : count - rank + LOCAL_RANK))
+    shift 5
+    unset PENSTOCK_KEEPER "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!PRTE_@}" "${!HYDRA_@}" "${!HYDI_@}" "${!MPI_LOCAL@}"
+    trap '' USR2 # srun sends it to all of a step; it is meant for the readers
+    trap 'end_trainer 143' TERM HUP
+    trap 'end_trainer 130' INT
+    set -m
+    for ((tries = 0;; tries++)); do
+        status=0 since=$SECONDS
+        [[ ! -s ${PENSTOCK_STATE_FILE-} ]] || export PENSTOCK_STATE=$PENSTOCK_STATE_FILE
+        setpriv --pdeathsig KILL -- "$@" </dev/null &
+        trainer=$!
+        { wait "$trainer" || status=$?; } 2>/dev/null
+        kill -KILL -- "-$trainer" 2>/dev/null || true # what it has left
+        ((status)) || exit 0
+        if ((tries == restarts)); then
+            say "trainer $rank on $HOSTNAME $(ending "$status"), after $tries of $restarts restarts"
+            exit $((status < 128 ? status : 1)) # more would look as if something had killed the launcher
+        fi
+        say "trainer $rank on $HOSTNAME $(ending "$status"): restart $((tries + 1)) of $restarts"
+        ((SECONDS - since < LONG_RUN_S)) || failures=0
+        sleep "$(back_off "$failures")" &
+        wait $!
+        failures=$((failures + 1))
+    done
+}
+
+# shellcheck disable=SC2317 # called by traps
+end_trainer() {
+    trap '' INT TERM HUP
+    kill -TERM -- "-$trainer" 2>/dev/null || true
+    ends_within 30 "$trainer" || true
+    kill -KILL -- "-$trainer" 2>/dev/null || true
+    exit "$1"
+}

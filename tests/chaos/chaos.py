@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Kills readers, trainers and launchers of a supervised job at random, with SIGKILL, and checks that nobody can tell.
+
+    chaos.py --runs 50 --seed 17 [--json FILE]
+    chaos.py --again 17.3                           one run once more: same victims, same moments
+
+After each run: exit code 0, every trainer's sequence without a gap, all samples those of an undisturbed run, and no
+process, socket, shared memory or temporary file left. A run that takes longer than --limit hangs: all stacks are shown.
+
+Recovery time, of a kill: until every trainer has a batch again that was not in its ring already.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+
+from supervised import HOSTS, Job, check_lives, make_dataset, merged, processes, run, stacks
+from job import program
+
+VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
+LINES_OF_A_RING = 8 * 3  # of 4 slots of 3 samples each, and as many again
+LINE_BYTES = 30  # at least
+RESTARTS = 20
+POLL_S = 0.02
+
+
+def undisturbed(dataset, epochs, folder):
+    """What one reader without mpirun gives to one trainer: lines sorted by epoch, step, position."""
+    path = os.path.join(folder, "undisturbed")
+    done = run([program("penstock-reader"), "--quiet", "--set", f"dataset.uri={dataset}", "--set",
+                "batch.global_size=12", "--set", "batch.last=partial", "--set", f"order.epochs={epochs}", "--set",
+                "order.seed=5", "--set", "order.window_rows=9", "--set", "readers.threads=1", "--",
+                program("penstock-trainer"), "--digest", path])
+    if done.code:
+        raise RuntimeError(done.output)
+    with open(path, encoding="ascii") as file:
+        lines = [tuple(line.split()) for line in file]
+    return sorted(lines, key=lambda line: [int(word) for word in line[:3]])
+
+
+class Stall:
+    """Watches the logs from a kill on until every trainer goes on."""
+
+    def __init__(self, job, now):
+        self.job, self.start = job, now
+        self.first = self.last = job.bytes_of_ranks()
+        self.grown = [now] * job.trainers  # when each log last grew
+        self.longest = [(0, now)] * job.trainers  # the longest time that it did not, and when that ended
+
+    def look(self, now):
+        """The recovery time in seconds once it is known, else None."""
+        sizes = self.job.bytes_of_ranks()
+        for rank, size in enumerate(sizes):
+            if size > self.last[rank]:
+                self.longest[rank] = max(self.longest[rank], (now - self.grown[rank], now))
+                self.grown[rank] = now
+        self.last = sizes
+        enough = LINES_OF_A_RING * LINE_BYTES
+        if min(size - first for size, first in zip(sizes, self.first)) < enough:
+            return None
+        return max(end for _, end in self.longest) - self.start
+
+
+class Run:
+    """One run with its kills: what was killed when, how long each recovery took, what is wrong."""
+
+    def __init__(self, seed, args, dataset, expected):
+        self.seed, self.args, self.expected = seed, args, expected
+        self.random = random.Random(seed)
+        self.kills = []  # [victim, seconds since the start, recovery or None]
+        self.faults = []
+        self.job = Job(dataset, args.epochs, args.compute_ms, args.readers, args.trainers, RESTARTS)
+
+    def kill_one(self):
+        victim = self.random.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+        pick = self.random.random()
+        found = sorted((process for process in processes() if process.kind() == victim), key=lambda p: p.pid)
+        if not found:
+            return False  # not started yet, or just dead
+        try:
+            os.kill(found[int(pick * len(found))].pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        self.kills.append([victim, round(self.job.seconds(), 2), None])
+        return True
+
+    def play(self):
+        """Until the job has ended, or hangs."""
+        stall, due = None, self.random.uniform(0, self.args.first_s)
+        while self.job.code() is None:
+            time.sleep(POLL_S)
+            now = self.job.seconds()
+            if now > self.args.limit:
+                self.faults.append(f"hangs: {self.job.output()}\n{stacks()}")
+                return
+            if stall and not (self.args.hasty and now >= due):
+                self.kills[-1][2] = stall.look(now)
+                if self.kills[-1][2] is not None:
+                    stall, due = None, now + self.random.uniform(0, self.args.gap_s)
+            elif now >= due and len(self.kills) < self.args.kills and self.kill_one():
+                stall, due = Stall(self.job, now), now + self.random.uniform(0, self.args.gap_s)
+
+    def check(self):
+        job = self.job
+        if job.code() != 0:
+            self.faults.append(f"exit code {job.code()}")
+        for rank in range(job.trainers):
+            wrong = check_lives(rank, job.lives(rank))
+            if wrong:
+                self.faults.append(wrong)
+        lines = merged(job)
+        if lines != self.expected:
+            missing, strange = set(self.expected) - set(lines), set(lines) - set(self.expected)
+            self.faults.append(f"{len(missing)} samples are missing, {len(strange)} are others: "
+                               f"{sorted(missing)[:1]} {sorted(strange)[:1]}")
+        self.faults += [f"left behind: {path}" for path in job.leftovers()]
+
+    def do(self):
+        try:
+            self.play()
+            if not self.faults:
+                self.check()
+            if self.faults:
+                self.faults.append(self.job.output())
+        finally:
+            self.seconds = self.job.seconds()
+            self.job.end()
+        return self
+
+    def __str__(self):
+        kills = ", ".join(f"{victim} at {at:.2f} s" + (f" ({recovery:.2f} s)" if recovery is not None else "")
+                          for victim, at, recovery in self.kills)
+        verdict = "FAILED\n" + "\n".join(self.faults) if self.faults else "identical"
+        return f"seed {self.seed}: {kills or 'no kill'}; {self.seconds:.1f} s; {verdict}"
+
+
+def table(runs):
+    """Recovery times by victim."""
+    times = {}
+    for victim, _, recovery in (kill for done in runs for kill in done.kills):
+        times.setdefault(victim, []).append(recovery)
+        times.setdefault("all", []).append(recovery)
+    lines = [f"{'killed':<18} {'times':>5}  recovery: {'median':>7} {'9 of 10':>8} {'longest':>8}"]
+    for victim in sorted(times, key=lambda victim: (victim == "all", victim)):
+        known = sorted(time for time in times[victim] if time is not None)
+        shown = (f"{statistics.median(known):16.2f} s {known[int(0.9 * (len(known) - 1))]:6.2f} s {known[-1]:6.2f} s"
+                 if known else "")
+        lines.append(f"{victim:<18} {len(times[victim]):>5} {shown}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**6)), help="of all runs (random)")
+    parser.add_argument("--again", metavar="SEED.RUN", help="this run alone")
+    parser.add_argument("--readers", type=int, default=3, help="on this machine; a host has one (%(default)s)")
+    parser.add_argument("--trainers", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--compute-ms", type=float, default=15)
+    parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
+    parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
+    parser.add_argument("--gap-s", type=float, default=1, help="the next so long after the recovery, at most (%(default)s)")
+    parser.add_argument("--hasty", action="store_true", help="the next kill does not wait for the recovery")
+    parser.add_argument("--limit", type=float, default=120, help="seconds until a run counts as hanging (%(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="kills and recovery times of all runs")
+    args = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="penstock-chaos-")
+    runs = []
+    try:
+        dataset = make_dataset(folder)
+        expected = undisturbed(dataset, args.epochs, folder)
+        seeds = [args.again] if args.again else [f"{args.seed}.{i}" for i in range(args.runs)]
+        print(f"{len(seeds)} runs, {len(HOSTS) or args.readers} readers{' on hosts' if HOSTS else ''}, {args.trainers} "
+              f"trainers, {len(expected)} samples in {args.epochs} epochs, seed {args.seed}", flush=True)
+        for seed in seeds:
+            runs.append(Run(seed, args, dataset, expected).do())
+            print(runs[-1], flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    failed = [done for done in runs if done.faults]
+    print(f"{len(runs) - len(failed)} of {len(runs)} runs identical\n{table(runs)}")
+    if args.json:
+        with open(args.json, "w", encoding="ascii") as file:
+            json.dump({"hosts": len(HOSTS), "seed": args.seed, "runs": [
+                {"seed": done.seed, "kills": done.kills, "identical": not done.faults} for done in runs]}, file, indent=1)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""A supervised job for the tests that break things: penstock-run --restarts, with trainers that log what they get.
+
+Runs on this machine, or, inside hosts.sh, from its head node with a reader on each host. A trainer writes a line for each
+sample before it gives the batch back, each process of a rank (a "life") to a file of its own: digest.RANK.PID. So what was
+delivered can be told although trainers are killed: lives of a rank follow one another without a gap, and only the one
+batch that a trainer held when it died comes again.
+"""
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "mpi"))
+
+from job import MARK, environment, program, run  # noqa: E402
+
+HOSTS = os.environ["CLUSTER_HOSTS"].split(",") if "CLUSTER_HOSTS" in os.environ else []
+SAMPLES = 203  # 25 rows of 8 and a short one
+GLOBAL_BATCH = 12
+
+
+def make_dataset(folder):
+    path = os.path.join(folder, "dataset")
+    made = run([program("penstock"), "synth", path, "--samples", str(SAMPLES), "--chunk", "8", "--videos", "7"])
+    if made.code:
+        raise RuntimeError(made.output)
+    return path
+
+
+class Process:
+    """One that carries this program's mark in its environment."""
+
+    def __init__(self, pid, words):
+        self.pid, self.words = pid, words
+
+    def kind(self):
+        name = os.path.basename(self.words[0])
+        if name == "penstock-reader":
+            return "reader"
+        if name == "penstock-trainer":
+            return "trainer"
+        if "--keep" in self.words and "bash" in name:
+            return "keeper"
+        if name in ("mpirun", "mpiexec", "orterun", "mpiexec.openmpi", "mpiexec.hydra", "mpiexec.mpich"):
+            return "trainers' mpirun" if "--keep" in self.words else "readers' mpirun"
+        return name
+
+    def __str__(self):
+        return f"{self.pid} {' '.join(self.words)[:160]}"
+
+
+def processes():
+    """Those of jobs that this program has started, but not what it runs itself."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(path + "/environ", "rb") as file:
+                if f"PENSTOCK_TEST_MARK={MARK}".encode() not in file.read().split(b"\0"):
+                    continue
+            with open(path + "/cmdline", "rb") as file:
+                words = [word.decode(errors="replace") for word in file.read().split(b"\0")[:-1]]
+        except OSError:
+            continue
+        if words:
+            found.append(Process(int(path[6:]), words))
+    return found
+
+
+def on_hosts():
+    """Numbers of the processes on the cluster's hosts, marked or not (daemons of mpirun are not)."""
+    found = set()
+    for path in glob.glob("/proc/[0-9]*") if HOSTS else []:
+        try:
+            with open(path + "/mountinfo", encoding="utf-8") as file:
+                inside = f" {os.environ['CLUSTER_DIR']} " in file.read()
+            with open(path + "/cmdline", "rb") as file:
+                words = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if inside and words:
+            found.add(f"{path[6:]} {words[:160]}")
+    return found
+
+
+def shared_files():
+    """What lies in /dev/shm and /tmp of all hosts; on this machine others may work there."""
+    found = set()
+    for host in HOSTS:
+        listed = run([os.environ["CLUSTER_RSH"], host, "cd / && find dev/shm tmp -mindepth 1 -xdev"])
+        found.update(f"{host}:/{path}" for path in listed.output.split())
+    return found | ({f"head:{path}" for path in glob.glob("/dev/shm/*") + glob.glob("/tmp/*")} if HOSTS else set())
+
+
+def stacks():
+    """What every process of the job is doing, for a hang."""
+    text = []
+    for process in processes():
+        text.append(f"=== {process}")
+        if shutil.which("gdb"):
+            done = subprocess.run(["gdb", "-batch", "-p", str(process.pid), "-ex", "thread apply all bt 12"],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            text += [line for line in done.stdout.splitlines() if line.startswith(("#", "Thread"))]
+        for name in ("wchan", "stack", "status"):
+            try:
+                with open(f"/proc/{process.pid}/{name}", encoding="utf-8") as file:
+                    text += [f"{name}: {line}" for line in file.read().splitlines()[:12]]
+            except OSError:
+                continue
+    return "\n".join(text)
+
+
+class Job:
+    """One run. Everything it leaves behind must be in `folder`, or is found by leftovers()."""
+
+    def __init__(self, dataset, epochs, compute_ms, readers, trainers, restarts, options=()):
+        self.folder = tempfile.mkdtemp(prefix="penstock-chaos-")
+        self.epochs, self.trainers = epochs, trainers
+        temporary = os.path.join(self.folder, "tmp")
+        os.mkdir(temporary)
+        os.mkdir(self.digests())
+        self.run_dir = f"/tmp/penstock-chaos-{os.getpid()}-{time.monotonic_ns()}"
+        settings = {"dataset.uri": dataset, "batch.global_size": GLOBAL_BATCH, "batch.last": "partial",
+                    "order.epochs": epochs, "order.seed": 5, "order.window_rows": 9, "readers.threads": 1,
+                    "delivery.trainers": trainers}
+        command = [program("penstock-run"), "--restarts", str(restarts), "-q", *options]
+        command += ["--hosts", ",".join(HOSTS)] if HOSTS else ["--readers-per-node", str(readers)]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        # The shell's $$ stays the number of the trainer that it becomes.
+        trainer = (f"exec {program('penstock-trainer')} --compute-ms {compute_ms} --touch "
+                   f"--digest {self.digests()}/digest.$RANK.$$")
+        self.before = (shared_files(), on_hosts())
+        self.log = open(os.path.join(self.folder, "log"), "w+", encoding="utf-8")
+        self.started = time.monotonic()
+        # mpirun's own temporary files: on hosts those are in a /tmp of their own.
+        more = {} if HOSTS else {"TMPDIR": temporary}
+        self.process = subprocess.Popen([*command, "--", "sh", "-c", trainer], stdin=subprocess.DEVNULL,
+                                        stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
+                                        env=environment(PENSTOCK_RUN_DIR=self.run_dir, **more))
+
+    def digests(self):
+        return os.path.join(self.folder, "digests")
+
+    def seconds(self):
+        return time.monotonic() - self.started
+
+    def code(self):
+        """None while it runs."""
+        return self.process.poll()
+
+    def output(self):
+        self.log.flush()
+        with open(self.log.name, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def bytes_of_ranks(self):
+        """How much each rank has logged, over all its lives."""
+        sizes = [0] * self.trainers
+        for entry in os.scandir(self.digests()):
+            sizes[int(entry.name.split(".")[1])] += entry.stat().st_size
+        return sizes
+
+    def lives(self, rank):
+        """Of each life of a rank, first to last: its whole lines, split."""
+        paths = glob.glob(os.path.join(self.digests(), f"digest.{rank}.*"))
+        texts = []
+        for path in sorted(paths, key=lambda path: os.stat(path).st_mtime_ns):
+            with open(path, encoding="ascii") as file:
+                texts.append(file.read())
+        return [[line.split() for line in text.split("\n")[:-1]] for text in texts if "\n" in text]
+
+    def leftovers(self):
+        """What the job has left although it has ended."""
+        deadline = time.monotonic() + 5
+        while True:
+            left = [str(process) for process in processes()]
+            left += sorted(shared_files() - self.before[0])
+            left += sorted(on_hosts() - self.before[1])
+            ours = [self.run_dir, *glob.glob(f"/dev/shm/penstock*-{self.process.pid}"), *glob.glob(self.folder + "/tmp/*")]
+            left += [path for path in ours if os.path.lexists(path)]
+            if not left or time.monotonic() > deadline:
+                return left
+            time.sleep(0.05)
+
+    def end(self):
+        """Whatever still runs is killed, and all files go."""
+        for _ in range(50):
+            left = processes()
+            for process in left:
+                try:
+                    os.kill(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if not left:
+                break
+            time.sleep(0.02)
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+
+
+def check_lives(rank, lives):
+    """None, or what is wrong with a rank's sequence: gaps, or more repeated than what was in hand at a death."""
+    last = None  # (epoch, step) of the batch before
+    for number, life in enumerate(lives):
+        steps = []
+        for line in life:
+            step = (int(line[0]), int(line[1]))
+            if not steps or step != steps[-1]:
+                steps.append(step)
+        for i, step in enumerate(steps):
+            follows = last is None or step in ((last[0], last[1] + 1), (last[0] + 1, 0))
+            again = i == 0 and number > 0 and step == last
+            if not follows and not again:
+                return f"trainer {rank}, life {number}: epoch {step[0]} step {step[1]} after epoch {last[0]} step {last[1]}"
+            last = step
+    return None
+
+
+def merged(job):
+    """All lines of all ranks without repeats, sorted."""
+    lines = {tuple(line) for rank in range(job.trainers) for life in job.lives(rank) for line in life}
+    return sorted(lines, key=lambda line: [int(word) for word in line[:3]])
