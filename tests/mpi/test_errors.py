@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import shutil
 import unittest
 
@@ -28,7 +29,7 @@ class Errors(JobTest):
                 self.assertNotEqual(outcome.code, 0, outcome.output)
                 self.assertRegex(outcome.output, message)
                 said = [line for line in outcome.output.splitlines()
-                        if line.startswith("penstock-reader: ")]
+                        if re.match("penstock-reader: (?!warning: )", line)]
                 self.assertEqual(len(said), times, outcome.output)
                 self.assert_nothing_left(before, outcome)
 
