@@ -26,10 +26,14 @@ enum { ARGUMENT_PARENT = 2, ARGUMENT_CPUSET, ARGUMENT_COMMAND }; /* of --exec-tr
 struct child {
     pid_t pid; /* 0 once reaped */
     uint32_t rank;
+    uint64_t restarts_left;
+    bool failed;      /* and not started again */
+    struct error end; /* of one that failed */
 };
 
 struct children {
-    uint32_t count;
+    struct children_options options;
+    uint32_t count; /* started so far */
     struct child child[];
 };
 
@@ -112,7 +116,7 @@ static int spawn(char *const *arguments, char *const *environment, pid_t *ret_pi
     return failure;
 }
 
-static char **child_arguments(char *const *command, char *parent)
+static char **child_arguments(char *const *command)
 {
     size_t count = 0;
     while (command[count])
@@ -122,7 +126,6 @@ static char **child_arguments(char *const *command, char *parent)
         return NULL;
     arguments[0] = "penstock-reader";
     arguments[1] = "--exec-trainer";
-    arguments[ARGUMENT_PARENT] = parent;
     memcpy(arguments + ARGUMENT_COMMAND, command, count * sizeof *arguments);
     return arguments;
 }
@@ -144,60 +147,110 @@ static bool program_exists(const char *program)
     return false;
 }
 
-static enum status start_all(const struct children_options *options, struct children *children,
-                             char **arguments, char **environment, size_t inherited,
-                             struct error *err)
+/* Starts the child of that index. */
+static enum status start_child(const struct children *children, uint32_t index, char **arguments,
+                               char **environment, size_t inherited, pid_t *ret_pid,
+                               struct error *err)
 {
+    const struct children_options *options = &children->options;
     char added[ADDED_VARIABLES][VARIABLE_BYTES];
+    char cpuset[TOPOLOGY_CPUSET_BYTES] = "", parent[24];
     for (size_t i = 0; i < ADDED_VARIABLES; i++)
         environment[inherited + i] = added[i];
     if (!find_library(added[ADDED_VARIABLES - 1]))
         environment[inherited + ADDED_VARIABLES - 1] = NULL;
-    for (uint32_t i = 0; i < options->count; i++) {
-        char cpuset[TOPOLOGY_CPUSET_BYTES] = "";
-        if (i < options->seat_count)
-            memcpy(cpuset, options->seats[i].cpuset, sizeof cpuset);
-        arguments[ARGUMENT_CPUSET] = cpuset;
-        describe_child(options, i, added);
-        int failure = spawn(arguments, environment, &children->child[i].pid);
-        if (failure) {
-            errno = failure;
-            return error_set_errno(err, STATUS_IO, "start trainer %u ('%s')",
-                                   options->first_rank + i, options->command[0]);
-        }
-        children->child[i].rank = options->first_rank + i;
-        children->count = i + 1;
+    if (index < options->seat_count)
+        memcpy(cpuset, options->seats[index].cpuset, sizeof cpuset);
+    snprintf(parent, sizeof parent, "%d", (int)getpid());
+    arguments[ARGUMENT_PARENT] = parent;
+    arguments[ARGUMENT_CPUSET] = cpuset;
+    describe_child(options, index, added);
+    int failure = spawn(arguments, environment, ret_pid);
+    if (failure) {
+        errno = failure;
+        return error_set_errno(err, STATUS_IO, "start trainer %u ('%s')",
+                               options->first_rank + index, options->command[0]);
     }
     return STATUS_OK;
+}
+
+/* Starts children [first, end). */
+static enum status start_children(struct children *children, uint32_t first, uint32_t end,
+                                  struct error *err)
+{
+    const struct children_options *options = &children->options;
+    if (!program_exists(options->command[0]))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "trainer program '%s' is not there or not executable",
+                         options->command[0]);
+    size_t inherited = 0;
+    char **environment = child_environment(&inherited);
+    char **arguments = child_arguments(options->command);
+    enum status status = STATUS_OK;
+    if (!environment || !arguments)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory to start trainers");
+    for (uint32_t i = first; i < end && status == STATUS_OK; i++) {
+        status = start_child(children, i, arguments, environment, inherited,
+                             &children->child[i].pid, err);
+        if (status == STATUS_OK && i == children->count)
+            children->count++;
+    }
+    free(arguments);
+    free(environment);
+    return status;
 }
 
 enum status children_start(const struct children_options *options, struct children **ret_children,
                            struct error *err)
 {
-    if (!program_exists(options->command[0]))
-        return error_set(err, STATUS_NOT_FOUND,
-                         "trainer program '%s' is not there or not executable",
-                         options->command[0]);
-    char parent[24];
-    snprintf(parent, sizeof parent, "%d", (int)getpid());
-    size_t inherited = 0;
     struct children *children = calloc(1, sizeof *children + options->count * sizeof(struct child));
-    char **environment = child_environment(&inherited);
-    char **arguments = child_arguments(options->command, parent);
-    enum status status;
-    if (children && environment && arguments)
-        status = start_all(options, children, arguments, environment, inherited, err);
-    else
-        status = error_set(err, STATUS_NO_MEMORY, "no memory to start trainers");
-    free(arguments);
-    free(environment);
+    if (!children)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to start trainers");
+    children->options = *options;
+    for (uint32_t i = 0; i < options->count; i++)
+        children->child[i] =
+            (struct child){.rank = options->first_rank + i, .restarts_left = options->restarts};
+    enum status status = start_children(children, 0, options->count, err);
     if (status == STATUS_OK) {
         *ret_children = children;
-    } else if (children) {
+    } else {
         children_stop(children, 0);
         children_free(children);
     }
     return status;
+}
+
+bool children_may_restart(const struct children *children)
+{
+    for (uint32_t i = 0; i < children->count; i++)
+        if (children->child[i].failed && children->child[i].restarts_left == 0)
+            return false;
+    return true;
+}
+
+enum status children_restart(struct children *children, bool *ret_restarted, uint32_t *ret_rank,
+                             struct error *err)
+{
+    *ret_restarted = false;
+    for (uint32_t i = 0; i < children->count; i++) {
+        struct child *child = &children->child[i];
+        if (!child->failed)
+            continue;
+        if (child->restarts_left == 0) {
+            if (err)
+                *err = child->end;
+            return STATUS_LOST;
+        }
+        enum status status = start_children(children, i, i + 1, err);
+        if (status != STATUS_OK)
+            return status;
+        child->restarts_left--;
+        child->failed = false;
+        *ret_rank = child->rank;
+        *ret_restarted = true;
+        return STATUS_OK;
+    }
+    return STATUS_OK;
 }
 
 static enum status describe_end(const struct child *child, pid_t pid, bool connected,
@@ -234,8 +287,12 @@ enum status children_poll(struct children *children, bool connected, uint32_t *r
             running++;
             continue;
         }
-        status = describe_end(child, child->pid, connected, wait_status, err);
+        status = describe_end(child, child->pid, connected, wait_status, &child->end);
+        child->failed =
+            status != STATUS_OK && !(WIFEXITED(wait_status) && !WEXITSTATUS(wait_status));
         child->pid = 0;
+        if (status != STATUS_OK && err)
+            *err = child->end;
     }
     *ret_running = running;
     return status;

@@ -6,7 +6,8 @@
  * itself for a rank of this job. Standard output and error are inherited; standard input is
  * /dev/null. A child gets SIGTERM when its reader dies, and ignores SIGUSR2 until it wants it. Each
  * is the leader of a process group, which is stopped as a whole. A child with a seat binds itself
- * to it before it becomes the trainer, whose threads and processes inherit that. Main thread only.
+ * to it before it becomes the trainer, whose threads and processes inherit that. One that fails is
+ * started again, in the same place, as often as it may. Main thread only.
  */
 #ifndef PENSTOCK_MPI_CHILDREN_H
 #define PENSTOCK_MPI_CHILDREN_H
@@ -19,6 +20,9 @@
 
 struct children;
 
+enum { CHILDREN_ADDRESS_BYTES = 64 };
+
+/* What it points at is borrowed while the children live. */
 struct children_options {
     char *const *command; /* argv of the trainer, NULL-terminated */
     uint32_t count;       /* trainers of this reader */
@@ -28,10 +32,11 @@ struct children_options {
     uint32_t local_world_size;
     uint32_t reader;
     const char *run_dir;
-    const char *master_addr;
+    char master_addr[CHILDREN_ADDRESS_BYTES];
     uint32_t master_port;
-    const struct placement_trainer *seats; /* [seat_count], borrowed: of the first of them */
+    const struct placement_trainer *seats; /* [seat_count]: of the first of them */
     uint32_t seat_count; /* the others run where this process may; at most count */
+    uint64_t restarts;   /* of each */
 };
 
 /* Starts them all. NOT_FOUND: no such program; IO: it cannot be started. On failure those started
@@ -44,6 +49,15 @@ MUST_USE enum status children_start(const struct children_options *options,
  * and code. `*ret_running` is always set. */
 MUST_USE enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
                                    struct error *err);
+
+/* Whether all that failed may be started again. */
+bool children_may_restart(const struct children *children);
+
+/* Starts one that failed again, and sets *ret_rank; *ret_restarted is false if there is none. LOST:
+ * it has been started as often as it may; the message says how it ended. NOT_FOUND, IO: as
+ * children_start(). */
+MUST_USE enum status children_restart(struct children *children, bool *ret_restarted,
+                                      uint32_t *ret_rank, struct error *err);
 
 /* Ends them: waits `grace_ms` for them to end by themselves, then SIGTERM, 300 ms later SIGKILL.
  * Returns when all are reaped. */

@@ -341,15 +341,66 @@ static void name_run_dir(struct job *job)
     comm_wait(&job->comm, &request);
 }
 
-static enum status open_server(struct job *job, struct error *err)
+static uint64_t place_of(const struct job *job, uint64_t epoch, uint64_t step)
 {
+    return epoch * job->setup.service.steps_per_epoch + step;
+}
+
+/* What a trainer says to go on from, see server.h. One that has all batches has nothing to go on
+ * with, but may have come back to hear of the end. */
+static enum status read_state(const void *argument, const char *json, bool goes_on,
+                              uint64_t *ret_place, struct error *err)
+{
+    const struct job *job = argument;
+    const struct ring_service *service = &job->setup.service;
+    struct run_state state, checked;
+    enum status status = run_state_parse(json, strlen(json), &state, err);
+    if (status != STATUS_OK)
+        return status;
+    checked = state;
+    if (goes_on && state.epoch == service->epochs && state.step == 0)
+        checked.epoch = 0;
+    status =
+        run_state_check(&checked, &job->setup.plan, service->fingerprint, service->epochs, err);
+    if (status == STATUS_OK)
+        *ret_place = place_of(job, state.epoch, state.step);
+    return status;
+}
+
+/* A reader of the job before may still be dying. */
+static enum status take_place(struct job *job, const struct server_options *options,
+                              bool supervised, struct error *err)
+{
+    const uint64_t patience_ns = 10000000000u, deadline = clock_now_ns() + patience_ns;
+    for (;;) {
+        enum status status = server_new(options, &job->server, err);
+        if (status != STATUS_REFUSED || !supervised || clock_now_ns() >= deadline)
+            return status;
+        comm_heed_signals(&job->comm);
+        clock_sleep_ns(50000000);
+    }
+}
+
+static enum status open_server(struct job *job, const struct job_options *job_options,
+                               struct error *err)
+{
+    job->reconnect_s = job->config.reconnect_timeout_s;
+    if (job->reconnect_s == 0 && job_options->command && job->config.restarts > 0)
+        job->reconnect_s = job->config.connect_timeout_s;
     struct server_options options = {.run_dir = job->run_dir,
                                      .reader = (uint32_t)job->comm.rank,
                                      .max_trainers = job->shape.trainers_served,
                                      .layout = &job->setup.layout,
-                                     .service = &job->setup.service};
-    enum status status = comm_agree(&job->comm, server_new(&options, &job->server, err), err);
-    return status ? status : comm_agree(&job->comm, server_listen(job->server, err), err);
+                                     .service = &job->setup.service,
+                                     .reconnect_ms = job->reconnect_s * 1000,
+                                     .read_state = read_state,
+                                     .state_argument = job};
+    enum status status = take_place(job, &options, job_options->supervised, err);
+    status = comm_agree(&job->comm, status, err);
+    if (status == STATUS_OK)
+        status = comm_agree(&job->comm, server_listen(job->server, err), err);
+    job->listening = status == STATUS_OK;
+    return status;
 }
 
 /* A port that is free on rank 0's node now: for the trainers' own rendezvous. */
@@ -372,7 +423,7 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
                                   struct error *err)
 {
     struct {
-        char address[COMM_NODE_NAME_BYTES];
+        char address[CHILDREN_ADDRESS_BYTES];
         uint32_t port;
     } master = {.port = free_port()};
     bool one_node = job->comm.node_size == job->comm.size;
@@ -393,12 +444,27 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
         .local_world_size = (uint32_t)reduce(&job->comm, mine, MPI_SUM, job->comm.node),
         .reader = (uint32_t)job->comm.rank,
         .run_dir = job->run_dir,
-        .master_addr = master.address,
         .master_port = master.port,
+        .restarts = job->config.restarts,
         .seats = job->placement.trainers,
         .seat_count = job->config.bind_trainers ? job->placement.seat_count : 0};
+    snprintf(children.master_addr, sizeof children.master_addr, "%s", master.address);
     enum status status = mine ? children_start(&children, &job->children, err) : STATUS_OK;
     return comm_agree(&job->comm, status, err);
+}
+
+/* An empty place for stored rows, if any are to be kept. */
+static enum status keep_stored(struct job *job, struct error *err)
+{
+    const struct budget *budget = &job->setup.budget;
+    stored_rows_free(job->stored);
+    job->stored = NULL;
+    if (budget->stored_bytes == 0)
+        return STATUS_OK;
+    enum status status = stored_rows_new(job->pool, budget->stored_bytes, job->stored_row_bytes,
+                                         budget->keep_rows + budget->most_rows, &job->stored, err);
+    row_store_use_stored(job->store, job->stored);
+    return status;
 }
 
 static enum status take_memory(struct job *job, struct error *err)
@@ -416,24 +482,61 @@ static enum status take_memory(struct job *job, struct error *err)
     if (status == STATUS_OK)
         status =
             row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
-    const struct budget *budget = &job->setup.budget;
-    if (status == STATUS_OK && budget->stored_bytes > 0)
-        status = stored_rows_new(job->pool, budget->stored_bytes, job->stored_row_bytes,
-                                 budget->keep_rows + budget->most_rows, &job->stored, err);
-    if (status == STATUS_OK && job->stored)
-        row_store_use_stored(job->store, job->stored);
+    job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
+    if (status == STATUS_OK && !job->left_off)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
+    if (status == STATUS_OK)
+        status = keep_stored(job, err);
     return comm_agree(&job->comm, status, err);
+}
+
+/* Starts trainers of ours that have failed again, and says so. */
+static enum status restart_children(struct job *job, uint32_t *ret_count, struct error *err)
+{
+    bool restarted = job->children != NULL;
+    uint32_t rank = 0, count = 0;
+    while (restarted) {
+        enum status status = children_restart(job->children, &restarted, &rank, err);
+        if (status != STATUS_OK)
+            return status;
+        if (!restarted)
+            break;
+        count++;
+        server_expect(job->server, rank);
+        fprintf(stderr, "penstock-reader: reader %d on %s: starts trainer %u again\n",
+                job->comm.rank, job->comm.node_name, rank);
+    }
+    *ret_count = count;
+    return STATUS_OK;
+}
+
+/* Whether trainers of ours have failed that cannot be started again. */
+static enum status look_after_children(struct job *job, struct error *err)
+{
+    struct error end;
+    uint32_t running = 0, restarted = 0;
+    if (!job->children ||
+        children_poll(job->children, job->session_count > 0, &running, &end) == STATUS_OK)
+        return STATUS_OK;
+    if (job->config.restarts > 0) {
+        enum status status = restart_children(job, &restarted, err);
+        if (status != STATUS_OK || restarted > 0)
+            return status;
+    }
+    *err = end;
+    return (enum status)end.status;
 }
 
 /* One look at sockets and children while trainers connect. */
 static enum status look_around(struct job *job, struct error *err)
 {
     bool active;
-    uint32_t running = 0;
     comm_heed_signals(&job->comm);
     enum status status = server_progress(job->server, &active, err);
-    if (status == STATUS_OK && job->children)
-        status = children_poll(job->children, false, &running, err);
+    if (status == STATUS_REFUSED && job->session_count > 0)
+        status = STATUS_OK; /* a stranger was told; those who were there before need not know */
+    if (status == STATUS_OK)
+        status = look_after_children(job, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "reader %d on %s: ", job->comm.rank, job->comm.node_name);
     return STATUS_OK;
@@ -450,12 +553,62 @@ static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *st
     } while (clock_now_ns() < end);
 }
 
+/* Collective: which trainers are missing, as "3, 5 and 2 more". */
+static void name_missing(struct job *job, struct text *out)
+{
+    enum { MOST_NAMES = 16 };
+    uint32_t *there = calloc(job->config.trainers, sizeof *there);
+    if (!there)
+        MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB, at the end of a run that has failed anyway */
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
+        there[server_trainer_rank(job->server, peer)] = 1;
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, there, (int)job->config.trainers, MPI_UINT32_T, MPI_SUM,
+                   job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    uint64_t missing = 0;
+    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
+        if (there[rank] == 0 && missing++ < MOST_NAMES)
+            text_append(out, "%s%" PRIu64, missing > 1 ? ", " : "", rank);
+    if (missing > MOST_NAMES)
+        text_append(out, " and %" PRIu64 " more", missing - MOST_NAMES);
+    free(there);
+}
+
+/* Collective. */
+static enum status too_late(struct job *job, uint64_t connected, uint64_t timeout_s,
+                            struct error *err)
+{
+    struct text missing = {0};
+    name_missing(job, &missing);
+    bool first_session = job->session_count == 0;
+    enum status status =
+        error_set(err, STATUS_TIMEOUT,
+                  "%" PRIu64 " of %" PRIu64 " trainers connected within %" PRIu64
+                  " s (%s), without rank %s: are all of them started%s, with PENSTOCK_RUN_DIR=%s?",
+                  connected, job->config.trainers, timeout_s,
+                  first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
+                  missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
+    text_done(&missing);
+    return status;
+}
+
+/* Trainers here that have their last batch, and lost their reader before they heard of the end. */
+static uint64_t count_at_end(const struct job *job)
+{
+    uint64_t count = 0, place, end = place_of(job, job->setup.service.epochs, 0);
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
+        count += server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE && place == end;
+    return count;
+}
+
 /* Waits until all trainers of the run have said hello to some reader. Ranks compare notes every few
  * milliseconds. */
 static enum status await_trainers(struct job *job, bool quiet, struct error *err)
 {
-    enum { CONNECTED, FAILED, LATE, NOTES };
+    enum { CONNECTED, AT_END, FAILED, LATE, NOTES };
     const uint64_t second_ns = 1000000000u;
+    uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
     uint64_t start = clock_now_ns(), told = start;
     enum status status = STATUS_OK;
     for (;;) {
@@ -463,8 +616,9 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
         uint64_t waited = clock_now_ns() - start;
         uint64_t notes[NOTES] = {
             [CONNECTED] = server_trainer_count(job->server),
+            [AT_END] = count_at_end(job),
             [FAILED] = status != STATUS_OK,
-            [LATE] = waited > job->config.connect_timeout_s * second_ns,
+            [LATE] = waited > timeout_s * second_ns,
         };
         MPI_Request request;
         MPI_Iallreduce(MPI_IN_PLACE, notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world,
@@ -474,13 +628,11 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
             return comm_agree(&job->comm, status, err);
         if (notes[CONNECTED] >= job->config.trainers)
             return STATUS_OK;
+        job->over = notes[LATE] && notes[CONNECTED] > 0 && notes[CONNECTED] == notes[AT_END];
+        if (job->over)
+            return STATUS_OK;
         if (notes[LATE])
-            return error_set(err, STATUS_TIMEOUT,
-                             "%" PRIu64 " of %" PRIu64 " trainers connected within %" PRIu64
-                             " s (delivery.connect_timeout): are all of them started, with "
-                             "PENSTOCK_RUN_DIR=%s?",
-                             notes[CONNECTED], job->config.trainers, job->config.connect_timeout_s,
-                             job->run_dir);
+            return too_late(job, notes[CONNECTED], timeout_s, err);
         server_announce(job->server, (uint32_t)notes[CONNECTED], (uint32_t)job->config.trainers);
         if (job->comm.rank == 0 && !quiet && clock_now_ns() - told > 5 * second_ns) {
             told = clock_now_ns();
@@ -502,6 +654,8 @@ static enum status map_trainers(struct job *job, struct error *err)
 {
     size_t total = job->config.trainers;
     uint32_t count = server_trainer_count(job->server);
+    free(job->reader_of_trainer);
+    free(job->trainers);
     job->reader_of_trainer = calloc(total, sizeof *job->reader_of_trainer);
     job->trainers = calloc(count ? count : 1, sizeof *job->trainers);
     uint32_t *claims = calloc(total, sizeof *claims);
@@ -536,6 +690,123 @@ static enum status map_trainers(struct job *job, struct error *err)
                                "connect once",
                                rank, claims[rank], total);
     free(claims);
+    return status;
+}
+
+/* What trainers ask for. */
+struct wishes {
+    uint64_t count;
+    uint64_t *wish; /* [count] 0: fresh, else 2 * (place + 1), and 1 more for a state */
+};
+
+static bool is_state(uint64_t wish)
+{
+    return wish & 1;
+}
+
+static uint64_t place_in(uint64_t wish)
+{
+    return wish / 2 - 1;
+}
+
+/* All states are of one step, or else those who have them are named. */
+static enum status check_states(const struct job *job, const struct wishes *wishes,
+                                struct error *err)
+{
+    enum { MOST_NAMES = 8 };
+    uint64_t first = 0, named = 1, steps = job->setup.service.steps_per_epoch;
+    struct text names = {0};
+    while (first < wishes->count && !is_state(wishes->wish[first]))
+        first++;
+    for (uint64_t t = first; t < wishes->count; t++) {
+        uint64_t place = place_in(wishes->wish[t]);
+        bool differs = is_state(wishes->wish[t]) && place != place_in(wishes->wish[first]);
+        if (differs && named++ < MOST_NAMES)
+            text_append(&names, ", trainer %" PRIu64 " epoch %" PRIu64 " step %" PRIu64, t,
+                        place / steps, place % steps);
+    }
+    enum status status = STATUS_OK;
+    if (named > 1)
+        status = error_set(
+            err, STATUS_REFUSED,
+            "trainers have states of different steps: trainer %" PRIu64 " epoch %" PRIu64
+            " step %" PRIu64 "%s%s: give all of them the state of one checkpoint",
+            first, place_in(wishes->wish[first]) / steps, place_in(wishes->wish[first]) % steps,
+            names.data ? names.data : "", named > MOST_NAMES ? " and more" : "");
+    text_done(&names);
+    return status;
+}
+
+/* Where a trainer's first batch is, if it is known without the others': true. */
+static bool own_place(const struct job *job, const struct wishes *wishes, uint64_t rank,
+                      uint64_t *ret_place)
+{
+    uint64_t wish = wishes->wish[rank], left_off = job->left_off[rank];
+    if (!wish && !left_off)
+        return false;
+    *ret_place = wish ? place_in(wish) : left_off - 1;
+    return true;
+}
+
+static uint64_t least_place(const struct job *job, const struct wishes *wishes)
+{
+    const struct ring_service *service = &job->setup.service;
+    uint64_t least = UINT64_MAX, place;
+    for (uint64_t t = 0; t < wishes->count; t++)
+        if (own_place(job, wishes, t, &place) && place < least)
+            least = place;
+    return least < UINT64_MAX ? least : place_of(job, service->start_epoch, service->start_step);
+}
+
+/* Collective: every rank learns what all trainers ask for. */
+static void share_wishes(struct job *job, const struct wishes *wishes)
+{
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+        uint64_t place;
+        enum message_wish wish = server_trainer_wish(job->server, peer, &place);
+        if (wish != WISH_FRESH)
+            wishes->wish[server_trainer_rank(job->server, peer)] =
+                2 * (place + 1) + (wish == WISH_STATE);
+    }
+    MPI_Request requests[2];
+    MPI_Iallreduce(MPI_IN_PLACE, wishes->wish, (int)wishes->count, MPI_UINT64_T, MPI_SUM,
+                   job->comm.world, &requests[0]);
+    MPI_Iallreduce(MPI_IN_PLACE, job->left_off, (int)wishes->count, MPI_UINT64_T, MPI_MAX,
+                   job->comm.world, &requests[1]);
+    comm_wait(&job->comm, &requests[0]);
+    comm_wait(&job->comm, &requests[1]);
+}
+
+/* Settles where the session starts, and where each trainer does. */
+static enum status settle_start(struct job *job, bool quiet, struct error *err)
+{
+    struct ring_service *service = &job->setup.service;
+    struct wishes wishes = {.count = job->config.trainers};
+    wishes.wish = calloc(wishes.count, sizeof *wishes.wish);
+    enum status status = STATUS_OK;
+    if (!wishes.wish)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
+    status = comm_agree(&job->comm, status, err);
+    if (status != STATUS_OK) {
+        free(wishes.wish);
+        return status;
+    }
+    assert(wishes.wish); /* comm_agree() returns OK only where every rank came with it */
+    share_wishes(job, &wishes);
+    status = check_states(job, &wishes, err);
+    uint64_t before = place_of(job, service->start_epoch, service->start_step);
+    uint64_t start = status == STATUS_OK ? least_place(job, &wishes) : before, place;
+    server_set_start(job->server, start);
+    service->start_epoch = start / service->steps_per_epoch;
+    service->start_step = start % service->steps_per_epoch;
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
+        if (own_place(job, &wishes, server_trainer_rank(job->server, peer), &place))
+            server_set_first(job->server, peer, place);
+    if (job->comm.rank == 0 && !quiet && (start != before || job->session_count > 0))
+        fprintf(stderr, "trainers go on from epoch %" PRIu64 " step %" PRIu64 "\n",
+                service->start_epoch, service->start_step);
+    memset(job->left_off, 0, wishes.count * sizeof *job->left_off);
+    free(wishes.wish);
     return status;
 }
 
@@ -587,22 +858,72 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     name_run_dir(job);
     if (!options->quiet)
         announce(job, options->command != NULL);
-    status = open_server(job, err);
+    status = open_server(job, options, err);
     if (status == STATUS_OK && options->command)
         status = spawn_trainers(job, options, err);
     if (status == STATUS_OK)
         status = take_memory(job, err);
     if (status == STATUS_OK)
         status = held_share(&job->comm, job->dataset, &job->held, err);
-    if (status == STATUS_OK)
-        status = await_trainers(job, options->quiet, err);
+    return status;
+}
+
+enum status job_gather(struct job *job, bool quiet, struct error *err)
+{
+    enum status status = await_trainers(job, quiet, err);
+    if (status == STATUS_OK && job->over) {
+        struct error end;
+        error_set(&end, STATUS_ENDED, "all epochs are consumed");
+        server_finish(job->server, &end);
+        return STATUS_OK;
+    }
     if (status == STATUS_OK)
         status = map_trainers(job, err);
+    if (status == STATUS_OK)
+        status = settle_start(job, quiet, err);
     if (status == STATUS_OK)
         status = open_assigner(job, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
+    if (status == STATUS_OK && job->comm.rank == 0 && job->session_count > 0)
+        fprintf(stderr, "penstock-reader: all trainers are there again after %.2f s\n",
+                (double)(clock_now_ns() - job->ended_ns) / 1e9);
+    job->session_count++;
     return status;
+}
+
+/* For those who come fresh in the place of another. */
+static void note_places(struct job *job)
+{
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+        uint64_t epoch, step, place = server_trainer_place(job->server, peer);
+        server_trainer_goodbye(job->server, peer, &epoch, &step);
+        if (server_trainer_state(job->server, peer, NULL) == SERVER_PEER_CLOSED)
+            place = place_of(job, epoch, step);
+        job->left_off[server_trainer_rank(job->server, peer)] = place + 1;
+    }
+}
+
+enum status job_scatter(struct job *job, struct error *err)
+{
+    job->ended_ns = clock_now_ns();
+    assigner_free(job->assigner);
+    job->assigner = NULL;
+    for (uint32_t i = 0; i < row_store_buffer_count(job->store); i++)
+        if (row_store_state(job->store, (int32_t)i) != ROW_FREE)
+            row_store_drop(job->store, (int32_t)i);
+    note_places(job);
+    server_restart(job->server);
+    enum status status = keep_stored(job, err);
+    uint32_t restarted;
+    if (status == STATUS_OK)
+        status = restart_children(job, &restarted, err);
+    return comm_agree(&job->comm, status, err);
+}
+
+bool job_may_restart(const struct job *job)
+{
+    return job->reconnect_s > 0 && (!job->children || children_may_restart(job->children));
 }
 
 void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
@@ -624,5 +945,6 @@ void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
     config_done(&job->config);
     free(job->reader_of_trainer);
     free(job->trainers);
+    free(job->left_off);
     *job = (struct job){.comm = job->comm}; /* a signal may still come: nothing is left to stop */
 }

@@ -1,8 +1,10 @@
-/* A reader's job: everything that is settled before the first batch and stays constant until the
- * last.
+/* A reader's job: everything that is settled before the first batch.
  *
- * Built in the order of the members by job_start(), taken apart in reverse by job_done(). The main
- * thread owns it; what its members allow to other threads is said in their own headers.
+ * Built in the order of the members by job_start(), taken apart in reverse by job_done(). Batches
+ * are delivered in sessions: job_gather() waits for all trainers and settles where the session
+ * starts, service_run() serves it, and after the loss of a trainer that is to be waited for
+ * job_scatter() makes way for the next one. What a session changes is marked so below. The main
+ * thread owns all of it; what its members allow to other threads is said in their own headers.
  */
 #ifndef PENSTOCK_MPI_JOB_H
 #define PENSTOCK_MPI_JOB_H
@@ -26,6 +28,7 @@ struct job_options {
     const char *resume_path; /* NULL: from the start */
     char *const *command; /* trainers to spawn, NULL-terminated; NULL: they are started elsewhere */
     bool quiet;           /* no tables and no progress on rank 0 */
+    bool supervised;      /* somebody starts the readers again: SIGTERM is no end for trainers */
 };
 
 /* A trainer that this reader serves, in order of rank. */
@@ -41,27 +44,49 @@ struct job {
     struct placement placement;
     uint32_t core_count; /* that this process may use */
     struct run_shape shape;
-    struct run_setup setup;
-    void *held; /* held arrays, shared by the readers of a node */
+    struct run_setup setup; /* session: where it starts */
+    void *held;             /* held arrays, shared by the readers of a node */
     char run_dir[256];
     struct server *server;
+    bool listening;       /* on all ranks: trainers hear how the run ends */
+    uint64_t reconnect_s; /* how long readers and trainers wait for one another; 0: they do not */
     struct children *children; /* NULL: none */
     struct waker waker;        /* wakes the main thread */
     struct pool *pool;
     struct row_store *store;
-    struct stored_rows *stored;  /* NULL: rows are not kept as stored */
-    uint64_t stored_row_bytes;   /* of a row in the store, on average */
-    struct assigner *assigner;   /* rank 0 only */
-    uint32_t *reader_of_trainer; /* [trainers] */
-    struct job_trainer *trainers;
-    uint32_t trainer_count; /* of this reader */
+    struct stored_rows *stored; /* NULL: rows are not kept as stored */
+    uint64_t stored_row_bytes;  /* of a row in the store, on average */
+    uint64_t session_count;
+    bool over;          /* no session follows: all trainers that came back have their last batch */
+    uint64_t ended_ns;  /* when the last session did */
+    uint64_t *left_off; /* [trainers] place + 1 at which one that is gone stopped, or 0 */
+    struct assigner *assigner;    /* session; rank 0 only */
+    uint32_t *reader_of_trainer;  /* session; [trainers] */
+    struct job_trainer *trainers; /* session */
+    uint32_t trainer_count;       /* session; of this reader */
 };
 
 /* Collective: brings `job`, whose comm is initialised and whose rest is zero, to where
- * service_run() can start. Prints on rank 0 what the run will do and take. On failure every rank
+ * job_gather() can be called. Prints on rank 0 what the run will do and take. On failure every rank
  * returns the same error, trainers are told, and job_done() is still to be called. */
 MUST_USE enum status job_start(struct job *job, const struct job_options *options,
                                struct error *err);
+
+/* Collective: waits for all trainers, settles where they go on, and gives them their rings, so that
+ * service_run() can serve. A session starts at the least place that any trainer asks for: at
+ * --resume, or the beginning, if none does. TIMEOUT: some did not come; they are named. But if all
+ * who came only want to hear of the end, the others have heard of it, and job->over is set.
+ * REFUSED: trainers have states of different steps; they are named. Otherwise as job_start(). */
+MUST_USE enum status job_gather(struct job *job, bool quiet, struct error *err);
+
+/* Collective, after service_run() said that another session follows: drops what the session had,
+ * lets trainers go to come again, and starts those that died and are ours. LOST: one was started as
+ * often as it may. */
+MUST_USE enum status job_scatter(struct job *job, struct error *err);
+
+/* Whether a trainer that was lost can be waited for: children of ours that may be started again, or
+ * anybody's where delivery.reconnect_timeout is set. */
+bool job_may_restart(const struct job *job);
 
 /* Stops children (`grace_ms` as in children_stop()), tells trainers the outcome, frees everything
  * but comm. Not collective. */

@@ -13,7 +13,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200, FAILURE_GRACE_MS = 1000 };
+enum {
+    EXIT_STOPPED_EARLY = 3,
+    EXIT_FINAL = 4,
+    MAX_SETTINGS = 128,
+    SIGNAL_GRACE_MS = 200,
+    FAILURE_GRACE_MS = 1000
+};
 
 static const char usage[] =
     "Usage: mpirun -np READERS penstock-reader -c run.yaml [OPTION...] [-- TRAINER...]\n"
@@ -32,6 +38,9 @@ static const char usage[] =
     "      --set KEY=VALUE  override one option; may be repeated\n"
     "      --resume FILE    continue at a state that a trainer saved (penstock_state)\n"
     "      --report FILE    write rates and bytes of each epoch as JSON\n"
+    "      --supervised     somebody starts the readers again when they fail: trainers are not "
+    "told\n"
+    "                       of SIGTERM, and come back (needs delivery.reconnect_timeout)\n"
     "  -q, --quiet          only errors\n"
     "  -V, --version\n"
     "  -h, --help\n"
@@ -41,7 +50,9 @@ static const char usage[] =
     "  mpirun -np 1 penstock-reader --set dataset.uri=demo.zarr -- penstock-trainer\n"
     "\n"
     "Exit code: 0 when everything was delivered and every trainer succeeded, 3 when the trainers\n"
-    "stopped early, 128+N on signal N, 1 on any error.\n"
+    "stopped early, 4 on an error that starting again does not help against (of which trainers "
+    "were\n"
+    "told), 128+N on signal N, 1 on any other error.\n"
     "\n"
     "Options of the configuration (section.key, default, meaning):\n";
 
@@ -79,6 +90,9 @@ static enum status parse_option(struct arguments *arguments, int option, char **
     case 'j':
         arguments->report_path = optarg;
         return STATUS_OK;
+    case 'u':
+        arguments->job.supervised = true;
+        return STATUS_OK;
     case 'q':
         arguments->job.quiet = true;
         return STATUS_OK;
@@ -98,11 +112,15 @@ static enum status parse_option(struct arguments *arguments, int option, char **
 
 static enum status parse(int argc, char **argv, struct arguments *arguments, struct error *err)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
-        {"resume", required_argument, NULL, 'r'}, {"report", required_argument, NULL, 'j'},
-        {"quiet", no_argument, NULL, 'q'},        {"version", no_argument, NULL, 'V'},
-        {"help", no_argument, NULL, 'h'},         {0}};
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"set", required_argument, NULL, 's'},
+                                            {"resume", required_argument, NULL, 'r'},
+                                            {"report", required_argument, NULL, 'j'},
+                                            {"supervised", no_argument, NULL, 'u'},
+                                            {"quiet", no_argument, NULL, 'q'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     arguments->job.settings = arguments->settings;
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:c:qVh", options, NULL)) != -1;) {
@@ -136,17 +154,27 @@ static int open_signal_fd(void)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* What leave_on_signal() goes by. */
+struct leaving {
+    struct job *job;
+    const struct job_options *options;
+};
+
 /* A signal goes to every rank: each cleans up after itself and leaves without waiting for the
- * others, since the launcher kills what is left about a second later. */
+ * others, since the launcher kills what is left about a second later. SIGTERM is also how a
+ * launcher ends the others when one rank has died: under a supervisor that is no end. */
 static void leave_on_signal(void *argument, int signal_number)
 {
-    struct job *job = argument;
+    const struct leaving *leaving = argument;
+    struct job *job = leaving->job;
+    bool told = !(leaving->options->supervised && signal_number == SIGTERM);
     struct error outcome;
     error_set(&outcome, STATUS_INTERRUPTED, "stopped by SIG%s", sigabbrev_np(signal_number));
     if (job->comm.rank == 0)
         fprintf(stderr, "penstock-reader: %s\n", outcome.message);
-    if (job->server) {
+    if (job->server && told)
         server_finish(job->server, &outcome);
+    if (job->server) {
         server_leave(job->server); /* no more: workers may still write to rings */
     }
     children_stop(job->children, SIGNAL_GRACE_MS);
@@ -176,9 +204,21 @@ static void print_report(const struct job *job, const struct service_report *rep
     text_done(&json);
 }
 
-static int exit_code(enum status status)
+/* The same on all ranks. What trainers were told is final for them. */
+static int exit_code(enum status status, bool told)
 {
-    return status == STATUS_OK ? 0 : status == STATUS_ENDED ? EXIT_STOPPED_EARLY : 1;
+    switch (status) {
+    case STATUS_OK:
+        return 0;
+    case STATUS_ENDED:
+        return EXIT_STOPPED_EARLY;
+    case STATUS_INVALID:
+    case STATUS_CORRUPT:
+    case STATUS_UNSUPPORTED:
+        return EXIT_FINAL;
+    default:
+        return told ? EXIT_FINAL : 1;
+    }
 }
 
 /* Rank 0 speaks for all: every rank has come to the same error. */
@@ -198,15 +238,22 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK)
         status = job_start(job, &arguments->job, err);
-    if (status == STATUS_OK)
-        status = service_run(job, arguments->job.quiet, report, err);
+    for (bool again = true; again && status == STATUS_OK;) {
+        again = false;
+        status = job_gather(job, arguments->job.quiet, err);
+        if (status == STATUS_OK && !job->over)
+            status = service_run(job, arguments->job.quiet, report, &again, err);
+        if (status == STATUS_OK && again)
+            status = job_scatter(job, err);
+    }
     if (status == STATUS_OK)
         print_report(job, report, arguments);
     else
         print_outcome(job, err);
+    int code = exit_code(status, job->listening);
     job_done(job, err, FAILURE_GRACE_MS);
     free(report);
-    return exit_code(status);
+    return code;
 }
 
 int main(int argc, char **argv)
@@ -227,6 +274,9 @@ int main(int argc, char **argv)
     }
     static struct job job;
     int signal_fd = open_signal_fd();
+    if (arguments.job.supervised)
+        prctl(PR_SET_PDEATHSIG,
+              SIGTERM);             /* of a launcher that is killed: the next job is waiting */
     prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
     enum status started = comm_init(&job.comm, &err);
     if (started != STATUS_OK) {
@@ -235,7 +285,8 @@ int main(int argc, char **argv)
     }
     job.comm.signal_fd = signal_fd;
     job.comm.on_signal = leave_on_signal;
-    job.comm.on_signal_argument = &job;
+    struct leaving leaving = {.job = &job, .options = &arguments.job};
+    job.comm.on_signal_argument = &leaving;
     int code = run(&job, &arguments, parsed, &err);
     comm_done(&job.comm);
     return code;

@@ -73,13 +73,15 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
                 "\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
                 "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
                 "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
-                "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f",
+                "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f,"
+                "\"stalls\":%llu",
                 (unsigned long long)stats->stored_bytes, (unsigned long long)stats->memory_bytes,
                 (unsigned long long)stats->disk_bytes, (unsigned long long)stats->decoded_bytes,
                 (unsigned long long)stats->chunk_count, (unsigned long long)stats->sent_bytes,
                 seconds(stats->read_ns), seconds(stats->decode_ns), seconds(stats->copy_ns),
                 seconds(stats->plan_ns), seconds(stats->fill_ns), seconds(stats->scatter_ns),
-                seconds(stats->exchange_ns), seconds(stats->cpu_ns));
+                seconds(stats->exchange_ns), seconds(stats->cpu_ns),
+                (unsigned long long)stats->stall_count);
 }
 
 static void append_json(const struct job *job, const struct epoch_line *line, struct text *json)
@@ -145,7 +147,9 @@ static void append_report(const struct job *job, const struct service_report *re
 {
     text_append(out, "%5s %8s %8s %9s %11s %9s %11s %11s  %s\n", "epoch", "steps", "samples",
                 "seconds", "samples/s", "GB/s", "from store", "exchanged", "bounded by");
-    text_append(json, "{\"trainers\":%llu,\"epochs\":[", (unsigned long long)job->config.trainers);
+    text_append(json, "{\"trainers\":%llu,\"sessions\":%llu,\"epochs\":[",
+                (unsigned long long)job->config.trainers,
+                (unsigned long long)report->session_count);
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_stats sum, waits;
         add_up(all, i, &sum, &waits);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/progress.h"
 #include "base/size.h"
+#include "stall.h"
 #include "stop.h"
 #include "store/disk_cache.h"
 
@@ -19,12 +20,15 @@ struct service {
     struct windows *windows;
     struct rounds *rounds;
     struct stop *stop;
+    struct stall *stall;
     struct service_report *report;
     struct pollfd *fds;
     size_t fd_capacity;
     bool *left; /* [trainer_count], in order of the server's peers */
     uint32_t left_count;
-    bool lost_reported;
+    bool *lost;           /* [trainer_count], likewise */
+    MPI_Request all_done; /* a barrier: every rank's trainers have their last batch */
+    bool done_posted, ended;
     struct error early; /* ENDED once a trainer left before the end */
     uint32_t children_running;
     bool outside_ready;  /* poll() has seen a socket or a signal */
@@ -36,14 +40,15 @@ struct service {
     uint64_t epoch_cpu_ns;
     struct pool_stats epoch_pool;
     struct rounds_times epoch_times;
-    bool finished; /* everything is published, and the trainers know it */
+    bool finished; /* everything is published, the books are closed */
     struct progress progress;
     bool show_progress;
 };
 
 static struct epoch_stats *stats_of(struct service *service, uint64_t epoch)
 {
-    uint64_t index = epoch - service->report->first_epoch;
+    uint64_t first = service->report->first_epoch;
+    uint64_t index = epoch > first ? epoch - first : 0; /* a session may start at an earlier one */
     if (index >= SERVICE_MAX_EPOCH_STATS)
         index = SERVICE_MAX_EPOCH_STATS - 1;
     if (index >= service->report->epoch_count)
@@ -72,8 +77,9 @@ static void tell_warnings(const struct job *job)
                 job->comm.node_name, warning.message);
 }
 
-/* Closes the books of the epoch that has just been delivered and opens the next one's. */
-static void turn_epoch(struct service *service, uint64_t next_epoch)
+/* Closes the books of the epoch under way, of which steps were delivered up to `end_step`, and
+ * opens the next one's. */
+static void turn_epoch(struct service *service, uint64_t end_step, uint64_t next_epoch)
 {
     struct job *job = service->job;
     struct epoch_stats *stats = stats_of(service, service->epoch);
@@ -103,9 +109,12 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     uint64_t delivered = job->setup.plan.position_count < job->setup.plan.sample_count
                              ? job->setup.plan.position_count
                              : job->setup.plan.sample_count;
-    stats->steps += job->setup.plan.steps_per_epoch - first_step;
+    bool whole = end_step == job->setup.plan.steps_per_epoch;
+    if (!whole)
+        delivered = end_step * job->setup.plan.global_batch;
+    stats->steps += end_step - first_step;
     stats->samples += delivered - first_step * job->setup.plan.global_batch;
-    if (service->show_progress)
+    if (service->show_progress && whole)
         announce_epoch(service, stats);
     tell_warnings(job);
     service->epoch = next_epoch;
@@ -125,13 +134,13 @@ static void keep_books(struct service *service)
     service->loop_ns = now;
     if (service->finished)
         return;
+    const struct ring_service *span = &service->job->setup.service;
     enum round_block block = rounds_blocked(service->rounds, &epoch, &step);
     stats_of(service, service->epoch)->blocked_ns[block] += passed_ns;
     while (service->epoch < epoch)
-        turn_epoch(service, service->epoch + 1);
+        turn_epoch(service, span->steps_per_epoch, service->epoch + 1);
     if (!service->show_progress)
         return;
-    const struct ring_service *span = &service->job->setup.service;
     uint64_t steps = (epoch - span->start_epoch) * span->steps_per_epoch + step - span->start_step;
     progress_update(&service->progress, steps,
                     steps * service->job->setup.plan.global_batch *
@@ -157,19 +166,30 @@ static void handle_goodbye(struct service *service, uint32_t peer)
                   (unsigned long long)run->steps_per_epoch);
 }
 
+/* A trainer is gone that was still needed: the session ends, and with it the run unless the trainer
+ * can be waited for. Once trainers know of the end, there is nothing to go on with. */
+static void report_loss(struct service *service, const struct error *loss)
+{
+    if (job_may_restart(service->job) && !service->ended)
+        stop_report_restart(service->stop, loss);
+    else
+        stop_report_error(service->stop, loss);
+}
+
 /* A trainer broke the protocol, or its socket closed without a goodbye. If it is our child, how it
  * ended says more than the latter: waits briefly for that. */
 static void handle_loss(struct service *service, const struct error *loss)
 {
     const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
+    struct job *job = service->job;
     struct error error;
     enum status status = STATUS_OK;
     bool told = loss->status != STATUS_LOST;
-    while (!told && service->job->children && status == STATUS_OK && clock_now_ns() < deadline) {
-        status = children_poll(service->job->children, true, &service->children_running, &error);
+    while (!told && job->children && status == STATUS_OK && clock_now_ns() < deadline) {
+        status = children_poll(job->children, true, &service->children_running, &error);
         clock_sleep_ns(ms_ns);
     }
-    stop_report_error(service->stop, status == STATUS_OK ? loss : &error);
+    report_loss(service, status == STATUS_OK ? loss : &error);
 }
 
 static bool serve_sockets(struct service *service)
@@ -185,13 +205,31 @@ static bool serve_sockets(struct service *service)
         enum server_peer state = server_trainer_state(job->server, peer, &error);
         if (state == SERVER_PEER_CLOSED)
             handle_goodbye(service, peer);
-        else if (state == SERVER_PEER_LOST && !service->lost_reported) {
-            service->lost_reported = true;
+        else if (state == SERVER_PEER_LOST && !service->lost[peer]) {
+            service->lost[peer] = true;
             handle_loss(service, &error);
         }
         active |= state != SERVER_PEER_CONNECTED;
     }
+    if (server_trainer_returns(job->server)) {
+        error_set(&error, STATUS_LOST, "a trainer that had left is back");
+        stop_report_restart(service->stop, &error);
+    }
     return active;
+}
+
+/* Says who is waited for, when it takes long. */
+static void watch_trainers(struct service *service)
+{
+    struct error warning;
+    uint64_t epoch, step;
+    bool first = false;
+    bool waiting =
+        service->finished || rounds_blocked(service->rounds, &epoch, &step) == BLOCK_SLOTS;
+    if (!stall_look(service->stall, service->loop_ns, waiting, &warning, &first))
+        return;
+    stats_of(service, service->epoch - service->finished)->stall_count += first;
+    stop_report_warning(service->stop, &warning);
 }
 
 /* Signals, sockets and children: system calls each, so only when poll() has seen something, and now
@@ -208,20 +246,50 @@ static bool look_outside(struct service *service)
     bool active = serve_sockets(service);
     if (job->children &&
         children_poll(job->children, true, &service->children_running, &error) != STATUS_OK)
-        stop_report_error(service->stop, &error);
+        report_loss(service, &error);
+    watch_trainers(service);
     return active;
 }
 
-/* Everything is published: the trainers consume what they have, say goodbye and, if they are ours,
- * exit. The books are closed. */
+/* Everything is published: the trainers consume what they have. */
 static void finish_delivery(struct service *service)
 {
+    const struct ring_service *span = &service->job->setup.service;
+    service->finished = true;
+    while (service->epoch < span->epochs)
+        turn_epoch(service, span->steps_per_epoch, service->epoch + 1);
+}
+
+static bool trainers_done(const struct service *service)
+{
+    const struct job *job = service->job;
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
+        if (!server_trainer_done(job->server, peer))
+            return false;
+    return true;
+}
+
+/* Trainers hear of the end when all of the run have their last batch, and not before: until then
+ * one that is lost and comes again needs the others. Then they say goodbye and, if they are ours,
+ * exit. */
+static bool end_delivery(struct service *service)
+{
+    int complete = 0;
+    if (!service->finished || service->ended)
+        return false;
+    if (!service->done_posted && trainers_done(service)) {
+        MPI_Ibarrier(service->job->comm.world, &service->all_done);
+        service->done_posted = true;
+    }
+    if (service->done_posted)
+        MPI_Test(&service->all_done, &complete, MPI_STATUS_IGNORE);
+    if (!complete)
+        return false;
     struct error end;
     error_set(&end, STATUS_ENDED, "all epochs are consumed");
     server_finish(service->job->server, &end);
-    service->finished = true;
-    while (service->epoch < service->job->setup.service.epochs)
-        turn_epoch(service, service->epoch + 1);
+    service->ended = true;
+    return true;
 }
 
 /* One turn of all state machines; true if any moved. */
@@ -238,6 +306,7 @@ static bool turn(struct service *service)
     active |= rounds_active;
     if (rounds_finished(service->rounds) && !service->finished)
         finish_delivery(service);
+    active |= end_delivery(service);
     if (service->left_count == job->trainer_count && service->children_running == 0)
         stop_report_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
@@ -313,8 +382,11 @@ static void drain(struct service *service)
         bool windows_done = windows_drain(service->windows, posted[0]);
         bool rounds_done = rounds_drain(service->rounds, posted[1]);
         if (windows_done && rounds_done)
-            return;
+            break;
     }
+    if (!service->done_posted)
+        MPI_Ibarrier(service->job->comm.world, &service->all_done);
+    comm_wait(&service->job->comm, &service->all_done);
 }
 
 static enum status service_init(struct service *service, struct job *job, struct error *err)
@@ -323,13 +395,17 @@ static enum status service_init(struct service *service, struct job *job, struct
     service->fd_capacity = 8 + 4 * ((size_t)job->trainer_count + 64);
     service->fds = calloc(service->fd_capacity, sizeof *service->fds);
     service->left = calloc(job->trainer_count + 1, sizeof *service->left);
-    if (!service->fds || !service->left)
+    service->lost = calloc(job->trainer_count + 1, sizeof *service->lost);
+    service->all_done = MPI_REQUEST_NULL;
+    if (!service->fds || !service->left || !service->lost)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the service");
     enum status status = windows_new(job, &service->windows, err);
     if (status == STATUS_OK)
         status = rounds_new(job, service->windows, &service->rounds, err);
     if (status == STATUS_OK)
         status = stop_new(&job->comm, &service->stop, err);
+    if (status == STATUS_OK)
+        status = stall_new(job, &service->stall, err);
     return status;
 }
 
@@ -337,6 +413,9 @@ static void service_done(struct service *service)
 {
     rounds_free(service->rounds);
     windows_free(service->windows);
+    stop_free(service->stop);
+    stall_free(service->stall);
+    free(service->lost);
     free(service->left);
     free(service->fds);
 }
@@ -346,19 +425,38 @@ static void start_books(struct service *service, bool quiet)
     const struct ring_service *span = &service->job->setup.service;
     service->loop_ns = service->active_ns = service->epoch_start_ns = clock_now_ns();
     service->epoch_cpu_ns = clock_process_cpu_ns();
-    service->epoch = service->report->first_epoch = span->start_epoch;
+    pool_stats(service->job->pool, &service->epoch_pool);
+    service->epoch = span->start_epoch;
+    if (service->report->session_count++ == 0)
+        service->report->first_epoch = span->start_epoch;
     service->children_running = service->job->children ? service->job->trainer_count : 0;
     service->show_progress = service->job->comm.rank == 0 && !quiet;
     progress_init(&service->progress, "delivering", "steps",
                   (span->epochs - span->start_epoch) * span->steps_per_epoch - span->start_step);
 }
 
-static enum status serve(struct service *service, struct error *err)
+/* The session is over before its time: what it did is counted. */
+static void break_off(struct service *service, const struct error *loss)
+{
+    uint64_t epoch = 0, step = 0;
+    if (!service->finished) {
+        keep_books(service);
+        rounds_blocked(service->rounds, &epoch, &step);
+        turn_epoch(service, step, epoch);
+    }
+    if (service->job->comm.rank == 0)
+        fprintf(stderr, "penstock-reader: %s; waiting until it is there again\n", loss->message);
+}
+
+static enum status serve(struct service *service, bool *ret_again, struct error *err)
 {
     while (!stop_outcome(service->stop))
         turn_or_sleep(service);
     const struct error *outcome = stop_outcome(service->stop);
-    if (outcome->status != STATUS_OK) {
+    bool again = stop_restarts(service->stop);
+    if (again)
+        break_off(service, outcome);
+    else if (outcome->status != STATUS_OK) {
         *err = *outcome;
         server_finish(service->job->server, outcome);
     }
@@ -366,21 +464,21 @@ static enum status serve(struct service *service, struct error *err)
     if (outcome->status == STATUS_OK && !service->finished)
         finish_delivery(
             service); /* a reader without trainers may hear of the end before it gets there */
-    return (enum status)outcome->status;
+    *ret_again = again;
+    return again ? STATUS_OK : (enum status)outcome->status;
 }
 
-enum status service_run(struct job *job, bool quiet, struct service_report *ret_report,
+enum status service_run(struct job *job, bool quiet, struct service_report *report, bool *ret_again,
                         struct error *err)
 {
-    struct service service = {.report = ret_report};
-    *ret_report = (struct service_report){0};
+    struct service service = {.report = report};
     enum status status = service_init(&service, job, err);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
+        stop_begin(service.stop);
         start_books(&service, quiet);
-        status = serve(&service, err);
+        status = serve(&service, ret_again, err);
         progress_done(&service.progress);
-        stop_free(service.stop);
     }
     service_done(&service);
     return status;

@@ -1,4 +1,4 @@
-/* The service loop: from the first window to the last batch consumed.
+/* The service loop: a session, from the first window to the last batch consumed.
  *
  * One thread, the main thread, turns a handful of state machines (trainers' sockets, windows,
  * rounds, the stop notice) until nothing moves any more, and then sleeps: on the waker and the
@@ -28,19 +28,23 @@ struct epoch_stats {
     uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns; /* see struct rounds_times */
     uint64_t sent_bytes;                                /* to other readers */
     uint64_t cpu_ns;                                    /* of this process */
+    uint64_t stall_count; /* trainers that were waited for longer than delivery.stall_warning */
     uint64_t blocked_ns[BLOCK_COUNT];
 };
 
 struct service_report {
+    uint64_t session_count;
     uint64_t epoch_count;
     uint64_t first_epoch;
     struct epoch_stats epochs[SERVICE_MAX_EPOCH_STATS];
 };
 
-/* Collective. Serves until all is delivered and consumed. ENDED: the trainers left early; any other
- * status: what went wrong, the same on all ranks. */
-MUST_USE enum status service_run(struct job *job, bool quiet, struct service_report *ret_report,
-                                 struct error *err);
+/* Collective. Serves until all is delivered and consumed, and adds to *report, which is zero before
+ * the first session. ENDED: the trainers left early; any other status: what went wrong, the same on
+ * all ranks. *ret_again, with OK: a trainer was lost that is to be waited for; job_scatter() and
+ * job_gather() come next. */
+MUST_USE enum status service_run(struct job *job, bool quiet, struct service_report *report,
+                                 bool *ret_again, struct error *err);
 
 /* Collective: rank 0 appends the table of epochs and what bounded them to `out`, and the same as
  * one JSON document to `json`. */

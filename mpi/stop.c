@@ -1,10 +1,11 @@
 /* See stop.h. */
 #include "stop.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { TAG_REPORT = 1 };
-enum report_kind { REPORT_ERROR, REPORT_IDLE, REPORT_KINDS };
+enum report_kind { REPORT_ERROR, REPORT_RESTART, REPORT_WARNING, REPORT_IDLE, REPORT_KINDS };
 
 struct report {
     int32_t kind;
@@ -16,12 +17,14 @@ struct stop {
     int idle_count;     /* rank 0: readers that have nobody left to serve */
     struct error early; /* rank 0: the first report of a trainer that left early; else OK */
     bool decided;       /* rank 0: the notice is on its way */
+    bool begun;
     bool noticed;
-    struct error notice;
+    struct report notice;   /* as decided: of kind RESTART, or the end */
     struct report incoming; /* rank 0: being received */
     uint64_t received;      /* rank 0: reports so far */
     MPI_Request notice_request, incoming_request;
     bool reported[REPORT_KINDS];
+    uint64_t sent; /* to rank 0 by this one, if it is another */
     struct report outgoing[REPORT_KINDS];
     MPI_Request outgoing_requests[REPORT_KINDS];
 };
@@ -47,62 +50,90 @@ enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct err
     stop->notice_request = stop->incoming_request = MPI_REQUEST_NULL;
     for (int kind = 0; kind < REPORT_KINDS; kind++)
         stop->outgoing_requests[kind] = MPI_REQUEST_NULL;
-    if (comm->rank == 0)
-        expect_report(stop);
-    else
-        post_notice(stop);
     *ret_stop = stop;
     return STATUS_OK;
 }
 
-static void decide(struct stop *stop, const struct error *outcome)
+void stop_begin(struct stop *stop)
+{
+    stop->begun = true;
+    if (stop->comm->rank == 0)
+        expect_report(stop);
+    else
+        post_notice(stop);
+}
+
+static void decide(struct stop *stop, enum report_kind kind, const struct error *outcome)
 {
     if (stop->decided)
         return;
     stop->decided = true;
-    stop->notice = *outcome;
+    stop->notice = (struct report){.kind = kind, .error = *outcome};
     post_notice(stop);
 }
 
 static void handle_report(struct stop *stop, const struct report *report)
 {
-    if (report->kind == REPORT_ERROR) {
-        decide(stop, &report->error);
+    if (report->kind == REPORT_WARNING) {
+        fprintf(stderr, "penstock-reader: warning: %s\n", report->error.message);
+        return;
+    }
+    if (report->kind != REPORT_IDLE) {
+        decide(stop, (enum report_kind)report->kind, &report->error);
         return;
     }
     if (stop->early.status == STATUS_OK)
         stop->early = report->error;
     if (++stop->idle_count == stop->comm->size)
-        decide(stop, &stop->early);
+        decide(stop, REPORT_IDLE, &stop->early);
 }
 
-/* The first report of its kind goes out; the others are forgotten. */
 static void send_report(struct stop *stop, enum report_kind kind, const struct error *error)
 {
-    if (stop->reported[kind])
-        return;
-    stop->reported[kind] = true;
     struct report *report = &stop->outgoing[kind];
     *report = (struct report){.kind = kind, .error = *error};
     report->error.rank = stop->comm->rank;
-    if (kind == REPORT_ERROR)
+    if (kind != REPORT_IDLE)
         error_prefix(&report->error, (enum status)error->status,
                      "reader %d on %s: ", stop->comm->rank, stop->comm->node_name);
     if (stop->comm->rank == 0)
         handle_report(stop, report);
-    else
+    else {
         MPI_Isend(report, sizeof *report, MPI_BYTE, 0, TAG_REPORT, stop->comm->control,
                   &stop->outgoing_requests[kind]);
+        stop->sent++;
+    }
+}
+
+/* The first report of its kind goes out; the others are forgotten. */
+static void report_once(struct stop *stop, enum report_kind kind, const struct error *error)
+{
+    if (!stop->reported[kind])
+        send_report(stop, kind, error);
+    stop->reported[kind] = true;
 }
 
 void stop_report_error(struct stop *stop, const struct error *error)
 {
-    send_report(stop, REPORT_ERROR, error);
+    report_once(stop, REPORT_ERROR, error);
+}
+
+void stop_report_restart(struct stop *stop, const struct error *loss)
+{
+    report_once(stop, REPORT_RESTART, loss);
 }
 
 void stop_report_idle(struct stop *stop, const struct error *early)
 {
-    send_report(stop, REPORT_IDLE, early);
+    report_once(stop, REPORT_IDLE, early);
+}
+
+void stop_report_warning(struct stop *stop, const struct error *warning)
+{
+    int complete = 0;
+    MPI_Test(&stop->outgoing_requests[REPORT_WARNING], &complete, MPI_STATUS_IGNORE);
+    if (complete)
+        send_report(stop, REPORT_WARNING, warning);
 }
 
 static bool take_report(struct stop *stop)
@@ -133,7 +164,12 @@ bool stop_progress(struct stop *stop)
 
 const struct error *stop_outcome(const struct stop *stop)
 {
-    return stop->noticed ? &stop->notice : NULL;
+    return stop->noticed ? &stop->notice.error : NULL;
+}
+
+bool stop_restarts(const struct stop *stop)
+{
+    return stop->noticed && stop->notice.kind == REPORT_RESTART;
 }
 
 void stop_agree_highest(struct stop *stop, uint64_t *values, int count)
@@ -158,14 +194,14 @@ static void take_late_reports(struct stop *stop, uint64_t sent)
 
 void stop_free(struct stop *stop)
 {
-    if (!stop)
+    if (!stop || !stop->begun) {
+        free(stop);
         return;
+    }
     bool root = stop->comm->rank == 0;
-    uint64_t mine = 0, sent = 0;
-    for (int kind = 0; kind < REPORT_KINDS; kind++)
-        mine += !root && stop->reported[kind];
+    uint64_t sent = 0;
     MPI_Request request;
-    MPI_Ireduce(&mine, &sent, 1, MPI_UINT64_T, MPI_SUM, 0, stop->comm->control, &request);
+    MPI_Ireduce(&stop->sent, &sent, 1, MPI_UINT64_T, MPI_SUM, 0, stop->comm->control, &request);
     comm_wait(stop->comm, &request);
     if (root)
         take_late_reports(stop, sent);

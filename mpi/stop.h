@@ -1,8 +1,8 @@
-/* How a run ends, the same way for all ranks: when all trainers have left, or on the first error
- * anywhere.
+/* How a session ends, the same way for all ranks: when all trainers have left, on the first error
+ * anywhere, or when a trainer is lost that will be there again.
  *
- *   1. Any rank tells rank 0 of an error, or that it has nobody left to serve.
- *   2. Rank 0 decides, once, and broadcasts the stop notice: the outcome of the run.
+ *   1. Any rank tells rank 0 of an error or a loss, or that it has nobody left to serve.
+ *   2. Rank 0 decides, once, and broadcasts the stop notice: the outcome of the session.
  *   3. All ranks stop starting work, agree on the highest round and window that any of them has
  *      posted, and post and complete theirs up to there, without data.
  *
@@ -19,12 +19,22 @@
 
 struct stop;
 
-/* NO_MEMORY. */
+/* NO_MEMORY. Not collective: nothing is posted yet. */
 MUST_USE enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct error *err);
+
+/* Collective: from here on stop_free() is, too. */
+void stop_begin(struct stop *stop);
 
 /* Reports this rank's first error; later ones are forgotten. Its rank and node are put into the
  * message. */
 void stop_report_error(struct stop *stop, const struct error *error);
+
+/* The same for the loss of a trainer that is to be waited for: the session ends, not the run. */
+void stop_report_restart(struct stop *stop, const struct error *loss);
+
+/* Has rank 0 print a warning, with this rank and its node in front; nothing if an earlier one is
+ * still on its way there. */
+void stop_report_warning(struct stop *stop, const struct error *warning);
 
 /* Reports, the first time it is called, that all trainers of this reader have said goodbye and its
  * children have ended. `early`: status OK, or ENDED and where a trainer stopped before the end. */
@@ -37,11 +47,14 @@ bool stop_progress(struct stop *stop);
  * error. */
 const struct error *stop_outcome(const struct stop *stop);
 
+/* Whether the outcome is a loss after which another session follows. */
+bool stop_restarts(const struct stop *stop);
+
 /* Collective, after the notice: the maximum over all ranks of each of the `count` values, in place.
  */
 void stop_agree_highest(struct stop *stop, uint64_t *values, int count);
 
-/* Collective. NULL on all ranks is fine. */
+/* Collective after stop_begin(). NULL is fine, on all ranks then. */
 void stop_free(struct stop *stop);
 
 #endif

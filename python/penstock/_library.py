@@ -19,6 +19,7 @@ class Options(Structure):
         ("rank", c_int32),
         ("world_size", c_int32),
         ("timeout_ms", c_int64),
+        ("state", c_char_p),
     ]
 
 

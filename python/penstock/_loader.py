@@ -11,7 +11,7 @@ from typing import Tuple
 import numpy as np
 
 from . import _library
-from ._errors import OK, Ended, Invalid, Timeout, error_for
+from ._errors import OK, Ended, Error, Invalid, Timeout, error_for
 
 # penstock_next() blocks in C; returning this often lets Python handle signals such as Ctrl-C.
 _SLICE_MS = 200
@@ -81,28 +81,35 @@ class _Connection:
         self.library = library
         self.pointer = pointer
         self._lock = threading.RLock()  # reentrant: a finalizer may run anywhere
-        self._batches = 0
+        self._users = 0  # batches, and calls under way
         self._wanted = True
         self._at_exit = weakref.finalize(self, library.penstock_leave, pointer)
 
     def retain(self):
+        """Keeps the connection: for a batch, or for a call under way. False: it is gone."""
         with self._lock:
-            self._batches += 1
+            if self._users == 0 and not self._wanted:
+                return False
+            self._users += 1
+            return True
+
+    def let_go(self):
+        with self._lock:
+            self._users -= 1
+            last = self._users == 0 and not self._wanted
+        if last:
+            self._free()
 
     def give_back(self, raw):
         """Runs when a batch's memory is not referred to any more, in whatever thread that
         happens."""
         self.library.penstock_release(self.pointer, ctypes.byref(raw))
-        with self._lock:
-            self._batches -= 1
-            last = self._batches == 0 and not self._wanted
-        if last:
-            self._free()
+        self.let_go()
 
     def close(self, ended):
         with self._lock:
             self._wanted = False
-            last = self._batches == 0
+            last = self._users == 0
         if last:
             self._free()
         elif ended:
@@ -175,17 +182,22 @@ class Batch(dict):
         return len(self.indices)
 
 
+def _json(state):
+    return state if isinstance(state, str) else json.dumps(state)
+
+
 def _address(pointer):
     return ctypes.cast(pointer, ctypes.c_void_p).value
 
 
 class Loader:
     """A connection to the service. Iterating gives batches until all epochs are consumed; epochs()
-    gives them epoch by epoch. One thread at a time iterates."""
+    gives them epoch by epoch. One thread at a time iterates; any may close."""
 
-    def __init__(self, run_dir=None, rank=None, world_size=None, timeout=60.0):
+    def __init__(self, run_dir=None, rank=None, world_size=None, timeout=60.0, state=None):
         """run_dir, rank and world_size come from the environment where they are None; `timeout` in
-        seconds, None for no limit, bounds the wait for the service to start."""
+        seconds, None for no limit, bounds the wait for the service to start. `state` is where to go
+        on: what state() gave, as a dict or as JSON text; None: PENSTOCK_STATE says it, if set."""
         self._connection = None
         self._ended = False
         if (rank is None) != (world_size is None):
@@ -197,6 +209,7 @@ class Loader:
             rank=rank or 0,
             world_size=world_size or 0,
             timeout_ms=-1 if timeout is None else max(1, int(timeout * 1000)),
+            state=None if state is None else _json(state).encode(),
         )
         library = _library.load()
         pointer = ctypes.c_void_p()
@@ -230,17 +243,26 @@ class Loader:
     def next(self, timeout=None):
         """The next batch; waits up to `timeout` seconds. Raises Timeout, Ended, or why the service
         stopped."""
-        if self._connection is None:
+        connection = self._connection
+        if connection is None or not connection.retain():
             raise Invalid("the loader is closed")
-        library, pointer = self._connection.library, self._connection.pointer
+        try:
+            return self._next(connection, timeout)
+        finally:
+            connection.let_go()
+
+    def _next(self, connection, timeout):
+        library, pointer = connection.library, connection.pointer
         raw = _library.CBatch()
         left_ms = None if timeout is None else int(timeout * 1000)
         collected = False
         while True:
+            if self._connection is None:
+                raise Ended("the loader was closed by another thread")
             slice_ms = _SLICE_MS if left_ms is None else min(_SLICE_MS, left_ms)
             status = library.penstock_next(pointer, ctypes.byref(raw), slice_ms)
             if status == OK:
-                return self._batch(raw)
+                return self._batch(connection, raw)
             if status == Invalid.status and not collected:
                 collected = gc.collect() >= 0  # batches caught in reference cycles hold slots
                 continue
@@ -251,10 +273,10 @@ class Loader:
                 reason = library.penstock_last_error(pointer).decode(errors="replace")
                 raise error_for(status, reason)
 
-    def _batch(self, raw):
+    def _batch(self, connection, raw):
         last = raw.step + 1 == self.info.steps_per_epoch
         self._place = (raw.epoch + 1, 0) if last else (raw.epoch, raw.step + 1)
-        return Batch(self.info, _Memory(self._connection, raw), raw)
+        return Batch(self.info, _Memory(connection, raw), raw)
 
     def __iter__(self):
         return self
@@ -273,6 +295,16 @@ class Loader:
             yield epoch
             for _ in epoch:
                 pass
+        if self._connection is not None and not self._ended:
+            self._await_end()
+
+    def _await_end(self):
+        """Until all trainers have their last batch: should the service have to start again, they
+        need this one, too. What fails meanwhile does not concern it: it has all of its batches."""
+        try:
+            self.next()
+        except Error:
+            pass
 
     def state(self):
         """Where to resume after the last batch that was handed out, as a dict to save with the
@@ -308,6 +340,8 @@ class Epoch:
         return next(self._loader)
 
 
-def connect(run_dir=None, rank=None, world_size=None, timeout=60.0):
+def connect(run_dir=None, rank=None, world_size=None, timeout=60.0, state=None):
     """Connects to the service of this node and waits until it delivers; see Loader."""
-    return Loader(run_dir=run_dir, rank=rank, world_size=world_size, timeout=timeout)
+    return Loader(
+        run_dir=run_dir, rank=rank, world_size=world_size, timeout=timeout, state=state
+    )

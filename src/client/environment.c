@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,5 +167,31 @@ enum status environment_fill(struct connect_options *options, struct error *err)
                          "rank %" PRIu32 " is not below the world size, %" PRIu32, filled.rank,
                          filled.world_size);
     *options = filled;
+    return STATUS_OK;
+}
+
+enum status environment_state(char *buffer, size_t size, const char **ret_state, struct error *err)
+{
+    const char *text = value_of("PENSTOCK_STATE");
+    *ret_state = NULL;
+    if (!text)
+        return STATUS_OK;
+    if (*text == '{') {
+        *ret_state = text;
+        return STATUS_OK;
+    }
+    FILE *file = fopen(text, "re");
+    if (!file)
+        return error_set_errno(err, STATUS_INVALID, "environment: open PENSTOCK_STATE='%s'", text);
+    size_t got = fread(buffer, 1, size, file);
+    bool readable = !ferror(file);
+    fclose(file);
+    if (!readable || got == 0 || got == size)
+        return error_set(err, STATUS_INVALID,
+                         "environment: PENSTOCK_STATE='%s' is no state: it cannot be read, is "
+                         "empty, or has %zu bytes or more",
+                         text, size);
+    buffer[got] = '\0';
+    *ret_state = buffer;
     return STATUS_OK;
 }

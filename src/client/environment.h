@@ -30,4 +30,11 @@
  * its world size, one of RANK and WORLD_SIZE without the other and no other launcher's pair. */
 MUST_USE enum status environment_fill(struct connect_options *options, struct error *err);
 
+/* The state of PENSTOCK_STATE: what it holds if that begins with {, else what is in the file of
+ * that name, read into `buffer`. *ret_state is NULL if it is not set, else borrowed from the
+ * environment or from `buffer`. INVALID: the file is not there, cannot be read, is empty, or does
+ * not fit. */
+MUST_USE enum status environment_state(char *buffer, size_t size, const char **ret_state,
+                                       struct error *err);
+
 #endif

@@ -8,9 +8,11 @@
 #include "delivery/session.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DEFAULT_TIMEOUT_MS = 60000 };
 
@@ -29,8 +31,11 @@ struct penstock {
     struct session *session;
     struct penstock_info info;
     struct penstock_field fields[RING_MAX_FIELDS];
-    uint64_t next_epoch, next_step; /* of the batch after the last one taken */
-    struct error error;             /* of the last call that failed */
+    struct error error; /* of the last penstock_next(), if it failed */
+    pid_t pid;          /* of the process that connected: a forked one may not go on */
+    pthread_mutex_t lock;
+    pthread_cond_t outside; /* nobody is in penstock_next() any more */
+    uint32_t inside;
 };
 
 static struct penstock_field field_of(const struct ring_field *field)
@@ -63,15 +68,15 @@ static void fill_info(struct penstock *connection)
                                .dataset_samples = service->dataset_samples,
                                .steps_per_epoch = service->steps_per_epoch,
                                .epochs = service->epochs,
-                               .start_epoch = service->start_epoch,
-                               .start_step = service->start_step,
+                               .start_epoch = session_place(connection->session).epoch,
+                               .start_step = session_place(connection->session).step,
                                .seed = service->seed,
                                .fingerprint = service->fingerprint};
-    connection->next_epoch = service->start_epoch;
-    connection->next_step = service->start_step;
 }
 
+/* `buffer` is for a state that is read from a file. */
 static enum status settle_options(const struct penstock_options *given,
+                                  char buffer[MESSAGE_STATE_BYTES],
                                   struct connect_options *ret_options, struct error *err)
 {
     static const struct penstock_options from_environment;
@@ -87,8 +92,13 @@ static enum status settle_options(const struct penstock_options *given,
                                       .timeout_ms = options->timeout_ms ? options->timeout_ms
                                                                         : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);
+    if (!status && options->state && *options->state)
+        settled.state = options->state;
+    else if (!status)
+        status = environment_state(buffer, MESSAGE_STATE_BYTES, &settled.state, err);
     if (status)
         return status;
+    settled.wish = settled.state ? WISH_STATE : WISH_FRESH;
     *ret_options = settled;
     return STATUS_OK;
 }
@@ -98,8 +108,9 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
 {
     struct error error = {0};
     struct connect_options settled;
+    char state[MESSAGE_STATE_BYTES];
     struct penstock *connection = calloc(1, sizeof *connection);
-    enum status status = connection ? settle_options(options, &settled, &error)
+    enum status status = connection ? settle_options(options, state, &settled, &error)
                                     : error_set(&error, STATUS_NO_MEMORY, "no memory to connect");
     if (!status)
         status = session_open(&settled, &connection->session, &error);
@@ -109,6 +120,9 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
         free(connection);
         return (enum penstock_status)status;
     }
+    connection->pid = getpid();
+    pthread_mutex_init(&connection->lock, NULL);
+    pthread_cond_init(&connection->outside, NULL);
     fill_info(connection);
     *ret_connection = connection;
     return PENSTOCK_OK;
@@ -119,54 +133,79 @@ const struct penstock_info *penstock_describe(const struct penstock *connection)
     return &connection->info;
 }
 
-static void count_batch(struct penstock *connection, const struct slot_header *slot)
+/* A child has the parent's socket and ring: what it did there would be the parent's doing. */
+static bool is_forked(const struct penstock *connection)
 {
-    bool last = slot->step + 1 == connection->info.steps_per_epoch;
-    connection->next_epoch = slot->epoch + last;
-    connection->next_step = last ? 0 : slot->step + 1;
+    return getpid() != connection->pid;
+}
+
+static void enter(struct penstock *connection)
+{
+    pthread_mutex_lock(&connection->lock);
+    connection->inside++;
+    pthread_mutex_unlock(&connection->lock);
+}
+
+/* penstock_close() may free the connection after this. */
+static void leave(struct penstock *connection)
+{
+    pthread_mutex_lock(&connection->lock);
+    if (--connection->inside == 0)
+        pthread_cond_broadcast(&connection->outside);
+    pthread_mutex_unlock(&connection->lock);
+}
+
+static void fill_batch(const struct penstock *connection, const struct session_batch *taken,
+                       struct penstock_batch *ret_batch)
+{
+    const struct ring_layout *layout = &session_header(connection->session)->layout;
+    ret_batch->epoch = taken->header.epoch;
+    ret_batch->step = taken->header.step;
+    ret_batch->sample_count = taken->header.sample_count;
+    ret_batch->first_position = taken->header.first_position;
+    ret_batch->slot = taken->slot;
+    ret_batch->indices = (const uint64_t *)(taken->memory + layout->indices_offset);
+    ret_batch->keys = (const uint64_t *)(taken->memory + layout->keys_offset);
+    ret_batch->valid = taken->memory + layout->valid_offset;
+    for (uint32_t f = 0; f < layout->field_count; f++)
+        ret_batch->data[f] = taken->memory + layout->fields[f].slot_offset;
 }
 
 enum penstock_status penstock_next(struct penstock *connection, struct penstock_batch *ret_batch,
                                    int64_t timeout_ms)
 {
     struct session_batch taken;
+    if (is_forked(connection))
+        return (enum penstock_status)error_set(
+            &connection->error, STATUS_INVALID,
+            "this process (%ld) was forked by the one that connected (%ld): the connection is that "
+            "one's alone; connect after the fork, or hand over copies of batches",
+            (long)getpid(), (long)connection->pid);
+    enter(connection);
     error_clear(&connection->error);
     enum status status = session_next(connection->session, timeout_ms, &taken, &connection->error);
-    if (status)
-        return (enum penstock_status)status;
-    const struct ring_layout *layout = &session_header(connection->session)->layout;
-    ret_batch->epoch = taken.header.epoch;
-    ret_batch->step = taken.header.step;
-    ret_batch->sample_count = taken.header.sample_count;
-    ret_batch->first_position = taken.header.first_position;
-    ret_batch->slot = taken.slot;
-    ret_batch->indices = (const uint64_t *)(taken.memory + layout->indices_offset);
-    ret_batch->keys = (const uint64_t *)(taken.memory + layout->keys_offset);
-    ret_batch->valid = taken.memory + layout->valid_offset;
-    for (uint32_t f = 0; f < layout->field_count; f++)
-        ret_batch->data[f] = taken.memory + layout->fields[f].slot_offset;
-    count_batch(connection, &taken.header);
-    return PENSTOCK_OK;
+    if (!status)
+        fill_batch(connection, &taken, ret_batch);
+    leave(connection);
+    return (enum penstock_status)status;
 }
 
 /* Leaves connection->error alone: it belongs to the thread that calls penstock_next(). */
 enum penstock_status penstock_release(struct penstock *connection,
                                       const struct penstock_batch *batch)
 {
+    if (is_forked(connection))
+        return PENSTOCK_INVALID;
     return (enum penstock_status)session_release(connection->session, batch->slot, batch->epoch,
                                                  batch->step, NULL);
 }
 
 enum penstock_status penstock_state(const struct penstock *connection, char *buffer, size_t size)
 {
-    const struct penstock_info *info = &connection->info;
+    struct message_welcome place = session_place(connection->session);
     char text[256];
-    int length =
-        snprintf(text, sizeof text,
-                 "{\"version\":1,\"dataset\":\"%016" PRIx64 "\",\"seed\":%" PRIu64
-                 ",\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"global_batch\":%" PRIu64 "}",
-                 info->fingerprint, info->seed, connection->next_epoch, connection->next_step,
-                 info->global_batch_size);
+    int length = session_print_state(&session_header(connection->session)->service, &place, text,
+                                     sizeof text);
     if ((size_t)length >= size)
         return PENSTOCK_INVALID;
     memcpy(buffer, text, (size_t)length + 1);
@@ -199,14 +238,23 @@ const char *penstock_version(void)
 
 void penstock_leave(struct penstock *connection)
 {
-    session_leave(connection->session, connection->next_epoch, connection->next_step);
+    if (!is_forked(connection))
+        session_leave(connection->session);
 }
 
 void penstock_close(struct penstock *connection)
 {
     if (!connection)
         return;
-    penstock_leave(connection);
+    if (!is_forked(connection)) {
+        session_leave(connection->session);
+        pthread_mutex_lock(&connection->lock);
+        while (connection->inside > 0)
+            pthread_cond_wait(&connection->outside, &connection->lock);
+        pthread_mutex_unlock(&connection->lock);
+        pthread_cond_destroy(&connection->outside);
+        pthread_mutex_destroy(&connection->lock);
+    }
     session_close(connection->session);
     free(connection);
 }

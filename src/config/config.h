@@ -21,44 +21,50 @@ enum config_bad_sample { BAD_SAMPLE_FAIL };
 /* key, member, type, default, lowest, highest, help.
  * Types: STRING, U64 (a count), SIZE (bytes, with unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for
  * "auto"), and CHOICE_* (one of a list of names). Limits hold for numbers. */
-#define CONFIG_TABLE(X)                                                                          \
-    X("dataset.uri", uri, STRING, "", 0, 0,                                                      \
-      "the dataset: directory of a Zarr group; relative paths start at the YAML file's folder")  \
-    X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                   \
-      "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")   \
-    X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                               \
-      "samples in one step, over all trainers; a multiple of delivery.trainers")                 \
-    X("batch.last", last, CHOICE_LAST, "drop", 0, 0,                                             \
-      "samples that do not fill a step: drop, pad (repeat some, marked invalid) or partial")     \
-    X("order.seed", seed, U64, "0", 0, UINT64_MAX, "seed of the shuffle and of the sample keys") \
-    X("order.shuffle", shuffle, BOOL, "true", 0, 0, "false: samples come in order of index")     \
-    X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2,                     \
-      "chunk rows shuffled together; auto: from dataset and global batch")                       \
-    X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, "how often every sample is delivered")    \
-    X("readers.threads", threads, AUTO_U64, "auto", 1, 512,                                      \
-      "worker threads of each reader; auto: its cores, less one per trainer")                    \
-    X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, "bind workers: numa, core or none")       \
-    X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,          \
-      "all memory of one reader; auto: half of what is available on its node, shared")           \
-    X("readers.cache", cache, CHOICE_CACHE, "auto", 0, 0,                                        \
-      "rows kept in memory for later epochs: decoded, stored (as compressed), off, or auto")     \
-    X("readers.cache_dir", cache_dir, STRING, "", 0, 0,                                          \
-      "directory on a disk of each node that keeps stored chunks, for later runs too; absolute") \
-    X("readers.cache_dir_bytes", cache_dir_bytes, AUTO_SIZE, "auto", 4096, UINT64_MAX / 2,       \
-      "limit of cache_dir, over all runs that use it; auto: 9/10 of what is free at the start")  \
-    X("delivery.trainers", trainers, U64, "1", 1, 65536, "trainer processes, over all nodes")    \
-    X("delivery.slots", slots, U64, "4", 2, 1024, "batches in each trainer's ring")              \
-    X("delivery.run_dir", run_dir, STRING, "auto", 0, 0,                                         \
-      "directory of the sockets on each node; auto: one for this run, told to spawned trainers") \
-    X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                       \
-      "seconds to wait for all trainers to connect")                                             \
-    X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0,                               \
-      "bind spawned trainers to cpus without workers, near their GPU, if there are enough")      \
-    X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                     \
-      "steps that one exchange carries; auto: from sizes")                                       \
-    X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,      \
-      "records of one round at most; a reader has two such rounds in flight")                    \
-    X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                          \
+#define CONFIG_TABLE(X)                                                                            \
+    X("dataset.uri", uri, STRING, "", 0, 0,                                                        \
+      "the dataset: directory of a Zarr group; relative paths start at the YAML file's folder")    \
+    X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                     \
+      "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")     \
+    X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                                 \
+      "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
+    X("batch.last", last, CHOICE_LAST, "drop", 0, 0,                                               \
+      "samples that do not fill a step: drop, pad (repeat some, marked invalid) or partial")       \
+    X("order.seed", seed, U64, "0", 0, UINT64_MAX, "seed of the shuffle and of the sample keys")   \
+    X("order.shuffle", shuffle, BOOL, "true", 0, 0, "false: samples come in order of index")       \
+    X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2,                       \
+      "chunk rows shuffled together; auto: from dataset and global batch")                         \
+    X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, "how often every sample is delivered")      \
+    X("readers.threads", threads, AUTO_U64, "auto", 1, 512,                                        \
+      "worker threads of each reader; auto: its cores, less one per trainer")                      \
+    X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, "bind workers: numa, core or none")         \
+    X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,            \
+      "all memory of one reader; auto: half of what is available on its node, shared")             \
+    X("readers.cache", cache, CHOICE_CACHE, "auto", 0, 0,                                          \
+      "rows kept in memory for later epochs: decoded, stored (as compressed), off, or auto")       \
+    X("readers.cache_dir", cache_dir, STRING, "", 0, 0,                                            \
+      "directory on a disk of each node that keeps stored chunks, for later runs too; absolute")   \
+    X("readers.cache_dir_bytes", cache_dir_bytes, AUTO_SIZE, "auto", 4096, UINT64_MAX / 2,         \
+      "limit of cache_dir, over all runs that use it; auto: 9/10 of what is free at the start")    \
+    X("delivery.trainers", trainers, U64, "1", 1, 65536, "trainer processes, over all nodes")      \
+    X("delivery.slots", slots, U64, "4", 2, 1024, "batches in each trainer's ring")                \
+    X("delivery.run_dir", run_dir, STRING, "auto", 0, 0,                                           \
+      "directory of the sockets on each node; auto: one for this run, told to spawned trainers")   \
+    X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400,                         \
+      "seconds to wait for all trainers to connect")                                               \
+    X("delivery.reconnect_timeout", reconnect_timeout_s, U64, "0", 0, 86400,                       \
+      "seconds that trainers look for a lost reader, and readers wait for a lost trainer; 0: not") \
+    X("delivery.restarts", restarts, U64, "0", 0, 1000000,                                         \
+      "how often each spawned trainer that fails is started again")                                \
+    X("delivery.stall_warning", stall_warning_s, U64, "30", 0, 86400,                              \
+      "seconds after which a trainer that all others wait for is named in the log; 0: never")      \
+    X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0,                                 \
+      "bind spawned trainers to cpus without workers, near their GPU, if there are enough")        \
+    X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512,                       \
+      "steps that one exchange carries; auto: from sizes")                                         \
+    X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,        \
+      "records of one round at most; a reader has two such rounds in flight")                      \
+    X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                            \
       "a chunk that cannot be read: fail")
 
 enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,27 +68,20 @@ static enum status reach(const struct connect_options *options, int *ret_socket,
     return status;
 }
 
-static enum status reach_until(const struct connect_options *options, uint64_t deadline,
-                               int *ret_socket, struct error *err)
+static double seconds(int64_t ms)
 {
-    struct error last;
-    for (;;) {
-        enum status status = reach(options, ret_socket, &last);
-        if (status != STATUS_NOT_FOUND) {
-            if (status && err)
-                *err = last;
-            return status;
-        }
-        if (clock_now_ns() >= deadline)
-            break;
-        clock_sleep_ns(RETRY_MS * ms_ns);
-    }
+    return (double)ms / 1000;
+}
+
+static enum status nobody_there(const struct connect_options *options, const char *reason,
+                                struct error *err)
+{
     return error_set(
         err, STATUS_NOT_FOUND,
         "no Penstock service answers in run directory '%s' within %.3g s: %s; start one "
         "with 'mpirun penstock-reader -c run.yaml', and set PENSTOCK_RUN_DIR to its "
         "delivery.run_dir",
-        options->run_dir, (double)options->timeout_ms / 1000, last.message);
+        options->run_dir, seconds(options->timeout_ms), reason);
 }
 
 static enum status check_peer(int socket, struct error *err)
@@ -102,92 +96,51 @@ static enum status check_peer(int socket, struct error *err)
     return status;
 }
 
-/* TIMEOUT when the deadline comes first. */
-static enum status wait_readable(int socket, uint64_t deadline, struct error *err)
+/* Sleeps until one of the descriptors (-1: none) is readable or the time has come. */
+static enum status sleep_until(int socket, int wake_fd, uint64_t until_ns, struct error *err)
 {
-    for (;;) {
-        uint64_t now = clock_now_ns();
-        uint64_t left = deadline > now ? deadline - now : 0;
-        struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
-                                   .tv_nsec = (long)(left % 1000000000u)};
-        struct pollfd fd = {.fd = socket, .events = POLLIN};
-        int ready = ppoll(&fd, 1, deadline == UINT64_MAX ? NULL : &timeout, NULL);
-        if (ready > 0)
-            return STATUS_OK;
-        if (ready == 0)
-            return error_set(err, STATUS_TIMEOUT, "no answer");
-        if (errno != EINTR)
-            return error_set_errno(err, STATUS_IO, "poll");
-    }
+    uint64_t now = clock_now_ns();
+    uint64_t left = until_ns > now ? until_ns - now : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
+                               .tv_nsec = (long)(left % 1000000000u)};
+    struct pollfd fds[] = {{.fd = socket, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    if (ppoll(fds, 2, until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
+        return error_set_errno(err, STATUS_IO, "poll");
+    return STATUS_OK;
 }
 
-static enum status not_started(const struct connect_options *options,
-                               const struct message_wait *wait, struct error *err)
+static bool is_readable(int fd)
 {
-    double seconds = (double)options->timeout_ms / 1000;
-    if (wait->expected == 0)
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return fd >= 0 && poll(&poll_fd, 1, 0) > 0;
+}
+
+static enum status not_started(const struct dial *dial, struct error *err)
+{
+    const struct connect_options *options = dial->options;
+    if (!dial->heard)
         return error_set(err, STATUS_TIMEOUT,
                          "the service in '%s' took the connection but said nothing for %.3g s",
-                         options->run_dir, seconds);
+                         options->run_dir, seconds(options->timeout_ms));
     return error_set(
         err, STATUS_TIMEOUT,
         "the service in '%s' waits for trainers: %" PRIu32 " of %" PRIu32
         " are there, and no other came for %.3g s; start them, or give a longer timeout",
-        options->run_dir, wait->connected, wait->expected, seconds);
+        options->run_dir, dial->news.connected, dial->news.expected, seconds(options->timeout_ms));
 }
 
-/* Waits through the WAITs for WELCOME and its descriptors. */
-static enum status await_welcome(const struct connect_options *options, int socket,
-                                 int ret_fds[WELCOME_FDS], struct error *err)
+static enum status say_hello(const struct dial *dial, struct error *err)
 {
-    struct message_wait news = {0};
-    uint64_t deadline = deadline_after(options->timeout_ms);
-    for (;;) {
-        struct message message;
-        enum status status = wait_readable(socket, deadline, err);
-        if (status == STATUS_TIMEOUT)
-            return not_started(options, &news, err);
-        if (!status)
-            status = message_receive(socket, &message, ret_fds, err);
-        if (status == STATUS_TIMEOUT)
-            continue; /* readable for nothing */
-        if (status == STATUS_LOST)
-            return error_set(
-                err, STATUS_LOST,
-                "the service in '%s' went away before it started delivery; see its output",
-                options->run_dir);
-        if (status)
-            return status;
-        switch (message.type) {
-        case MESSAGE_WAIT:
-            news = message.wait;
-            deadline = deadline_after(options->timeout_ms);
-            break;
-        case MESSAGE_WELCOME:
-            return STATUS_OK;
-        case MESSAGE_FAIL:
-            if (err)
-                *err = message.fail;
-            return (enum status)message.fail.status;
-        default:
-            return error_set(err, STATUS_PROTOCOL,
-                             "the service sent message %" PRIu32 " during the handshake",
-                             message.type);
-        }
-    }
-}
-
-static enum status shake_hands(const struct connect_options *options, int socket,
-                               int ret_fds[WELCOME_FDS], struct error *err)
-{
-    struct message hello = {.type = MESSAGE_HELLO,
-                            .hello = {.rank = options->rank, .world_size = options->world_size}};
-    enum status status = check_peer(socket, err);
+    const struct connect_options *options = dial->options;
+    struct message hello = {
+        .type = MESSAGE_HELLO,
+        .hello = {.rank = options->rank, .world_size = options->world_size, .wish = options->wish}};
+    if (options->state)
+        snprintf(hello.hello.state, sizeof hello.hello.state, "%s", options->state);
+    enum status status = check_peer(dial->socket, err);
     if (!status)
-        status = message_send(socket, &hello, NULL, err);
-    if (status && status != STATUS_LOST) /* a service that hung up may have said why */
-        return status;
-    return await_welcome(options, socket, ret_fds, err);
+        status = message_send(dial->socket, &hello, NULL, err);
+    return status == STATUS_LOST ? STATUS_OK : status; /* who hung up may have said why */
 }
 
 static enum status check_service(const struct connect_options *options,
@@ -203,39 +156,142 @@ static enum status check_service(const struct connect_options *options,
                      options->world_size);
 }
 
-/* Takes the descriptors of a WELCOME. */
-static enum status take_ring(const struct connect_options *options, const int fds[WELCOME_FDS],
-                             struct link *link, struct ring_header *ret_header, struct error *err)
+/* Takes the descriptors of a WELCOME, and the socket. */
+static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
+                             const struct message_welcome *welcome, struct link *ret_link,
+                             struct link_terms *ret_terms, struct error *err)
 {
-    link->publish_fd = fds[1];
-    link->release_fd = fds[2];
-    enum status status = ring_open(fds[0], &link->ring, ret_header, err);
+    struct link link = {
+        .socket = dial->socket, .ring = {.memfd = -1}, .publish_fd = fds[1], .release_fd = fds[2]};
+    struct link_terms terms = {.welcome = *welcome, .reconnect_ms = dial->news.reconnect_ms};
+    dial->socket = -1;
+    enum status status = ring_open(fds[0], &link.ring, &terms.header, err);
     if (!status)
-        status = check_service(options, &ret_header->service, err);
+        status = check_service(dial->options, &terms.header.service, err);
     for (int i = 1; !status && i < WELCOME_FDS; i++)
         if (!event_check(fds[i]))
             status = error_set(err, STATUS_PROTOCOL,
                                "ring: a wake-up descriptor is no eventfd, or would block");
-    return status;
-}
-
-enum status link_connect(const struct connect_options *options, struct link *ret_link,
-                         struct ring_header *ret_header, struct error *err)
-{
-    struct link link = {.socket = -1, .ring = {.memfd = -1}, .publish_fd = -1, .release_fd = -1};
-    int fds[WELCOME_FDS];
-    enum status status =
-        reach_until(options, deadline_after(options->timeout_ms), &link.socket, err);
-    if (!status)
-        status = shake_hands(options, link.socket, fds, err);
-    if (!status)
-        status = take_ring(options, fds, &link, ret_header, err);
     if (status) {
         link_done(&link);
         return status;
     }
     *ret_link = link;
+    *ret_terms = terms;
     return STATUS_OK;
+}
+
+void dial_begin(struct dial *ret_dial, const struct connect_options *options)
+{
+    *ret_dial = (struct dial){
+        .options = options, .socket = -1, .deadline_ns = deadline_after(options->timeout_ms)};
+}
+
+/* One look for the reader. *ret_over stays false while another is worth it; then *ret_until says
+ * when. */
+static enum status look_for_reader(struct dial *dial, bool *ret_over, uint64_t *ret_until,
+                                   struct error *err)
+{
+    struct error reason;
+    uint64_t now = clock_now_ns();
+    enum status status = reach(dial->options, &dial->socket, &reason);
+    *ret_over = true;
+    if (status == STATUS_NOT_FOUND && now >= dial->deadline_ns)
+        return nobody_there(dial->options, reason.message, err);
+    if (status && status != STATUS_NOT_FOUND) {
+        if (err)
+            *err = reason;
+        return status;
+    }
+    if (!status)
+        status = say_hello(dial, err);
+    else
+        status = STATUS_OK;
+    *ret_over = status != STATUS_OK;
+    *ret_until = dial->socket < 0 ? now + RETRY_MS * ms_ns : now;
+    return status;
+}
+
+/* The reader is gone: another try, unless it said that there is none. */
+static enum status reader_gone(struct dial *dial, bool *ret_over, uint64_t *ret_until,
+                               struct error *err)
+{
+    dial_done(dial);
+    *ret_over = dial->heard && dial->news.reconnect_ms == 0;
+    if (*ret_over)
+        return error_set(err, STATUS_LOST,
+                         "the service in '%s' went away before it started delivery; see its output",
+                         dial->options->run_dir);
+    if (dial->heard)
+        dial->deadline_ns = deadline_after((int64_t)dial->news.reconnect_ms);
+    dial->heard = false;
+    *ret_until = clock_now_ns() + RETRY_MS * ms_ns;
+    return STATUS_OK;
+}
+
+/* One look at what the reader says. As look_for_reader(). */
+static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_until,
+                               struct link *ret_link, struct link_terms *ret_terms,
+                               struct error *err)
+{
+    struct message message;
+    int fds[WELCOME_FDS];
+    enum status status = message_receive(dial->socket, &message, fds, err);
+    *ret_over = false;
+    *ret_until = 0;
+    if (status == STATUS_LOST)
+        return reader_gone(dial, ret_over, ret_until, err);
+    if (status == STATUS_TIMEOUT && clock_now_ns() < dial->deadline_ns) {
+        *ret_until = dial->deadline_ns;
+        return STATUS_OK;
+    }
+    *ret_over = status || message.type != MESSAGE_WAIT;
+    if (status == STATUS_TIMEOUT)
+        return not_started(dial, err);
+    if (status)
+        return status;
+    switch (message.type) {
+    case MESSAGE_WAIT:
+        dial->news = message.wait;
+        dial->heard = true;
+        dial->deadline_ns = deadline_after(dial->options->timeout_ms);
+        return STATUS_OK;
+    case MESSAGE_WELCOME:
+        return take_ring(dial, fds, &message.welcome, ret_link, ret_terms, err);
+    case MESSAGE_FAIL:
+        if (err)
+            *err = message.fail;
+        return (enum status)message.fail.status;
+    default:
+        return error_set(err, STATUS_PROTOCOL,
+                         "the service sent message %" PRIu32 " during the handshake", message.type);
+    }
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd, bool *ret_over,
+                          struct link *ret_link, struct link_terms *ret_terms, struct error *err)
+{
+    for (;;) {
+        uint64_t again = 0;
+        enum status status = dial->socket < 0
+                                 ? look_for_reader(dial, ret_over, &again, err)
+                                 : hear_reader(dial, ret_over, &again, ret_link, ret_terms, err);
+        if (*ret_over) {
+            dial_done(dial);
+            return status;
+        }
+        if (again > clock_now_ns())
+            status = sleep_until(dial->socket, wake_fd, sooner(again, until_ns), err);
+        if (status || clock_now_ns() >= until_ns || is_readable(wake_fd)) {
+            *ret_over = status != STATUS_OK;
+            return status;
+        }
+    }
 }
 
 static void close_fd(int *fd)
@@ -245,10 +301,20 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-void link_done(struct link *link)
+void dial_done(struct dial *dial)
 {
-    ring_done(&link->ring);
+    close_fd(&dial->socket);
+}
+
+void link_hang_up(struct link *link)
+{
     close_fd(&link->publish_fd);
     close_fd(&link->release_fd);
     close_fd(&link->socket);
+}
+
+void link_done(struct link *link)
+{
+    ring_done(&link->ring);
+    link_hang_up(link);
 }

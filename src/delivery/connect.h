@@ -1,16 +1,19 @@
 /* The trainer's way to its reader: finds the run directory and the socket, shakes hands, maps the
  * ring.
  *
- * Blocks, sleeping between tries, until the service has started delivery or the timeout is over.
- * Each sign of life from the service (a WAIT) starts the timeout anew: while other trainers are
- * awaited there is nothing wrong.
+ * Sleeps between tries until the service has started delivery or the timeout is over. Each sign of
+ * life from the service (a WAIT) starts the timeout anew: while other trainers are awaited there is
+ * nothing wrong. A reader that goes away during the handshake is looked for again, if it had said
+ * so or had not said anything yet. One thread.
  */
 #ifndef PENSTOCK_DELIVERY_CONNECT_H
 #define PENSTOCK_DELIVERY_CONNECT_H
 
 #include "base/error.h"
+#include "delivery/message.h"
 #include "delivery/ring.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct connect_options {
@@ -19,7 +22,9 @@ struct connect_options {
         reader; /* -1: the local_rank-th of local_world_size shares of the readers that are there */
     uint32_t local_rank, local_world_size;
     uint32_t rank, world_size;
-    int64_t timeout_ms; /* -1: for ever */
+    int64_t timeout_ms;     /* -1: for ever */
+    enum message_wish wish; /* FRESH: `state` is NULL */
+    const char *state;      /* JSON, at most MESSAGE_STATE_BYTES with NUL */
 };
 
 struct link {
@@ -29,14 +34,41 @@ struct link {
     int release_fd; /* eventfd: wakes the reader */
 };
 
-/* *ret_header is a checked private copy. NOT_FOUND: nobody listens there within the timeout.
- * TIMEOUT: connected, but the service did not start. REFUSED: by the service, or the run directory
- * is not ours. Any other: from the service or the system. */
-MUST_USE enum status link_connect(const struct connect_options *options, struct link *ret_link,
-                                  struct ring_header *ret_header, struct error *err);
+/* What a service has agreed to. */
+struct link_terms {
+    struct ring_header header;      /* a checked private copy */
+    struct message_welcome welcome; /* this trainer's first batch */
+    uint64_t reconnect_ms;          /* how long to look for a reader again; 0: not at all */
+};
+
+/* A connection in the making. */
+struct dial {
+    const struct connect_options *options; /* borrowed */
+    int socket;                            /* -1: nobody reached yet */
+    uint64_t deadline_ns;                  /* UINT64_MAX: none */
+    struct message_wait news;              /* the last one */
+    bool heard;                            /* `news` is of the reader at `socket` */
+};
+
+void dial_begin(struct dial *ret_dial, const struct connect_options *options);
+
+/* Goes on until the connection stands or has failed; *ret_over is false if instead `until_ns`
+ * (UINT64_MAX: never) is reached or `wake_fd` (-1: none) is readable: then call again.
+ * OK: the link is made. NOT_FOUND: nobody listened there within the timeout. TIMEOUT: connected,
+ * but the service did not start. REFUSED: by the service, or the run directory is not ours. LOST:
+ * the service went away for good. Any other: from the service or the system. */
+MUST_USE enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd,
+                                   bool *ret_over, struct link *ret_link,
+                                   struct link_terms *ret_terms, struct error *err);
+
+/* Gives up. Twice is fine. */
+void dial_done(struct dial *dial);
 
 /* Which of `count` readers (> 0) serves local trainer `local_rank` of `local_world_size`. */
 uint32_t connect_share(uint32_t local_rank, uint32_t local_world_size, uint32_t count);
+
+/* Closes all but the ring: what is held of it stays mapped. */
+void link_hang_up(struct link *link);
 
 void link_done(struct link *link);
 

@@ -14,6 +14,9 @@
 enum { PREFIX_BYTES = offsetof(struct message, hello) };
 
 _Static_assert(PREFIX_BYTES == 16, "wire layout");
+_Static_assert(sizeof(struct message_hello) == 16 + MESSAGE_STATE_BYTES, "wire layout");
+_Static_assert(sizeof(struct message_wait) == 16, "wire layout");
+_Static_assert(sizeof(struct message_welcome) == 16, "wire layout");
 _Static_assert(sizeof(struct message_goodbye) == 16, "wire layout");
 _Static_assert(sizeof(struct error) == 16 + ERROR_FILE_BYTES + ERROR_MESSAGE_BYTES, "wire layout");
 _Static_assert(sizeof(int[WELCOME_FDS]) <= sizeof(int[PACKET_MAX_FDS]), "a WELCOME is one packet");
@@ -25,10 +28,11 @@ static const struct kind {
 } kinds[] = {
     [MESSAGE_HELLO] = {"HELLO", sizeof(struct message_hello), 0},
     [MESSAGE_WAIT] = {"WAIT", sizeof(struct message_wait), 0},
-    [MESSAGE_WELCOME] = {"WELCOME", 0, WELCOME_FDS},
+    [MESSAGE_WELCOME] = {"WELCOME", sizeof(struct message_welcome), WELCOME_FDS},
     [MESSAGE_GOODBYE] = {"GOODBYE", sizeof(struct message_goodbye), 0},
     [MESSAGE_END] = {"END", 0, 0},
     [MESSAGE_FAIL] = {"FAIL", sizeof(struct error), 0},
+    [MESSAGE_DONE] = {"DONE", 0, 0},
 };
 
 static const struct kind *kind_of(uint32_t type)
@@ -71,6 +75,13 @@ static enum status check(const struct message *message, size_t size, size_t fd_c
     if (fd_count != kind->fd_count)
         return error_set(err, STATUS_PROTOCOL, "a %s with %zu descriptors, it has %zu", kind->name,
                          fd_count, kind->fd_count);
+    const struct message_hello *hello = &message->hello;
+    if (message->type == MESSAGE_HELLO &&
+        (hello->wish >= WISH_COUNT || hello->reserved != 0 ||
+         !memchr(hello->state, '\0', sizeof hello->state) ||
+         (hello->wish == WISH_FRESH) != (hello->state[0] == '\0')))
+        return error_set(err, STATUS_PROTOCOL,
+                         "a HELLO whose wish (%" PRIu32 ") and state make no sense", hello->wish);
     return STATUS_OK;
 }
 

@@ -15,7 +15,8 @@
 
 enum {
     MESSAGE_MAGIC = 0x4d534e50, /* "PNSM", little endian */
-    MESSAGE_VERSION = 1,
+    MESSAGE_VERSION = 2,
+    MESSAGE_STATE_BYTES = 2048,
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
 };
 
@@ -26,14 +27,31 @@ enum message_type {
     MESSAGE_GOODBYE,
     MESSAGE_END,
     MESSAGE_FAIL,
+    MESSAGE_DONE,
+};
+
+/* From where on a trainer wants its batches. */
+enum message_wish {
+    WISH_FRESH,    /* from where the service starts; it has no state */
+    WISH_STATE,    /* from its state on: a new process with a checkpoint */
+    WISH_CONTINUE, /* from its state on: a process that has lost its reader */
+    WISH_COUNT
 };
 
 struct message_hello {
     uint32_t rank, world_size;
+    uint32_t wish; /* enum message_wish */
+    uint32_t reserved;
+    char state[MESSAGE_STATE_BYTES]; /* penstock_state()'s JSON, NUL-terminated; "" if fresh */
 };
 
 struct message_wait {
-    uint32_t connected, expected;
+    uint32_t connected, expected; /* trainers; 0 of 0: not known yet */
+    uint64_t reconnect_ms; /* how long to try again if this reader goes away; 0: not at all */
+};
+
+struct message_welcome {
+    uint64_t epoch, step; /* of this trainer's first batch; earlier ones in the ring are not its */
 };
 
 struct message_goodbye {
@@ -48,6 +66,7 @@ struct message {
     union {
         struct message_hello hello;
         struct message_wait wait;
+        struct message_welcome welcome;
         struct message_goodbye goodbye;
         struct error fail;
     };

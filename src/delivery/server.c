@@ -3,8 +3,8 @@
  *
  * A connection is `pending` until its HELLO came (5 seconds at most; a fifth of a second where
  * others wait for its place, so that silent ones do not keep trainers out), and a trainer from then
- * on.
- * Before server_start() a trainer that hangs up is forgotten, so that it may be started again. */
+ * on, or from the next session on. Before server_start() a trainer that hangs up is forgotten, so
+ * that it may be started again. */
 #include "delivery/server.h"
 
 #include "base/clock.h"
@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 
 static const uint64_t hello_timeout_ns = UINT64_C(5000000000);
 static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when all places are taken */
+static const uint64_t second_ns = UINT64_C(1000000000);
 
 enum { BACKLOG = 1024 };
 
@@ -47,11 +49,15 @@ enum status server_new(const struct server_options *options, struct server **ret
                                   .reader = options->reader,
                                   .max_trainers = options->max_trainers,
                                   .layout = *options->layout,
-                                  .service = *options->service};
+                                  .service = *options->service,
+                                  .reconnect_ms = options->reconnect_ms,
+                                  .read_state = options->read_state,
+                                  .state_argument = options->state_argument};
         server->run_dir = strdup(options->run_dir);
         server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
+        server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);
     }
-    if (!server || !server->run_dir || !server->trainers)
+    if (!server || !server->run_dir || !server->trainers || !server->parting)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu32 " trainers",
                            options->max_trainers);
     else
@@ -136,7 +142,7 @@ static bool accept_one(struct server *server)
     return true;
 }
 
-static const struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
+static struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
 {
     for (uint32_t i = 0; i < server->trainer_count; i++)
         if (server->trainers[i].rank == rank)
@@ -144,12 +150,10 @@ static const struct trainer *trainer_of_rank(const struct server *server, uint32
     return NULL;
 }
 
-static enum status judge_hello(const struct server *server, const struct message_hello *hello,
-                               struct error *err)
+static enum status check_rank(const struct server *server, const struct message_hello *hello,
+                              struct error *err)
 {
     const struct ring_service *service = &server->service;
-    if (server->finished)
-        return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
     if (hello->world_size != service->world_size)
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " says that there are %" PRIu32
@@ -167,12 +171,47 @@ static enum status judge_hello(const struct server *server, const struct message
                          "trainer rank %" PRIu32 " is taken by process %ld; give every trainer a "
                          "RANK of its own",
                          hello->rank, (long)other->pid);
+    return STATUS_OK;
+}
+
+/* *ret_place stays as it is if the trainer is fresh. */
+static enum status check_state(const struct server *server, const struct message_hello *hello,
+                               uint64_t *ret_place, struct error *err)
+{
+    if (hello->wish == WISH_FRESH)
+        return STATUS_OK;
+    struct error reason;
+    enum status status =
+        server->read_state
+            ? server->read_state(server->state_argument, hello->state, hello->wish == WISH_CONTINUE,
+                                 ret_place, &reason)
+            : error_set(&reason, STATUS_UNSUPPORTED, "this service does not take states");
+    if (status)
+        return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank,
+                         reason.message);
+    return STATUS_OK;
+}
+
+/* *ret_waits: not now, but in the next session. */
+static enum status judge_hello(const struct server *server, const struct message_hello *hello,
+                               uint64_t *ret_place, bool *ret_waits, struct error *err)
+{
+    if (server->finished)
+        return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
+    enum status status = check_rank(server, hello, err);
+    if (!status)
+        status = check_state(server, hello, ret_place, err);
+    if (status)
+        return status;
+    *ret_waits = server->started && server->reconnect_ms > 0;
+    if (*ret_waits)
+        return STATUS_OK;
     if (server->started)
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " comes too late: delivery has started; restart the "
                          "service with --resume",
                          hello->rank);
-    if (server->trainer_count == server->max_trainers)
+    if (server->trainer_count == server->max_trainers && !trainer_of_rank(server, hello->rank))
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " is one too many: reader %" PRIu32 " serves %" PRIu32
                          " trainers",
@@ -180,47 +219,106 @@ static enum status judge_hello(const struct server *server, const struct message
     return STATUS_OK;
 }
 
-static void admit(struct server *server, const struct pending *pending, uint32_t rank)
+static void send_wait(const struct server *server, int socket, uint32_t connected,
+                      uint32_t expected)
 {
-    struct trainer *trainer = &server->trainers[server->trainer_count++];
+    struct message message = {.type = MESSAGE_WAIT,
+                              .wait = {.connected = connected,
+                                       .expected = expected,
+                                       .reconnect_ms = server->reconnect_ms}};
+    enum status status = message_send(socket, &message, NULL, NULL);
+    (void)status; /* news only; who is gone is found by server_progress() */
+}
+
+static void admit(struct server *server, const struct pending *pending,
+                  const struct message_hello *hello, uint64_t place)
+{
+    struct trainer *trainer =
+        trainer_of_rank(server, hello->rank); /* it said goodbye, and is back */
+    if (!trainer)
+        trainer = &server->trainers[server->trainer_count++];
     *trainer = (struct trainer){.socket = pending->socket,
                                 .pid = pending->pid,
-                                .rank = rank,
+                                .rank = hello->rank,
                                 .state = SERVER_PEER_CONNECTED,
+                                .wish = (enum message_wish)hello->wish,
+                                .wished = place,
+                                .first = UINT64_MAX,
                                 .ring = {.memfd = -1},
                                 .publish_fd = -1,
                                 .release_fd = -1};
+    send_wait(server, trainer->socket, 0, 0);
 }
 
-/* Reads a pending connection. Only a refusal is the owner's business; nonsense, silence and hanging
- * up are not. */
+/* Takes a HELLO: *ret_kept is false if the connection is a trainer's now. */
+static enum status handle_hello(struct server *server, struct pending *pending,
+                                const struct message_hello *hello, bool *ret_kept,
+                                struct error *err)
+{
+    uint64_t place = 0;
+    bool waits = false;
+    enum status status = judge_hello(server, hello, &place, &waits, err);
+    *ret_kept = false;
+    if (status)
+        return status;
+    if (!waits) {
+        admit(server, pending, hello, place);
+        return STATUS_OK;
+    }
+    *ret_kept = true;
+    if (pending->waits)
+        return STATUS_OK;
+    pending->waits = true;
+    pending->hello = *hello;
+    send_wait(server, pending->socket, 0, 0);
+    return STATUS_OK;
+}
+
+/* Reads a pending connection. OK: there is a HELLO, now or from before. TIMEOUT: not yet. */
+static enum status read_hello(struct pending *pending, struct message_hello *ret_hello,
+                              struct error *err)
+{
+    struct message message;
+    enum status status = message_receive(pending->socket, &message, NULL, err);
+    if (status == STATUS_TIMEOUT && pending->waits) {
+        *ret_hello = pending->hello;
+        return STATUS_OK;
+    }
+    if (status == STATUS_TIMEOUT && clock_now_ns() - pending->accepted_ns >= patience_ns)
+        return error_set(err, STATUS_PROTOCOL, "no HELLO came within %.3g s%s",
+                         (double)patience_ns / 1e9,
+                         patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
+    if (!status && (pending->waits || message.type != MESSAGE_HELLO))
+        return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
+    if (!status)
+        *ret_hello = message.hello;
+    return status;
+}
+
+/* Moves a pending connection on. Only a refusal is the owner's business; nonsense, silence and
+ * hanging up are not. */
 static enum status hear_pending(struct server *server, uint64_t patience_ns, uint32_t *index,
                                 bool *active, struct error *err)
 {
     struct pending *pending = &server->pending[*index];
-    struct message message;
+    struct message_hello hello;
     struct error error;
-    enum status status = message_receive(pending->socket, &message, NULL, &error);
+    bool kept = true, waited = pending->waits;
+    enum status status = read_hello(pending, patience_ns, &hello, &error);
     if (status == STATUS_TIMEOUT) {
-        if (clock_now_ns() - pending->accepted_ns < patience_ns) {
-            ++*index;
-            return STATUS_OK;
-        }
-        error_set(&error, STATUS_PROTOCOL, "no HELLO came within %.3g s%s",
-                  (double)patience_ns / 1e9,
-                  patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
-    }
-    *active = true;
-    if (!status && message.type != MESSAGE_HELLO)
-        status = error_set(&error, STATUS_PROTOCOL, "a connection begins with HELLO");
-    bool understood = !status;
-    if (!status)
-        status = judge_hello(server, &message.hello, &error);
-    if (!status) {
-        admit(server, pending, message.hello.rank);
-        server->pending[*index] = server->pending[--server->pending_count];
+        ++*index;
         return STATUS_OK;
     }
+    bool understood = !status;
+    if (!status)
+        status = handle_hello(server, pending, &hello, &kept, &error);
+    *active |= !(waited && kept && !status);
+    if (!status && kept)
+        ++*index;
+    else if (!status)
+        server->pending[*index] = server->pending[--server->pending_count];
+    if (!status)
+        return STATUS_OK;
     if (status != STATUS_LOST)
         send_fail(pending->socket, &error);
     drop_pending(server, *index);
@@ -239,14 +337,24 @@ static void forget(struct server *server, struct trainer *trainer)
     memmove(trainer, trainer + 1, (size_t)(end - trainer) * sizeof *trainer);
 }
 
+/* A process that is gone although its socket is open: another one, that it had forked, has it. */
+static bool is_gone(const struct trainer *trainer)
+{
+    return trainer->pid > 0 && kill(trainer->pid, 0) < 0 && errno == ESRCH;
+}
+
 /* Reads a trainer's socket; returns whether anything came. */
-static bool hear_trainer(struct trainer *trainer)
+static bool hear_trainer(struct trainer *trainer, bool look_for_process)
 {
     struct message message;
     struct error error;
     enum status status = message_receive(trainer->socket, &message, NULL, &error);
-    if (status == STATUS_TIMEOUT)
+    if (status == STATUS_TIMEOUT && !(look_for_process && is_gone(trainer)))
         return false;
+    if (!status && message.type == MESSAGE_DONE) {
+        trainer->done = true;
+        return true;
+    }
     if (!status && message.type == MESSAGE_GOODBYE) {
         trainer->state = SERVER_PEER_CLOSED;
         trainer->goodbye = message.goodbye;
@@ -255,7 +363,7 @@ static bool hear_trainer(struct trainer *trainer)
     }
     if (!status)
         status = error_set(&error, STATUS_PROTOCOL, "it sent a message that only a reader sends");
-    if (status == STATUS_LOST)
+    if (status == STATUS_LOST || status == STATUS_TIMEOUT)
         error_set(&error, STATUS_LOST,
                   "trainer %" PRIu32
                   " (process %ld) went without a goodbye: it crashed or was killed",
@@ -270,13 +378,18 @@ static bool hear_trainer(struct trainer *trainer)
 static bool hear_trainers(struct server *server)
 {
     bool active = false;
+    uint64_t now = clock_now_ns();
+    bool look_for_processes = now - server->alive_ns >= second_ns;
+    if (look_for_processes)
+        server->alive_ns = now;
     for (uint32_t i = 0; i < server->trainer_count;) {
         struct trainer *trainer = &server->trainers[i];
-        bool heard = trainer->state == SERVER_PEER_CONNECTED && hear_trainer(trainer);
+        bool was_connected = trainer->state == SERVER_PEER_CONNECTED;
+        bool heard = was_connected && hear_trainer(trainer, look_for_processes);
         if (server->started && trainer->state == SERVER_PEER_CONNECTED)
             heard |= trainer_check_tail(trainer);
         active |= heard;
-        if (!server->started && trainer->state != SERVER_PEER_CONNECTED)
+        if (!server->started && was_connected && trainer->state != SERVER_PEER_CONNECTED)
             forget(server, trainer);
         else
             i++;
@@ -284,9 +397,47 @@ static bool hear_trainers(struct server *server)
     return active;
 }
 
+/* One that said goodbye, for the next session. */
+static struct trainer closed_trainer(const struct trainer *trainer)
+{
+    return (struct trainer){.socket = -1,
+                            .pid = trainer->pid,
+                            .rank = trainer->rank,
+                            .state = SERVER_PEER_CLOSED,
+                            .first = UINT64_MAX,
+                            .ring = {.memfd = -1},
+                            .publish_fd = -1,
+                            .release_fd = -1,
+                            .goodbye = trainer->goodbye};
+}
+
+static void drop_parting(struct server *server, uint32_t index)
+{
+    trainer_done(&server->parting[index]);
+    server->parting[index] = server->parting[--server->parting_count];
+}
+
+/* Between sessions. */
+static void hear_parting(struct server *server)
+{
+    for (uint32_t i = 0; i < server->parting_count;) {
+        struct trainer *trainer = &server->parting[i];
+        bool heard = hear_trainer(trainer, false);
+        if (trainer->state == SERVER_PEER_CLOSED && !trainer_of_rank(server, trainer->rank) &&
+            server->trainer_count < server->max_trainers)
+            server->trainers[server->trainer_count++] = closed_trainer(trainer);
+        if (trainer->state != SERVER_PEER_CONNECTED)
+            drop_parting(server, i);
+        else if (!heard)
+            i++;
+    }
+}
+
 enum status server_progress(struct server *server, bool *ret_active, struct error *err)
 {
     bool active = hear_trainers(server); /* first: a rank that hung up is free for the next */
+    if (!server->started)
+        hear_parting(server);
     enum status status = STATUS_OK;
     for (int i = 0; i < MAX_PENDING && accept_one(server); i++)
         active = true;
@@ -332,14 +483,72 @@ uint32_t server_trainer_rank(const struct server *server, uint32_t trainer)
     return server->trainers[trainer].rank;
 }
 
+pid_t server_trainer_pid(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].pid;
+}
+
+enum message_wish server_trainer_wish(const struct server *server, uint32_t trainer,
+                                      uint64_t *ret_place)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    const struct ring_service *service = &server->service;
+    bool gone = t->state == SERVER_PEER_CLOSED;
+    *ret_place = gone ? service->epochs * service->steps_per_epoch : t->wished;
+    return gone ? WISH_CONTINUE : t->wish;
+}
+
 void server_announce(struct server *server, uint32_t connected, uint32_t expected)
 {
-    struct message message = {.type = MESSAGE_WAIT,
-                              .wait = {.connected = connected, .expected = expected}};
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        if (server->trainers[i].socket >= 0)
+            send_wait(server, server->trainers[i].socket, connected, expected);
+}
+
+void server_restart(struct server *server)
+{
+    uint32_t kept = 0;
+    while (server->parting_count > 0)
+        drop_parting(server, 0);
+    hear_trainers(server);
     for (uint32_t i = 0; i < server->trainer_count; i++) {
-        enum status status = message_send(server->trainers[i].socket, &message, NULL, NULL);
-        (void)status; /* news only; who is gone is found by server_progress() */
+        struct trainer *trainer = &server->trainers[i];
+        if (trainer->state == SERVER_PEER_CONNECTED) {
+            shutdown(trainer->socket, SHUT_WR);
+            struct trainer *parting = &server->parting[server->parting_count++];
+            *parting = *trainer;
+            parting->ring = (struct ring){.memfd = -1};
+            parting->publish_fd = parting->release_fd = -1;
+            trainer->socket = -1;
+        }
+        trainer_done(trainer);
+        if (trainer->state == SERVER_PEER_CLOSED)
+            server->trainers[kept++] = closed_trainer(trainer);
     }
+    server->trainer_count = kept;
+    server->started = server->finished = false;
+}
+
+void server_expect(struct server *server, uint32_t rank)
+{
+    struct trainer *trainer = trainer_of_rank(server, rank);
+    if (trainer && trainer->state == SERVER_PEER_CLOSED)
+        forget(server, trainer);
+    for (uint32_t i = server->parting_count; i-- > 0;)
+        if (server->parting[i].rank == rank)
+            drop_parting(server, i);
+}
+
+bool server_trainer_returns(const struct server *server)
+{
+    for (uint32_t i = 0; i < server->pending_count; i++) {
+        const struct pending *pending = &server->pending[i];
+        const struct trainer *trainer =
+            pending->waits ? trainer_of_rank(server, pending->hello.rank) : NULL;
+        if (trainer && trainer->state != SERVER_PEER_CONNECTED)
+            return true;
+    }
+    return false;
 }
 
 void server_finish(struct server *server, const struct error *outcome)
@@ -380,11 +589,14 @@ void server_free(struct server *server)
         return;
     while (server->pending_count > 0)
         drop_pending(server, 0);
+    while (server->parting_count > 0)
+        drop_parting(server, 0);
     for (uint32_t i = 0; i < server->trainer_count; i++)
         trainer_done(&server->trainers[i]);
     close_fd(&server->listener);
     server_leave(server);
     close_fd(&server->dir);
+    free(server->parting);
     free(server->trainers);
     free(server->run_dir);
     free(server);

@@ -6,12 +6,21 @@
  * peer's death is seen at once. A handshake:
  *
  *     trainer                              reader
- *     HELLO {version, rank, world_size}  ->      uid checked by SO_PEERCRED
- *                                        <-      WAIT {connected, expected}   now and then, for
- * progress
- *                                        <-      WELCOME + memfd + 2 eventfds (SCM_RIGHTS), once
- * all are there or FAIL {struct error} GOODBYE {epoch, step}              ->      at close
- *                                        <-      END {}, or FAIL {struct error} at any time
+ *     HELLO {rank, world_size, wish}     ->      uid checked by SO_PEERCRED
+ *                                        <-      WAIT {connected, expected, reconnect}   at once,
+ *                                                and now and then, for progress
+ *                                        <-      WELCOME {first step} + memfd + 2 eventfds
+ *                                                (SCM_RIGHTS), once all are there;
+ *                                                or FAIL {struct error}
+ *     DONE                               ->      it has taken the last batch of all
+ *     GOODBYE {epoch, step}              ->      at close
+ *                                        <-      END, or FAIL {struct error} at any time
+ *
+ * A session is one stretch of delivery, from server_start() on. After server_restart() trainers
+ * come again for another: those that were connected find the socket closed. Who said goodbye is not
+ * waited for any more: it stays in the list as closed, and has a ring that nobody reads.
+ *
+ * A place is a step counted from epoch 0 on: epoch * steps_per_epoch + step.
  *
  * One thread owns the server: none of this blocks, everything happens in server_progress(). Errors
  * of a single trainer (nonsense on its socket, a wild tail) concern that trainer; the owner asks
@@ -23,11 +32,17 @@
 
 #include "base/error.h"
 #include "delivery/layout.h"
+#include "delivery/message.h"
 
 #include <poll.h>
 #include <stdbool.h>
 
 struct server;
+
+/* Reads the state of a HELLO, and judges whether this service can go on from it (for a trainer that
+ * goes on, the end is a place, too). */
+typedef enum status server_read_state(const void *argument, const char *json, bool goes_on,
+                                      uint64_t *ret_place, struct error *err);
 
 struct server_options {
     const char *run_dir;   /* created 0700 if it is not there; borrowed during the call */
@@ -35,6 +50,10 @@ struct server_options {
     uint32_t max_trainers; /* most that this reader serves */
     const struct ring_layout *layout;   /* settled; copied */
     const struct ring_service *service; /* rank is filled in per trainer; copied */
+    uint64_t reconnect_ms; /* how long trainers look for a reader again; > 0: sessions follow one
+                            * another, and who comes during one is kept waiting for the next */
+    server_read_state *read_state; /* NULL: trainers with a state are refused */
+    const void *state_argument;    /* borrowed while the server lives */
 };
 
 /* Creates the run directory and takes its place there. REFUSED: the directory belongs to someone
@@ -48,25 +67,38 @@ MUST_USE enum status server_new(const struct server_options *options, struct ser
 MUST_USE enum status server_listen(struct server *server, struct error *err);
 
 /* Accepts, reads, answers; never blocks. Returns whether anything happened. A trainer that asks for
- * the wrong world size or for a rank that is taken here is told so and dropped; `err` then holds
- * what it was told and the status is returned once (REFUSED); nothing else fails. */
+ * the wrong world size, for a rank that is taken here or with another run's state is told so and
+ * dropped; `err` then holds what it was told and the status is returned once (REFUSED); nothing
+ * else fails. */
 MUST_USE enum status server_progress(struct server *server, bool *ret_active, struct error *err);
 
 /* Descriptors to poll for: the socket, the trainers' sockets, their eventfds. Returns their number,
  * at most `capacity`. */
 size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity);
 
-/* Trainers that have said HELLO, and their ranks in order of connection. Until server_start() a
- * trainer that hangs up is forgotten (those after it move up), from then on numbers stay. */
+/* Trainers that have said HELLO (or goodbye in an earlier session), and their ranks. Until
+ * server_start() a trainer that hangs up is forgotten (those after it move up), from then on
+ * numbers stay. */
 uint32_t server_trainer_count(const struct server *server);
 uint32_t server_trainer_rank(const struct server *server, uint32_t trainer);
+pid_t server_trainer_pid(const struct server *server, uint32_t trainer);
+
+/* What it asked for; the place unless it is fresh. One that said goodbye wants to go on at the end.
+ */
+enum message_wish server_trainer_wish(const struct server *server, uint32_t trainer,
+                                      uint64_t *ret_place);
+
+/* Before server_start(): where the session starts, and the first batch of a trainer, which is there
+ * unless it is set. */
+void server_set_start(struct server *server, uint64_t place);
+void server_set_first(struct server *server, uint32_t trainer, uint64_t place);
 
 /* Tells waiting trainers how many of all are connected. */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
 /* Makes every connected trainer's ring (allocated and touched by the calling thread, which should
  * be bound to the right NUMA node) and sends WELCOME. From here on no trainer is accepted: late
- * ones are told why. NO_MEMORY: with the sizes. */
+ * ones are told why, or wait for the next session. NO_MEMORY: with the sizes. */
 MUST_USE enum status server_start(struct server *server, struct error *err);
 
 /* Slots. `sequence` counts a trainer's slots from 0; they are filled and published in order, but
@@ -94,6 +126,15 @@ enum server_peer server_trainer_state(const struct server *server, uint32_t trai
 void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
                             uint64_t *ret_step);
 
+/* The place behind the last batch that a trainer has released, in order, as far as can be seen. */
+uint64_t server_trainer_place(const struct server *server, uint32_t trainer);
+
+/* Whether it has said that it took the last batch, or goodbye. */
+bool server_trainer_done(const struct server *server, uint32_t trainer);
+
+/* Whether a trainer waits for the next session whose rank nobody has here any more. */
+bool server_trainer_returns(const struct server *server);
+
 /* Batches published but not yet released by the trainer. */
 uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer);
 
@@ -106,6 +147,15 @@ void server_disarm(struct server *server);
  * what is published; with anything else they fail at once, with this error. Also to those still in
  * the handshake. */
 void server_finish(struct server *server, const struct error *outcome);
+
+/* Ends the session without a word: rings are dropped, trainers find the socket closed and come
+ * again. Until server_start() a goodbye that crosses this is heard. Nobody may be writing to a
+ * ring.
+ */
+void server_restart(struct server *server);
+
+/* Between sessions: a trainer of that rank is to come again, although one said goodbye. */
+void server_expect(struct server *server, uint32_t rank);
 
 /* Removes the socket, and the run directory if it is empty, and nothing else: for a process that is
  * about to exit while other threads may still write to rings. server_free() may follow. */

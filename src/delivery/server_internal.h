@@ -8,11 +8,13 @@
 
 enum { MAX_PENDING = 64 };
 
-/* Accepted, but without a HELLO yet. */
+/* Accepted, but without a HELLO yet, or waiting for the next session. */
 struct pending {
     int socket;
     pid_t pid;
     uint64_t accepted_ns;
+    bool waits;
+    struct message_hello hello; /* of one that waits */
 };
 
 struct trainer {
@@ -20,6 +22,10 @@ struct trainer {
     pid_t pid;
     uint32_t rank;
     enum server_peer state;
+    enum message_wish wish;
+    uint64_t wished;    /* place, unless fresh */
+    uint64_t first;     /* place of its first batch */
+    bool done;          /* it has the last batch */
     struct ring ring;   /* from server_start() on */
     int publish_fd;     /* eventfd that wakes the trainer */
     int release_fd;     /* eventfd that wakes this process */
@@ -35,10 +41,16 @@ struct server {
     uint32_t reader, max_trainers;
     struct ring_layout layout;
     struct ring_service service;
+    uint64_t reconnect_ms;
+    server_read_state *read_state;
+    const void *state_argument;
+    uint64_t alive_ns; /* when processes were last looked for */
     struct pending pending[MAX_PENDING];
     uint32_t pending_count;
     struct trainer *trainers; /* [max_trainers] */
     uint32_t trainer_count;
+    struct trainer *parting; /* [max_trainers] of the last session: they may say goodbye yet */
+    uint32_t parting_count;
     bool started, finished;
     struct error outcome; /* once finished */
 };

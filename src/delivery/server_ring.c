@@ -17,10 +17,30 @@ static enum status equip(const struct server *server, struct trainer *trainer, s
                   : STATUS_OK;
 }
 
-static void welcome(struct trainer *trainer)
+static uint64_t start_of(const struct server *server)
+{
+    const struct ring_service *service = &server->service;
+    return service->start_epoch * service->steps_per_epoch + service->start_step;
+}
+
+void server_set_start(struct server *server, uint64_t place)
+{
+    server->service.start_epoch = place / server->service.steps_per_epoch;
+    server->service.start_step = place % server->service.steps_per_epoch;
+}
+
+void server_set_first(struct server *server, uint32_t trainer, uint64_t place)
+{
+    server->trainers[trainer].first = place;
+}
+
+static void welcome(const struct server *server, struct trainer *trainer)
 {
     const int fds[WELCOME_FDS] = {trainer->ring.memfd, trainer->publish_fd, trainer->release_fd};
-    struct message message = {.type = MESSAGE_WELCOME};
+    uint64_t steps = server->service.steps_per_epoch;
+    struct message message = {
+        .type = MESSAGE_WELCOME,
+        .welcome = {.epoch = trainer->first / steps, .step = trainer->first % steps}};
     struct error error;
     enum status status = message_send(trainer->socket, &message, fds, &error);
     if (!status)
@@ -38,8 +58,13 @@ enum status server_start(struct server *server, struct error *err)
             return status;
     }
     server->started = true;
-    for (uint32_t i = 0; i < server->trainer_count; i++)
-        welcome(&server->trainers[i]);
+    for (uint32_t i = 0; i < server->trainer_count; i++) {
+        struct trainer *trainer = &server->trainers[i];
+        if (trainer->first == UINT64_MAX)
+            trainer->first = start_of(server);
+        if (trainer->state == SERVER_PEER_CONNECTED)
+            welcome(server, trainer);
+    }
     return STATUS_OK;
 }
 
@@ -105,6 +130,22 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
 {
     *ret_epoch = server->trainers[trainer].goodbye.epoch;
     *ret_step = server->trainers[trainer].goodbye.step;
+}
+
+/* Batches that come before its first are passed over by the trainer. */
+uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    uint64_t tail = t->tail;
+    if (server->started && read_tail(t, &tail) && start_of(server) + tail > t->first)
+        return start_of(server) + tail;
+    return t->first;
+}
+
+bool server_trainer_done(const struct server *server, uint32_t trainer)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    return t->done || t->state == SERVER_PEER_CLOSED;
 }
 
 uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer)

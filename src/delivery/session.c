@@ -7,8 +7,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What a slot holds. The stamp is 2s+1 while the batch of sequence s is held and 2s+2 once it is
  * released, so that a slot's lives are never confused. Epoch and step are atomic only for a wrong
@@ -18,15 +21,204 @@ struct tenant {
     _Atomic uint64_t epoch, step;
 };
 
-struct session {
-    struct link link;
-    struct ring_header header; /* checked private copy */
-    struct tenant *tenants;    /* [slot_count] */
-    uint64_t taken;            /* slots handed out so far; session_next()'s thread only */
-    bool ended;                /* END came: what is published is all there is */
-    bool left;                 /* GOODBYE is sent */
-    struct error final;        /* status is OK as long as batches may come */
+/* A ring and what is held of it. */
+struct use {
+    struct link link;       /* of an old one, the ring alone */
+    struct tenant *tenants; /* [slot_count] */
+    uint32_t spare_slots;   /* of slot_count */
+    _Atomic uint32_t held;  /* slots */
+    struct use *older;      /* that something is held of still */
 };
+
+struct session {
+    struct connect_options options;  /* strings are owned */
+    char state[MESSAGE_STATE_BYTES]; /* that the reader is told */
+    struct ring_header header;       /* of the first reader; checked private copy */
+    uint64_t end;                    /* the place behind the last step: a place is epoch *
+                                        steps_per_epoch + step */
+    _Atomic uint64_t place;          /* of the next batch for the trainer */
+    uint64_t expected;               /* place of the next slot in the ring, at most `place` */
+    uint64_t taken;                  /* slots of the ring seen so far */
+    uint64_t reconnect_ms;
+    bool lost;    /* the reader is gone: there is no more than what is published */
+    bool dialing; /* for another one */
+    bool ended;   /* END came: what is published is all there is */
+    struct dial dial;
+    struct error final; /* status is OK as long as batches may come */
+    int wake_fd;        /* eventfd: session_leave() was called */
+    _Atomic bool left;
+    pthread_mutex_t lock; /* on `use` for all but session_next()'s reading it, on older ones, and on
+                             sending a goodbye */
+    struct use *use;
+};
+
+static void use_free(struct use *use)
+{
+    if (!use)
+        return;
+    link_done(&use->link);
+    free(use->tenants);
+    free(use);
+}
+
+static uint64_t place_of(const struct ring_service *service, uint64_t epoch, uint64_t step)
+{
+    return epoch * service->steps_per_epoch + step;
+}
+
+struct message_welcome session_place(const struct session *session)
+{
+    uint64_t place = atomic_load(&session->place), steps = session->header.service.steps_per_epoch;
+    return (struct message_welcome){.epoch = place / steps, .step = place % steps};
+}
+
+int session_print_state(const struct ring_service *service, const struct message_welcome *place,
+                        char *buffer, size_t size)
+{
+    return snprintf(buffer, size,
+                    "{\"version\":1,\"dataset\":\"%016" PRIx64 "\",\"seed\":%" PRIu64
+                    ",\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"global_batch\":%" PRIu64 "}",
+                    service->fingerprint, service->seed, place->epoch, place->step,
+                    service->global_batch_size);
+}
+
+/* Under the lock. */
+static void send_goodbye(struct session *session)
+{
+    struct message_welcome place = session_place(session);
+    struct message goodbye = {.type = MESSAGE_GOODBYE,
+                              .goodbye = {.epoch = place.epoch, .step = place.step}};
+    enum status status = message_send(session->use->link.socket, &goodbye, NULL, NULL);
+    (void)status; /* a service that is gone needs no goodbye */
+}
+
+/* Makes a new ring the current one. Slots held of the one before stay mapped. */
+static enum status attach(struct session *session, struct link *link,
+                          const struct link_terms *terms, struct error *err)
+{
+    const struct ring_service *service = &terms->header.service;
+    struct use *use = calloc(1, sizeof *use);
+    struct tenant *tenants = calloc(terms->header.layout.slot_count, sizeof *tenants);
+    if (!use || !tenants) {
+        free(use);
+        free(tenants);
+        link_done(link);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
+    }
+    *use = (struct use){
+        .link = *link, .tenants = tenants, .spare_slots = terms->header.layout.spare_slots};
+    session->reconnect_ms = terms->reconnect_ms;
+    session->expected = place_of(service, service->start_epoch, service->start_step);
+    session->taken = 0;
+    session->lost = session->ended = false;
+    pthread_mutex_lock(&session->lock);
+    struct use *old = session->use;
+    session->use = use;
+    if (old && atomic_load(&old->held) > 0) {
+        link_hang_up(&old->link);
+        use->older = old;
+    } else if (old) {
+        use->older = old->older;
+        use_free(old);
+    }
+    if (atomic_load(&session->left))
+        send_goodbye(session);
+    pthread_mutex_unlock(&session->lock);
+    return STATUS_OK;
+}
+
+static enum status check_start(const struct link_terms *terms, uint64_t place, struct error *err)
+{
+    const struct ring_service *service = &terms->header.service;
+    const struct message_welcome *welcome = &terms->welcome;
+    uint64_t start = place_of(service, service->start_epoch, service->start_step);
+    if (service->epochs > UINT64_MAX / service->steps_per_epoch || start > place ||
+        place != place_of(service, welcome->epoch, welcome->step) ||
+        place > place_of(service, service->epochs, 0))
+        return error_set(err, STATUS_PROTOCOL,
+                         "the service starts at epoch %" PRIu64 " step %" PRIu64
+                         " and this trainer at epoch %" PRIu64 " step %" PRIu64
+                         ", not where it should",
+                         service->start_epoch, service->start_step, welcome->epoch, welcome->step);
+    return STATUS_OK;
+}
+
+/* What penstock_describe() says is constant, so a service that differs is not the same one. */
+static enum status check_same(const struct ring_header *before, const struct ring_header *now,
+                              struct error *err)
+{
+    const struct ring_layout *a = &before->layout, *b = &now->layout;
+    const struct ring_service *s = &before->service, *t = &now->service;
+    const char *what = NULL;
+    if (a->field_count != b->field_count ||
+        memcmp(a->fields, b->fields, a->field_count * sizeof a->fields[0]) != 0)
+        what = "other fields";
+    else if (a->batch_size != b->batch_size || s->global_batch_size != t->global_batch_size)
+        what = "another batch size";
+    else if (a->slot_count - a->spare_slots != b->slot_count - b->spare_slots)
+        what = "another delivery.slots";
+    else if (s->dataset_samples != t->dataset_samples || s->fingerprint != t->fingerprint)
+        what = "another dataset";
+    else if (s->steps_per_epoch != t->steps_per_epoch || s->epochs != t->epochs)
+        what = "another number of steps or epochs";
+    else if (s->seed != t->seed)
+        what = "another seed";
+    if (what)
+        return error_set(err, STATUS_REFUSED,
+                         "the service that came back is not the one that was lost: it has %s; "
+                         "restart the trainers, too",
+                         what);
+    return STATUS_OK;
+}
+
+/* The trainer has its last batch, or had it before this reader came. The others may not. */
+static void say_done(struct session *session)
+{
+    struct message done = {.type = MESSAGE_DONE};
+    if (atomic_load(&session->place) < session->end)
+        return;
+    enum status status = message_send(session->use->link.socket, &done, NULL, NULL);
+    (void)status; /* a reader that is gone is found when it is heard */
+}
+
+static enum status own_options(struct session *session, const struct connect_options *options,
+                               struct error *err)
+{
+    session->options = *options;
+    session->options.run_dir = strdup(options->run_dir);
+    if (!session->options.run_dir)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
+    if (options->state) {
+        if ((size_t)snprintf(session->state, sizeof session->state, "%s", options->state) >=
+            sizeof session->state)
+            return error_set(err, STATUS_INVALID, "the state has %zu bytes; at most %zu are sent",
+                             strlen(options->state), sizeof session->state - 1);
+        session->options.state = session->state;
+    }
+    return event_new(&session->wake_fd, err);
+}
+
+static enum status connect_first(struct session *session, struct error *err)
+{
+    bool over;
+    struct link link;
+    struct link_terms terms;
+    dial_begin(&session->dial, &session->options);
+    enum status status = dial_continue(&session->dial, UINT64_MAX, -1, &over, &link, &terms, err);
+    if (status)
+        return status;
+    const struct ring_service *service = &terms.header.service;
+    uint64_t place = place_of(service, terms.welcome.epoch, terms.welcome.step);
+    status = check_start(&terms, place, err);
+    if (status) {
+        link_done(&link);
+        return status;
+    }
+    session->header = terms.header;
+    session->end = place_of(service, service->epochs, 0);
+    atomic_store(&session->place, place);
+    return attach(session, &link, &terms, err);
+}
 
 enum status session_open(const struct connect_options *options, struct session **ret_session,
                          struct error *err)
@@ -34,17 +226,16 @@ enum status session_open(const struct connect_options *options, struct session *
     struct session *session = calloc(1, sizeof *session);
     if (!session)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
-    enum status status = link_connect(options, &session->link, &session->header, err);
+    session->wake_fd = session->dial.socket = -1;
+    pthread_mutex_init(&session->lock, NULL);
+    enum status status = own_options(session, options, err);
+    if (!status)
+        status = connect_first(session, err);
     if (status) {
-        free(session);
+        session_close(session);
         return status;
     }
-    session->tenants = calloc(session->header.layout.slot_count, sizeof *session->tenants);
-    if (!session->tenants) {
-        link_done(&session->link);
-        free(session);
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
-    }
+    say_done(session);
     *ret_session = session;
     return STATUS_OK;
 }
@@ -54,32 +245,48 @@ const struct ring_header *session_header(const struct session *session)
     return &session->header;
 }
 
+/* No more batches. TIMEOUT would say that there may be. */
+static void set_final(struct session *session, const struct error *error)
+{
+    session->final = *error;
+    if (error->status == STATUS_TIMEOUT)
+        session->final.status = STATUS_LOST;
+}
+
+/* The socket is closed: the reader is gone, or wants us to come again. */
+static void lose_reader(struct session *session)
+{
+    session->lost = session->reconnect_ms > 0;
+    if (!session->lost)
+        error_set(&session->final, STATUS_LOST,
+                  "the reader on this node went away without an end or an error: it crashed or "
+                  "was killed; see its output, and restart with --resume");
+}
+
 /* Reads what the service said. Final statuses are kept in session->final. */
 static void hear_service(struct session *session)
 {
-    while (!session->ended && session->final.status == STATUS_OK) {
+    while (!session->ended && !session->lost && session->final.status == STATUS_OK) {
         struct message message;
         struct error error;
-        enum status status = message_receive(session->link.socket, &message, NULL, &error);
+        enum status status = message_receive(session->use->link.socket, &message, NULL, &error);
         if (status == STATUS_TIMEOUT)
             return;
         if (status == STATUS_LOST)
-            error_set(&session->final, STATUS_LOST,
-                      "the reader on this node went away without an end or an error: it crashed or "
-                      "was killed; see its output, and restart with --resume");
+            lose_reader(session);
         else if (status)
-            session->final = error;
+            set_final(session, &error);
         else if (message.type == MESSAGE_END)
             session->ended = true;
         else if (message.type == MESSAGE_FAIL)
-            session->final = message.fail;
+            set_final(session, &message.fail);
         else if (message.type != MESSAGE_WAIT)
             error_set(&session->final, STATUS_PROTOCOL,
                       "the service sent message %" PRIu32 " during delivery", message.type);
     }
 }
 
-/* In a full step every trainer's share begins at its rank's place. */
+/* Steps come one after another. In a full step every trainer's share begins at its rank's place. */
 static enum status check_slot(const struct session *session, const struct slot_header *slot,
                               struct error *err)
 {
@@ -91,6 +298,13 @@ static enum status check_slot(const struct session *session, const struct slot_h
                          "; at most %" PRIu32 " samples and %" PRIu64 " steps are possible",
                          slot->sample_count, slot->epoch, slot->step, layout->batch_size,
                          service->steps_per_epoch);
+    if (slot->epoch >= service->epochs ||
+        place_of(service, slot->epoch, slot->step) != session->expected)
+        return error_set(err, STATUS_PROTOCOL,
+                         "ring: the batch of epoch %" PRIu64 " step %" PRIu64
+                         " came where that of epoch %" PRIu64 " step %" PRIu64 " should",
+                         slot->epoch, slot->step, session->expected / service->steps_per_epoch,
+                         session->expected % service->steps_per_epoch);
     uint64_t first = (uint64_t)service->rank * layout->batch_size;
     if (slot->step + 1 < service->steps_per_epoch && slot->first_position != first)
         return error_set(err, STATUS_PROTOCOL,
@@ -102,13 +316,13 @@ static enum status check_slot(const struct session *session, const struct slot_h
 
 static bool published(const struct session *session)
 {
-    return atomic_load(&session->link.ring.control->head) != session->taken;
+    return atomic_load(&session->use->link.ring.control->head) != session->taken;
 }
 
-/* Takes the next slot if it is published. */
-static bool take(struct session *session, struct session_batch *ret_batch)
+/* Takes the next slot if one is published. */
+static bool take_slot(struct session *session, struct session_batch *ret_batch)
 {
-    struct ring *ring = &session->link.ring;
+    struct ring *ring = &session->use->link.ring;
     uint64_t head = atomic_load(&ring->control->head);
     if (head == session->taken)
         return false;
@@ -128,19 +342,59 @@ static bool take(struct session *session, struct session_batch *ret_batch)
         session->final = error;
         return false;
     }
-    struct tenant *tenant = &session->tenants[batch.slot];
-    atomic_store_explicit(&tenant->epoch, batch.header.epoch, memory_order_relaxed);
-    atomic_store_explicit(&tenant->step, batch.header.step, memory_order_relaxed);
-    atomic_store(&tenant->stamp, 2 * sequence + 1);
     session->taken++;
+    session->expected++;
     *ret_batch = batch;
     return true;
+}
+
+/* Moves the tail over everything that is released. Any number of threads; each slot is passed by
+ * exactly one. */
+static void advance_tail(struct use *use)
+{
+    struct ring *ring = &use->link.ring;
+    _Atomic uint64_t *shared_tail = &ring->control->tail;
+    bool moved = false;
+    for (;;) {
+        uint64_t tail = atomic_load(shared_tail);
+        struct tenant *oldest = &use->tenants[tail % ring->slot_count];
+        if (atomic_load(&oldest->stamp) != 2 * tail + 2)
+            break;
+        moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
+    }
+    if (moved && use->link.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
+        event_signal(use->link.release_fd);
+}
+
+/* Takes the next slot for the trainer; passes over those that it does not need again. */
+static bool take(struct session *session, struct session_batch *ret_batch)
+{
+    struct session_batch batch;
+    struct use *use = session->use;
+    while (take_slot(session, &batch)) {
+        uint64_t sequence = session->taken - 1;
+        struct tenant *tenant = &use->tenants[batch.slot];
+        if (session->expected <= atomic_load(&session->place)) {
+            atomic_store(&tenant->stamp, 2 * sequence + 2);
+            advance_tail(use);
+            continue;
+        }
+        atomic_store_explicit(&tenant->epoch, batch.header.epoch, memory_order_relaxed);
+        atomic_store_explicit(&tenant->step, batch.header.step, memory_order_relaxed);
+        atomic_fetch_add(&use->held, 1);
+        atomic_store(&tenant->stamp, 2 * sequence + 1);
+        atomic_store(&session->place, session->expected);
+        say_done(session);
+        *ret_batch = batch;
+        return true;
+    }
+    return false;
 }
 
 /* Sleeps until a publish, a word from the service, or the deadline (UINT64_MAX: none). */
 static enum status sleep_until(struct session *session, uint64_t deadline, struct error *err)
 {
-    struct link *link = &session->link;
+    struct link *link = &session->use->link;
     enum status status = STATUS_OK;
     atomic_store(&link->ring.control->trainer_waits, 1);
     if (!published(session)) {
@@ -148,11 +402,11 @@ static enum status sleep_until(struct session *session, uint64_t deadline, struc
         uint64_t left = deadline > now ? deadline - now : 0;
         struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
                                    .tv_nsec = (long)(left % 1000000000u)};
-        struct pollfd fds[] = {{.fd = link->publish_fd, .events = POLLIN},
-                               {.fd = link->socket, .events = POLLIN}};
         /* Once the end is known, the socket has nothing to say and may be hung up. */
-        nfds_t count = session->ended ? 1 : 2;
-        if (ppoll(fds, count, deadline == UINT64_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
+        struct pollfd fds[] = {{.fd = link->publish_fd, .events = POLLIN},
+                               {.fd = session->wake_fd, .events = POLLIN},
+                               {.fd = session->ended ? -1 : link->socket, .events = POLLIN}};
+        if (ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
             status = error_set_errno(err, STATUS_IO, "poll");
     }
     atomic_store(&link->ring.control->trainer_waits, 0);
@@ -163,16 +417,19 @@ static enum status sleep_until(struct session *session, uint64_t deadline, struc
 /* The slots that a trainer may count on. */
 static uint32_t slots_to_hold(const struct session *session)
 {
-    return session->link.ring.slot_count - session->header.layout.spare_slots;
+    return session->use->link.ring.slot_count - session->use->spare_slots;
 }
 
 /* The batch that keeps the ring from moving, even when later ones are released: the oldest held
- * one, if as many batches have been taken since as a trainer may hold. NULL if there is none. */
+ * one, if as many batches have been taken since as a trainer may hold, and more are to come. NULL
+ * if there is none. */
 static const struct tenant *obstacle(const struct session *session)
 {
-    const struct ring *ring = &session->link.ring;
+    if (session->lost || atomic_load(&session->place) == session->end)
+        return NULL;
+    const struct ring *ring = &session->use->link.ring;
     uint64_t tail = atomic_load(&ring->control->tail);
-    const struct tenant *oldest = &session->tenants[tail % ring->slot_count];
+    const struct tenant *oldest = &session->use->tenants[tail % ring->slot_count];
     bool held = atomic_load(&oldest->stamp) == 2 * tail + 1;
     return held && session->taken - tail >= slots_to_hold(session) ? oldest : NULL;
 }
@@ -188,13 +445,68 @@ static enum status all_held(const struct session *session, const struct tenant *
                      atomic_load(&oldest->step));
 }
 
+/* Looks for a reader again. OK: there is one, or there was no time, or session_leave() was called;
+ * otherwise the error is final. */
+static enum status find_reader(struct session *session, uint64_t deadline, struct error *err)
+{
+    if (!session->dialing) {
+        struct message_welcome place = session_place(session);
+        session_print_state(&session->header.service, &place, session->state,
+                            sizeof session->state);
+        session->options.state = session->state;
+        session->options.wish = WISH_CONTINUE;
+        session->options.timeout_ms = (int64_t)session->reconnect_ms;
+        dial_begin(&session->dial, &session->options);
+        session->dialing = true;
+    }
+    bool over;
+    struct link link;
+    struct link_terms terms;
+    enum status status =
+        dial_continue(&session->dial, deadline, session->wake_fd, &over, &link, &terms, err);
+    if (!over)
+        return STATUS_OK;
+    session->dialing = false;
+    if (status == STATUS_NOT_FOUND)
+        status = STATUS_LOST;
+    if (status)
+        return error_prefix(err, status, "the reader on this node went away: ");
+    status = check_same(&session->header, &terms.header, err);
+    if (!status)
+        status = check_start(&terms, atomic_load(&session->place), err);
+    if (status) {
+        link_done(&link);
+        return status;
+    }
+    status = attach(session, &link, &terms, err);
+    if (!status)
+        say_done(session);
+    return status;
+}
+
+/* One turn of session_next() where nothing could be taken: sleeps until something may have changed.
+ * A failure is final, unless INVALID. */
+static enum status wait_for_more(struct session *session, uint64_t deadline, struct error *err)
+{
+    if (session->lost) {
+        struct error error;
+        if (find_reader(session, deadline, &error))
+            set_final(session, &error);
+        return STATUS_OK;
+    }
+    const struct tenant *oldest = obstacle(session);
+    return oldest ? all_held(session, oldest, err) : sleep_until(session, deadline, err);
+}
+
 enum status session_next(struct session *session, int64_t timeout_ms,
                          struct session_batch *ret_batch, struct error *err)
 {
     uint64_t deadline =
         timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    for (;;) {
+    for (bool waited = false;; waited = true) {
         hear_service(session);
+        if (atomic_load(&session->left) && !session->final.status)
+            error_set(&session->final, STATUS_ENDED, "this trainer has said goodbye");
         if (!session->final.status && take(session, ret_batch))
             return STATUS_OK;
         if (!session->final.status && session->ended)
@@ -204,71 +516,80 @@ enum status session_next(struct session *session, int64_t timeout_ms,
                 *err = session->final;
             return (enum status)session->final.status;
         }
-        const struct tenant *oldest = obstacle(session);
-        if (oldest)
-            return all_held(session, oldest, err);
-        if (deadline != UINT64_MAX && clock_now_ns() >= deadline)
-            return error_set(err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms", timeout_ms);
-        enum status status = sleep_until(session, deadline, err);
+        bool late = deadline != UINT64_MAX && clock_now_ns() >= deadline;
+        if (late && (waited || !session->lost)) {
+            const struct tenant *oldest = obstacle(session);
+            return oldest ? all_held(session, oldest, err)
+                          : error_set(
+                                err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms%s", timeout_ms,
+                                session->lost ? ": the reader went away, and is not back yet" : "");
+        }
+        enum status status = wait_for_more(session, deadline, err);
         if (status)
             return status;
     }
 }
 
-/* Moves the tail over everything that is released. Any number of threads; each slot is passed by
- * exactly one. */
-static void advance_tail(struct session *session)
+/* False: this ring's slot does not hold the batch. */
+static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t step)
 {
-    struct ring *ring = &session->link.ring;
-    _Atomic uint64_t *shared_tail = &ring->control->tail;
-    bool moved = false;
-    for (;;) {
-        uint64_t tail = atomic_load(shared_tail);
-        struct tenant *oldest = &session->tenants[tail % ring->slot_count];
-        if (atomic_load(&oldest->stamp) != 2 * tail + 2)
-            break;
-        moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
-    }
-    if (moved && atomic_load(&ring->control->reader_waits))
-        event_signal(session->link.release_fd);
+    if (slot >= use->link.ring.slot_count)
+        return false;
+    struct tenant *tenant = &use->tenants[slot];
+    uint64_t held = atomic_load(&tenant->stamp);
+    bool ours =
+        held % 2 == 1 && atomic_load(&tenant->epoch) == epoch && atomic_load(&tenant->step) == step;
+    if (!ours || !atomic_compare_exchange_strong(&tenant->stamp, &held, held + 1))
+        return false;
+    advance_tail(use);
+    atomic_fetch_sub(&use->held, 1);
+    return true;
 }
 
 enum status session_release(struct session *session, uint32_t slot, uint64_t epoch, uint64_t step,
                             struct error *err)
 {
-    if (slot >= session->link.ring.slot_count)
-        return error_set(err, STATUS_INVALID, "there is no slot %" PRIu32, slot);
-    struct tenant *tenant = &session->tenants[slot];
-    uint64_t held = atomic_load(&tenant->stamp);
-    bool ours =
-        held % 2 == 1 && atomic_load(&tenant->epoch) == epoch && atomic_load(&tenant->step) == step;
-    if (!ours || !atomic_compare_exchange_strong(&tenant->stamp, &held, held + 1))
-        return error_set(err, STATUS_INVALID,
-                         "the batch of epoch %" PRIu64 " step %" PRIu64
-                         " is not held: it was released before",
-                         epoch, step);
-    advance_tail(session);
-    return STATUS_OK;
+    pthread_mutex_lock(&session->lock);
+    struct use **at = &session->use, *done = NULL;
+    while (*at && !give_up(*at, slot, epoch, step))
+        at = &(*at)->older;
+    bool found = *at != NULL;
+    if (found && *at != session->use && atomic_load(&(*at)->held) == 0) {
+        done = *at;
+        *at = done->older;
+    }
+    pthread_mutex_unlock(&session->lock);
+    use_free(done);
+    if (found)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "the batch of epoch %" PRIu64 " step %" PRIu64
+                     " is not held: it was released before",
+                     epoch, step);
 }
 
-void session_leave(struct session *session, uint64_t next_epoch, uint64_t next_step)
+void session_leave(struct session *session)
 {
-    if (session->left)
+    if (atomic_exchange(&session->left, true))
         return;
-    session->left = true;
-    struct message goodbye = {.type = MESSAGE_GOODBYE,
-                              .goodbye = {.epoch = next_epoch, .step = next_step}};
-    enum status status = message_send(session->link.socket, &goodbye, NULL, NULL);
-    (void)status; /* a service that is gone needs no goodbye */
-    if (!session->final.status)
-        error_set(&session->final, STATUS_ENDED, "this trainer has said goodbye");
+    pthread_mutex_lock(&session->lock);
+    send_goodbye(session);
+    pthread_mutex_unlock(&session->lock);
+    event_signal(session->wake_fd);
 }
 
 void session_close(struct session *session)
 {
     if (!session)
         return;
-    link_done(&session->link);
-    free(session->tenants);
+    for (struct use *use = session->use, *older; use; use = older) {
+        older = use->older;
+        use_free(use);
+    }
+    dial_done(&session->dial);
+    if (session->wake_fd >= 0)
+        close(session->wake_fd);
+    pthread_mutex_destroy(&session->lock);
+    free((char *)session->options.run_dir);
     free(session);
 }

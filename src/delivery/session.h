@@ -1,11 +1,20 @@
-/* The trainer's side of delivery: takes slots from the ring and gives them back.
+/* The trainer's side of delivery: takes slots from the ring and gives them back, and finds its way
+ * to a reader again when it has lost one.
  *
  *     slot's life       published -> held by session_next() -> released by session_release() ->
  * behind the tail
  *
- * One thread at a time calls session_next(); session_release() may come from any thread, in any
- * order, and never blocks: slots carry a stamp of their sequence number, and whoever releases the
- * oldest one moves the tail over all that are released.
+ *     ring's life       current --reader gone, all that it published is taken--> old --last held
+ *                       slot released--> unmapped
+ *
+ * The session knows its place: the step that comes next. A reader that comes back is told of it,
+ * and may start earlier, where another trainer needs that: batches before the place are passed
+ * over. So what session_next() gives is one sequence without a gap or a repetition, or an error.
+ *
+ * One thread at a time calls session_next(); session_release() and session_leave() may come from
+ * any thread, and never block for long: slots carry a stamp of their sequence number, whoever
+ * releases the oldest one moves the tail over all that are released, and a lock keeps rings from
+ * being exchanged meanwhile.
  */
 #ifndef PENSTOCK_DELIVERY_SESSION_H
 #define PENSTOCK_DELIVERY_SESSION_H
@@ -23,15 +32,24 @@ struct session_batch {
     struct slot_header header; /* private copy, checked */
 };
 
-/* Statuses: see link_connect(). */
+/* Statuses: see dial_continue(). What `options` points at is copied. */
 MUST_USE enum status session_open(const struct connect_options *options,
                                   struct session **ret_session, struct error *err);
 
+/* Of the first reader. Others are the same in all but slot_count and the service's start. */
 const struct ring_header *session_header(const struct session *session);
 
-/* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet. INVALID: all slots
- * are held, release one first. Others are final, and come again with the same message: ENDED, LOST,
- * PROTOCOL, IO, or what the service failed with. */
+/* The place: epoch and step of the next batch. Any thread. */
+struct message_welcome session_place(const struct session *session);
+
+/* penstock_state() of a place, cut at `size`; returns the length that it has whole, as snprintf().
+ */
+int session_print_state(const struct ring_service *service, const struct message_welcome *place,
+                        char *buffer, size_t size);
+
+/* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet, or the reader is gone
+ * and none is back yet. INVALID: all slots are held, release one first. Others are final, and come
+ * again with the same message: ENDED, LOST, PROTOCOL, IO, or what the service failed with. */
 MUST_USE enum status session_next(struct session *session, int64_t timeout_ms,
                                   struct session_batch *ret_batch, struct error *err);
 
@@ -39,11 +57,11 @@ MUST_USE enum status session_next(struct session *session, int64_t timeout_ms,
 MUST_USE enum status session_release(struct session *session, uint32_t slot, uint64_t epoch,
                                      uint64_t step, struct error *err);
 
-/* Says goodbye, naming what would have been asked for next; held slots stay mapped. Once: later
- * calls do nothing. */
-void session_leave(struct session *session, uint64_t next_epoch, uint64_t next_step);
+/* Says goodbye, naming the place; held slots stay mapped. A session_next() under way in another
+ * thread ends: ENDED. Later calls do nothing. */
+void session_leave(struct session *session);
 
-/* Frees everything. NULL is fine. */
+/* Frees everything, without a word. Nobody may be in another call. NULL is fine. */
 void session_close(struct session *session);
 
 #endif

@@ -19,10 +19,17 @@
  * trainer (it may be written) from penstock_next() until penstock_release(); several batches may be
  * held at once, up to the ring's slots, and released in any order.
  *
- * Threads: one thread at a time may call penstock_next(); penstock_release() may be called from any
- * thread at any time; everything else belongs to the thread that calls penstock_next(). The library
- * starts no threads, installs no signal handlers, writes nothing to standard output or error, and
- * never exits.
+ * When the reader goes away and the service is one that comes back (delivery.reconnect_timeout),
+ * penstock_next() looks for it and goes on with the batch after the last one that it returned: a
+ * trainer sees the sequence of an undisturbed run, only later. A new process that starts from a
+ * checkpoint gives its state (struct penstock_options), and is served from there.
+ *
+ * Threads: one thread at a time may call penstock_next(); penstock_release(), penstock_state(),
+ * penstock_leave() and penstock_close() may be called from any thread; everything else belongs to
+ * the thread that calls penstock_next(). Several connections of one process are independent. A
+ * process that is forked from one that has connected may not use the connection: it can only close
+ * it, which concerns nobody but itself. The library starts no threads, installs no signal handlers,
+ * writes nothing to standard output or error, and never exits.
  */
 #ifndef PENSTOCK_H
 #define PENSTOCK_H
@@ -57,7 +64,7 @@ enum penstock_status {
     PENSTOCK_PROTOCOL = 7,     /* the other side sent nonsense */
     PENSTOCK_REFUSED = 8,      /* the service refused this trainer: rank, world size or user */
     PENSTOCK_TIMEOUT = 9,      /* nothing came in time; try again */
-    PENSTOCK_ENDED = 10,       /* all epochs are consumed */
+    PENSTOCK_ENDED = 10,       /* all epochs are consumed, by all trainers */
     PENSTOCK_LOST = 11,        /* the service went away */
     PENSTOCK_INTERRUPTED = 12, /* the service was stopped by a signal */
     PENSTOCK_MPI = 13,         /* the service failed in MPI */
@@ -95,7 +102,12 @@ enum penstock_dtype {
  * without it the readers found in run_dir are shared out by the trainer's place on its node, the
  * first of these pairs that is set as a whole: LOCAL_RANK, LOCAL_WORLD_SIZE;
  * OMPI_COMM_WORLD_LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS;
- * SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE. */
+ * SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE.
+ *
+ * `state`, or PENSTOCK_STATE, is where to go on: what penstock_state() gave, as it was saved with a
+ * checkpoint. The variable holds it, or the name of a file with it. Without, this trainer goes on
+ * where the service does: at its start, or where a trainer of this rank that died has left off. All
+ * trainers that give a state must give the same one. */
 struct penstock_options {
     const char *run_dir;
     int32_t rank;
@@ -103,6 +115,7 @@ struct penstock_options {
     int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for
                          * ever. While the service waits for other trainers each one that comes
                          * starts it anew. */
+    const char *state;  /* JSON, at most 2047 bytes; may be freed after the call */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. */
@@ -127,7 +140,7 @@ struct penstock_info {
     uint64_t dataset_samples;
     uint64_t steps_per_epoch;
     uint64_t epochs;
-    uint64_t start_epoch, start_step; /* the first batch that comes; not 0, 0 after a resume */
+    uint64_t start_epoch, start_step; /* of the first batch that comes here; 0, 0 unless resumed */
     uint64_t seed;
     uint64_t fingerprint; /* of the dataset's fields, shapes and layout */
 };
@@ -160,10 +173,13 @@ PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options
 PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock *connection);
 
 /* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all, -1: no
- * limit) without using CPU. Allocates nothing. TIMEOUT: none yet. ENDED: all epochs are consumed.
- * LOST: the service died. INVALID: all slots are held by this trainer, so that none can ever come
- * until one is released. Any other status: the service stopped; the message says why and where,
- * rank and node included. Every status but OK, TIMEOUT and INVALID is final. */
+ * limit) without using CPU. Allocates nothing but when it reconnects. TIMEOUT: none yet. ENDED: all
+ * epochs are consumed by all trainers, or another thread called penstock_leave() or
+ * penstock_close(). LOST: the service died, and was not back in time if it was to come back.
+ * INVALID: all slots are held by this trainer, so that none can ever come until one is released; or
+ * this process is a fork of the one that connected. Any other status: the service stopped; the
+ * message says why and where, rank and node included. Every status but OK, TIMEOUT and INVALID is
+ * final. */
 PENSTOCK_API enum penstock_status
 penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int64_t timeout_ms);
 
@@ -174,8 +190,8 @@ PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
 
 /* The state to resume from after the last batch that penstock_next() returned, as one line of JSON:
  *   {"version":1,"dataset":"<fingerprint>","seed":…,"epoch":…,"step":…,"global_batch":…}
- * Save it with the checkpoint; hand it to penstock-reader --resume. Writes at most `size` bytes,
- * NUL included; 256 suffice. INVALID: `size` is too small. */
+ * Save it with the checkpoint; hand it to penstock_connect() or penstock-reader --resume. Writes at
+ * most `size` bytes, NUL included; 256 suffice. INVALID: `size` is too small. */
 PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
                                                  size_t size);
 
@@ -194,11 +210,12 @@ PENSTOCK_API const char *penstock_version(void);
 /* Says goodbye to the service, but leaves the memory of batches that are held until
  * penstock_close(); for language bindings, whose arrays may outlive the loop. After the end (ENDED)
  * held batches stay as they are; before it the service may overwrite them. penstock_next() then
- * returns ENDED. Twice is fine. */
+ * returns ENDED, also one that is waiting in another thread. Twice is fine. */
 PENSTOCK_API void penstock_leave(struct penstock *connection);
 
 /* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still held is
- * gone after this. NULL is fine. */
+ * gone after this. Waits for a penstock_next() under way in another thread, which ends with ENDED;
+ * that thread must not use the connection any more. NULL is fine. */
 PENSTOCK_API void penstock_close(struct penstock *connection);
 
 #ifdef __cplusplus

@@ -52,7 +52,7 @@ class Run(ClusterTest):
 
     def test_the_code_of_a_trainer(self):
         outcome = self.penstock_run(3, "--hosts", "h1,h2,h3", "--", "sh", "-c", "exit 7")
-        self.assertEqual(outcome.code, 1)
+        self.assertEqual(outcome.code, 4)
         self.assertIn("ended with exit code 7", outcome.output)
 
 

@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-enum { MOST_STEPS = 64, MOST_MESSAGES = 8, CONNECT_MS = 100 };
+enum { MOST_STEPS = 64, MOST_MESSAGES = 8, CONNECT_MS = 20 };
 
 /* Where the library looks for its reader; made once. */
 static struct {

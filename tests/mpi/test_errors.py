@@ -173,7 +173,7 @@ class Errors(JobTest):
         outcome = self.reader(2, self.settings(**{"delivery.trainers": 2,
                                                   "batch.global_size": 16}),
                               ("sh", "-c", script))
-        self.assertEqual(outcome.code, 1, outcome.output)
+        self.assertEqual(outcome.code, 4, outcome.output)
         self.assertLess(outcome.seconds, 30)
         self.assertIn("ended with exit code", outcome.output)
 

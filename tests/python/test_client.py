@@ -2,6 +2,8 @@
 
 import gc
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -179,6 +181,21 @@ class Epochs(unittest.TestCase):
             steps = [(e.number, [b.step for b in e]) for e in loader.epochs()]
             self.assertEqual(steps, [(0, [2]), (1, [0, 1, 2])])
 
+    def test_from_a_state(self):
+        for state in ({"step": 2}, '{"mine": [1], "step":2}'):
+            with Demo(samples=12, batch=4, epochs=2) as demo, connect(demo, state=state) as loader:
+                self.assertEqual((loader.info.start_epoch, loader.info.start_step), (0, 2))
+                self.assertEqual([(b.epoch, b.step) for b in loader],
+                                 [(0, 2), (1, 0), (1, 1), (1, 2)])
+
+    def test_from_the_environment(self):
+        os.environ["PENSTOCK_STATE"] = '{"step":1}'
+        try:
+            with Demo(samples=12, batch=4, epochs=1) as demo, connect(demo) as loader:
+                self.assertEqual([b.step for b in loader], [1, 2])
+        finally:
+            del os.environ["PENSTOCK_STATE"]
+
     def test_state(self):
         with Demo(samples=12, batch=4) as demo, connect(demo) as loader:
             state = {"version": 1, "dataset": "0123456789abcdef", "seed": 17, "global_batch": 4}
@@ -202,6 +219,35 @@ class Failures(unittest.TestCase):
                 for _ in range(5):
                     loader.next()
             self.assertIsInstance(caught.exception, ConnectionError)
+
+    def test_closed_by_another_thread(self):
+        with Demo() as demo:
+            loader = connect(demo)
+            demo.process.send_signal(signal.SIGSTOP)
+            try:
+                threading.Timer(0.3, loader.close).start()
+                start = time.monotonic()
+                with self.assertRaises(penstock.Ended):
+                    while True:
+                        loader.next()
+                self.assertLess(time.monotonic() - start, 5)
+                with self.assertRaises(penstock.Invalid):
+                    loader.next()
+            finally:
+                demo.process.send_signal(signal.SIGCONT)
+
+    def test_forked(self):
+        with Demo() as demo, connect(demo) as loader:
+            held = next(loader)
+            child = os.fork()
+            if child == 0:
+                try:
+                    loader.next()
+                except penstock.Invalid as error:
+                    os._exit(0 if "was forked by" in str(error) else 1)
+                os._exit(2)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertEqual(next(loader).step, held.step + 1)
 
     def test_nobody_there(self):
         started = time.monotonic()

@@ -7,7 +7,7 @@
  *     last=pad|partial    what becomes of samples that do not fill a step
  *     fields=small|latents small: bits bfloat16 [4], image float32 [2, 3], label int64 [];
  *                         latents: latents float16 [20, 4, 32, 32], text float16 [512]
- *     start=K             begin at step K of epoch 0
+ *     start=K             begin at step K of epoch 0; a single trainer's state goes before this
  *     fail=K              fail after K batches, die=K: exit without a word after K batches
  *
  * Position p of epoch e holds index (p + 7 * e) % samples; every byte of a sample is (index + byte
@@ -106,6 +106,19 @@ static void describe(struct demo *demo)
                                           .fingerprint = 0x0123456789abcdef};
 }
 
+/* The demo's only check of a state is that it has a step, of epoch 0. */
+static enum status read_state(const void *argument, const char *json, bool goes_on,
+                              uint64_t *ret_place, struct error *err)
+{
+    (void)argument;
+    (void)goes_on;
+    const char *step = strstr(json, "\"step\":");
+    if (!step)
+        return error_set(err, STATUS_INVALID, "the state has no step");
+    *ret_place = strtoull(step + strlen("\"step\":"), NULL, 10);
+    return STATUS_OK;
+}
+
 /* Runs the server until all trainers are there, then starts it. */
 static void gather(struct demo *demo)
 {
@@ -119,6 +132,10 @@ static void gather(struct demo *demo)
         if (!active)
             poll(fds, (nfds_t)count, POLL_MS);
     }
+    uint64_t place;
+    if (server_trainer_wish(demo->server, 0, &place) == WISH_STATE)
+        demo->start = place;
+    server_set_start(demo->server, demo->start);
     if (server_start(demo->server, &error))
         stop(&error);
 }
@@ -263,7 +280,8 @@ int main(int argc, char **argv)
     struct server_options options = {.run_dir = demo.run_dir,
                                      .max_trainers = (uint32_t)demo.trainers,
                                      .layout = &demo.layout,
-                                     .service = &demo.service};
+                                     .service = &demo.service,
+                                     .read_state = read_state};
     if (server_new(&options, &demo.server, &error) || server_listen(demo.server, &error))
         stop(&error);
     demo.published = calloc(demo.trainers + 1, sizeof *demo.published);

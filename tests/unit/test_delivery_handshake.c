@@ -40,16 +40,21 @@ static void hello(int fd, uint32_t rank, uint32_t world_size)
     assert_int_equal(message_send(fd, &message, NULL, NULL), STATUS_OK);
 }
 
-static void nonsense_is_answered_and_dropped(void **state)
+static void nonsense_is_answered_and_dropped(void **unused)
 {
-    (void)state;
+    (void)unused;
     struct place place = place_new();
     struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
     struct message good = {.magic = MESSAGE_MAGIC,
                            .version = MESSAGE_VERSION,
                            .type = MESSAGE_HELLO,
                            .hello = {.rank = 0, .world_size = 2}};
-    struct message version = good, magic = good, early = good;
+    const size_t size = offsetof(struct message, hello) + sizeof good.hello;
+    struct message version = good, magic = good, early = good, wish = good, state = good;
+    wish.hello.wish = WISH_STATE; /* without a state */
+    state.hello.state[0] = '{';   /* without a wish */
+    struct message endless = wish;
+    memset(endless.hello.state, '{', sizeof endless.hello.state);
     version.version = 9;
     magic.magic = 0;
     early.type = MESSAGE_END;
@@ -58,9 +63,10 @@ static void nonsense_is_answered_and_dropped(void **state)
         size_t bytes;
         enum status status;
     } cases[] = {
-        {&version, 24, STATUS_UNSUPPORTED}, {&magic, 24, STATUS_PROTOCOL},
-        {&good, 20, STATUS_PROTOCOL},       {&good, 25, STATUS_PROTOCOL},
-        {&early, 16, STATUS_PROTOCOL},
+        {&version, 24, STATUS_UNSUPPORTED}, {&magic, size, STATUS_PROTOCOL},
+        {&good, size - 4, STATUS_PROTOCOL}, {&good, size + 1, STATUS_PROTOCOL},
+        {&early, 16, STATUS_PROTOCOL},      {&wish, size, STATUS_PROTOCOL},
+        {&state, size, STATUS_PROTOCOL},    {&endless, size, STATUS_PROTOCOL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int fd = raw_connect(place.path);

@@ -124,9 +124,9 @@ static void nonsense_is_refused(void **state)
     bad.magic ^= 1;
     refused(&bad, size, 0, STATUS_PROTOCOL);
     bad = good;
-    bad.version = 2;
+    bad.version = MESSAGE_VERSION + 1;
     refused(&bad, size, 0, STATUS_UNSUPPORTED);
-    static const uint32_t types[] = {0, MESSAGE_FAIL + 1, UINT32_MAX};
+    static const uint32_t types[] = {0, MESSAGE_DONE + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         bad = good;
         bad.type = types[i];
@@ -134,8 +134,9 @@ static void nonsense_is_refused(void **state)
     }
     bad = good;
     bad.type = MESSAGE_WELCOME;
-    refused(&bad, offsetof(struct message, hello), WELCOME_FDS - 1, STATUS_PROTOCOL);
-    refused(&bad, offsetof(struct message, hello), WELCOME_FDS + 1, STATUS_PROTOCOL);
+    size = offsetof(struct message, hello) + sizeof bad.welcome;
+    refused(&bad, size, WELCOME_FDS - 1, STATUS_PROTOCOL);
+    refused(&bad, size, WELCOME_FDS + 1, STATUS_PROTOCOL);
     static const char huge[sizeof(struct message) + 1];
     refused(huge, sizeof huge, 2, STATUS_PROTOCOL);
 }

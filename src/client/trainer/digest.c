@@ -11,6 +11,7 @@ struct digest {
     FILE *file;
     XXH3_state_t *state;
     bool padding;
+    int failure; /* errno of the first write that failed */
 };
 
 struct digest *digest_open(const char *path, bool padding)
@@ -55,15 +56,18 @@ bool digest_batch(struct digest *digest, const struct penstock_info *info,
         if (written < 0)
             return false;
     }
-    return true;
+    if (fflush(digest->file) == 0)
+        return true;
+    digest->failure = errno;
+    return false;
 }
 
 bool digest_close(struct digest *digest)
 {
     if (!digest)
         return true;
-    bool written = fclose(digest->file) == 0;
-    int failure = errno;
+    bool written = fclose(digest->file) == 0 && digest->failure == 0;
+    int failure = digest->failure ? digest->failure : errno;
     XXH3_freeState(digest->state);
     free(digest);
     errno = failure;

@@ -17,11 +17,12 @@ struct digest;
  * errno set on failure. */
 struct digest *digest_open(const char *path, bool padding);
 
-/* False, with errno set, when the file cannot be written. */
+/* Once it returns, the batch's lines are in the file, even if the process is killed. False, with
+ * errno set, when the file cannot be written. */
 bool digest_batch(struct digest *digest, const struct penstock_info *info,
                   const struct penstock_batch *batch);
 
-/* Closes the file; false, with errno set, when something did not get there. NULL is fine. */
+/* Closes the file; false, with errno set, when something did not get there, now or before. NULL is fine. */
 bool digest_close(struct digest *digest);
 
 #endif

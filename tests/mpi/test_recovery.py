@@ -1,0 +1,458 @@
+"""Readers and trainers die and come again; what each trainer gets is what an undisturbed run gives it."""
+
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from job import MPIEXEC, JobTest, environment, launcher_is_open_mpi, leftovers, program
+
+WAIT_S = 60
+EXIT_FINAL = 4
+SLOTS = 4
+
+
+def lines_of(path):
+    """The whole lines of a digest file, in the order written."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return [line.split() for line in file.read().split("\n")[:-1]]
+    except FileNotFoundError:
+        return []
+
+
+class Process:
+    """A command under way, with what it prints in a file."""
+
+    def __init__(self, command, log, env=None):
+        self.log = log
+        with open(log, "w", encoding="utf-8") as file:
+            self.popen = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT,
+                                          stdin=subprocess.DEVNULL, env=env or environment(),
+                                          start_new_session=True)
+
+    def output(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait(self, timeout=WAIT_S):
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+            self.popen.wait()
+            raise AssertionError(f"hangs:\n{self.output()}") from None
+
+    def kill(self, number=signal.SIGKILL):
+        self.popen.send_signal(number)
+
+    def stop(self):
+        """The end of a test: nothing stays."""
+        if self.popen.poll() is None:
+            try:
+                os.killpg(self.popen.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.popen.wait()
+
+
+def unused_segments():
+    """What Open MPI leaves in /dev/shm when mpirun itself is killed."""
+    found = set(glob.glob("/dev/shm/vader_segment.*"))
+    for path in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found -= {line.split()[-1] for line in file if "vader_segment" in line}
+        except OSError:
+            continue
+    return found
+
+
+class RecoveryTest(JobTest):
+    trainers = 2
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.segments = set(glob.glob("/dev/shm/vader_segment.*"))
+
+    @classmethod
+    def tearDownClass(cls):
+        for path in unused_segments() - cls.segments:
+            os.remove(path)
+        super().tearDownClass()
+
+    def setUp(self):
+        super().setUp()
+        self.run_dir = os.path.join(self.folder, "run")
+        self.processes = []
+        self.before = leftovers()
+
+    def tearDown(self):
+        for process in self.processes:
+            process.stop()
+        super().tearDown()
+
+    def settings(self, **more):
+        return {"dataset.uri": self.synth("recovery", 203, chunk=4, videos=5),
+                "batch.global_size": 8, "batch.last": "partial", "order.epochs": 8,
+                "order.seed": 5, "readers.threads": 1, "delivery.trainers": self.trainers,
+                "delivery.slots": SLOTS, **more}
+
+    def expected(self):
+        """What each trainer gets in an undisturbed run: lines by rank."""
+        self.digests(1, self.trainers, self.settings())
+        result = [lines_of(os.path.join(self.folder, f"digest.{rank}"))
+                  for rank in range(self.trainers)]
+        for path in glob.glob(os.path.join(self.folder, "digest.*")):
+            os.remove(path)
+        return result
+
+    def keep(self, process):
+        self.processes.append(process)
+        return process
+
+    def start_readers(self, readers, settings, options=(), command=(), name="readers"):
+        line = [MPIEXEC, *self.flags, "-np", str(readers), program("penstock-reader")]
+        for key, value in settings.items():
+            line += ["--set", f"{key}={value}"]
+        line += options
+        if command:
+            line += ["--", *command]
+        log = os.path.join(self.folder, f"{name}.{len(self.processes)}.log")
+        return self.keep(Process(line, log))
+
+    def start_trainer(self, rank, digest, *arguments, readers=1, **env):
+        line = [program("penstock-trainer"), "--run-dir", self.run_dir, "--rank", str(rank),
+                "--world-size", str(self.trainers), "--digest",
+                os.path.join(self.folder, digest), *arguments]
+        env = environment(PENSTOCK_READER=rank * readers // self.trainers, **env)
+        log = os.path.join(self.folder, f"trainer.{len(self.processes)}.log")
+        return self.keep(Process(line, log, env))
+
+    def start_trainers(self, *arguments, **more):
+        return [self.start_trainer(rank, f"digest.{rank}", *arguments, **more)
+                for rank in range(self.trainers)]
+
+    def digest(self, name):
+        return lines_of(os.path.join(self.folder, f"digest.{name}"))
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            logs = "\n".join(process.output() for process in self.processes)
+            self.assertLess(time.monotonic(), deadline, f"never came: {what}\n{logs}")
+            time.sleep(0.01)
+
+    def until_lines(self, name, count):
+        self.until(lambda: len(self.digest(name)) >= count, f"{count} lines of {name}")
+
+    def reader_pid(self, reader):
+        with open(os.path.join(self.run_dir, f"reader-{reader}.lock"), encoding="ascii") as file:
+            return int(file.read())
+
+    def assert_ends_well(self, *processes):
+        for process in processes:
+            self.assertEqual(process.wait(), 0, "\n".join(p.output() for p in self.processes))
+
+    def assert_nothing_left_behind(self):
+        self.assertFalse(os.path.exists(self.run_dir), "the run directory is gone")
+        self.until(lambda: not self.left_behind(), f"the end of {sorted(self.left_behind())}")
+
+    def left_behind(self):
+        return {name for name in leftovers() - self.before if name.startswith("/proc/")}
+
+    def state_after(self, steps):
+        """The state of a run after that many steps, as text."""
+        path = os.path.join(self.folder, "state.{rank}")
+        self.digests(1, self.trainers, self.settings(),
+                     ["--steps", str(steps), "--state", path], expect=3)
+        with open(os.path.join(self.folder, "state.0"), encoding="ascii") as file:
+            return file.read().strip()
+
+    def assert_pieces(self, name_of_first, name_of_second, expected, start=None):
+        """The second process of a rank went on where the first left off, but for what that one had not
+        released; or at line `start`, and up to the end."""
+        first, second = self.digest(name_of_first), self.digest(name_of_second)
+        self.assertEqual(first, expected[:len(first)])
+        begin = len(expected) - len(second)
+        self.assertEqual(second, expected[begin:])
+        if start is None:
+            self.assertLessEqual(begin, len(first))
+            self.assertGreaterEqual(begin, len(first) - 4, "one batch at most comes again")
+        else:
+            self.assertEqual(begin, start)
+
+
+@unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
+class Readers(RecoveryTest):
+    """The readers' job dies, and is started again, while the trainers live."""
+
+    def serve(self, readers, **more):
+        return self.start_readers(readers, self.settings(**{
+            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}),
+            ["--supervised"])
+
+    def kill_reader(self, _=None, reader=0):
+        os.kill(self.reader_pid(reader), signal.SIGKILL)
+
+    def check(self, kill, readers=(2, 2), times=1):
+        expected = self.expected()
+        job = self.serve(readers[0])
+        trainers = self.start_trainers("--compute-ms", "10", readers=readers[0])
+        for i in range(times):
+            self.until_lines("0", 60 * (i + 1))
+            kill(job)
+            self.assertNotEqual(job.wait(), 0)
+            job = self.serve(readers[1])
+        self.assert_ends_well(*trainers, job)
+        for rank in range(self.trainers):
+            self.assertEqual(self.digest(rank), expected[rank])
+        self.assert_nothing_left_behind()
+
+    def test_a_reader_is_killed(self):
+        self.check(lambda _: self.kill_reader(reader=1))
+
+    def test_rank_0_is_killed_again_and_again(self):
+        self.check(self.kill_reader, times=3)
+
+    def test_mpirun_is_killed(self):
+        self.check(lambda job: job.kill())
+
+    def test_mpirun_is_terminated(self):
+        self.check(lambda job: job.kill(signal.SIGTERM))
+
+    def test_the_reader_of_all_is_killed(self):
+        self.check(self.kill_reader, readers=(1, 1))
+
+    def test_killed_while_trainers_have_their_last_batch(self):
+        """Who has all batches comes back to let the others have theirs."""
+        expected = self.expected()
+        job = self.serve(1)
+        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
+                    for rank in range(self.trainers)]
+        self.until(lambda: len(self.digest(0)) == len(expected[0]), "all batches of trainer 0")
+        self.kill_reader()
+        job.wait()
+        self.assertIsNone(trainers[0].popen.poll(), "it waits for the others")
+        job = self.serve(1)
+        self.assert_ends_well(*trainers, job)
+        for rank in range(self.trainers):
+            self.assertEqual(self.digest(rank), expected[rank])
+
+    def test_killed_while_only_some_have_heard_of_the_end(self):
+        """Who has all batches comes back to hear of the end, and finds itself alone."""
+        end = len(self.expected()[0])
+        job = self.serve(1)
+        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
+                    for rank in range(self.trainers)]
+        self.until(lambda: len(self.digest(0)) == end, "all batches of trainer 0")
+        self.kill_reader()
+        trainers[1].kill()  # as if it had ended
+        job.wait()
+        job = self.serve(1, **{"delivery.connect_timeout": 1})
+        self.assert_ends_well(trainers[0], job)
+
+    def test_nobody_comes_back(self):
+        job = self.serve(1, **{"delivery.reconnect_timeout": 1})
+        trainers = self.start_trainers("--compute-ms", "10")
+        self.until_lines("0", 20)
+        self.kill_reader()
+        for trainer in trainers:
+            self.assertEqual(trainer.wait(), 1)
+            self.assertIn("the reader on this node went away: no Penstock service answers",
+                          trainer.output())
+
+    def test_another_service_comes_back(self):
+        job = self.serve(1)
+        trainers = self.start_trainers("--compute-ms", "10")
+        self.until_lines("0", 20)
+        self.kill_reader()
+        job.wait()
+        job = self.serve(1, **{"order.seed": 6})
+        for trainer in trainers:
+            self.assertEqual(trainer.wait(), 1)
+            self.assertRegex(trainer.output(), "order.seed was 5, this run has 6")
+        self.assertEqual(job.wait(), EXIT_FINAL)
+
+    def test_without_the_option_they_are_lost_at_once(self):
+        job = self.serve(1, **{"delivery.reconnect_timeout": 0})
+        trainers = self.start_trainers("--compute-ms", "10")
+        self.until_lines("0", 20)
+        self.kill_reader()
+        for trainer in trainers:
+            self.assertEqual(trainer.wait(5), 1)
+            self.assertIn("it crashed or was killed", trainer.output())
+
+
+class Trainers(RecoveryTest):
+    """Trainers die and come again; the readers' job lives on."""
+
+    def spawn(self, readers, script, restarts=2, options=(), **more):
+        """Readers that start trainers: each writes a digest file of its own, digest.RANK.PID."""
+        digest = os.path.join(self.folder, "digest.$RANK.$$")
+        command = ("sh", "-c", f"{script} exec {program('penstock-trainer')} --compute-ms 5 "
+                               f"--digest {digest}")
+        return self.start_readers(readers, self.settings(**{
+            "delivery.run_dir": self.run_dir, "delivery.restarts": restarts, **more}),
+            options, command)
+
+    def processes_of(self, rank):
+        """The names of a rank's digest files, the first process first."""
+        paths = glob.glob(os.path.join(self.folder, f"digest.{rank}.*"))
+        return [path.split("digest.")[1] for path in sorted(paths, key=os.path.getctime)
+                if lines_of(path)]
+
+    def kill_rank(self, rank, lines, times=0):
+        """Kills the rank's process once it has so many lines; returns its name."""
+        self.until(lambda: len(self.processes_of(rank)) > times, f"process {times} of rank {rank}")
+        name = [n for n in self.processes_of(rank) if os.path.exists(f"/proc/{n.split('.')[1]}")][-1]
+        self.until_lines(name, lines)
+        os.kill(int(name.split(".")[1]), signal.SIGKILL)
+        return name
+
+    def check_spawned(self, readers, **more):
+        expected = self.expected()
+        job = self.spawn(readers, "", **more)
+        first = self.kill_rank(1, 60)
+        self.assert_ends_well(job)
+        self.assertEqual(self.processes_of(1)[0], first)
+        self.assert_pieces(*self.processes_of(1), expected[1])
+        self.assertEqual(len(self.processes_of(0)), 1, "the others see nothing")
+        self.assertEqual(self.digest(self.processes_of(0)[0]), expected[0])
+        self.assertRegex(job.output(), r"trainer 1 \(pid \d+\) was killed by signal 9")
+        self.assertIn("starts trainer 1 again", job.output())
+        self.assert_nothing_left_behind()
+
+    def test_spawned(self):
+        self.check_spawned(2)
+
+    def test_spawned_by_one_reader(self):
+        self.check_spawned(1)
+
+    def test_spawned_with_rows_kept_as_stored(self):
+        self.check_spawned(2, **{"readers.cache": "stored"})
+
+    def test_restarts_are_counted(self):
+        job = self.spawn(2, "", restarts=1)
+        self.kill_rank(1, 20)
+        self.kill_rank(1, 20, times=1)
+        self.assertEqual(job.wait(), EXIT_FINAL, job.output())
+        self.assertRegex(job.output(), r"error: .*trainer 1 \(pid \d+\) was killed by signal 9")
+        self.assertEqual(job.output().count("starts trainer 1 again"), 1)
+
+    def test_spawned_with_a_state(self):
+        """The new process starts from an older checkpoint; the others do not notice."""
+        expected = self.expected()
+        state = self.state_after(5)
+        path = os.path.join(self.folder, "saved")
+        report = os.path.join(self.folder, "report.json")
+        job = self.spawn(2, f"[ -e {path} ] && export PENSTOCK_STATE={path};",
+                         options=["--report", report])
+        self.until(lambda: self.processes_of(0), "trainer 0")
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write(state)
+        os.rename(path + ".new", path)
+        self.kill_rank(1, 60)
+        self.assert_ends_well(job)
+        self.assert_pieces(*self.processes_of(1), expected[1], start=5 * 4)
+        self.assertEqual(self.digest(self.processes_of(0)[0]), expected[0])
+        with open(report, encoding="ascii") as file:
+            self.assertEqual(json.load(file)["sessions"], 2)
+
+    def serve(self, readers=1, **more):
+        return self.start_readers(readers, self.settings(**{
+            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}))
+
+    def check_external(self, arguments=("--compute-ms", "5"), start=None, **env):
+        expected = self.expected()
+        job = self.serve(2)
+        trainers = self.start_trainers(*arguments, readers=2)
+        self.until_lines("1", 60)
+        trainers[1].kill()
+        trainers[1] = self.start_trainer(1, "digest.1.new", *arguments, readers=2, **env)
+        self.assert_ends_well(*trainers, job)
+        self.assertEqual(self.digest(0), expected[0])
+        self.assert_pieces("1", "1.new", expected[1], start)
+        self.assert_nothing_left_behind()
+
+    def test_replaced_from_elsewhere(self):
+        self.check_external()
+
+    def test_replaced_from_elsewhere_with_a_state(self):
+        self.check_external(start=4 * 7, PENSTOCK_STATE=self.state_after(7))
+
+    def test_all_start_again_from_a_checkpoint(self):
+        expected = self.expected()
+        state = self.state_after(7)
+        job = self.serve(2)
+        trainers = self.start_trainers("--compute-ms", "5", readers=2)
+        self.until_lines("1", 60)
+        for trainer in trainers:
+            trainer.kill()
+        trainers = [self.start_trainer(rank, f"digest.{rank}.new", readers=2, PENSTOCK_STATE=state)
+                    for rank in range(self.trainers)]
+        self.assert_ends_well(*trainers, job)
+        for rank in range(self.trainers):
+            self.assertEqual(self.digest(f"{rank}.new"), expected[rank][7 * 4:])
+
+    def test_states_of_different_steps(self):
+        states = [self.state_after(7), self.state_after(9)]
+        job = self.serve(2)
+        trainers = [self.start_trainer(rank, f"digest.{rank}", readers=2,
+                                       PENSTOCK_STATE=states[rank]) for rank in range(2)]
+        message = ("trainers have states of different steps: trainer 0 epoch 0 step 7, "
+                   "trainer 1 epoch 0 step 9")
+        for process in [job, *trainers]:
+            self.assertNotEqual(process.wait(), 0)
+            self.assertIn(message, process.output())
+        self.assertEqual(job.wait(), EXIT_FINAL)
+
+    def test_a_state_of_another_run(self):
+        state = json.loads(self.state_after(7))
+        for key, value in {"seed": 6, "global_batch": 16, "dataset": "0" * 16}.items():
+            with self.subTest(key=key):
+                job = self.serve(1)
+                trainer = self.start_trainer(1, "digest.1",
+                                             PENSTOCK_STATE=json.dumps({**state, key: value}))
+                self.assertEqual(trainer.wait(), 1)
+                self.assertIn(str(value), trainer.output())
+                self.assertEqual(job.wait(), EXIT_FINAL)
+
+    def test_the_replacement_never_comes(self):
+        job = self.serve(2, **{"delivery.reconnect_timeout": 2})
+        trainers = self.start_trainers("--compute-ms", "5", readers=2)
+        self.until_lines("1", 20)
+        trainers[1].kill()
+        self.assertEqual(trainers[0].wait(), 1)
+        message = r"1 of 2 trainers connected within 2 s \(delivery.reconnect_timeout\), without rank 1"
+        self.assertRegex(trainers[0].output(), message)
+        self.assertEqual(job.wait(), EXIT_FINAL)
+        self.assertRegex(job.output(), message)
+
+    def test_a_trainer_that_stops_consuming(self):
+        report = os.path.join(self.folder, "report.json")
+        job = self.start_readers(2, self.settings(**{
+            "delivery.run_dir": self.run_dir, "delivery.stall_warning": 1}), ["--report", report])
+        trainers = self.start_trainers("--compute-ms", "5", readers=2)
+        self.until_lines("1", 20)
+        trainers[1].kill(signal.SIGSTOP)
+        name = f"reader 1 on [^:]+: all wait for trainer 1 \\(process {trainers[1].popen.pid}\\)"
+        self.until(lambda: len(re.findall(f"warning: {name}", job.output())) == 2, "two warnings")
+        trainers[1].kill(signal.SIGCONT)
+        self.assert_ends_well(*trainers, job)
+        seconds = [int(s) for s in re.findall(f"{name}: no batch was released for (\\d+) s",
+                                              job.output())]
+        self.assertGreaterEqual(seconds[0], 1)
+        self.assertGreaterEqual(seconds[1], 2 * seconds[0])
+        self.assertNotIn("trainer 0", job.output())
+        with open(report, encoding="ascii") as file:
+            self.assertEqual(sum(epoch["stalls"] for epoch in json.load(file)["epochs"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
