@@ -275,8 +275,8 @@ static enum status handle_hello(struct server *server, struct pending *pending,
 }
 
 /* Reads a pending connection. OK: there is a HELLO, now or from before. TIMEOUT: not yet. */
-static enum status read_hello(struct pending *pending, struct message_hello *ret_hello,
-                              struct error *err)
+static enum status read_hello(struct pending *pending, uint64_t patience_ns,
+                              struct message_hello *ret_hello, struct error *err)
 {
     struct message message;
     enum status status = message_receive(pending->socket, &message, NULL, err);
