@@ -89,7 +89,9 @@ static void say(struct reader *reader)
     const int fds[PACKET_MAX_FDS] = {reader->ring.memfd, reader->events[0], reader->events[1]};
     if (message.type == 0)
         message.type = MESSAGE_WAIT;
-    if (message.type == MESSAGE_WELCOME) /* a whole one comes from welcome() alone */
+    if (message.type == MESSAGE_WAIT && message.wait.reconnect_ms <= MESSAGE_MOST_RECONNECT_MS)
+        message.wait.reconnect_ms %= CONNECT_MS; /* a trainer does wait so long */
+    if (message.type == MESSAGE_WELCOME)         /* a whole one comes from welcome() alone */
         return;
     enum status status = message_send(reader->socket, &message, fds, NULL);
     (void)status; /* the trainer may have hung up, or there is no such type */
