@@ -117,6 +117,9 @@ enum status message_receive(int socket, struct message *ret_message, int ret_fds
             close(fds[i]);
         return status;
     }
+    if (message.type == MESSAGE_WAIT && message.wait.reconnect_ms > MESSAGE_MOST_RECONNECT_MS)
+        return error_set(err, STATUS_PROTOCOL, "a WAIT that asks to reconnect for %" PRIu64 " ms",
+                         message.wait.reconnect_ms);
     if (message.type == MESSAGE_FAIL)
         tame(&message.fail);
     if (fd_count > 0)

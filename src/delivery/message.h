@@ -17,6 +17,7 @@ enum {
     MESSAGE_MAGIC = 0x4d534e50, /* "PNSM", little endian */
     MESSAGE_VERSION = 2,
     MESSAGE_STATE_BYTES = 2048,
+    MESSAGE_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
 };
 

@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-enum { MOST_STEPS = 64, MOST_MESSAGES = 8, CONNECT_MS = 100 };
+enum { MOST_STEPS = 64, MOST_MESSAGES = 8, CONNECT_MS = 20 };
 
 /* Where the library looks for its reader; made once. */
 static struct {
@@ -89,7 +89,9 @@ static void say(struct reader *reader)
     const int fds[PACKET_MAX_FDS] = {reader->ring.memfd, reader->events[0], reader->events[1]};
     if (message.type == 0)
         message.type = MESSAGE_WAIT;
-    if (message.type == MESSAGE_WELCOME) /* a whole one comes from welcome() alone */
+    if (message.type == MESSAGE_WAIT && message.wait.reconnect_ms <= MESSAGE_MOST_RECONNECT_MS)
+        message.wait.reconnect_ms %= CONNECT_MS; /* a trainer does wait so long */
+    if (message.type == MESSAGE_WELCOME)         /* a whole one comes from welcome() alone */
         return;
     enum status status = message_send(reader->socket, &message, fds, NULL);
     (void)status; /* the trainer may have hung up, or there is no such type */

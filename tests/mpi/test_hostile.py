@@ -14,7 +14,7 @@ import unittest
 
 from job import MPIEXEC, JobTest, environment, leftovers, program
 
-MAGIC, VERSION, HELLO, WELCOME = 0x4D534E50, 1, 1, 3
+MAGIC, VERSION, HELLO, WELCOME = 0x4D534E50, 2, 1, 3  # src/delivery/message.h
 SILENT = 1000
 ENTRY_S = 20  # for trainers to get past them; it takes less than four on a quiet machine
 
@@ -218,7 +218,7 @@ class Hostile(JobTest):
     def test_nonsense(self):
         """While the service waits and while it delivers, over and over."""
         service = self.serve()
-        hello = struct.pack("<II", 0, self.TRAINERS)
+        hello = struct.pack("<IIII2048s", 0, self.TRAINERS, 0, 0, b"")
         held = []
         null = os.open(os.devnull, os.O_RDONLY)
 
