@@ -55,22 +55,24 @@ static void nonsense_is_answered_and_dropped(void **unused)
     state.hello.state[0] = '{';   /* without a wish */
     struct message endless = wish;
     memset(endless.hello.state, '{', sizeof endless.hello.state);
+    char longer[sizeof good + 1] = {0};
+    memcpy(longer, &good, sizeof good);
     version.version = 9;
     magic.magic = 0;
     early.type = MESSAGE_END;
     const struct {
-        const struct message *message;
+        const void *packet;
         size_t bytes;
         enum status status;
     } cases[] = {
         {&version, 24, STATUS_UNSUPPORTED}, {&magic, size, STATUS_PROTOCOL},
-        {&good, size - 4, STATUS_PROTOCOL}, {&good, size + 1, STATUS_PROTOCOL},
+        {&good, size - 4, STATUS_PROTOCOL}, {longer, size + 1, STATUS_PROTOCOL},
         {&early, 16, STATUS_PROTOCOL},      {&wish, size, STATUS_PROTOCOL},
         {&state, size, STATUS_PROTOCOL},    {&endless, size, STATUS_PROTOCOL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int fd = raw_connect(place.path);
-        assert_int_equal(packet_send(fd, cases[i].message, cases[i].bytes, NULL, 0, 0, NULL),
+        assert_int_equal(packet_send(fd, cases[i].packet, cases[i].bytes, NULL, 0, 0, NULL),
                          STATUS_OK);
         struct message reply;
         assert_int_equal(answer(server, fd, &reply), STATUS_OK);

@@ -118,7 +118,9 @@ static void nonsense_is_refused(void **state)
     refused("x", 1, 0, STATUS_PROTOCOL);
     refused(&good, 15, 0, STATUS_PROTOCOL);
     refused(&good, size - 1, 0, STATUS_PROTOCOL);
-    refused(&good, size + 1, 0, STATUS_PROTOCOL);
+    char longer[sizeof good + 1] = {0};
+    memcpy(longer, &good, sizeof good);
+    refused(longer, size + 1, 0, STATUS_PROTOCOL);
     for (size_t fds = 1; fds <= PACKET_MAX_FDS; fds++)
         refused(&good, size, fds, STATUS_PROTOCOL);
     bad.magic ^= 1;
