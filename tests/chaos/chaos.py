@@ -25,7 +25,7 @@ from supervised import HOSTS, Job, check_lives, make_dataset, merged, processes,
 from job import program
 
 VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
-LINES_OF_A_RING = 8 * 3  # of 4 slots of 3 samples each, and as many again
+LINES_OF_A_RING = 16 * 3  # of 4 slots of 3 samples each, and what comes before a dead launcher's trainers are dead
 LINE_BYTES = 30  # at least
 RESTARTS = 20
 POLL_S = 0.02
