@@ -15,6 +15,7 @@
 readonly BACK_OFF_MAX_S=30 # between starts that fail one after another: 0, 1, 2, 4, ... s
 readonly LONG_RUN_S=60     # what ran so long has not failed at its start
 readonly PROBE_S=10        # a node that does not answer within is left out
+readonly CLEAN_UP_S=30     # a node that does not answer keeps what is there
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
@@ -168,6 +169,12 @@ ended() {
         ((status != 3)) || code=3 # they have left early
         return 0
     fi
+    # Readers that had died near the end wait for trainers that have all that they wanted.
+    if [[ $side == trainers && $status == 0 && $failed_us ]]; then
+        unset "due[readers]"
+        stop
+        return
+    fi
     if may_restart "$side" "$status"; then
         restart "$side" "$status"
         return
@@ -192,7 +199,7 @@ clean_up() {
     "${remove[@]}" 2>/dev/null || true
     ((${#host_list[@]})) || return 0
     restarts='' launch "$node_count" 1 none
-    timeout "$PROBE_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 || true
+    timeout "$CLEAN_UP_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 || true
 }
 
 read_events() {

@@ -52,6 +52,11 @@ static void welcome(const struct server *server, struct trainer *trainer)
 
 enum status server_start(struct server *server, struct error *err)
 {
+    for (uint32_t i = 0; i < server->parting_count;
+         i++) { /* all trainers are here: none is in use */
+        ring_done(&server->parting[i].ring);
+        server->parting[i].ring = (struct ring){.memfd = -1};
+    }
     for (uint32_t i = 0; i < server->trainer_count; i++) {
         enum status status = equip(server, &server->trainers[i], err);
         if (status)

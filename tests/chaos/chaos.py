@@ -25,7 +25,7 @@ from supervised import HOSTS, Job, check_lives, make_dataset, merged, processes,
 from job import program
 
 VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
-LINES_OF_A_RING = 8 * 3  # of 4 slots of 3 samples each, and as many again
+LINES_OF_A_RING = 16 * 3  # of 4 slots of 3 samples each, and what comes before a dead launcher's trainers are dead
 LINE_BYTES = 30  # at least
 RESTARTS = 20
 POLL_S = 0.02
@@ -150,7 +150,7 @@ def table(runs):
     lines = [f"{'killed':<18} {'times':>5}  recovery: {'median':>7} {'9 of 10':>8} {'longest':>8}"]
     for victim in sorted(times, key=lambda victim: (victim == "all", victim)):
         known = sorted(time for time in times[victim] if time is not None)
-        shown = (f"{statistics.median(known):16.2f} s {known[int(0.9 * (len(known) - 1))]:6.2f} s {known[-1]:6.2f} s"
+        shown = (f"{statistics.median(known):16.2f} s {known[-(-9 * len(known) // 10) - 1]:6.2f} s {known[-1]:6.2f} s"
                  if known else "")
         lines.append(f"{victim:<18} {len(times[victim]):>5} {shown}")
     return "\n".join(lines)
