@@ -28,7 +28,7 @@ def main():
     assert rates.pop("dataloader") is None
     assert all(rate > 0 for rate in rates.values()), rates
     share = last_line(build, "idle", *small)
-    assert list(share) == ["readers_cpu_share"] and share["readers_cpu_share"] > 0, share
+    assert list(share) == ["readers_cpu_share", "waiting_cpu_share"] and min(share.values()) > 0, share
     costs = last_line(build, "plan_at_scale", "--most", "1000000")
     assert costs["readers"] == 1024 and costs["rank0_mb"] > 0 and costs["counts_ms"] > 0, costs
     if importlib.util.find_spec("numpy"):
