@@ -48,7 +48,10 @@ class Process:
         if "--keep" in self.words and "bash" in name:
             return "keeper"
         if name in ("mpirun", "mpiexec", "orterun", "mpiexec.openmpi", "mpiexec.hydra", "mpiexec.mpich"):
-            return "trainers' mpirun" if "--keep" in self.words else "readers' mpirun"
+            if "--keep" in self.words:
+                return "trainers' mpirun"
+            if any(word.endswith("penstock-reader") for word in self.words):
+                return "readers' mpirun"
         return name
 
     def __str__(self):
