@@ -110,7 +110,7 @@ bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t se
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence);
 
 /* Hands the next slot (sequence = number published so far) to the trainer and wakes it if it waits.
- * Its header must be filled. */
+ * Its header must be filled. Nothing to one that is closed or lost. */
 void server_publish(struct server *server, uint32_t trainer);
 
 /* What became of a trainer. */

@@ -118,7 +118,8 @@ void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequen
 void server_publish(struct server *server, uint32_t trainer)
 {
     struct trainer *t = &server->trainers[trainer];
-    ring_publish(&t->ring, ++t->head, t->publish_fd);
+    if (t->state == SERVER_PEER_CONNECTED)
+        ring_publish(&t->ring, ++t->head, t->publish_fd);
 }
 
 enum server_peer server_trainer_state(const struct server *server, uint32_t trainer,
@@ -141,9 +142,10 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
 uint64_t trainer_place(const struct server *server, const struct trainer *trainer)
 {
     uint64_t tail = trainer->tail;
-    bool known = trainer->ring.control && read_tail(trainer, &tail);
+    if (trainer->ring.control)
+        (void)read_tail(trainer, &tail); /* an impossible one: as it was last seen */
     uint64_t place = start_of(server) + tail;
-    return known && place > trainer->first ? place : trainer->first;
+    return place > trainer->first ? place : trainer->first;
 }
 
 uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
