@@ -21,7 +21,8 @@ Usage: tests/run.sh [OPTION...] [-- CTEST-OPTION...]
 Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with ctest's summary.
 
   --quick         no sanitizers
-  --long          also tests labelled "long": 50 runs of chaos, a soak of half an hour
+  --long          also tests labelled "long": 50 runs of chaos, a soak of half an hour; and those labelled "once"
+                  also with sanitizers and the other MPI
   --mpich         also a build with MPICH, and the MPI tests with it
   --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
   --with-torch    PyTorch from wherever pip finds it (several GB from PyPI); without this option it is
@@ -144,7 +145,7 @@ suite() {
     local name=$1 directory=$2 labels=$3
     shift 3
     local part command=
-    for part in "$@" ctest --test-dir "$root/$directory" -L "$labels" -LE "$excluded" \
+    for part in "$@" ctest --test-dir "$root/$directory" -L "$labels" -LE "$excluded_there" \
         --output-on-failure --no-tests=error -j "$jobs"; do
         command+=" [==[$part]==]"
     done
@@ -152,8 +153,8 @@ suite() {
     printf 'set_tests_properties([==[%s]==] PROPERTIES RUN_SERIAL ON TIMEOUT 1500 LABELS suite)\n' "$name"
 }
 
-excluded='^long$'
-[[ ! $long ]] || excluded='^$'
+excluded='^long$' excluded_there='^(long|once)$'
+[[ ! $long ]] || excluded='^$' excluded_there='^$'
 
 # ThreadSanitizer's memory map does not go with the address randomisation of some kernels.
 fixed_addresses=()
