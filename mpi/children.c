@@ -351,6 +351,7 @@ int children_exec(char *const *arguments)
         fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], err.message);
         return 127;
     }
+    close_range(STDERR_FILENO + 1, ~0U, 0); /* the launcher's sockets are no business of trainers */
     execvp(command[0], command);
     fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], strerror(errno));
     return 127;
