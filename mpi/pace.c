@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -61,6 +62,7 @@ static uint64_t decoded_row_bytes(const struct dataset *dataset)
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW)
             bytes += dataset->fields[f].sample_bytes * dataset->row_length;
+    assert(bytes > 0); /* rows have a field: see dataset.h */
     return bytes;
 }
 

@@ -22,7 +22,8 @@ struct digest *digest_open(const char *path, bool padding);
 bool digest_batch(struct digest *digest, const struct penstock_info *info,
                   const struct penstock_batch *batch);
 
-/* Closes the file; false, with errno set, when something did not get there, now or before. NULL is fine. */
+/* Closes the file; false, with errno set, when something did not get there, now or before. NULL is
+ * fine. */
 bool digest_close(struct digest *digest);
 
 #endif
