@@ -250,14 +250,24 @@ static void admit(struct server *server, const struct pending *pending,
     send_wait(server, trainer->socket, 0, 0);
 }
 
+/* Whether a trainer's place is still taken by one that it may be there to replace: a process takes
+ * a moment to die. */
+static bool comes_early(const struct server *server, const struct pending *pending, uint32_t rank)
+{
+    const struct trainer *other = trainer_of_rank(server, rank);
+    return server->reconnect_ms > 0 && !server->finished && other &&
+           other->state == SERVER_PEER_CONNECTED &&
+           clock_now_ns() - pending->accepted_ns < hello_timeout_ns;
+}
+
 /* Takes a HELLO: *ret_kept is false if the connection is a trainer's now. */
 static enum status handle_hello(struct server *server, struct pending *pending,
                                 const struct message_hello *hello, bool *ret_kept,
                                 struct error *err)
 {
     uint64_t place = 0;
-    bool waits = false;
-    enum status status = judge_hello(server, hello, &place, &waits, err);
+    bool waits = comes_early(server, pending, hello->rank);
+    enum status status = waits ? STATUS_OK : judge_hello(server, hello, &place, &waits, err);
     *ret_kept = false;
     if (status)
         return status;
