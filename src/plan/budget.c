@@ -131,14 +131,28 @@ static struct row_counts count_rows(const struct budget_demand *d)
 }
 
 /* How many rows of a window one reader may be given, with this many buffers for rows that do not
- * stay. */
-static uint64_t most_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers)
+ * stay, up to `limit`. */
+static uint64_t most_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
+                          uint64_t limit)
 {
     if (d->plan->row_length == 1)
         return most_share(d, rows.even);
     uint64_t windows = buffers / rows.at_once;
     uint64_t spare = windows > rows.even ? windows - rows.even : 0;
-    return least_of(most_of(spare, rows.even), most_share(d, rows.even));
+    return least_of(most_of(spare, rows.even), limit);
+}
+
+/* What is left when all rows are kept as stored: a window whose rows all have the same home can be
+ * read there, so that none is read from storage again. */
+static void widen(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
+                  struct budget *b)
+{
+    uint64_t window = d->plan->window_rows;
+    uint64_t enough = times(rows.at_once, window + rows.even);
+    if (enough > b->transient_rows)
+        b->transient_rows += least_of(buffers, enough - b->transient_rows);
+    b->buffer_rows = b->transient_rows;
+    b->most_rows = most_rows(d, rows, b->transient_rows, window);
 }
 
 /* With room for all rows decoded, all are kept and none is transient. Else reading ahead comes
@@ -154,7 +168,7 @@ static void divide_rows(const struct budget_demand *d, struct row_counts rows, u
         return;
     }
     b->transient_rows = least_of(buffers, rows.preferred);
-    b->most_rows = most_rows(d, rows, b->transient_rows);
+    b->most_rows = most_rows(d, rows, b->transient_rows, most_share(d, rows.even));
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED)
         b->keep_rows = least_of(buffers, rows.all) - least_of(b->transient_rows, rows.all);
     b->buffer_rows = b->transient_rows + b->keep_rows;
@@ -162,6 +176,8 @@ static void divide_rows(const struct budget_demand *d, struct row_counts rows, u
         left_bytes -= times(b->buffer_rows, buffer_bytes(d));
         b->keep_rows = least_of(left_bytes / d->stored_row_bytes, rows.all);
         b->stored_bytes = times(b->keep_rows, d->stored_row_bytes);
+        if (b->keep_rows == rows.all && d->plan->row_length > 1)
+            widen(d, rows, (left_bytes - b->stored_bytes) / buffer_bytes(d), b);
     }
 }
 

@@ -187,12 +187,19 @@ static void rows_kept_as_stored(void **state)
     demand.keep = BUDGET_KEEP_STORED;
     demand.stored_row_bytes = 100 * 1024;
     struct budget b = settle(&demand);
-    assert_int_equal(b.transient_rows, 75);
-    assert_int_equal(b.buffer_rows, 75);
+    /* All of them are: so a whole window may have to be read at one home. */
+    assert_int_equal(b.transient_rows, 125);
+    assert_int_equal(b.buffer_rows, 125);
+    assert_int_equal(b.most_rows, 100);
     assert_int_equal(b.keep_rows, 251);
     assert_int_equal(b.stored_bytes, 251 * 100 * 1024);
-    demand.limit_bytes = b.total_bytes - 51 * 100 * 1024;
+    demand.limit_bytes = b.total_bytes - 10 * buffer_bytes(&demand);
+    assert_int_equal(settle(&demand).transient_rows, 115);
+    assert_int_equal(settle(&demand).most_rows, 90);
+    demand.limit_bytes = b.total_bytes - 50 * buffer_bytes(&demand) - 51 * 100 * 1024;
     assert_int_equal(settle(&demand).keep_rows, 200);
+    assert_int_equal(settle(&demand).transient_rows, 75);
+    assert_int_equal(settle(&demand).most_rows, 50);
     demand.last_epoch = true;
     assert_int_equal(settle(&demand).stored_bytes, 0);
 }
