@@ -51,10 +51,11 @@ enum status dataset_note_versions(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
 
-    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
-        struct field_origin *origin = &dataset->private->origins[i];
-        status = find_version(dataset, origin->array, &origin->version, err);
-    }
+    for (size_t i = 0; i < dataset->field_count; i++)
+        for (size_t s = 0; status == STATUS_OK && s < dataset->private->store_count; s++) {
+            struct field_part *part = &dataset->private->origins[i].parts[s];
+            status = find_version(dataset, &part->array, &part->version, err);
+        }
     return status;
 }
 
@@ -65,8 +66,11 @@ enum status dataset_check_unchanged(const struct dataset *dataset, const struct 
     enum status status = find_version(dataset, array, &version, err);
 
     for (size_t i = 0; i < dataset->field_count; i++)
-        if (dataset->private->origins[i].array == array)
-            before = dataset->private->origins[i].version;
+        for (size_t s = 0; s < dataset->private->store_count; s++) {
+            const struct field_part *part = &dataset->private->origins[i].parts[s];
+            if (&part->array == array)
+                before = part->version;
+        }
     if (status != STATUS_OK || version == before)
         return status;
     return error_set(err, STATUS_INVALID,
@@ -74,21 +78,34 @@ enum status dataset_check_unchanged(const struct dataset *dataset, const struct 
                      array->path, version ? "was written anew" : "is gone");
 }
 
-enum status dataset_identify(const struct store *store, const struct zarr_hierarchy *hierarchy,
-                             uint64_t *ret_identity, struct error *err)
+static enum status identify_hierarchy(const struct store *store,
+                                      const struct zarr_hierarchy *hierarchy, struct text *out,
+                                      struct error *err)
 {
     bool is_v3 = hierarchy->format == ZARR_V3;
-    struct text text = {0};
-    enum status status = store_identify(store, &text, err);
+    enum status status = append_version(store, "", is_v3 ? "zarr.json" : ".zmetadata", out, err);
 
-    if (status == STATUS_OK)
-        status = append_version(store, "", is_v3 ? "zarr.json" : ".zmetadata", &text, err);
     for (size_t i = 0; status == STATUS_OK && i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
 
-        text_append(&text, "array '%s'\n%s\n", node->array.path, node->document);
-        status =
-            append_version(store, node->array.path, is_v3 ? "zarr.json" : ".zarray", &text, err);
+        text_append(out, "array '%s'\n%s\n", node->array.path, node->document);
+        status = append_version(store, node->array.path, is_v3 ? "zarr.json" : ".zarray", out, err);
+    }
+    return status;
+}
+
+enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identity,
+                             struct error *err)
+{
+    const struct dataset_private *private = dataset->private;
+    struct text text = {0};
+    enum status status = store_identify(private->store, &text, err);
+
+    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++) {
+        const char *name;
+        const struct store *store = store_part(private->store, s, &name);
+
+        status = identify_hierarchy(store, private->hierarchies[s], &text, err);
     }
     if (status == STATUS_OK)
         *ret_identity = XXH3_64bits(text.data, text.length);

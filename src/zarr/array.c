@@ -52,14 +52,15 @@ uint64_t zarr_array_sample_bytes(const struct zarr_array *array)
     return array->total_bytes / array->shape[0];
 }
 
-/* "17.0.0" at `out`, without a NUL; returns its end. `out` has room for 21 bytes an axis. */
+/* "17.0.0" at `out`, in the order of keys, without a NUL; returns its end. `out` has room for 21
+ * bytes an axis. */
 static char *put_index(const struct zarr_array *array, const uint64_t *chunk_index, char separator,
                        char *out)
 {
     for (int i = 0; i < array->rank; i++) {
         char digits[20];
         int count = 0;
-        uint64_t value = chunk_index[i];
+        uint64_t value = chunk_index[array->key_axes[i]];
 
         if (i > 0)
             *out++ = separator;
@@ -110,4 +111,10 @@ void zarr_array_identify(const struct zarr_array *array, struct text *out)
         text_append(out, "%02x", array->fill[i]);
     text_append(out, " codecs ");
     codec_chain_identify(&array->codecs, out);
+    for (int i = 0; i < array->rank; i++)
+        if (array->storage_axes[i] != i)
+            text_append(out, " axis %d is %d", i, array->storage_axes[i]);
+    if (array->convert.to != DTYPE_NONE)
+        text_append(out, " from %s * %a + %a", dtype_name(array->convert.from),
+                    array->convert.scale, array->convert.offset);
 }

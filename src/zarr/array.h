@@ -9,6 +9,7 @@
 #ifndef PENSTOCK_ZARR_ARRAY_H
 #define PENSTOCK_ZARR_ARRAY_H
 
+#include "base/convert.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "codec/codec.h"
@@ -40,11 +41,18 @@ struct zarr_array {
     size_t item_bytes;
     bool byte_swapped;                   /* stored in the other endianness than this machine's */
     unsigned char fill[DTYPE_MAX_BYTES]; /* one item, native byte order */
-    bool key_prefixed;                   /* keys start with "c": v3's default encoding */
-    char key_separator;                  /* '.' or '/' */
-    struct codec_chain codecs;           /* bytes -> bytes */
-    size_t chunk_bytes;                  /* of one decoded chunk, at most ZARR_MAX_CHUNK_BYTES */
-    uint64_t total_bytes;                /* of the whole decoded array */
+    /* The axes of a decoded chunk as they lie in memory, outermost first: a permutation of [0,
+     * rank), 0, 1, 2 for C order, 2, 1, 0 for Fortran's. */
+    uint8_t storage_axes[ZARR_MAX_RANK];
+    uint8_t key_axes[ZARR_MAX_RANK]; /* the axes in the order of keys; 0, 1, 2 but in views */
+    bool key_prefixed;               /* keys start with "c": v3's default encoding */
+    char key_separator;              /* '.' or '/' */
+    struct codec_chain codecs;       /* bytes -> bytes */
+    size_t chunk_bytes;              /* of one decoded chunk, at most ZARR_MAX_CHUNK_BYTES */
+    uint64_t total_bytes;            /* of the whole decoded array */
+    /* `to` DTYPE_NONE: none, as in all arrays but views (view.h). Else decoded chunks have items of
+     * `from` (so chunk_bytes, byte_swapped), and become what all else here says. */
+    struct convert convert;
 };
 
 /* Parses the metadata document of the array at `path`.
@@ -70,7 +78,8 @@ uint64_t zarr_array_sample_bytes(const struct zarr_array *array);
 void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
                     char ret_key[ZARR_KEY_BYTES]);
 
-/* A chunk's index for messages: "17.0.0". Returned by value so that it can stand in a printf. */
+/* A chunk's index for messages: "17.0.0", as in keys. Returned by value so that it can stand in a
+ * printf. */
 struct zarr_index_text {
     char text[ZARR_MAX_RANK * 21];
 };

@@ -1,9 +1,10 @@
 /* Reading chunks. See chunk.h.
  *
  * A reader's memory is one mapping: the stored bytes of a chunk, then scratch for one decoded
- * chunk.
+ * chunk, and for one whose items are converted.
  *
- *     | stored: largest bound of the codecs | pad to 64 | scratch: largest decoded chunk |
+ *     | stored: largest bound of the codecs | pad to 64 | scratch: largest decoded chunk | pad to
+ * 64 | | converted: largest chunk of a view that converts |
  */
 #include "zarr/chunk.h"
 
@@ -25,20 +26,33 @@ struct zarr_chunk_reader {
     unsigned char *stored; /* start of the mapping */
     size_t stored_capacity;
     unsigned char *scratch;
+    unsigned char *converted;
     size_t mapped_bytes;
 };
 
 /* What a reader for some arrays needs. */
 struct demand {
     const struct codec_chain *chains[ZARR_READER_MAX_ARRAYS];
-    size_t stored_bytes; /* multiple of 64 */
-    size_t decoded_bytes;
+    size_t stored_bytes;  /* multiple of 64 */
+    size_t decoded_bytes; /* multiple of 64 */
+    size_t converted_bytes;
     size_t context_bytes; /* largest chunk that passes through a codec */
 };
 
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
+}
+
+/* Bytes of an item as decoded, before any conversion. */
+static size_t decoded_item_bytes(const struct zarr_array *array)
+{
+    return array->convert.to == DTYPE_NONE ? array->item_bytes : dtype_bytes(array->convert.from);
+}
+
+static size_t converted_chunk_bytes(const struct zarr_array *array)
+{
+    return array->chunk_bytes / decoded_item_bytes(array) * array->item_bytes;
 }
 
 static void sum_demand(const struct zarr_array *const *arrays, size_t array_count,
@@ -51,6 +65,9 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
 
         ret_demand->chains[i] = &array->codecs;
         ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
+        if (array->convert.to != DTYPE_NONE)
+            ret_demand->converted_bytes =
+                larger(ret_demand->converted_bytes, converted_chunk_bytes(array));
         if (codec_chain_is_raw(&array->codecs))
             continue;
         size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
@@ -58,6 +75,12 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
         ret_demand->context_bytes = larger(ret_demand->context_bytes, array->chunk_bytes);
     }
     ret_demand->stored_bytes = size_round_up(ret_demand->stored_bytes, MEMORY_LINE_BYTES);
+    ret_demand->decoded_bytes = size_round_up(ret_demand->decoded_bytes, MEMORY_LINE_BYTES);
+}
+
+static size_t buffer_bytes(const struct demand *demand)
+{
+    return demand->stored_bytes + demand->decoded_bytes + demand->converted_bytes;
 }
 
 size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count)
@@ -65,7 +88,7 @@ size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t ar
     struct demand demand;
 
     sum_demand(arrays, array_count, &demand);
-    return size_round_up(demand.stored_bytes + demand.decoded_bytes, MEMORY_PAGE_BYTES) +
+    return size_round_up(buffer_bytes(&demand), MEMORY_PAGE_BYTES) +
            codec_context_bytes(demand.chains, array_count, demand.context_bytes);
 }
 
@@ -87,7 +110,7 @@ enum status zarr_chunk_reader_new(const struct store *store, const struct zarr_a
         codec_context_new(demand.chains, array_count, demand.context_bytes, &reader->context, err);
     if (status != STATUS_OK)
         goto fail;
-    size_t bytes = demand.stored_bytes + demand.decoded_bytes;
+    size_t bytes = buffer_bytes(&demand);
     status = memory_map(bytes, "chunk buffers", &memory, err);
     if (status != STATUS_OK)
         goto fail;
@@ -95,6 +118,7 @@ enum status zarr_chunk_reader_new(const struct store *store, const struct zarr_a
     reader->mapped_bytes = bytes;
     reader->stored = memory;
     reader->scratch = reader->stored + demand.stored_bytes;
+    reader->converted = reader->scratch + demand.decoded_bytes;
     *ret_reader = reader;
     return STATUS_OK;
 
@@ -244,8 +268,8 @@ static enum status load(struct zarr_chunk_reader *reader, const struct zarr_arra
 /* A whole chunk in native byte order at `decoded`. A chunk that is not there sets *ret_missing and
  * nothing else. */
 static enum status load_chunk(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                              const uint64_t *chunk_index, void *decoded, bool *ret_missing,
-                              struct zarr_read_stats *stats, struct error *err)
+                              const uint64_t *chunk_index, unsigned char *decoded,
+                              bool *ret_missing, struct zarr_read_stats *stats, struct error *err)
 {
     char key[ZARR_KEY_BYTES];
     struct error cause;
@@ -277,7 +301,9 @@ static enum status load_chunk(struct zarr_chunk_reader *reader, const struct zar
     }
     if (array->byte_swapped) {
         uint64_t start_ns = clock_now_ns();
-        bytes_swap(decoded, array->chunk_bytes, dtype_swap_bytes(array->dtype));
+        bytes_swap(
+            decoded, array->chunk_bytes,
+            dtype_swap_bytes(array->convert.to == DTYPE_NONE ? array->dtype : array->convert.from));
         stats->decode_ns += clock_now_ns() - start_ns;
     }
     *ret_missing = false;
@@ -352,20 +378,53 @@ static size_t item_at(int rank, const uint64_t *shape, const uint64_t *position)
     return item;
 }
 
+/* Items from one index to the next along each axis: of a decoded chunk, and of the destination. */
+struct strides {
+    uint64_t chunk[ZARR_MAX_RANK];
+    uint64_t destination[ZARR_MAX_RANK];
+};
+
+static void find_strides(const struct zarr_array *array, const struct part *part,
+                         struct strides *ret_strides)
+{
+    uint64_t chunk = 1, destination = 1;
+
+    for (int i = part->rank - 1; i >= 0; i--) {
+        int axis = array->storage_axes[i];
+
+        ret_strides->chunk[axis] = chunk;
+        ret_strides->destination[i] = destination;
+        chunk *= array->chunk_shape[axis];
+        destination *= part->shape[i];
+    }
+}
+
+/* The outermost axis from which on the part is one run in chunk and destination alike, which has
+ * *ret_items; the rank if not even the last axis is. */
+static int run_axis(const struct part *part, const struct strides *strides, uint64_t *ret_items)
+{
+    uint64_t items = 1;
+    int axis = part->rank;
+
+    while (axis > 0 && (part->extent[axis - 1] == 1 || (strides->chunk[axis - 1] == items &&
+                                                        strides->destination[axis - 1] == items)))
+        items *= part->extent[--axis];
+    *ret_items = items;
+    return axis;
+}
+
 /* Whether the part is the whole chunk and one run of the destination, so that it can be decoded in
  * place. */
 static bool is_direct(const struct zarr_array *array, const struct part *part)
 {
-    bool outer_is_one = true;
+    struct strides strides;
+    uint64_t items;
 
-    for (int i = 0; i < part->rank; i++) {
+    for (int i = 0; i < part->rank; i++)
         if (part->extent[i] != array->chunk_shape[i])
             return false;
-        if (!outer_is_one && part->extent[i] != part->shape[i])
-            return false;
-        outer_is_one = outer_is_one && part->extent[i] == 1;
-    }
-    return true;
+    find_strides(array, part, &strides);
+    return run_axis(part, &strides, &items) == 0;
 }
 
 static size_t part_bytes(const struct zarr_array *array, const struct part *part)
@@ -375,17 +434,6 @@ static size_t part_bytes(const struct zarr_array *array, const struct part *part
     for (int i = 0; i < part->rank; i++)
         bytes *= part->extent[i];
     return bytes;
-}
-
-/* The outermost axis of which several indices still are one run in chunk and destination. */
-static int run_axis(const struct zarr_array *array, const struct part *part)
-{
-    int axis = part->rank - 1;
-
-    while (axis > 0 && part->extent[axis] == array->chunk_shape[axis] &&
-           part->extent[axis] == part->shape[axis])
-        axis--;
-    return axis;
 }
 
 /* Steps `position` through a box of `extent` over axes [0, axis_count); false after the last. */
@@ -399,30 +447,75 @@ static bool next_position(uint64_t *position, const uint64_t *extent, int axis_c
     return false;
 }
 
+/* `count` runs of `run_bytes`, `out_step` and `in_step` bytes apart. */
+static void copy_runs(unsigned char *out, size_t out_step, const unsigned char *in, size_t in_step,
+                      uint64_t count, size_t run_bytes)
+{
+#define COPY_OF(bytes)               \
+    case bytes:                      \
+        for (; count > 0; count--) { \
+            memcpy(out, in, bytes);  \
+            out += out_step;         \
+            in += in_step;           \
+        }                            \
+        return;
+    switch (run_bytes) {
+        COPY_OF(1)
+        COPY_OF(2)
+        COPY_OF(4)
+        COPY_OF(8)
+    default:
+        for (; count > 0; count--, out += out_step, in += in_step)
+            memcpy(out, in, run_bytes);
+    }
+#undef COPY_OF
+}
+
 /* Copies the part run by run from `chunk`, or fills it where `chunk` is NULL. */
 static void put_part(const struct zarr_array *array, const struct part *part,
                      const unsigned char *chunk, unsigned char *destination)
 {
-    int axis = run_axis(array, part);
-    uint64_t position[ZARR_MAX_RANK] = {0};
-    size_t item_bytes = array->item_bytes, run_bytes = item_bytes;
+    uint64_t position[ZARR_MAX_RANK] = {0}, run_items;
+    size_t item_bytes = array->item_bytes;
+    struct strides strides;
 
-    for (int i = axis; i < part->rank; i++)
-        run_bytes *= part->extent[i];
+    find_strides(array, part, &strides);
+    int axis = run_axis(part, &strides, &run_items) - 1; /* along which runs follow one another */
+    uint64_t count = axis >= 0 ? part->extent[axis] : 1;
+    size_t out_step = axis >= 0 ? strides.destination[axis] * item_bytes : 0;
+    size_t in_step = axis >= 0 ? strides.chunk[axis] * item_bytes : 0;
     do {
-        uint64_t from[ZARR_MAX_RANK], to[ZARR_MAX_RANK];
+        uint64_t from = 0, to = 0;
 
         for (int i = 0; i < part->rank; i++) {
-            from[i] = part->from[i] + position[i];
-            to[i] = part->to[i] + position[i];
+            from += (part->from[i] + position[i]) * strides.chunk[i];
+            to += (part->to[i] + position[i]) * strides.destination[i];
         }
-        unsigned char *out = destination + item_at(part->rank, part->shape, to) * item_bytes;
+        unsigned char *out = destination + to * item_bytes;
         if (chunk)
-            memcpy(out, chunk + item_at(part->rank, array->chunk_shape, from) * item_bytes,
-                   run_bytes);
-        else
-            put_fill(array, out, run_bytes);
-    } while (next_position(position, part->extent, axis));
+            copy_runs(out, out_step, chunk + from * item_bytes, in_step, count,
+                      run_items * item_bytes);
+        for (uint64_t i = 0; !chunk && i < count; i++)
+            put_fill(array, out + i * out_step, run_items * item_bytes);
+    } while (axis > 0 && next_position(position, part->extent, axis));
+}
+
+/* Decodes a chunk and converts its items, to `converted`, as load_chunk(). */
+static enum status load_converted(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                                  const uint64_t *chunk_index, unsigned char *converted,
+                                  bool *ret_missing, struct zarr_read_stats *stats,
+                                  struct error *err)
+{
+    enum status status =
+        load_chunk(reader, array, chunk_index, reader->scratch, ret_missing, stats, err);
+
+    if (status != STATUS_OK || *ret_missing)
+        return status;
+    uint64_t start_ns = clock_now_ns();
+    convert_items(&array->convert, reader->scratch, array->chunk_bytes / decoded_item_bytes(array),
+                  converted);
+    stats->decode_ns += clock_now_ns() - start_ns;
+    return STATUS_OK;
 }
 
 static enum status read_part(struct zarr_chunk_reader *reader, const struct zarr_array *array,
@@ -430,11 +523,13 @@ static enum status read_part(struct zarr_chunk_reader *reader, const struct zarr
                              unsigned char *destination, struct zarr_read_stats *stats,
                              struct error *err)
 {
+    bool converts = array->convert.to != DTYPE_NONE;
     bool direct = is_direct(array, part), missing;
-    unsigned char *decoded =
+    unsigned char *chunk =
         direct ? destination + item_at(part->rank, part->shape, part->to) * array->item_bytes
-               : reader->scratch;
-    enum status status = load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
+               : (converts ? reader->converted : reader->scratch);
+    enum status status = (converts ? load_converted : load_chunk)(reader, array, chunk_index, chunk,
+                                                                  &missing, stats, err);
 
     if (status != STATUS_OK)
         return status;
@@ -442,7 +537,7 @@ static enum status read_part(struct zarr_chunk_reader *reader, const struct zarr
     if (direct && !missing)
         return STATUS_OK;
     uint64_t start_ns = clock_now_ns();
-    put_part(array, part, missing ? NULL : reader->scratch, destination);
+    put_part(array, part, missing ? NULL : chunk, destination);
     stats->decode_ns += clock_now_ns() - start_ns;
     return STATUS_OK;
 }

@@ -2,9 +2,11 @@
  *
  * A chunk whose bytes are one run of the destination is decoded (or, without codecs, read) straight
  * into it. Any other goes through scratch memory, from which the wanted part is copied run by run.
- * Byte order is changed in place after decoding. A chunk that the store does not have is the fill
- * value, unless asked otherwise; any other failure of the store is a failure here. Bytes that do
- * not decode are read from the store once more: a read that ended early looks the same.
+ * Byte order is changed in place after decoding. Items that a view (view.h) converts are decoded to
+ * scratch memory and converted from there, into the destination if they are one run of it. A chunk
+ * that the store does not have is the fill value, unless asked otherwise; any other failure of the
+ * store is a failure here. Bytes that do not decode are read from the store once more: a read that
+ * ended early looks the same.
  *
  * A reader belongs to one thread. All its memory is allocated at zarr_chunk_reader_new(); reading
  * allocates nothing.
@@ -34,7 +36,7 @@ struct zarr_read_stats {
     uint64_t decode_ns;           /* in codecs and copies */
 };
 
-enum { ZARR_READER_MAX_ARRAYS = 128 };
+enum { ZARR_READER_MAX_ARRAYS = 1024 };
 
 /* What the store answered to a sequence of chunk reads: told while they happen, or giving the
  * answers when the same reads are made again. Whoever keeps tapes embeds this struct.
@@ -89,10 +91,10 @@ void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_c
 /* Borrowed; NULL, as at first: missing chunks are filled, bad ones are errors. */
 void zarr_chunk_reader_use_faults(struct zarr_chunk_reader *reader, struct zarr_faults *faults);
 
-/* Decodes the whole chunk at `chunk_index` (rank numbers, inside the grid) to `decoded`:
- * array->chunk_bytes, C order, native byte order; beyond the array's edge it holds whatever is
- * stored there. CORRUPT: bytes that do not decode to a chunk. IO: the store. Messages name array
- * and chunk. */
+/* Decodes the whole chunk at `chunk_index` (rank numbers, inside the grid; not of a view) to
+ * `decoded`: array->chunk_bytes, C order, native byte order; beyond the array's edge it holds
+ * whatever is stored there. CORRUPT: bytes that do not decode to a chunk. IO: the store. Messages
+ * name array and chunk. */
 MUST_USE enum status zarr_read_chunk(struct zarr_chunk_reader *reader,
                                      const struct zarr_array *array, const uint64_t *chunk_index,
                                      void *decoded, struct zarr_read_stats *stats,
