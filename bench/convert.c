@@ -3,8 +3,9 @@
  *
  *     penstock-bench-convert [ROUNDS]
  *
- * Prints a JSON object a line: GB/s of items read, median of the rounds, in which the variants take
- * turns, and the ratio to memcpy in the same round.
+ * Prints a JSON object a line: GB/s read and written, median of the rounds, in which the variants
+ * take turns, and the ratio to memcpy in the same round. Floating-point items are numbers as they
+ * are found in data, from -100 to 100: denormal ones cost many times as much.
  */
 #include "base/convert.h"
 #include "base/clock.h"
@@ -54,7 +55,10 @@ static double measure(const struct task *task, int variant, unsigned char *in, u
             convert_items_by(loops, &task->convert, in, BLOCK_BYTES / in_bytes, out);
         __asm__ volatile("" : : "r"(in), "r"(out) : "memory");
     }
-    return (double)BLOCK_BYTES * REPEATS / (double)(clock_now_ns() - start_ns);
+    double bytes = 2.0 * BLOCK_BYTES;
+    if (variant != COPY && !task->swap_bytes)
+        bytes = BLOCK_BYTES + (double)(BLOCK_BYTES / in_bytes * dtype_bytes(task->convert.to));
+    return bytes * REPEATS / (double)(clock_now_ns() - start_ns);
 }
 
 static int compare(const void *a, const void *b)
@@ -69,8 +73,27 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
+/* Random bytes, or floating-point numbers made of them; `out` is room for twice as many floats. */
+static void fill(const struct task *task, unsigned char *in, unsigned char *out)
+{
+    enum dtype from = task->convert.from;
+    size_t count = BLOCK_BYTES / (from == DTYPE_NONE ? 1 : dtype_bytes(from));
+    struct convert convert = {DTYPE_INT16, DTYPE_FLOAT32, 100.0 / 32768, 0};
+
+    for (size_t i = 0; i < BLOCK_BYTES; i++)
+        in[i] = (unsigned char)(i * 2654435761u >> 13);
+    if (from < DTYPE_FLOAT16)
+        return;
+    convert_items(&convert, in, BLOCK_BYTES / 2, out);
+    if (from == DTYPE_FLOAT32)
+        memcpy(in, out, BLOCK_BYTES);
+    else
+        convert_items(&(struct convert){DTYPE_FLOAT32, from, 1, 0}, out, count, in);
+}
+
 static void run(const struct task *task, int rounds, unsigned char *in, unsigned char *out)
 {
+    fill(task, in, out);
     double speeds[CONVERT_VARIANTS + 1][MAX_ROUNDS], ratios[CONVERT_VARIANTS + 1][MAX_ROUNDS];
 
     for (int round = 0; round < rounds; round++)
@@ -99,8 +122,6 @@ int main(int argc, char **argv)
         return 2;
     }
     memset(out, 0, 8 * BLOCK_BYTES);
-    for (size_t i = 0; i < BLOCK_BYTES; i++)
-        in[i] = (unsigned char)(i * 2654435761u >> 13);
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
         run(&tasks[i], rounds, in, out);
     free(in);

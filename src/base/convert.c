@@ -89,11 +89,14 @@ static void convert_block(const struct convert_loops *loops, const struct conver
         loops->load[convert->from](in, count, out);
         return;
     }
-    loops->load[convert->from](in, count, &block);
+    if (convert->from != work) {
+        loops->load[convert->from](in, count, &block);
+        in = &block;
+    }
     if (scaled && wide)
-        loops->scale_double(block.wide, count, convert->scale, convert->offset);
+        loops->scale_double(in, count, convert->scale, convert->offset, block.wide);
     else if (scaled)
-        loops->scale_float(block.narrow, count, (float)convert->scale, (float)convert->offset);
+        loops->scale_float(in, count, (float)convert->scale, (float)convert->offset, block.narrow);
     store(&block, count, out);
 }
 

@@ -12,8 +12,9 @@ struct convert_loops {
     /* From float or double, by the dtype that they are to have. */
     void (*store_float[CONVERT_DTYPES])(const void *in, size_t count, void *out);
     void (*store_double[CONVERT_DTYPES])(const void *in, size_t count, void *out);
-    void (*scale_float)(float *items, size_t count, float scale, float offset);
-    void (*scale_double)(double *items, size_t count, double scale, double offset);
+    /* Of items that have the work type; `in` and `out` may be the same. */
+    void (*scale_float)(const void *in, size_t count, float scale, float offset, float *out);
+    void (*scale_double)(const void *in, size_t count, double scale, double offset, double *out);
     void (*swap_2)(unsigned char *data, size_t size);
     void (*swap_4)(unsigned char *data, size_t size);
     void (*swap_8)(unsigned char *data, size_t size);

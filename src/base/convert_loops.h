@@ -190,18 +190,49 @@ static void narrow_to_odd(const double *in, size_t count, float *out)
     }
 }
 
+/* The same for numbers that are no denormal float: there the last bit is always bit 29. */
+static void narrow_normal_to_odd(const uint64_t *in, size_t count, float *out)
+{
+    const uint64_t below = (UINT64_C(1) << 29) - 1;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = (in[i] & ~below) | (uint64_t)((in[i] & below) != 0) << 29;
+        double x;
+        memcpy(&x, &bits, sizeof x);
+        out[i] = (float)x;
+    }
+}
+
+/* Whether there are numbers other than 0 below the least float that is not denormal, 2^-126. */
+static bool has_tiny(const uint64_t *in, size_t count)
+{
+    uint64_t tiny = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t magnitude = in[i] & (UINT64_MAX >> 1);
+        tiny |= (uint64_t)(magnitude - 1 < (UINT64_C(897) << 52) - 1);
+    }
+    return tiny != 0;
+}
+
 enum { ODD_ITEMS = 256 };
 
 static void double_to_16(const unsigned char *from, size_t count, unsigned char *to,
                          void (*store)(const void *, size_t, void *))
 {
-    double wide[ODD_ITEMS];
+    union {
+        double numbers[ODD_ITEMS];
+        uint64_t bits[ODD_ITEMS];
+    } wide;
     float odd[ODD_ITEMS];
 
     for (size_t done = 0; done < count; done += ODD_ITEMS) {
         size_t n = count - done < ODD_ITEMS ? count - done : ODD_ITEMS;
-        memcpy(wide, from + done * sizeof wide[0], n * sizeof wide[0]);
-        narrow_to_odd(wide, n, odd);
+        memcpy(&wide, from + done * sizeof(double), n * sizeof(double));
+        if (has_tiny(wide.bits, n))
+            narrow_to_odd(wide.numbers, n, odd);
+        else
+            narrow_normal_to_odd(wide.bits, n, odd);
         store(odd, n, to + done * 2);
     }
 }
@@ -216,17 +247,19 @@ static void double_to_bfloat16(const void *in, size_t count, void *out)
     double_to_16(in, count, out, float_to_bfloat16);
 }
 
-static void scale_float(float *items, size_t count, float scale, float offset)
-{
-    for (size_t i = 0; i < count; i++)
-        items[i] = items[i] * scale + offset;
-}
+#define DEFINE_SCALE(type)                                                                     \
+    static void scale_##type(const void *in, size_t count, type scale, type offset, type *out) \
+    {                                                                                          \
+        const unsigned char *from = in;                                                        \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            type x;                                                                            \
+            memcpy(&x, from + i * sizeof x, sizeof x);                                         \
+            out[i] = x * scale + offset;                                                       \
+        }                                                                                      \
+    }
 
-static void scale_double(double *items, size_t count, double scale, double offset)
-{
-    for (size_t i = 0; i < count; i++)
-        items[i] = items[i] * scale + offset;
-}
+DEFINE_SCALE(float)
+DEFINE_SCALE(double)
 
 #define DEFINE_SWAP(bytes, bits)                                    \
     static void swap_##bytes(unsigned char *data, size_t size)      \

@@ -83,9 +83,13 @@ static enum status collect(const char *uri, struct report *report, struct error 
         status = measure_arrays(report, err);
     if (status)
         return status;
-    struct dataset_options options = {.uri = uri, .hold_limit_bytes = default_hold_limit_bytes};
+    struct text list = {0}; /* of one: a comma in the name is no separator */
+    text_list_put(&list, uri);
+    struct dataset_options options = {.uri = list.data ? list.data : uri,
+                                      .hold_limit_bytes = default_hold_limit_bytes};
     if (dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK)
         error_clear(&report->dataset_error);
+    text_done(&list);
     return STATUS_OK;
 }
 
