@@ -318,7 +318,9 @@ class Stores(FieldTest):
         self.expect_digests(lines, self.expected(parts))
         with open(report, encoding="ascii") as file:
             found = [json.loads(line) for line in file]
-        self.assertEqual([entry["array"] for entry in found], ["part2.zarr/frames"], found)
+        self.assertEqual({(entry["array"], entry["chunk"]) for entry in found},
+                         {("part2.zarr/frames", "1.0.0")})
+        self.assertEqual(sorted(i for entry in found for i in range(*entry["samples"])), list(bad))
         outcome = self.reader(1, self.settings(",".join(uris), self.FIELDS, {}), ["--quiet"])
         self.assertNotEqual(outcome.code, 0)
         self.assertIn("array 'part2.zarr/frames' chunk 1.0.0", outcome.output)
