@@ -15,6 +15,7 @@ static enum status set_path(struct zarr_array *array, const char *path, struct e
         return error_set(err, STATUS_UNSUPPORTED, "path of %zu bytes; the limit is %zu", length,
                          sizeof array->path - 1);
     memcpy(array->path, path, length + 1);
+    array->key_path_bytes = length;
     return STATUS_OK;
 }
 
@@ -76,7 +77,7 @@ void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
                     char ret_key[ZARR_KEY_BYTES])
 {
     _Static_assert(ZARR_PATH_BYTES + 3 + ZARR_MAX_RANK * 21 <= ZARR_KEY_BYTES, "keys fit");
-    size_t length = strlen(array->path);
+    size_t length = array->key_path_bytes;
     char *out = ret_key;
 
     memcpy(out, array->path, length);

@@ -21,6 +21,8 @@ enum {
     ZARR_MAX_RANK = 8,
     ZARR_PATH_BYTES = 512, /* of an array's path, with its NUL */
     ZARR_KEY_BYTES = 768,  /* of a chunk's key, with its NUL */
+    ZARR_TYPE_BYTES = 48,  /* of a dtype as stored, with its NUL */
+    ZARR_MAX_ITEM_BYTES = 1024,
 };
 
 /* Decoded chunks beyond this are refused: codecs count in 32 bits. */
@@ -30,21 +32,37 @@ enum {
 enum zarr_format { ZARR_V2 = 2, ZARR_V3 = 3 };
 
 struct zarr_array {
-    char path[ZARR_PATH_BYTES]; /* "group/name"; "" for an array that is the root */
+    char path[ZARR_PATH_BYTES]; /* "group/name"; "" for an array that is the root; with ".member"
+                                 * behind it for a member of a structured dtype */
+    size_t key_path_bytes;      /* of `path`, that stand in keys: all but ".member" */
+    size_t member_index;        /* of a member among its array's; else 0 */
     enum zarr_format format;
     int rank;                             /* 1..8; 0 where the shape could not be read */
     uint64_t shape[ZARR_MAX_RANK];        /* in items */
     uint64_t chunk_shape[ZARR_MAX_RANK];  /* in items; may exceed the shape */
     uint64_t chunk_counts[ZARR_MAX_RANK]; /* ceil(shape / chunk_shape) */
     enum dtype dtype;
-    size_t item_bytes;
-    bool byte_swapped;                   /* stored in the other endianness than this machine's */
-    unsigned char fill[DTYPE_MAX_BYTES]; /* one item, native byte order */
-    bool key_prefixed;                   /* keys start with "c": v3's default encoding */
-    char key_separator;                  /* '.' or '/' */
-    struct codec_chain codecs;           /* bytes -> bytes */
-    size_t chunk_bytes;                  /* of one decoded chunk, at most ZARR_MAX_CHUNK_BYTES */
-    uint64_t total_bytes;                /* of the whole decoded array */
+    uint64_t item_extent; /* 0: an item is one value of `dtype`. Else it is that many, which come as
+                           * a last axis: strings and raw bytes (uint8), unicode (uint32) and
+                           * sub-arrays */
+    size_t item_bytes;    /* of one item */
+    size_t stored_item_bytes; /* from one item to the next in a decoded chunk: `item_bytes`, more
+                               * for a member of a structured dtype */
+    size_t item_offset;       /* of the item in these; else 0 */
+    char stored_type[ZARR_TYPE_BYTES]; /* "<M8[ns]", "|S10": where `dtype` does not say it all; else
+                                        * "" */
+    bool byte_swapped;                 /* stored in the other endianness than this machine's: each
+                                        * dtype_swap_bytes()                 of each item */
+    unsigned char fill[ZARR_MAX_ITEM_BYTES]; /* one item, native byte order */
+    /* The axes of a decoded chunk as they lie in memory, outermost first: a permutation of [0,
+     * rank), 0, 1, 2 for C order, 2, 1, 0 for Fortran's. */
+    uint8_t storage_axes[ZARR_MAX_RANK];
+    bool key_prefixed;         /* keys start with "c": v3's default encoding */
+    char key_separator;        /* '.' or '/' */
+    struct codec_chain codecs; /* bytes -> bytes */
+    size_t chunk_bytes;        /* of one decoded chunk, stored_item_bytes an item; at most
+                                * ZARR_MAX_CHUNK_BYTES */
+    uint64_t total_bytes;      /* of the whole array, item_bytes an item */
 };
 
 /* Parses the metadata document of the array at `path`.

@@ -131,6 +131,8 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
     array->rank = (int)rank;
     memcpy(array->shape, shape, sizeof shape);
     for (size_t i = 0; i < rank; i++)
+        array->storage_axes[i] = (uint8_t)i;
+    for (size_t i = 0; i < rank; i++)
         if (shape[i] == 0)
             return error_set(err, STATUS_INVALID, "empty: 'shape' axis %zu is 0", i);
     return STATUS_OK;
@@ -147,6 +149,7 @@ enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool 
                              "'shape' overflows: the array's size does not fit 63 bits");
     array->dtype = dtype;
     array->item_bytes = dtype_bytes(dtype);
+    array->stored_item_bytes = array->item_bytes;
     array->total_bytes = total_bytes;
     array->byte_swapped =
         dtype_swap_bytes(dtype) > 1 && little_endian != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
@@ -157,7 +160,7 @@ enum status document_chunk_shape(struct json_object *list, struct zarr_array *ar
                                  struct error *err)
 {
     uint64_t extents[ZARR_MAX_RANK] = {0};
-    uint64_t chunk_bytes = array->item_bytes;
+    uint64_t chunk_bytes = array->stored_item_bytes;
     size_t rank = json_object_array_length(list);
 
     if (rank != (size_t)array->rank)

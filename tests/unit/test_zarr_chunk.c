@@ -162,6 +162,7 @@ static void test_keys(void **state)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_array array = {.rank = 2,
+                                   .key_path_bytes = strlen(cases[i].path),
                                    .key_prefixed = cases[i].format == ZARR_V3,
                                    .key_separator = cases[i].separator};
         char key[ZARR_KEY_BYTES];
@@ -175,7 +176,10 @@ static void test_keys(void **state)
 
 static void test_longest_key_fits(void **state)
 {
-    struct zarr_array array = {.rank = ZARR_MAX_RANK, .key_prefixed = true, .key_separator = '/'};
+    struct zarr_array array = {.rank = ZARR_MAX_RANK,
+                               .key_path_bytes = ZARR_PATH_BYTES - 1,
+                               .key_prefixed = true,
+                               .key_separator = '/'};
     uint64_t chunk_index[ZARR_MAX_RANK];
     char key[ZARR_KEY_BYTES];
     (void)state;
