@@ -5,7 +5,9 @@
 #include "dataset/dataset.h"
 #include "store/disk_cache.h"
 #include "store/store.h"
+#include "zarr/chunk.h"
 #include "zarr/hierarchy.h"
+#include "zarr/shard.h"
 #include "zarr/view.h"
 
 #include <stdbool.h>
@@ -42,7 +44,9 @@ struct dataset_private {
     struct store *store;      /* of all: joined, where there are several */
     bool missing_is_bad;
     uint32_t retries;
-    struct store_watch *watch; /* borrowed, as is the next; NULL: none */
+    uint64_t index_cache_bytes;
+    struct zarr_read_options read; /* its cache of indices is owned */
+    struct store_watch *watch;     /* borrowed, as is the next; NULL: none */
     struct bad_log *bad_log;
     struct zarr_hierarchy **hierarchies; /* [store_count] */
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */

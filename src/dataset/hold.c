@@ -99,7 +99,8 @@ static enum status hold_field(const struct dataset *dataset, const struct field_
         if (origin->index)
             arrays[count++] = &origin->parts[s].index;
     }
-    enum status status = zarr_chunk_reader_new(private->store, arrays, count, &reader, err);
+    enum status status =
+        zarr_chunk_reader_new_with(private->store, arrays, count, &private->read, &reader, err);
     if (status != STATUS_OK)
         return status;
     zarr_chunk_reader_use_cache(reader, private->cache);

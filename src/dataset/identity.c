@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <xxhash.h>
 
 static enum status stat_document(const struct store *store, const char *path, const char *name,
@@ -19,6 +20,20 @@ static enum status stat_document(const struct store *store, const char *path, co
 
     snprintf(key, sizeof key, "%s%s%s", path, path[0] ? "/" : "", name);
     return store_stat(store, key, ret_info, err);
+}
+
+/* Where an array's document lies: its path, for a member of a structured dtype that of all of it.
+ */
+struct key_path {
+    char text[ZARR_PATH_BYTES];
+};
+
+static struct key_path key_path_of(const struct zarr_array *array)
+{
+    struct key_path path = {""};
+
+    memcpy(path.text, array->path, array->key_path_bytes);
+    return path;
 }
 
 /* The version of the document `name` at `path`; nothing where there is none: consolidated metadata
@@ -39,7 +54,8 @@ static enum status find_version(const struct dataset *dataset, const struct zarr
 {
     const char *name = array->format == ZARR_V3 ? "zarr.json" : ".zarray";
     struct store_info info = {0};
-    enum status status = stat_document(dataset->private->store, array->path, name, &info, err);
+    enum status status =
+        stat_document(dataset->private->store, key_path_of(array).text, name, &info, err);
 
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
@@ -89,7 +105,8 @@ static enum status identify_hierarchy(const struct store *store,
         const struct zarr_node *node = &hierarchy->nodes[i];
 
         text_append(out, "array '%s'\n%s\n", node->array.path, node->document);
-        status = append_version(store, node->array.path, is_v3 ? "zarr.json" : ".zarray", out, err);
+        status = append_version(store, key_path_of(&node->array).text,
+                                is_v3 ? "zarr.json" : ".zarray", out, err);
     }
     return status;
 }

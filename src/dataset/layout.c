@@ -24,6 +24,8 @@ static void describe_samples(struct dataset *dataset)
         field->rank = array->rank - 1;
         for (int axis = 0; axis < field->rank; axis++)
             field->shape[axis] = array->shape[axis + 1];
+        if (array->item_extent > 0)
+            field->shape[field->rank++] = array->item_extent;
         field->sample_bytes = zarr_array_sample_bytes(array);
         field->source = FIELD_HELD;
         field->decode_amplification = 1.0;
@@ -239,7 +241,8 @@ static void settle_scratch(struct dataset *dataset)
     const struct zarr_array *arrays[DATASET_MAX_PARTS];
     size_t count = dataset_row_arrays(dataset, arrays);
 
-    dataset->scratch_bytes = zarr_chunk_reader_bytes(arrays, count);
+    dataset->scratch_bytes = zarr_chunk_reader_bytes_with(arrays, count, &dataset->private->read);
+    dataset->index_bytes = shard_cache_bytes(arrays, count, dataset->private->index_cache_bytes);
 }
 
 enum status layout_settle(struct dataset *dataset, struct error *err)

@@ -28,6 +28,9 @@ static enum status allocate(const struct dataset_options *options, struct datase
     dataset->mask = options->mask;
     dataset->private->missing_is_bad = options->missing_is_bad;
     dataset->private->retries = options->retries;
+    dataset->private->index_cache_bytes = options->index_cache_bytes;
+    dataset->private->read.coalesce_gap = options->coalesce_gap_bytes;
+    dataset->private->read.coalesce_bytes = options->coalesce_bytes;
     dataset->private->watch = options->watch;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
     dataset->private->cache_dir_bytes = options->cache_dir_bytes;
@@ -55,6 +58,18 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status != STATUS_OK)
         return error_prefix(err, status, "'%s': ", private->uri);
     return STATUS_OK;
+}
+
+/* The cache of shards' indices, if there are any. */
+static enum status make_index_cache(struct dataset *dataset, struct error *err)
+{
+    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    size_t count = dataset_row_arrays(dataset, arrays);
+
+    if (dataset->index_bytes == 0)
+        return STATUS_OK;
+    return shard_cache_new(arrays, count, dataset->private->index_cache_bytes,
+                           &dataset->private->read.indices, err);
 }
 
 /* The list of uris, cut up: malloc'ed strings at ret_uris, the caller's. */
@@ -145,6 +160,8 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
         status = dataset_identify(dataset, &dataset->private->cache_identity, err);
     if (status == STATUS_OK)
         status = open_cache(dataset, err);
+    if (status == STATUS_OK)
+        status = make_index_cache(dataset, err);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;
@@ -196,6 +213,9 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_number(&out, dataset->mask);
     packed_put_number(&out, dataset->private->missing_is_bad);
     packed_put_number(&out, dataset->private->retries);
+    packed_put_number(&out, dataset->private->index_cache_bytes);
+    packed_put_number(&out, dataset->private->read.coalesce_gap);
+    packed_put_number(&out, dataset->private->read.coalesce_bytes);
     packed_put_number(&out, dataset->field_count);
     for (size_t i = 0; i < dataset->field_count; i++)
         put_spec(&out, &dataset->private->origins[i]);
@@ -273,6 +293,9 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
         !packed_take_number(&packed, &options.cache_dir_bytes) ||
         !packed_take_number(&packed, &identity) || !packed_take_number(&packed, &mask) ||
         !packed_take_number(&packed, &missing_is_bad) || !packed_take_number(&packed, &retries) ||
+        !packed_take_number(&packed, &options.index_cache_bytes) ||
+        !packed_take_number(&packed, &options.coalesce_gap_bytes) ||
+        !packed_take_number(&packed, &options.coalesce_bytes) ||
         !packed_take_number(&packed, &count) || count > DATASET_MAX_FIELDS ||
         !take_specs(&packed, specs, count))
         return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
@@ -294,6 +317,8 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
         status = dataset_note_versions(dataset, err);
     if (status == STATUS_OK)
         status = open_cache(dataset, err);
+    if (status == STATUS_OK)
+        status = make_index_cache(dataset, err);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;
@@ -339,6 +364,7 @@ void dataset_free(struct dataset *dataset)
     if (!dataset)
         return;
     struct dataset_private *private = dataset->private;
+    shard_cache_free(private->read.indices);
     disk_cache_free(private->cache);
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
         free(private->origins[i].parts);

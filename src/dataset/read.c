@@ -82,8 +82,8 @@ enum status dataset_reader_new(const struct dataset *dataset, struct dataset_rea
         return error_set(err, STATUS_NO_MEMORY, "no memory for a dataset reader");
     size_t count = dataset_row_arrays(dataset, arrays);
     reader->dataset = dataset;
-    enum status status =
-        zarr_chunk_reader_new(dataset->private->store, arrays, count, &reader->chunks, err);
+    enum status status = zarr_chunk_reader_new_with(dataset->private->store, arrays, count,
+                                                    &dataset->private->read, &reader->chunks, err);
     if (status != STATUS_OK) {
         free(reader);
         return status;

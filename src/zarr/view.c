@@ -22,21 +22,32 @@ static void turn_axes(const struct zarr_array *array, int first, struct zarr_arr
         view->storage_axes[i] = place[array->storage_axes[i]];
         view->key_axes[i] = place[array->key_axes[i]];
     }
+    for (int level = 0; level < array->shard_level_count; level++)
+        for (int axis = 0; axis < array->rank; axis++) {
+            const struct zarr_shard_level *from = &array->shard_levels[level];
+            struct zarr_shard_level *to = &view->shard_levels[level];
+
+            to->counts[place[axis]] = from->counts[axis];
+            to->spans[place[axis]] = from->spans[axis];
+            to->axes[axis] = place[from->axes[axis]];
+        }
 }
 
 static enum status convert(const struct convert *convert, struct zarr_array *view,
                            struct error *err)
 {
-    if (!convert_is_possible(view->dtype, convert->to))
+    if (view->item_extent > 0 || view->stored_type[0] ||
+        !convert_is_possible(view->dtype, convert->to))
         return error_set(
             err, STATUS_INVALID,
             "array '%s': items of %s cannot become %s: that takes integers or floating "
             "point, and float16, bfloat16, float32 or float64",
-            view->path, dtype_name(view->dtype), dtype_name(convert->to));
+            view->path, view->stored_type[0] ? view->stored_type : dtype_name(view->dtype),
+            dtype_name(convert->to));
     unsigned char fill[DTYPE_MAX_BYTES];
 
     view->convert = *convert;
-    memcpy(fill, view->fill, sizeof fill);
+    memcpy(fill, view->fill, view->item_bytes);
     convert_items(convert, fill, 1, view->fill);
     view->total_bytes = view->total_bytes / view->item_bytes * dtype_bytes(convert->to);
     view->item_bytes = dtype_bytes(convert->to);
@@ -57,10 +68,11 @@ enum status zarr_view_make(const struct zarr_array *array, const struct zarr_vie
     if (status != STATUS_OK || !view->prefix)
         return status;
     int length = snprintf(ret_view->path, sizeof ret_view->path, "%s%s%s", view->prefix,
-                          array->path[0] ? "/" : "", array->path);
+                          array->key_path_bytes > 0 ? "/" : "", array->path);
     if (length < 0 || (size_t)length >= sizeof ret_view->path)
         return error_set(err, STATUS_INVALID, "array '%s' of store '%s': the path is too long",
                          array->path, view->prefix);
+    ret_view->key_path_bytes += (size_t)length - strlen(array->path);
     return STATUS_OK;
 }
 

@@ -221,6 +221,30 @@ class Axes(FieldTest):
         self.check(uri, fields, expected, resume_at=2)
         self.check(uri, fields, expected, dataset__hold_limit="1KiB")
 
+    @unittest.skipIf(FORMAT == 2, "shards are of v3")
+    def test_axes_of_shards(self):
+        data = np.random.default_rng(9).standard_normal((3, self.N, 6, 5)).astype("f4")
+        uri = write(self.path("shards.zarr"), {
+            "data": (data, (3, 4, 3, 5), {"shards": (3, 16, 6, 5)}),
+            "late": (data, (1, 4, 6, 5), {"shards": (2, 8, 6, 10)})})
+        turned = np.moveaxis(data, 1, 0)
+        self.check(uri, {"plain": {"array": "data", "sample_axis": 1},
+                         "half": {"array": "data", "sample_axis": 1, "cast": "float16"},
+                         "late": {"sample_axis": 1, "scale": 2}},
+                   {"plain": turned, "half": turned.astype("f2"), "late": turned * 2}, resume_at=2)
+        self.check(uri, {"last": {"array": "data", "sample_axis": 3}},
+                   {"last": np.moveaxis(data, 3, 0)}, batch__global_size=3)
+
+    @unittest.skipIf(FORMAT == 2, "chunks are transposed in v3")
+    def test_axes_of_transposed_chunks(self):
+        data = np.random.default_rng(9).standard_normal((3, self.N, 6)).astype("f4")
+        transpose = {"filters": [zarr.codecs.TransposeCodec(order=(2, 0, 1))]}
+        uri = write(self.path("turned.zarr"), {"data": (data, (2, 4, 4), transpose)})
+        turned = np.moveaxis(data, 1, 0)
+        self.check(uri, {"first": {"array": "data", "sample_axis": 1},
+                         "brain": {"array": "data", "sample_axis": 1, "cast": "bfloat16"}},
+                   {"first": turned, "brain": bfloat16(turned)})
+
     def test_axis_of_the_dataset(self):
         """Default fields are the arrays that are as long along that axis."""
         arrays = self.arrays()
@@ -321,7 +345,7 @@ class Stores(FieldTest):
         self.assertEqual({(entry["array"], entry["chunk"]) for entry in found},
                          {("part2.zarr/frames", "1.0.0")})
         self.assertEqual(sorted(i for entry in found for i in range(*entry["samples"])), list(bad))
-        outcome = self.reader(1, self.settings(",".join(uris), self.FIELDS, {}), ["--quiet"])
+        outcome = self.reader(1, self.settings(",".join(uris), self.FIELDS, {}), [])
         self.assertNotEqual(outcome.code, 0)
         self.assertIn("array 'part2.zarr/frames' chunk 1.0.0", outcome.output)
 
