@@ -74,7 +74,7 @@ bool text_list_take(const char **at, struct text *ret_item)
             c++;
         text_append(ret_item, "%c", *c);
     }
-    text_append(ret_item, "%s", "");
+    text_append_bytes(ret_item, "", 0);
     *at = *c ? c + 1 : c;
     return true;
 }
