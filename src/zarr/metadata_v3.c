@@ -182,8 +182,9 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
 /* Where reading the codecs has come. */
 struct chain {
     struct zarr_array *array;
-    bool has_bytes; /* codecs from array to bytes are complete */
-    bool is_flat;   /* a codec has changed the number of axes: only "bytes" may follow */
+    bool has_bytes;  /* codecs from array to bytes are complete */
+    bool has_filter; /* values are changed in the order that they have now: it must stay */
+    bool is_flat;    /* a codec has changed the number of axes: only "bytes" may follow */
 };
 
 /* "endian" of a bytes codec. Without it, it can only be meant for items of one byte. */
@@ -376,8 +377,9 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     return STATUS_OK;
 }
 
-/* Codecs before the one that makes bytes. Those that change only how many axes there are, not the
- * order of items, have no effect on bytes. */
+/* Codecs before the one that makes bytes: filters, which work on values in the order of memory, and
+ * what turns axes round or divides the array, which has to come before. Those that change only how
+ * many axes there are, not the order of items, have no effect on bytes. */
 static enum status parse_array_codec(const char *name, struct json_object *configuration,
                                      struct chain *chain, struct error *err)
 {
@@ -387,9 +389,14 @@ static enum status parse_array_codec(const char *name, struct json_object *confi
         chain->has_bytes = true;
         return parse_bytes_codec(configuration, chain->array, err);
     }
-    if (chain->is_flat && !reshapes)
-        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that changes axes",
-                         name);
+    if (codec_is_filter(name)) {
+        chain->has_filter = true;
+        return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
+                               chain->array->item_bytes, err);
+    }
+    if ((chain->is_flat || chain->has_filter) && !reshapes)
+        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that changes %s", name,
+                         chain->is_flat ? "the number of axes" : "values");
     if (reshapes) {
         chain->is_flat = true;
         return STATUS_OK;
@@ -447,6 +454,10 @@ static enum status parse_all_codecs(struct json_object *root, struct zarr_array 
         status = parse_codecs(list, &chain, err);
     if (status == STATUS_OK)
         status = document_set_chunks(array, err);
+    if (status == STATUS_OK)
+        status = codec_chain_check(&array->codecs, array->chunk_bytes, err);
+    array->byte_swapped = dtype_swap_bytes(array->dtype) > 1 &&
+                          codec_chain_swapped(&array->codecs, array->byte_swapped);
     for (int level = array->shard_level_count - 1; status == STATUS_OK && level >= 0; level--)
         for (int i = 0; i < array->rank; i++) {
             bool inner = level + 1 < array->shard_level_count;
