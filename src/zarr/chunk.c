@@ -491,6 +491,29 @@ static struct stored_chunk chunk_of(const struct zarr_array *array, const uint64
     return chunk;
 }
 
+/* Chunks that the value at that place has, of those that the array has. */
+static uint64_t chunks_in_value(const struct zarr_array *array, const uint64_t *chunk_index)
+{
+    uint64_t count = 1;
+
+    for (int i = 0; i < array->rank && array->shard_level_count > 0; i++) {
+        uint64_t span = array->shard_levels[0].spans[i];
+        uint64_t left = array->chunk_counts[i] - chunk_index[i] / span * span;
+        count *= left < span ? left : span;
+    }
+    return count;
+}
+
+uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
+                                uint64_t begin, uint64_t end, uint64_t value_bytes)
+{
+    size_t part_begin, part_bytes;
+
+    if (chunk_part(array, chunk_index, begin, end, &part_begin, &part_bytes))
+        return part_bytes < value_bytes ? part_bytes : value_bytes;
+    return value_bytes / chunks_in_value(array, chunk_index);
+}
+
 /* Where the chunk is decoded to, and read to where that was not done: straight into its place if it
  * is one run there. */
 static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
