@@ -26,7 +26,7 @@ static void append_shape(const uint64_t *shape, int first, int rank, struct text
 static void append_array(const struct zarr_array *array, struct text *parts)
 {
     append_shape(array->shape, 1, array->rank, &parts[2]);
-    text_append(&parts[3], "%s\n", dtype_name(array->dtype));
+    text_append(&parts[3], "%s%s\n", dtype_name(array->dtype), array->stored_type);
     append_shape(array->chunk_shape, 0, array->rank, &parts[4]);
 }
 

@@ -51,6 +51,8 @@ static void describe_samples(struct dataset *dataset)
         field->rank = origin->array->rank - 1;
         for (int axis = 0; axis < field->rank; axis++)
             field->shape[axis] = origin->array->shape[axis + 1];
+        if (origin->array->item_extent > 0)
+            field->shape[field->rank++] = origin->array->item_extent;
         field->sample_bytes = zarr_array_sample_bytes(origin->array);
         field->source = FIELD_HELD;
         field->decode_amplification = 1.0;

@@ -93,7 +93,8 @@ static enum status select_one(const struct zarr_hierarchy *hierarchy,
         return error_prefix(err, status, "field '%s': ", spec->name);
     if (!spec->index)
         return STATUS_OK;
-    if (origin->index->rank != 1 || !dtype_is_integer(origin->index->dtype))
+    if (origin->index->rank != 1 || origin->index->item_extent > 0 ||
+        !dtype_is_integer(origin->index->dtype))
         return error_set(
             err, STATUS_INVALID,
             "field '%s': index array '%s' must be one-dimensional and of integers; it is "
