@@ -51,6 +51,8 @@ static struct json_object *array_json(const struct zarr_node *node, uint64_t sto
     struct text codecs = {0};
     codec_chain_describe(&array->codecs, &codecs);
     add_text(object, "dtype", dtype_name(array->dtype));
+    if (array->stored_type[0])
+        add_text(object, "stored_dtype", array->stored_type);
     add_shape(object, "shape", array->shape, array->rank);
     add_shape(object, "chunks", array->chunk_shape, array->rank);
     add_text(object, "codecs", codecs.data);

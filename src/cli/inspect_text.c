@@ -56,7 +56,7 @@ static void add_array(struct table *table, const struct zarr_node *node, uint64_
     if (stored_bytes > 0)
         snprintf(ratio, sizeof ratio, "%.2f", (double)array->total_bytes / (double)stored_bytes);
     add_cell(table, array->path[0] ? array->path : "/");
-    add_cell(table, dtype_name(array->dtype));
+    add_cell(table, array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
     add_cell(table, format_shape(array->shape, array->rank, " x ").text);
     add_cell(table, format_shape(array->chunk_shape, array->rank, " x ").text);
     add_cell(table, codecs.data);
@@ -101,7 +101,7 @@ static void print_unreadable(const struct zarr_hierarchy *hierarchy)
 /* Whether an array could be the index of a join: one integer for each sample. */
 static bool is_index(const struct zarr_node *node, uint64_t sample_count)
 {
-    return node->status == STATUS_OK && node->array.rank == 1 &&
+    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_extent == 0 &&
            node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype);
 }
 

@@ -95,7 +95,8 @@ struct dataset_options {
 struct dataset_field {
     const char *name; /* borrowed from the dataset */
     enum dtype dtype;
-    int rank;                         /* dimensions of one sample, 0..7 */
+    int rank;                         /* dimensions of one sample, 0..8: the array's but the first,
+                                       * and a last one where items are strings or sub-arrays */
     uint64_t shape[DATASET_MAX_RANK]; /* of one sample */
     size_t sample_bytes;
     enum field_source source;

@@ -27,7 +27,7 @@ static void append_shape(const uint64_t *shape, int first, int rank, struct text
 static void append_array(const struct zarr_array *array, struct text *parts)
 {
     append_shape(array->shape, 1, array->rank, &parts[2]);
-    text_append(&parts[3], "%s\n", dtype_name(array->dtype));
+    text_append(&parts[3], "%s%s\n", dtype_name(array->dtype), array->stored_type);
     if (array->convert.to != DTYPE_NONE)
         text_append(&parts[3], "%s %a %a\n", dtype_name(array->convert.from), array->convert.scale,
                     array->convert.offset);

@@ -22,11 +22,19 @@ static enum status set_path(struct zarr_array *array, const char *path, struct e
 enum status zarr_array_parse(enum zarr_format format, const char *path, const char *text,
                              size_t text_bytes, struct zarr_array *ret_array, struct error *err)
 {
+    return zarr_array_parse_member(format, path, text, text_bytes, 0, ret_array, err);
+}
+
+enum status zarr_array_parse_member(enum zarr_format format, const char *path, const char *text,
+                                    size_t text_bytes, size_t member, struct zarr_array *ret_array,
+                                    struct error *err)
+{
     struct json_object *root;
     enum status status;
 
     memset(ret_array, 0, sizeof *ret_array);
     ret_array->format = format;
+    ret_array->member_index = member;
     status = set_path(ret_array, path, err);
     if (status != STATUS_OK)
         return status;
@@ -110,6 +118,12 @@ struct zarr_index_text zarr_index_format(const struct zarr_array *array,
 void zarr_array_identify(const struct zarr_array *array, struct text *out)
 {
     text_append(out, "%s%s", dtype_name(array->dtype), array->byte_swapped ? " swapped" : "");
+    if (array->stored_type[0])
+        text_append(out, " as %s", array->stored_type);
+    if (array->stored_item_bytes != array->item_bytes)
+        text_append(out, " at %zu of %zu", array->item_offset, array->stored_item_bytes);
+    if (array->item_extent > 0)
+        text_append(out, " x %" PRIu64, array->item_extent);
     for (int i = 0; i < array->rank; i++)
         text_append(out, " %" PRIu64 "/%" PRIu64, array->shape[i], array->chunk_shape[i]);
     text_append(out, " fill ");

@@ -54,6 +54,7 @@ struct zarr_array {
                                  * behind it for a member of a structured dtype */
     size_t key_path_bytes;      /* of `path`, that stand in keys: all but ".member" */
     size_t member_index;        /* of a member among its array's; else 0 */
+    size_t member_count;        /* that a structured dtype has; else 0 */
     enum zarr_format format;
     int rank;                             /* 1..8; 0 where the shape could not be read */
     uint64_t shape[ZARR_MAX_RANK];        /* in items */
@@ -71,7 +72,7 @@ struct zarr_array {
     char stored_type[ZARR_TYPE_BYTES]; /* "<M8[ns]", "|S10": where `dtype` does not say it all; else
                                         * "" */
     bool byte_swapped;                 /* stored in the other endianness than this machine's: each
-                                        * dtype_swap_bytes()                 of each item */
+                                        * dtype_swap_bytes() of each item */
     unsigned char fill[ZARR_MAX_ITEM_BYTES]; /* one item, native byte order */
     /* The axes of a decoded chunk as they lie in memory, outermost first: a permutation of [0,
      * rank), 0, 1, 2 for C order, 2, 1, 0 for Fortran's. */
@@ -103,6 +104,12 @@ struct zarr_array {
 MUST_USE enum status zarr_array_parse(enum zarr_format format, const char *path, const char *text,
                                       size_t text_bytes, struct zarr_array *ret_array,
                                       struct error *err);
+
+/* The same for a member of a structured dtype, in [0, member_count); zarr_array_parse() gives the
+ * first. The rest of an array of another dtype is not looked at: it has member 0 alone. */
+MUST_USE enum status zarr_array_parse_member(enum zarr_format format, const char *path,
+                                             const char *text, size_t text_bytes, size_t member,
+                                             struct zarr_array *ret_array, struct error *err);
 
 /* Number of chunks in the grid. */
 uint64_t zarr_array_chunk_count(const struct zarr_array *array);

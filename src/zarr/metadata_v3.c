@@ -182,8 +182,9 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
 /* Where reading the codecs has come. */
 struct chain {
     struct zarr_array *array;
-    bool has_bytes; /* codecs from array to bytes are complete */
-    bool is_flat;   /* a codec has changed the number of axes: only "bytes" may follow */
+    bool has_bytes;  /* codecs from array to bytes are complete */
+    bool is_ordered; /* a filter needs the order that values have now: it must stay */
+    bool is_flat;    /* a codec has changed the number of axes: only "bytes" may follow */
 };
 
 /* "endian" of a bytes codec. Without it, it can only be meant for items of one byte. */
@@ -351,6 +352,8 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     struct zarr_array *array = chain->array;
     struct json_object *extents, *codecs, *index_codecs;
 
+    if (array->codecs.step_count > 0)
+        return error_set(err, STATUS_UNSUPPORTED, "filters before 'sharding_indexed'");
     if (array->shard_level_count == ZARR_MAX_SHARD_LEVELS)
         return error_set(err, STATUS_UNSUPPORTED, "shards nested more than %d deep",
                          ZARR_MAX_SHARD_LEVELS);
@@ -376,8 +379,42 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     return STATUS_OK;
 }
 
-/* Codecs before the one that makes bytes. Those that change only how many axes there are, not the
- * order of items, have no effect on bytes. */
+/* Behind filters 'bytes' tells the byte order of what they give, but zarr-python takes their own
+ * types' word for it, which is the same only where all are little-endian. */
+static enum status parse_bytes_after_filters(struct json_object *configuration,
+                                             struct zarr_array *array, struct error *err)
+{
+    bool is_little;
+    enum status status = parse_endian(configuration, 1, "", &is_little, err);
+
+    if (status == STATUS_OK && !is_little)
+        return error_set(err, STATUS_UNSUPPORTED, "codec 'bytes': 'endian' is big behind filters");
+    array->byte_swapped =
+        dtype_swap_bytes(array->dtype) > 1 && codec_chain_swapped(&array->codecs, false);
+    return status;
+}
+
+/* Where no filter says a type, 'bytes' is as it is without them. */
+static enum status parse_bytes(struct json_object *configuration, struct zarr_array *array,
+                               struct error *err)
+{
+    const struct codec_chain *filters = &array->codecs;
+
+    if (codec_chain_swapped(filters, false) == codec_chain_swapped(filters, true))
+        return parse_bytes_after_filters(configuration, array, err);
+    return parse_bytes_codec(configuration, array, err);
+}
+
+/* Most filters work on values one by one, whatever the axes are: transposes before and behind are
+ * the same to them. Not those where a value depends on the one before. */
+static bool depends_on_order(const char *filter)
+{
+    return strstr(filter, "delta") || strstr(filter, "packbits");
+}
+
+/* Codecs before the one that makes bytes: filters, and what turns axes round or divides the array.
+ * Those that change only how many axes there are, not the order of items, have no effect on bytes.
+ */
 static enum status parse_array_codec(const char *name, struct json_object *configuration,
                                      struct chain *chain, struct error *err)
 {
@@ -385,11 +422,17 @@ static enum status parse_array_codec(const char *name, struct json_object *confi
 
     if (strcmp(name, "bytes") == 0) {
         chain->has_bytes = true;
-        return parse_bytes_codec(configuration, chain->array, err);
+        return parse_bytes(configuration, chain->array, err);
     }
-    if (chain->is_flat && !reshapes)
-        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that changes axes",
-                         name);
+    if (codec_is_filter(name)) {
+        chain->is_ordered = chain->is_ordered || depends_on_order(name);
+        return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
+                               chain->array->item_bytes, err);
+    }
+    if ((chain->is_flat || chain->is_ordered) && !reshapes)
+        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that %s", name,
+                         chain->is_flat ? "changes the number of axes"
+                                        : "needs the order of values");
     if (reshapes) {
         chain->is_flat = true;
         return STATUS_OK;
@@ -447,6 +490,8 @@ static enum status parse_all_codecs(struct json_object *root, struct zarr_array 
         status = parse_codecs(list, &chain, err);
     if (status == STATUS_OK)
         status = document_set_chunks(array, err);
+    if (status == STATUS_OK)
+        status = codec_chain_check(&array->codecs, array->chunk_bytes, err);
     for (int level = array->shard_level_count - 1; status == STATUS_OK && level >= 0; level--)
         for (int i = 0; i < array->rank; i++) {
             bool inner = level + 1 < array->shard_level_count;

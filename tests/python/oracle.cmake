@@ -21,3 +21,20 @@ foreach(format 2 3)
     message(STATUS "no Python for zarr v${format}: python.zarr_oracle_v${format} is not built")
   endif()
 endforeach()
+
+# numcodecs' own chunks, and ours against what it decodes; either Python may have it.
+foreach(python ZARR2 ZARR3)
+  if(PENSTOCK_${python}_PYTHON)
+    set(numcodecs_test ${PENSTOCK_${python}_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_numcodecs.py
+                       --dump $<TARGET_FILE:dump_array>)
+    string(TOLOWER ${python} name)
+    add_test(NAME python.numcodecs_${name} COMMAND ${numcodecs_test} --matrix)
+    set_tests_properties(python.numcodecs_${name} PROPERTIES
+      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    if(NOT TEST conformance.numcodecs)
+      add_test(NAME conformance.numcodecs COMMAND ${numcodecs_test} --corpus)
+      set_tests_properties(conformance.numcodecs PROPERTIES
+        LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    endif()
+  endif()
+endforeach()
