@@ -40,7 +40,8 @@ static enum status find_node(const struct dataset *dataset, size_t store, const 
 
 static void describe_items(const struct zarr_array *array, struct text *out)
 {
-    text_append(out, "%s items [", dtype_name(array->dtype));
+    text_append(out, "%s items [",
+                array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
     for (int i = 0; i < array->rank; i++)
         text_append(out, i ? ", %" PRIu64 : "N", array->shape[i]);
     text_append(out, "]");
@@ -49,7 +50,7 @@ static void describe_items(const struct zarr_array *array, struct text *out)
 static bool same_items(const struct zarr_array *a, const struct zarr_array *b)
 {
     bool same = a->dtype == b->dtype && a->item_bytes == b->item_bytes && a->rank == b->rank &&
-                a->convert.from == b->convert.from;
+                a->convert.from == b->convert.from && strcmp(a->stored_type, b->stored_type) == 0;
 
     for (int i = 1; same && i < a->rank; i++)
         same = a->shape[i] == b->shape[i];
