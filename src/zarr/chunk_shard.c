@@ -404,7 +404,7 @@ static enum status tell_chunk(const struct stored_chunk *chunk, zarr_visit_piece
                                .bytes = chunk->bytes};
 
     if (chunk->is_missing)
-        piece.kind = ZARR_PIECE_MISSING;
+        piece = (struct zarr_piece){.kind = ZARR_PIECE_MISSING, .key = chunk->key};
     if (!chunk->is_range) {
         piece.kind = ZARR_PIECE_VALUE;
         piece.bytes = codec_chain_is_raw(&chunk->array->codecs)

@@ -182,8 +182,9 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
 /* Where reading the codecs has come. */
 struct chain {
     struct zarr_array *array;
-    bool has_bytes; /* codecs from array to bytes are complete */
-    bool is_flat;   /* a codec has changed the number of axes: only "bytes" may follow */
+    bool has_bytes;  /* codecs from array to bytes are complete */
+    bool has_filter; /* values are changed in the order that they have now: it must stay */
+    bool is_flat;    /* a codec has changed the number of axes: only "bytes" may follow */
 };
 
 /* "endian" of a bytes codec. Without it, it can only be meant for items of one byte. */
@@ -351,8 +352,6 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     struct zarr_array *array = chain->array;
     struct json_object *extents, *codecs, *index_codecs;
 
-    if (array->codecs.step_count > 0)
-        return error_set(err, STATUS_UNSUPPORTED, "filters before 'sharding_indexed'");
     if (array->shard_level_count == ZARR_MAX_SHARD_LEVELS)
         return error_set(err, STATUS_UNSUPPORTED, "shards nested more than %d deep",
                          ZARR_MAX_SHARD_LEVELS);
@@ -393,8 +392,7 @@ static enum status parse_bytes_after_filters(struct json_object *configuration,
     return status;
 }
 
-/* Filters work on values one by one, whatever the axes are: transposes before and behind are the
- * same to them. Where none of them says a type, 'bytes' is as it is without them. */
+/* Where no filter says a type, 'bytes' is as it is without them. */
 static enum status parse_bytes(struct json_object *configuration, struct zarr_array *array,
                                struct error *err)
 {
@@ -405,8 +403,9 @@ static enum status parse_bytes(struct json_object *configuration, struct zarr_ar
     return parse_bytes_codec(configuration, array, err);
 }
 
-/* Codecs before the one that makes bytes. Those that change only how many axes there are, not the
- * order of items, have no effect on bytes. */
+/* Codecs before the one that makes bytes: filters, which work on values in the order of memory, and
+ * what turns axes round or divides the array, which has to come before. Those that change only how
+ * many axes there are, not the order of items, have no effect on bytes. */
 static enum status parse_array_codec(const char *name, struct json_object *configuration,
                                      struct chain *chain, struct error *err)
 {
@@ -416,12 +415,14 @@ static enum status parse_array_codec(const char *name, struct json_object *confi
         chain->has_bytes = true;
         return parse_bytes(configuration, chain->array, err);
     }
-    if (codec_is_filter(name))
+    if (codec_is_filter(name)) {
+        chain->has_filter = true;
         return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
                                chain->array->item_bytes, err);
-    if (chain->is_flat && !reshapes)
-        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that changes axes",
-                         name);
+    }
+    if ((chain->is_flat || chain->has_filter) && !reshapes)
+        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that changes %s", name,
+                         chain->is_flat ? "the number of axes" : "values");
     if (reshapes) {
         chain->is_flat = true;
         return STATUS_OK;
