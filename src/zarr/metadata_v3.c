@@ -509,6 +509,8 @@ static enum status parse_codec(struct json_object *value, struct chain *chain, s
         return status;
     if (!chain->has_bytes)
         return parse_array_codec(name, configuration, chain, err);
+    if (strcmp(name, "bytes") == 0)
+        return error_set(err, STATUS_CORRUPT, "codec 'bytes' stands twice");
     return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
                            chain->array->item_bytes, err);
 }
