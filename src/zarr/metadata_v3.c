@@ -7,6 +7,8 @@
 
 #include "base/size.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_known_member(const char *name)
@@ -86,6 +88,55 @@ static enum dtype dtype_by_alias(const char *name)
     return dtype_by_name(name);
 }
 
+/* Bytes of an item of raw type "r24": 3; 0 for other names. */
+static size_t raw_bytes(const char *name)
+{
+    size_t digits = strspn(name + (name[0] == 'r'), "0123456789");
+    unsigned long bits = strtoul(name + (name[0] == 'r'), NULL, 10);
+
+    if (name[0] != 'r' || digits == 0 || digits > 5 || name[1 + digits] != '\0' || bits % 8 != 0 ||
+        bits / 8 > ZARR_MAX_ITEM_BYTES)
+        return 0;
+    return bits / 8;
+}
+
+/* Items of so many bytes that mean nothing to us: bytes along one more axis. */
+static enum status set_raw(struct zarr_array *array, size_t item_bytes, struct error *err)
+{
+    enum status status = document_set_dtype(array, DTYPE_UINT8, true, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (!size_multiply(array->total_bytes, item_bytes, &array->total_bytes) ||
+        array->total_bytes > INT64_MAX) {
+        array->total_bytes = 0;
+        return error_set(err, STATUS_CORRUPT,
+                         "'shape' overflows: the array's size does not fit 63 bits");
+    }
+    array->item_extent = array->item_bytes = array->stored_item_bytes = item_bytes;
+    snprintf(array->stored_type, sizeof array->stored_type, "r%zu", 8 * item_bytes);
+    return STATUS_OK;
+}
+
+/* A list of the item's bytes. */
+static enum status parse_raw_fill(struct json_object *value, struct zarr_array *array,
+                                  struct error *err)
+{
+    if (!json_object_is_type(value, json_type_array) ||
+        json_object_array_length(value) != array->item_bytes)
+        return error_set(err, STATUS_CORRUPT, "'fill_value' is not a list of %zu bytes",
+                         array->item_bytes);
+    for (size_t i = 0; i < array->item_bytes; i++) {
+        unsigned char item[DTYPE_MAX_BYTES];
+        enum status status =
+            fill_parse(ZARR_V3, DTYPE_UINT8, json_object_array_get_idx(value, i), item, err);
+        if (status != STATUS_OK)
+            return status;
+        array->fill[i] = item[0];
+    }
+    return STATUS_OK;
+}
+
 /* The byte order is not known before the codecs are read. */
 static enum status parse_dtype(struct json_object *root, struct zarr_array *array,
                                struct error *err)
@@ -100,6 +151,8 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
         return status;
     bool is_time = strncmp(name, "numpy.", strlen("numpy.")) == 0;
     bool plain = !configuration || json_object_object_length(configuration) == 0;
+    if (plain && raw_bytes(name) > 0)
+        return set_raw(array, raw_bytes(name), err);
     enum dtype dtype = plain || is_time ? dtype_by_alias(name) : DTYPE_NONE;
     if (dtype == DTYPE_NONE)
         return error_set(err, STATUS_UNSUPPORTED, "data type '%.60s'", name);
@@ -418,6 +471,8 @@ static bool depends_on_order(const char *filter)
 static enum status parse_array_codec(const char *name, struct json_object *configuration,
                                      struct chain *chain, struct error *err)
 {
+    if (strcmp(name, "bitround") == 0) /* registered without numcodecs' prefix, too */
+        name = "numcodecs.bitround";
     bool reshapes = strcmp(name, "reshape") == 0 || strcmp(name, "zarrs.squeeze") == 0;
 
     if (strcmp(name, "bytes") == 0) {
@@ -454,6 +509,8 @@ static enum status parse_codec(struct json_object *value, struct chain *chain, s
         return status;
     if (!chain->has_bytes)
         return parse_array_codec(name, configuration, chain, err);
+    if (strcmp(name, "bytes") == 0)
+        return error_set(err, STATUS_CORRUPT, "codec 'bytes' stands twice");
     return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
                            chain->array->item_bytes, err);
 }
@@ -540,5 +597,7 @@ enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array
         return status;
     if (!json_object_object_get_ex(root, "fill_value", &fill))
         return error_set(err, STATUS_CORRUPT, "'fill_value' is missing");
+    if (array->item_extent > 0)
+        return parse_raw_fill(fill, array, err);
     return fill_parse(ZARR_V3, array->dtype, fill, array->fill, err);
 }

@@ -94,7 +94,7 @@ static unsigned char *read_samples(struct zarr_chunk_reader *reader, const struc
     enum status status = zarr_read_samples(reader, array, begin, end, samples, &stats, &err);
     if (status == STATUS_OK)
         return samples;
-    CHECK(err.status == (int32_t)status && strstr(err.message, "'x'"));
+    CHECK(err.status == (int32_t)status && strstr(err.message, "'x")); /* 'x.a': a member */
     free(samples);
     return NULL;
 }

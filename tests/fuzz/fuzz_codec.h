@@ -39,8 +39,8 @@ static const char *const fuzz_codec_chains[FUZZ_CODEC_CHAINS] = {
     "[{'id': 'astype', 'decode_dtype': '<u8', 'encode_dtype': '<f8'}]",
     "[{'id': 'packbits'}]",
     "[{'id': 'bitround', 'keepbits': 3}, {'id': 'adler32'}]",
-    "[{'id': 'delta', 'dtype': '<i4', 'astype': '>i8'}, {'id': 'crc32'}, {'id': 'shuffle', "
-    "'elementsize': 2}, {'id': 'bz2'}, {'id': 'fletcher32'}]",
+    ("[{'id': 'delta', 'dtype': '<i4', 'astype': '>i8'}, {'id': 'crc32'}, {'id': 'shuffle', "
+     "'elementsize': 2}, {'id': 'bz2'}, {'id': 'fletcher32'}]"),
 };
 
 /* The chain, made anew. Aborts if it cannot be made. */

@@ -38,3 +38,19 @@ foreach(python ZARR2 ZARR3)
     endif()
   endif()
 endforeach()
+
+# Shards and transposes, against NumPy; and what zarrs has written, where PENSTOCK_CORPORA has it.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME python.zarr_shards
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_shards.py
+            --dump $<TARGET_FILE:dump_array>)
+  set_tests_properties(python.zarr_shards PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+if(PENSTOCK_ZARR2_PYTHON)
+  add_test(NAME conformance.zarrs
+    COMMAND ${PENSTOCK_ZARR2_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarrs_snapshot.py
+            --dump $<TARGET_FILE:dump_array>)
+  set_tests_properties(conformance.zarrs PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()

@@ -367,11 +367,13 @@ static void test_refused_arrays(void **state)
     dataset_free(dataset);
 
     put_empty(*state, "strings", "|O", "[10]", "[5]", "C");
-    refuse_default(*state, STATUS_UNSUPPORTED,
-                   "array 'strings': dtype '|O' (object). To do without "
-                   "it, list dataset.fields without it");
+    refuse_default(
+        *state, STATUS_UNSUPPORTED,
+        "array 'strings': dtype '|O' (Python objects): rewrite the array with a dtype of "
+        "fixed size. To do without "
+        "it, list dataset.fields without it");
     refuse_with(*state, fields, 1, MEBIBYTE, STATUS_UNSUPPORTED,
-                "field 'x': array 'strings': dtype '|O' (object)");
+                "field 'x': array 'strings': dtype '|O' (Python objects)");
 }
 
 static void test_refused_corrupt_array(void **state)

@@ -123,6 +123,8 @@ static void test_accepted(void **state)
         {ZARR_V3, "dimension_names", "null"},
         {ZARR_V3, "dimension_names", "[null, \"x\"]"},
         {ZARR_V3, "data_type", "{\"name\": \"float16\", \"configuration\": {}}"},
+        {ZARR_V3, "data_type",
+         "{\"name\": \"numpy.datetime64\", \"configuration\": {\"unit\": \"s\"}}"},
         {ZARR_V3, "codecs", TRANSPOSE("[1, 0]")},
         {ZARR_V3, "codecs", SHARDING("[1, 4]", BYTES, BYTES ", \"crc32c\"", "")},
         {ZARR_V3, "codecs", SHARDING("[3, 1]", BYTES, BYTES, ", \"index_location\": \"start\"")},
@@ -215,10 +217,13 @@ static const struct refusal {
     {ZARR_V3, "shape", "{}", STATUS_CORRUPT, "'shape' is a JSON object, expected array"},
     {ZARR_V3, "data_type", NULL, STATUS_CORRUPT, "'data_type' is missing"},
     {ZARR_V3, "data_type", "\"string\"", STATUS_UNSUPPORTED, "data type 'string'"},
-    {ZARR_V3, "data_type", "\"r16\"", STATUS_UNSUPPORTED, "data type 'r16'"},
     {ZARR_V3, "data_type", "\"none\"", STATUS_UNSUPPORTED, "data type 'none'"},
     {ZARR_V3, "data_type", "{\"name\": \"numpy.void\", \"configuration\": {}}", STATUS_UNSUPPORTED,
      "data type 'numpy.void'"},
+    {ZARR_V3, "data_type", "\"r7\"", STATUS_UNSUPPORTED, "data type 'r7'"},
+    {ZARR_V3, "data_type", "\"r0\"", STATUS_UNSUPPORTED, "data type 'r0'"},
+    {ZARR_V3, "data_type", "\"r8200\"", STATUS_UNSUPPORTED, "data type 'r8200'"},
+    {ZARR_V3, "data_type", "\"r16\"", STATUS_CORRUPT, "'fill_value' is not a list of 2 bytes"},
     {ZARR_V3, "data_type", "5", STATUS_CORRUPT, "'data_type' is neither a name nor an object"},
     {ZARR_V3, "data_type", "{}", STATUS_CORRUPT, "'data_type': 'name' is missing"},
     {ZARR_V3, "chunk_grid", NULL, STATUS_CORRUPT, "'chunk_grid' is missing"},
@@ -365,7 +370,7 @@ static void test_transposed_shards(void **state)
         "\"transpose\", \"configuration\": {\"order\": [1, 2, 0]}}, {\"name\": "
         "\"sharding_indexed\", \"configuration\": {\"chunk_shape\": [3, 10, 4], \"index_codecs\": "
         "[" BYTES ", \"crc32c\"], \"codecs\": [{\"name\": \"transpose\", \"configuration\": "
-                  "{\"order\": [1, 2, "
+        "{\"order\": [1, 2, "
         "0]}}, \"bytes\"]}}]}";
     struct zarr_array array;
     struct error err;
