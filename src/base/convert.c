@@ -4,9 +4,29 @@
 #include "base/convert_internal.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 enum { BLOCK_ITEMS = 512 };
+
+#ifdef __x86_64__
+/* clang 14 knows no "f16c" in __builtin_cpu_supports(), which vouches for the registers' state. */
+static bool has_avx2(void)
+{
+    unsigned a, b, c, d;
+
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
 
 const struct convert_loops *convert_variant(enum convert_variant variant)
 {
@@ -15,13 +35,9 @@ const struct convert_loops *convert_variant(enum convert_variant variant)
         return &convert_portable;
 #ifdef __x86_64__
     case CONVERT_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &convert_avx2
-                                                                                : NULL;
+        return has_avx2() ? &convert_avx2 : NULL;
     case CONVERT_AVX512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-                   ? &convert_avx512
-                   : NULL;
+        return has_avx512() ? &convert_avx512 : NULL;
 #endif
     default:
         return NULL;
@@ -35,14 +51,17 @@ const char *convert_variant_name(enum convert_variant variant)
     return names[variant];
 }
 
+/* Found out once: cpuid is slow in virtual machines. Whoever comes first at the same time finds the
+ * same. */
 static const struct convert_loops *best_loops(void)
 {
-    for (int variant = CONVERT_VARIANTS - 1; variant > CONVERT_PORTABLE; variant--) {
-        const struct convert_loops *loops = convert_variant((enum convert_variant)variant);
-        if (loops)
-            return loops;
-    }
-    return &convert_portable;
+    static const struct convert_loops *_Atomic best;
+    const struct convert_loops *loops = atomic_load_explicit(&best, memory_order_relaxed);
+
+    for (int variant = CONVERT_VARIANTS - 1; !loops; variant--)
+        loops = convert_variant((enum convert_variant)variant);
+    atomic_store_explicit(&best, loops, memory_order_relaxed);
+    return loops;
 }
 
 /* Whether the work type is double. */

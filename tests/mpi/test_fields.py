@@ -245,6 +245,22 @@ class Axes(FieldTest):
                          "brain": {"array": "data", "sample_axis": 1, "cast": "bfloat16"}},
                    {"first": turned, "brain": bfloat16(turned)})
 
+    @unittest.skipIf(FORMAT == 3, "column order and structured dtypes are of v2")
+    def test_column_order_and_members(self):
+        rng = np.random.default_rng(9)
+        table = np.zeros(self.N, dtype=[("a", ">f4"), ("b", "<i2"), ("c", "u1")])
+        table["a"], table["b"] = rng.standard_normal(self.N), rng.integers(-99, 99, self.N)
+        columns = rng.standard_normal((3, self.N, 6)).astype("f4")
+        uri = write(self.path("columns.zarr"), {
+            "table": (table, (4,)), "columns": (columns, (3, 4, 4), {"order": "F"})})
+        self.check(uri, {"half": {"array": "table.a", "cast": "float16"}, "a": "table.a",
+                         "b": {"array": "table.b", "scale": 0.5},
+                         "first": {"array": "columns", "sample_axis": 1},
+                         "brain": {"array": "columns", "sample_axis": 1, "cast": "bfloat16"}},
+                   {"half": table["a"].astype("f2"), "a": table["a"].astype("f4"),
+                    "b": converted(table["b"], None, 0.5), "first": np.moveaxis(columns, 1, 0),
+                    "brain": bfloat16(np.moveaxis(columns, 1, 0))})
+
     def test_axis_of_the_dataset(self):
         """Default fields are the arrays that are as long along that axis."""
         arrays = self.arrays()
