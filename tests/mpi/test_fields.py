@@ -1,5 +1,6 @@
-"""What fields may be made of, against NumPy and zarr-python: casts, scales, sample axes, groups, joined stores, and the
-layouts that are found in the wild. Every sample of each run is compared, with one reader and with three.
+"""What fields may be made of, against NumPy and zarr-python: casts, scales, sample axes, groups,
+joined stores, and the layouts that are found in the wild. Every sample of each run is compared, with
+one reader and with three.
 
 Run by a Python with NumPy, xxhash and zarr; its major version (2 or 3) is the format that is tested.
 """
@@ -25,8 +26,8 @@ FORMAT = 3 if zarr.__version__.startswith("3") else 2
 
 
 def write(path, arrays):
-    """Writes {path in the group: (values, chunks)} or (values, chunks, {options}). Option `skip`: that many
-    indices along axis 0 are not written, and so are the fill value."""
+    """Writes {path in the group: (values, chunks)} or (values, chunks, {options}). Option `skip`:
+    that many indices along axis 0 are not written, and so are the fill value."""
     root = zarr.open_group(path, mode="a")
     for name, (values, chunks, *options) in arrays.items():
         options = dict(options[0]) if options else {}
@@ -160,7 +161,8 @@ class Casts(FieldTest):
     def test_kept_rows_and_fill_values(self):
         """Later epochs, from rows kept decoded and as stored; chunks that are not there."""
         values = np.arange(40 * 6, dtype="f4").reshape(40, 6)
-        uri = write(self.path("kept.zarr"), {"x": (values, (4, 6), {"skip": 12, "fill_value": 3.3})})
+        options = {"skip": 12, "fill_value": 3.3}
+        uri = write(self.path("kept.zarr"), {"x": (values, (4, 6), options)})
         values[:12] = 3.3
         expected = {"x": converted(values, "float16", 2, 1)}
         fields = {"x": {"cast": "float16", "scale": 2, "offset": 1}}
@@ -448,7 +450,8 @@ class Layouts(FieldTest):
 
     def test_anemoi(self):
         rng = np.random.default_rng(7)
-        data = rng.standard_normal((21, 6, 2, 40)).astype("f4")  # dates, variables, ensembles, cells
+        # dates, variables, ensembles, cells
+        data = rng.standard_normal((21, 6, 2, 40)).astype("f4")
         uri = write(self.path("anemoi.zarr"), {
             "data": (data, (1, 6, 1, 40)),
             "dates": (np.arange(21), (21,)),
