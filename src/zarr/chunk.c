@@ -537,7 +537,8 @@ static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chu
 {
     bool may_be = zarr_array_is_member(chunk->array) || chunk->array->convert.to != DTYPE_NONE;
 
-    return may_be && strcmp(reader->scratch_key, chunk->key) == 0;
+    return may_be && chunk->wanted == chunk->array->chunk_bytes &&
+           strcmp(reader->scratch_key, chunk->key) == 0;
 }
 
 /* Notes what scratch memory holds now; parts of chunks are not worth it. */

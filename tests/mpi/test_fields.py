@@ -263,6 +263,19 @@ class Axes(FieldTest):
                     "b": converted(table["b"], None, 0.5), "first": np.moveaxis(columns, 1, 0),
                     "brain": bfloat16(np.moveaxis(columns, 1, 0))})
 
+    def test_one_array_along_both_axes(self):
+        """Of chunks without codecs, one field wants all and the other a part."""
+        square = np.random.default_rng(9).standard_normal((24, 24)).astype("f4")
+        big = np.arange(24 * 50, dtype="f4").reshape(24, 50)
+        raw = {"compressors": None} if FORMAT == 3 else {"compressor": None}
+        uri = write(self.path("square.zarr"), {"square": (square, (24, 8), raw),
+                                               "big": (big, (4, 50))})
+        self.check(uri, {"a": {"array": "square", "sample_axis": 1, "cast": "float16"},
+                         "b": {"array": "square", "sample_axis": 0, "cast": "float16"},
+                         "big": "big"},
+                   {"a": square.T.astype("f2"), "b": square.astype("f2"), "big": big},
+                   dataset__hold_limit=1)
+
     def test_axis_of_the_dataset(self):
         """Default fields are the arrays that are as long along that axis."""
         arrays = self.arrays()
