@@ -202,7 +202,8 @@ static void test_every_half(void **state)
         expected = half & 0x8000 ? -expected : expected;
         assert_true(isnan(expected) ? isnan(value) : value == (float)expected);
         assert_int_equal(signbit(value) != 0, half >> 15);
-        assert_int_equal(values_half_of_double(value), half);
+        /* what is not a number may become quiet on its way */
+        assert_int_equal(values_half_of_double(value), isnan(expected) ? half | 0x0200 : half);
     }
     assert_int_equal(values_half_of_double(65519.9), 0x7bff);
     assert_int_equal(values_half_of_double(65520), 0x7c00);
