@@ -67,12 +67,11 @@ struct codec {
 };
 
 /* All codecs: CODEC_TABLE(X) is X(blosc) X(zstd) and so on. Each is `codec_<name>`. */
-#define CODEC_TABLE(X)                                                                            \
-    X(blosc)                                                                                      \
-    X(zstd)                                                                                       \
-    X(gzip)                                                                                       \
-    X(zlib) X(lz4) X(bz2) X(lzma) X(crc32c) X(crc32) X(adler32) X(fletcher32) X(shuffle) X(delta) \
-        X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits)
+#define CODEC_TABLE(X)                                                                     \
+    X(blosc) X(zstd) X(gzip) X(zlib) X(lz4) X(bz2) X(lzma)                                 \
+    X(crc32c) X(crc32) X(adler32) X(fletcher32)                                            \
+    X(shuffle) X(delta) X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits)
+// clang-format on
 
 #define CODEC_DECLARE(name) extern const struct codec codec_##name;
 CODEC_TABLE(CODEC_DECLARE)
