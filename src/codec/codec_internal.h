@@ -48,6 +48,11 @@ struct codec {
     enum status (*decode)(const struct codec_step *step, void *state, struct bytes stored,
                           struct room room, struct bytes *ret_decoded, struct error *err);
 
+    /* Decodes `room.capacity` bytes from byte `begin` on of `decoded_bytes`: codec_decode_part().
+     * NULL: nothing is gained by that. */
+    enum status (*decode_part)(struct bytes stored, size_t decoded_bytes, size_t begin,
+                               struct room room, bool *ret_done, struct error *err);
+
     /* Encodes into `room`, which has stored_bound() bytes. May allocate. NULL: we never write it.
      */
     enum status (*encode)(const struct codec_step *step, struct bytes decoded, struct room room,
