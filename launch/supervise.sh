@@ -41,7 +41,7 @@ stop() {
         # srun and mpirun pass SIGUSR2 on; at a SIGTERM srun kills at once, and readers leave their directories.
         if [[ $side == readers && $launcher != hydra ]]; then
             kill -USR2 "$pid" 2>/dev/null || true
-            ends_within 5 "$pid" || true
+            ends_within 20 "$pid" || true # they give trainers delivery.drain_timeout
         fi
         kill -TERM "$pid" 2>/dev/null || true
         ends_within 45 "$pid" || kill -KILL -- "-$pid" 2>/dev/null || true
