@@ -19,7 +19,7 @@ readonly CLEAN_UP_S=30     # a node that does not answer keeps what is there
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
-code=0 restarted=0 failures=0 failed_us='' final=''
+code=0 restarted=0 failures=0 failed_us='' final='' line_begun=''
 
 # ends_within SECONDS PID
 ends_within() {
@@ -164,7 +164,7 @@ ended() {
     { wait "${running[$side]}" || status=$?; } 2>/dev/null # bash would tell of a signal, too
     unset "running[$side]"
     read_events
-    if [[ $side == readers && $restarts && ${trainers[*]-} && ! ${running[trainers]-}${due[trainers]-} && ! $code ]]; then
+    if [[ $side == readers && $restarts && ${trainers[*]-} && ! ${running[trainers]-}${due[trainers]-} ]] && ((!code)); then
         ((!status || status == 3)) || say "the readers' step $(ending "$status") after all trainers had ended: nothing is lost"
         ((status != 3)) || code=3 # they have left early
         return 0
@@ -202,9 +202,14 @@ clean_up() {
     timeout "$CLEAN_UP_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 || true
 }
 
+# Lines come in pieces, when the time is over in the middle of one.
 read_events() {
-    local line
-    while read -r -t "${1:-0.01}" -u "$events" line; do heed "$line"; done
+    local piece
+    while read -r -t "${1:-0.01}" -u "$events" piece; do
+        heed "$line_begun$piece"
+        line_begun=''
+    done
+    line_begun+=$piece
 }
 
 # Starts both sides and watches them until both have ended. The first failure that is not mended is the whole's.
