@@ -103,9 +103,9 @@ class RecoveryTest(JobTest):
                 "order.seed": 5, "readers.threads": 1, "delivery.trainers": self.trainers,
                 "delivery.slots": SLOTS, **more}
 
-    def expected(self):
+    def expected(self, **more):
         """What each trainer gets in an undisturbed run: lines by rank."""
-        self.digests(1, self.trainers, self.settings())
+        self.digests(1, self.trainers, self.settings(**more))
         result = [lines_of(os.path.join(self.folder, f"digest.{rank}"))
                   for rank in range(self.trainers)]
         for path in glob.glob(os.path.join(self.folder, "digest.*")):
@@ -229,32 +229,37 @@ class Readers(RecoveryTest):
     def test_the_reader_of_all_is_killed(self):
         self.check(self.kill_reader, readers=(1, 1))
 
-    def test_killed_while_trainers_have_their_last_batch(self):
-        """Who has all batches comes back to let the others have theirs."""
-        expected = self.expected()
-        job = self.serve(1)
-        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
-                    for rank in range(self.trainers)]
-        self.until(lambda: len(self.digest(0)) == len(expected[0]), "all batches of trainer 0")
+    # One epoch, and a ring that holds all of it: a trainer that stands still does not hold the other.
+    AT_ONCE = {"order.epochs": 1, "delivery.slots": 32}
+
+    def until_one_has_all(self, expected):
+        """The job, and its trainers: the first has all batches, the second few, and stands still."""
+        job = self.serve(1, **self.AT_ONCE)
+        trainers = self.start_trainers("--compute-ms", "30")
+        self.until_lines(1, 4)
+        trainers[1].popen.send_signal(signal.SIGSTOP)
+        self.until_lines(0, len(expected[0]))
+        self.assertLess(len(self.digest(1)), len(expected[1]), "it was stopped early enough")
         self.kill_reader()
         job.wait()
         self.assertIsNone(trainers[0].popen.poll(), "it waits for the others")
-        job = self.serve(1)
+        return trainers
+
+    def test_killed_while_trainers_have_their_last_batch(self):
+        """Who has all batches comes back to let the others have theirs."""
+        expected = self.expected(**self.AT_ONCE)
+        trainers = self.until_one_has_all(expected)
+        trainers[1].popen.send_signal(signal.SIGCONT)
+        job = self.serve(1, **self.AT_ONCE)
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
             self.assertEqual(self.digest(rank), expected[rank])
 
     def test_killed_while_only_some_have_heard_of_the_end(self):
         """Who has all batches comes back to hear of the end, and finds itself alone."""
-        end = len(self.expected()[0])
-        job = self.serve(1)
-        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
-                    for rank in range(self.trainers)]
-        self.until(lambda: len(self.digest(0)) == end, "all batches of trainer 0")
-        self.kill_reader()
+        trainers = self.until_one_has_all(self.expected(**self.AT_ONCE))
         trainers[1].kill()  # as if it had ended
-        job.wait()
-        job = self.serve(1, **{"delivery.connect_timeout": 1})
+        job = self.serve(1, **{**self.AT_ONCE, "delivery.connect_timeout": 1})
         self.assert_ends_well(trainers[0], job)
 
     def test_nobody_comes_back(self):
