@@ -190,6 +190,17 @@ static void leave_on_signal(void *argument, int signal_number)
     _exit(128 + signal_number);
 }
 
+/* Before a run that ends in writing: rank 0 writes. */
+static enum status check_outputs(const struct arguments *arguments, struct error *err)
+{
+    const char *const paths[] = {arguments->report_path, arguments->save_path};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 2 && status == STATUS_OK; i++)
+        if (paths[i])
+            status = file_check_writable(paths[i], err);
+    return status;
+}
+
 static void write_report(const char *path, const struct text *json)
 {
     struct error err;
@@ -260,6 +271,8 @@ static void print_outcome(const struct job *job, const struct error *err)
 
 static int run(struct job *job, struct arguments *arguments, enum status parsed, struct error *err)
 {
+    if (parsed == STATUS_OK && job->comm.rank == 0)
+        parsed = check_outputs(arguments, err);
     enum status status = comm_agree(&job->comm, parsed, err);
     struct service_report *report = calloc(1, sizeof *report);
     if (status == STATUS_OK && !report)

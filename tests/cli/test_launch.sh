@@ -176,6 +176,9 @@ no_process() {
 }
 mark=TEST_LAUNCH_MARK=$$-$RANDOM
 
+PATH="$PWD/path:$PATH" commands 4 --torchrun 2 --restarts 3 -- train.py
+contains "$(cat out)" "--max-restarts=3"
+
 # Each side's failure ends the other; the first one's code is the whole's.
 code=0
 env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- sh -c 'exit 7' 2>err || code=$?
