@@ -230,6 +230,17 @@ supervise 2 '[ -e died ] || { touch died; exit 1; }; printf serv; sleep 0.4; ech
 [ "$code" -eq 0 ] || fail "restarted readers end with $code: $(cat out err)"
 contains "$(cat err)" "serving again, from epoch 3"
 
+# A launcher that hangs when its readers are gone is killed, once they have been heard of.
+supervise 2 '[ ! -e hung ] || exit 0; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep 1; done; sleep 25'
+[ "$code" -eq 0 ] || fail "a launcher that hangs makes it $code: $(cat out err)"
+contains "$(cat err)" "nothing was heard of the readers for 20 s"
+
+# Trainers whose launcher is killed after the readers' good end are not started again.
+supervise 2 'exit 0' 'sleep 1; kill -9 $$'
+[ "$code" -eq 137 ] || fail "trainers killed at the end make it $code: $(cat out err)"
+contains "$(cat err)" "nothing is lost"
+[[ $(cat err) != *restart* ]] || fail "trainers are started again for nothing: $(cat err)"
+
 # Readers that die when the trainers have had everything are not started again.
 supervise 2 'sleep 1; exit 1' true
 [ "$code" -eq 0 ] || fail "readers that die at the end make it $code: $(cat out err)"
