@@ -72,6 +72,7 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
                          launched);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.world);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.control);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm.drain);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.rounds);
     for (int i = 0; i < COMM_LANES; i++)
         MPI_Comm_dup(MPI_COMM_WORLD, &comm.lanes[i]);
@@ -98,21 +99,30 @@ void comm_done(struct comm *comm)
     for (int i = 0; i < COMM_LANES; i++)
         MPI_Comm_free(&comm->lanes[i]);
     MPI_Comm_free(&comm->rounds);
+    MPI_Comm_free(&comm->drain);
     MPI_Comm_free(&comm->control);
     MPI_Comm_free(&comm->world);
-    /* Nobody reads signals from here on, and there is nothing left to clean up: they just end us.
-     */
+    /* Nobody reads signals from here on, and there is nothing left to clean up: they just end us,
+     * but for the one that asks for an end in good order. */
+    signal(SIGUSR2, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     MPI_Finalize();
 }
 
-void comm_heed_signals(const struct comm *comm)
+int comm_take_signal(const struct comm *comm)
 {
     struct signalfd_siginfo info;
-    if (comm->signal_fd >= 0 && read(comm->signal_fd, &info, sizeof info) == sizeof info)
-        comm->on_signal(comm->on_signal_argument, (int)info.ssi_signo);
+    bool taken = comm->signal_fd >= 0 && read(comm->signal_fd, &info, sizeof info) == sizeof info;
+    return taken ? (int)info.ssi_signo : 0;
+}
+
+void comm_heed_signals(const struct comm *comm)
+{
+    int number = comm_take_signal(comm);
+    if (number)
+        comm->on_signal(comm->on_signal_argument, number);
 }
 
 void comm_back_off(unsigned *idle)

@@ -5,6 +5,7 @@
  *
  *     world    start and end: broadcasts, gathers, agreement
  *     control  the stop notice and error reports
+ *     drain    the notice of an orderly end, and where that is
  *     rounds   the exchange's collectives
  *     lanes    the exchange's messages, by round in flight
  *     pace     barriers that keep readers from running ahead of one another
@@ -26,12 +27,13 @@
 enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT };
 
 struct comm {
-    MPI_Comm world, control, rounds, lanes[COMM_LANES], pace, windows, node;
+    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, node;
     int rank, size;
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];
     int signal_fd; /* signalfd of SIGINT and SIGTERM; looked at while waiting */
-    /* Called when a signal is seen in any wait or in the service loop; must not return. */
+    /* Called when a signal is seen in any wait, or one that the service loop cannot answer in good
+     * order; must not return. */
     void (*on_signal)(void *argument, int signal_number);
     void *on_signal_argument;
 };
@@ -56,6 +58,9 @@ MUST_USE enum status comm_agree(const struct comm *comm, enum status status, str
 /* Collective over world: rank 0's bytes on every rank, in malloc'ed memory (returned) on the
  * others; rank 0 gets its own pointer back. NO_MEMORY is fatal to the job. */
 void comm_share(const struct comm *comm, void **bytes, size_t *size);
+
+/* The number of a signal that has arrived; 0: none. */
+int comm_take_signal(const struct comm *comm);
 
 /* Looks whether a signal has arrived, and if so calls on_signal. */
 void comm_heed_signals(const struct comm *comm);

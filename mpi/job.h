@@ -64,9 +64,11 @@ struct job {
     struct stored_rows *stored; /* NULL: rows are not kept as stored */
     uint64_t stored_row_bytes;  /* of a row in the store, on average */
     uint64_t session_count;
-    bool over;          /* no session follows: all trainers that came back have their last batch */
-    uint64_t ended_ns;  /* when the last session did */
-    uint64_t *left_off; /* [trainers] place + 1 at which one that is gone stopped, or 0 */
+    int stopped_by;      /* the signal that a session ended of in good order; 0: none */
+    uint64_t stop_place; /* then: what comes before, every trainer has had, and nothing else */
+    bool over;           /* no session follows: all trainers that came back have their last batch */
+    uint64_t ended_ns;   /* when the last session did */
+    uint64_t *left_off;  /* [trainers] place + 1 at which one that is gone stopped, or 0 */
     struct assigner *assigner;    /* session; rank 0 only */
     uint32_t *reader_of_trainer;  /* session; [trainers] */
     struct job_trainer *trainers; /* session */

@@ -6,6 +6,7 @@
 #include "service.h"
 
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,8 @@ static const char usage[] =
     "  -c, --config FILE    the run's configuration (YAML)\n"
     "      --set KEY=VALUE  override one option; may be repeated\n"
     "      --resume FILE    continue at a state that a trainer saved (penstock_state)\n"
+    "      --save-state FILE\n"
+    "                       when a signal ends the run, write where all trainers stopped\n"
     "      --report FILE    write rates and bytes of each epoch as JSON\n"
     "      --supervised     somebody starts the readers again when they fail: trainers are not "
     "told\n"
@@ -70,7 +73,7 @@ static void print_help(void)
 struct arguments {
     struct job_options job;
     char *settings[MAX_SETTINGS];
-    const char *report_path;
+    const char *report_path, *save_path;
     bool help, version;
 };
 
@@ -91,6 +94,9 @@ static enum status parse_option(struct arguments *arguments, int option, char **
         return STATUS_OK;
     case 'j':
         arguments->report_path = optarg;
+        return STATUS_OK;
+    case 'S':
+        arguments->save_path = optarg;
         return STATUS_OK;
     case 'u':
         arguments->job.supervised = true;
@@ -118,6 +124,7 @@ static enum status parse(int argc, char **argv, struct arguments *arguments, str
                                             {"set", required_argument, NULL, 's'},
                                             {"resume", required_argument, NULL, 'r'},
                                             {"report", required_argument, NULL, 'j'},
+                                            {"save-state", required_argument, NULL, 'S'},
                                             {"supervised", no_argument, NULL, 'u'},
                                             {"quiet", no_argument, NULL, 'q'},
                                             {"version", no_argument, NULL, 'V'},
@@ -184,6 +191,17 @@ static void leave_on_signal(void *argument, int signal_number)
     _exit(128 + signal_number);
 }
 
+/* Before a run that ends in writing: rank 0 writes. */
+static enum status check_outputs(const struct arguments *arguments, struct error *err)
+{
+    const char *const paths[] = {arguments->report_path, arguments->save_path};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 2 && status == STATUS_OK; i++)
+        if (paths[i])
+            status = file_check_writable(paths[i], err);
+    return status;
+}
+
 static void write_report(const char *path, const struct text *json)
 {
     struct error err;
@@ -204,12 +222,34 @@ static void print_report(const struct job *job, const struct service_report *rep
     text_done(&json);
 }
 
+/* After an orderly end, on rank 0: where to go on, if all trainers came to the same step. */
+static void save_state(const struct job *job, const char *path)
+{
+    const struct ring_service *service = &job->setup.service;
+    struct run_state state = {.fingerprint = service->fingerprint,
+                              .seed = service->seed,
+                              .epoch = job->stop_place / service->steps_per_epoch,
+                              .step = job->stop_place % service->steps_per_epoch,
+                              .global_batch = service->global_batch_size};
+    struct text json = {0};
+    struct error err;
+    run_state_print(&state, &json);
+    text_append(&json, "\n");
+    if (!path)
+        fprintf(stderr, "penstock-reader: to go on there: --resume with %s", json.data);
+    else if (file_replace(path, json.data, json.length, &err) != STATUS_OK)
+        fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
+    text_done(&json);
+}
+
 /* The same on all ranks. What trainers were told is final for them. */
-static int exit_code(enum status status, bool told)
+static int exit_code(enum status status, const struct job *job)
 {
     switch (status) {
     case STATUS_OK:
         return 0;
+    case STATUS_INTERRUPTED:
+        return 128 + job->stopped_by;
     case STATUS_ENDED:
         return EXIT_STOPPED_EARLY;
     case STATUS_INVALID:
@@ -217,7 +257,7 @@ static int exit_code(enum status status, bool told)
     case STATUS_UNSUPPORTED:
         return EXIT_FINAL;
     default:
-        return told ? EXIT_FINAL : 1;
+        return job->listening ? EXIT_FINAL : 1;
     }
 }
 
@@ -226,11 +266,14 @@ static void print_outcome(const struct job *job, const struct error *err)
 {
     if (job->comm.rank == 0)
         fprintf(stderr, "penstock-reader: %s%s\n",
-                err->status == STATUS_ENDED ? "" : "error: ", err->message);
+                err->status == STATUS_ENDED || err->status == STATUS_INTERRUPTED ? "" : "error: ",
+                err->message);
 }
 
 static int run(struct job *job, struct arguments *arguments, enum status parsed, struct error *err)
 {
+    if (parsed == STATUS_OK && job->comm.rank == 0)
+        parsed = check_outputs(arguments, err);
     enum status status = comm_agree(&job->comm, parsed, err);
     struct service_report *report = calloc(1, sizeof *report);
     if (status == STATUS_OK && !report)
@@ -246,14 +289,39 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
         if (status == STATUS_OK && again)
             status = job_scatter(job, err);
     }
-    if (status == STATUS_OK)
+    if (status == STATUS_OK || status == STATUS_INTERRUPTED)
         print_report(job, report, arguments);
-    else
+    if (status != STATUS_OK)
         print_outcome(job, err);
-    int code = exit_code(status, job->listening);
+    if (status == STATUS_INTERRUPTED && job->comm.rank == 0)
+        save_state(job, arguments->save_path);
+    int code = exit_code(status, job);
     job_done(job, err, FAILURE_GRACE_MS);
     free(report);
     return code;
+}
+
+/* Tells a supervisor, on standard output, that readers live, whatever MPI does meanwhile: it may
+ * hang when a process dies early. The first rank does, by the launcher's word: MPI cannot be asked
+ * yet. */
+static void *say_alive(void *unused)
+{
+    static const char line[] = "alive\n";
+    const uint64_t period_ns = UINT64_C(3000000000);
+    while (write(STDOUT_FILENO, line, sizeof line - 1) > 0)
+        clock_sleep_ns(period_ns);
+    return unused;
+}
+
+static void start_saying_alive(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    const char *rank = NULL;
+    for (size_t i = 0; !rank && i < sizeof names / sizeof names[0]; i++)
+        rank = getenv(names[i]);
+    pthread_t thread;
+    if ((!rank || strcmp(rank, "0") == 0) && pthread_create(&thread, NULL, say_alive, NULL) == 0)
+        pthread_detach(thread);
 }
 
 int main(int argc, char **argv)
@@ -274,9 +342,10 @@ int main(int argc, char **argv)
     }
     static struct job job;
     int signal_fd = open_signal_fd();
-    if (arguments.job.supervised)
-        prctl(PR_SET_PDEATHSIG,
-              SIGTERM);             /* of a launcher that is killed: the next job is waiting */
+    if (arguments.job.supervised) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* of a launcher that is killed: the next is waiting */
+        start_saying_alive();
+    }
     prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
     enum status started = comm_init(&job.comm, &err);
     if (started != STATUS_OK) {

@@ -178,12 +178,25 @@ static void plain_name(const char *name, char *ret_plain)
             *c = '_';
 }
 
+/* Epochs of which any reader has steps to tell. */
+static uint64_t count_epochs(const struct comm *comm, const struct service_report *report)
+{
+    uint64_t count = report->epoch_count;
+    while (count > 0 && report->epochs[count - 1].steps == 0)
+        count--;
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);
+    comm_wait(comm, &request);
+    return count;
+}
+
 void service_describe(const struct job *job, const struct service_report *report, struct text *out,
                       struct text *json)
 {
     bool root = job->comm.rank == 0;
     uint64_t readers = root ? (uint64_t)job->comm.size : 0;
-    struct all_reports all = {.reader_count = readers, .epoch_count = report->epoch_count};
+    struct all_reports all = {.reader_count = readers,
+                              .epoch_count = count_epochs(&job->comm, report)};
     all.epochs = calloc(readers * all.epoch_count + 1, sizeof *all.epochs);
     all.nodes = calloc(readers + 1, sizeof *all.nodes);
     if (!all.epochs || !all.nodes)

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "pace.h"
 #include "round_plan.h"
 #include "transfer.h"
@@ -27,7 +28,8 @@ _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the b
 struct rounds {
     struct job *job;
     struct windows *windows;
-    struct span span;
+    struct span span;          /* its count is less after an early end */
+    bool held;                 /* that is not agreed on yet */
     struct exchange *exchange; /* NULL with one reader */
     struct round_fields fields;
     uint64_t published, posted, begun, opened;
@@ -430,21 +432,49 @@ enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct erro
 
 bool rounds_finished(const struct rounds *rounds)
 {
-    return rounds->published == rounds->span.count;
+    return rounds->published == rounds->span.count && !rounds->held;
+}
+
+uint64_t rounds_hold(struct rounds *rounds)
+{
+    uint64_t parts = rounds->job->setup.shape.parts_per_step;
+    uint64_t steps_end = size_round_up(rounds->span.first + rounds->opened, parts);
+    rounds_end_at(rounds, steps_end - rounds->span.first);
+    rounds->held = true;
+    return rounds->span.count;
+}
+
+void rounds_end_at(struct rounds *rounds, uint64_t count)
+{
+    uint64_t most = span_rounds(&rounds->job->setup).count;
+    rounds->span.count = count < most ? count : most;
+    rounds->held = false;
+}
+
+/* Where a round begins, of this session's first: or where it would, behind the last. */
+static void begin_of(const struct rounds *rounds, uint64_t serial, uint64_t *ret_epoch,
+                     uint64_t *ret_step)
+{
+    const struct run_setup *setup = &rounds->job->setup;
+    const struct ring_service *service = &setup->service;
+    struct span_place place = span_at(&rounds->span, serial);
+    *ret_epoch = place.epoch;
+    *ret_step = round_at(&setup->plan, setup->shape, place.index).first_step;
+    if (place.epoch == service->start_epoch && *ret_step < service->start_step)
+        *ret_step = service->start_step;
+}
+
+void rounds_end(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step)
+{
+    begin_of(rounds, rounds->span.count, ret_epoch, ret_step);
 }
 
 enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,
                                 uint64_t *ret_step)
 {
-    uint64_t serial =
-        rounds->published < rounds->span.count ? rounds->published : rounds->span.count - 1;
-    struct span_place place = span_at(&rounds->span, serial);
-    *ret_epoch = place.epoch;
-    *ret_step =
-        round_at(&rounds->job->setup.plan, rounds->job->setup.shape, place.index).first_step;
-    const struct ring_service *service = &rounds->job->setup.service;
-    if (place.epoch == service->start_epoch && *ret_step < service->start_step)
-        *ret_step = service->start_step;
+    uint64_t most = span_rounds(&rounds->job->setup).count;
+    uint64_t serial = rounds->published < most ? rounds->published : most - 1;
+    begin_of(rounds, serial, ret_epoch, ret_step);
     if (rounds->published == rounds->span.count)
         return BLOCK_NONE;
     const struct round *round = &rounds->lanes[serial % rounds->lane_count];

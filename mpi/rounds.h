@@ -43,6 +43,15 @@ MUST_USE enum status rounds_progress(struct rounds *rounds, bool *ret_active, st
 
 bool rounds_finished(const struct rounds *rounds);
 
+/* An early end: opens no further rounds, but for those that complete a step, and returns after how
+ * many rounds it could end. Nothing is finished until rounds_end_at() has said where the end is, at
+ * that number or a later one (beyond the last: where it always was). */
+uint64_t rounds_hold(struct rounds *rounds);
+void rounds_end_at(struct rounds *rounds, uint64_t count);
+
+/* The step behind the last one that is ever published. */
+void rounds_end(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step);
+
 /* The oldest unpublished round: what it waits for, and the first step it carries. */
 enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,
                                 uint64_t *ret_step);

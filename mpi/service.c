@@ -9,6 +9,7 @@
 #include "store/disk_cache.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,15 @@ struct service {
     size_t fd_capacity;
     bool *left; /* [trainer_count], in order of the server's peers */
     uint32_t left_count;
-    bool *lost;           /* [trainer_count], likewise */
+    bool *lost;       /* [trainer_count], likewise */
+    uint64_t lost_ns; /* when the last one was that need not come again but to hear of the end */
     MPI_Request all_done; /* a barrier: every rank's trainers have their last batch */
     bool done_posted, ended;
-    struct error early; /* ENDED once a trainer left before the end */
+    struct error early; /* ENDED once a trainer left before the end, INTERRUPTED at an early one */
+    int signal_number;  /* that came here; 0: none */
+    uint64_t signal_ns; /* when it came, or the news of one */
+    bool holds, ends_early; /* no further rounds; the end is agreed on, and it is an early one */
+    uint64_t least_place;   /* at which a trainer of ours said goodbye; UINT64_MAX: none did */
     uint32_t children_running;
     bool outside_ready;  /* poll() has seen a socket or a signal */
     uint64_t outside_ns; /* when sockets, signals and children were last looked at */
@@ -174,7 +180,10 @@ static void handle_goodbye(struct service *service, uint32_t peer)
     server_trainer_goodbye(job->server, peer, &epoch, &step);
     service->left[peer] = true;
     service->left_count++;
-    if (epoch < run->epochs)
+    uint64_t place = epoch * run->steps_per_epoch + step;
+    if (place < service->least_place)
+        service->least_place = place;
+    if (epoch < run->epochs && service->early.status == STATUS_OK)
         error_set(&service->early, STATUS_ENDED,
                   "trainer %u closed its connection early, before epoch %llu step %llu (of %llu "
                   "epochs of %llu steps)",
@@ -187,16 +196,28 @@ static void handle_goodbye(struct service *service, uint32_t peer)
  * can be waited for. Once trainers know of the end, there is nothing to go on with. */
 static void report_loss(struct service *service, const struct error *loss)
 {
-    if (job_may_restart(service->job) && !service->ended)
+    if (job_may_restart(service->job) && !service->ended && !service->signal_ns)
         stop_report_restart(service->stop, loss);
     else
         stop_report_error(service->stop, loss);
+}
+
+/* Whether a trainer that dies now has had everything, and another may come in its place, which has
+ * to find somebody that tells it so. */
+static bool outlives_trainers(const struct service *service)
+{
+    return service->ended && !service->ends_early && service->job->reconnect_s > 0 &&
+           !service->job->children;
 }
 
 /* A trainer broke the protocol, or its socket closed without a goodbye. If it is our child, how it
  * ended says more than the latter: waits briefly for that. */
 static void handle_loss(struct service *service, const struct error *loss)
 {
+    if (outlives_trainers(service)) {
+        service->lost_ns = service->loop_ns;
+        return;
+    }
     const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
     struct job *job = service->job;
     struct error error;
@@ -225,6 +246,11 @@ static bool serve_sockets(struct service *service)
         else if (state == SERVER_PEER_LOST && !service->lost[peer]) {
             service->lost[peer] = true;
             handle_loss(service, &error);
+        } else if (state == SERVER_PEER_LOST && outlives_trainers(service) &&
+                   service->loop_ns - service->lost_ns > job->reconnect_s * 1000 * ms_ns) {
+            service->left[peer] = true;
+            service->left_count++;
+            stop_report_warning(service->stop, &error);
         }
         active |= state != SERVER_PEER_CONNECTED;
     }
@@ -249,6 +275,61 @@ static void watch_trainers(struct service *service)
     stop_report_warning(service->stop, &warning);
 }
 
+/* The first signal asks for an orderly end, any later one that is not just its echo (a terminal's
+ * comes from the launcher, too) for an immediate one, as does a supervisor's SIGTERM, by which its
+ * launcher ends what a dead reader has left. */
+static void heed_signal(struct service *service)
+{
+    const struct comm *comm = &service->job->comm;
+    const uint64_t echo_ns = 100 * ms_ns;
+    int number = comm_take_signal(comm);
+    if (number == 0 || (service->signal_number && service->loop_ns - service->signal_ns < echo_ns))
+        return;
+    if (service->signal_number || (service->job->supervised && number == SIGTERM))
+        comm->on_signal(comm->on_signal_argument, number);
+    service->signal_number = number;
+    service->signal_ns = service->loop_ns;
+    stop_report_drain(service->stop, number);
+}
+
+/* How long an orderly end may take. Only SIGUSR2 is not followed by a launcher's SIGKILL. */
+static uint64_t patience_ns(const struct service *service, int number)
+{
+    return number == SIGUSR2 ? service->job->config.drain_timeout_s * 1000 * ms_ns : 500 * ms_ns;
+}
+
+/* Moves an orderly end on: all readers go on to the same step. Where that takes too long, or where
+ * rank 0 does not answer, the end is an immediate one. */
+static bool progress_to_end(struct service *service)
+{
+    const struct comm *comm = &service->job->comm;
+    uint64_t count = 0;
+    int number = stop_drains(service->stop) ? stop_drains(service->stop) : service->signal_number;
+    if (number == 0)
+        return false;
+    if (service->signal_ns == 0)
+        service->signal_ns = service->loop_ns;
+    if (service->loop_ns - service->signal_ns > patience_ns(service, number))
+        comm->on_signal(comm->on_signal_argument, number);
+    if (stop_drains(service->stop) == 0 || service->job->stopped_by)
+        return false;
+    if (!service->holds)
+        stop_offer_end(service->stop, rounds_hold(service->rounds));
+    service->holds = true;
+    if (!stop_agreed_end(service->stop, &count))
+        return false;
+    rounds_end_at(service->rounds, count);
+    service->job->stopped_by = number;
+    uint64_t epoch, step;
+    rounds_end(service->rounds, &epoch, &step);
+    service->ends_early = epoch < service->job->setup.service.epochs;
+    if (service->ends_early)
+        error_set(&service->early, STATUS_INTERRUPTED,
+                  "stopped by SIG%s, in good order, before epoch %llu step %llu",
+                  sigabbrev_np(number), (unsigned long long)epoch, (unsigned long long)step);
+    return true;
+}
+
 /* Signals, sockets and children: system calls each, so only when poll() has seen something, and now
  * and then. */
 static bool look_outside(struct service *service)
@@ -259,7 +340,7 @@ static bool look_outside(struct service *service)
         return false;
     service->outside_ready = false;
     service->outside_ns = service->loop_ns;
-    comm_heed_signals(&job->comm);
+    heed_signal(service);
     bool active = serve_sockets(service);
     if (job->children &&
         children_poll(job->children, true, &service->children_running, &error) != STATUS_OK)
@@ -272,9 +353,13 @@ static bool look_outside(struct service *service)
 static void finish_delivery(struct service *service)
 {
     const struct ring_service *span = &service->job->setup.service;
+    uint64_t epoch, step;
+    rounds_end(service->rounds, &epoch, &step);
     service->finished = true;
-    while (service->epoch < span->epochs)
+    while (service->epoch < epoch)
         turn_epoch(service, span->steps_per_epoch, service->epoch + 1);
+    if (step > 0)
+        turn_epoch(service, step, epoch + 1);
 }
 
 static bool trainers_done(const struct service *service)
@@ -288,22 +373,23 @@ static bool trainers_done(const struct service *service)
 
 /* Trainers hear of the end when all of the run have their last batch, and not before: until then
  * one that is lost and comes again needs the others. Then they say goodbye and, if they are ours,
- * exit. */
+ * exit. An early end is told at once: nobody comes again. */
 static bool end_delivery(struct service *service)
 {
     int complete = 0;
     if (!service->finished || service->ended)
         return false;
-    if (!service->done_posted && trainers_done(service)) {
+    if (!service->ends_early && !service->done_posted && trainers_done(service)) {
         MPI_Ibarrier(service->job->comm.world, &service->all_done);
         service->done_posted = true;
     }
     if (service->done_posted)
         MPI_Test(&service->all_done, &complete, MPI_STATUS_IGNORE);
-    if (!complete)
+    if (!complete && !service->ends_early)
         return false;
     struct error end;
-    error_set(&end, STATUS_ENDED, "all epochs are consumed");
+    error_set(&end, STATUS_ENDED, "%s",
+              service->ends_early ? service->early.message : "all epochs are consumed");
     server_finish(service->job->server, &end);
     service->ended = true;
     return true;
@@ -325,6 +411,7 @@ static bool turn(struct service *service)
     active |= rounds_active;
     if (rounds_finished(service->rounds) && !service->finished)
         finish_delivery(service);
+    active |= progress_to_end(service);
     active |= end_delivery(service);
     if (service->left_count == job->trainer_count && service->children_running == 0 &&
         masks_sent(job->masks))
@@ -418,6 +505,7 @@ static enum status service_init(struct service *service, struct job *job, struct
     service->left = calloc(job->trainer_count + 1, sizeof *service->left);
     service->lost = calloc(job->trainer_count + 1, sizeof *service->lost);
     service->all_done = MPI_REQUEST_NULL;
+    service->least_place = UINT64_MAX;
     if (!service->fds || !service->left || !service->lost)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the service");
     enum status status = windows_new(job, &service->windows, err);
@@ -485,6 +573,17 @@ static enum status finish_session(struct service *service, bool again, struct er
     return comm_agree(comm, status, err);
 }
 
+/* Where a trainer has stopped that comes first, which is where all have unless one left early. */
+static void settle_stop_place(struct service *service)
+{
+    MPI_Request request;
+    uint64_t place = service->least_place;
+    MPI_Iallreduce(MPI_IN_PLACE, &place, 1, MPI_UINT64_T, MPI_MIN, service->job->comm.world,
+                   &request);
+    comm_wait(&service->job->comm, &request);
+    service->job->stop_place = place;
+}
+
 static enum status serve(struct service *service, bool *ret_again, struct error *err)
 {
     struct error late;
@@ -492,6 +591,8 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
         turn_or_sleep(service);
     const struct error *outcome = stop_outcome(service->stop);
     bool again = stop_restarts(service->stop);
+    if (again && service->signal_number)
+        service->job->comm.on_signal(service->job->comm.on_signal_argument, service->signal_number);
     if (again)
         break_off(service, outcome);
     else if (outcome->status != STATUS_OK) {
@@ -499,7 +600,9 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
         server_finish(service->job->server, outcome);
     }
     drain(service);
-    if (outcome->status == STATUS_OK && !service->finished)
+    if (outcome->status == STATUS_INTERRUPTED)
+        settle_stop_place(service);
+    if ((outcome->status == STATUS_OK || service->ends_early) && !service->finished)
         finish_delivery(
             service); /* a reader without trainers may hear of the end before it gets there */
     if (!again && outcome->status != STATUS_OK)

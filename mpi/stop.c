@@ -5,10 +5,18 @@
 #include <stdlib.h>
 
 enum { TAG_REPORT = 1 };
-enum report_kind { REPORT_ERROR, REPORT_RESTART, REPORT_WARNING, REPORT_IDLE, REPORT_KINDS };
+enum report_kind {
+    REPORT_ERROR,
+    REPORT_RESTART,
+    REPORT_WARNING,
+    REPORT_IDLE,
+    REPORT_DRAIN,
+    REPORT_KINDS
+};
 
 struct report {
     int32_t kind;
+    int32_t signal_number; /* DRAIN */
     struct error error;
 };
 
@@ -27,12 +35,26 @@ struct stop {
     uint64_t sent; /* to rank 0 by this one, if it is another */
     struct report outgoing[REPORT_KINDS];
     MPI_Request outgoing_requests[REPORT_KINDS];
+    int drain_signal; /* as broadcast; 0 at the end of a session that was not drained */
+    bool drain_posted, drain_noticed;
+    uint64_t end; /* in rounds: offered, then agreed */
+    bool end_posted;
+    MPI_Request drain_request, end_request;
 };
 
 static void post_notice(struct stop *stop)
 {
     MPI_Ibcast(&stop->notice, sizeof stop->notice, MPI_BYTE, 0, stop->comm->control,
                &stop->notice_request);
+}
+
+static void post_drain(struct stop *stop, int signal_number)
+{
+    if (stop->drain_posted)
+        return;
+    stop->drain_posted = true;
+    stop->drain_signal = signal_number;
+    MPI_Ibcast(&stop->drain_signal, 1, MPI_INT, 0, stop->comm->drain, &stop->drain_request);
 }
 
 static void expect_report(struct stop *stop)
@@ -48,6 +70,7 @@ enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct err
         return error_set(err, STATUS_NO_MEMORY, "no memory for the stop notice");
     stop->comm = comm;
     stop->notice_request = stop->incoming_request = MPI_REQUEST_NULL;
+    stop->drain_request = stop->end_request = MPI_REQUEST_NULL;
     for (int kind = 0; kind < REPORT_KINDS; kind++)
         stop->outgoing_requests[kind] = MPI_REQUEST_NULL;
     *ret_stop = stop;
@@ -59,8 +82,10 @@ void stop_begin(struct stop *stop)
     stop->begun = true;
     if (stop->comm->rank == 0)
         expect_report(stop);
-    else
+    else {
         post_notice(stop);
+        post_drain(stop, 0);
+    }
 }
 
 static void decide(struct stop *stop, enum report_kind kind, const struct error *outcome)
@@ -78,6 +103,10 @@ static void handle_report(struct stop *stop, const struct report *report)
         fprintf(stderr, "penstock-reader: warning: %s\n", report->error.message);
         return;
     }
+    if (report->kind == REPORT_DRAIN) {
+        post_drain(stop, report->signal_number);
+        return;
+    }
     if (report->kind != REPORT_IDLE) {
         decide(stop, (enum report_kind)report->kind, &report->error);
         return;
@@ -88,10 +117,11 @@ static void handle_report(struct stop *stop, const struct report *report)
         decide(stop, REPORT_IDLE, &stop->early);
 }
 
-static void send_report(struct stop *stop, enum report_kind kind, const struct error *error)
+static void send_report(struct stop *stop, enum report_kind kind, int signal_number,
+                        const struct error *error)
 {
     struct report *report = &stop->outgoing[kind];
-    *report = (struct report){.kind = kind, .error = *error};
+    *report = (struct report){.kind = kind, .signal_number = signal_number, .error = *error};
     report->error.rank = stop->comm->rank;
     if (kind != REPORT_IDLE)
         error_prefix(&report->error, (enum status)error->status,
@@ -109,8 +139,38 @@ static void send_report(struct stop *stop, enum report_kind kind, const struct e
 static void report_once(struct stop *stop, enum report_kind kind, const struct error *error)
 {
     if (!stop->reported[kind])
-        send_report(stop, kind, error);
+        send_report(stop, kind, 0, error);
     stop->reported[kind] = true;
+}
+
+void stop_report_drain(struct stop *stop, int signal_number)
+{
+    const struct error none = {0};
+    if (!stop->reported[REPORT_DRAIN])
+        send_report(stop, REPORT_DRAIN, signal_number, &none);
+    stop->reported[REPORT_DRAIN] = true;
+}
+
+int stop_drains(const struct stop *stop)
+{
+    return stop->drain_noticed ? stop->drain_signal : 0;
+}
+
+void stop_offer_end(struct stop *stop, uint64_t rounds)
+{
+    stop->end = rounds;
+    stop->end_posted = true;
+    MPI_Iallreduce(MPI_IN_PLACE, &stop->end, 1, MPI_UINT64_T, MPI_MAX, stop->comm->drain,
+                   &stop->end_request);
+}
+
+bool stop_agreed_end(struct stop *stop, uint64_t *ret_rounds)
+{
+    int complete = 0;
+    MPI_Test(&stop->end_request, &complete, MPI_STATUS_IGNORE);
+    if (complete)
+        *ret_rounds = stop->end;
+    return complete;
 }
 
 void stop_report_error(struct stop *stop, const struct error *error)
@@ -133,7 +193,7 @@ void stop_report_warning(struct stop *stop, const struct error *warning)
     int complete = 0;
     MPI_Test(&stop->outgoing_requests[REPORT_WARNING], &complete, MPI_STATUS_IGNORE);
     if (complete)
-        send_report(stop, REPORT_WARNING, warning);
+        send_report(stop, REPORT_WARNING, 0, warning);
 }
 
 static bool take_report(struct stop *stop)
@@ -158,6 +218,11 @@ bool stop_progress(struct stop *stop)
         MPI_Test(&stop->notice_request, &complete, MPI_STATUS_IGNORE);
         stop->noticed = complete;
         active |= stop->noticed;
+    }
+    if (!stop->drain_noticed && stop->drain_request != MPI_REQUEST_NULL) {
+        MPI_Test(&stop->drain_request, &complete, MPI_STATUS_IGNORE);
+        stop->drain_noticed = complete;
+        active |= stop->drain_noticed;
     }
     return active;
 }
@@ -207,5 +272,10 @@ void stop_free(struct stop *stop)
         take_late_reports(stop, sent);
     for (int kind = 0; kind < REPORT_KINDS; kind++)
         comm_wait(stop->comm, &stop->outgoing_requests[kind]);
+    post_drain(stop, 0);
+    comm_wait(stop->comm, &stop->drain_request);
+    if (stop->drain_signal && !stop->end_posted)
+        stop_offer_end(stop, 0);
+    comm_wait(stop->comm, &stop->end_request);
     free(stop);
 }

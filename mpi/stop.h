@@ -7,8 +7,8 @@
  *      posted, and post and complete theirs up to there, without data.
  *
  * So nobody leaves a collective half done, and an error counts until the last trainer has consumed
- * its last batch. One nonblocking broadcast a run carries the notice; nothing polls rank 0. Main
- * thread only.
+ * its last batch. One nonblocking broadcast a session carries the notice; nothing polls rank 0.
+ * Main thread only.
  */
 #ifndef PENSTOCK_MPI_STOP_H
 #define PENSTOCK_MPI_STOP_H
@@ -31,6 +31,20 @@ void stop_report_error(struct stop *stop, const struct error *error);
 
 /* The same for the loss of a trainer that is to be waited for: the session ends, not the run. */
 void stop_report_restart(struct stop *stop, const struct error *loss);
+
+/* Asks for an orderly end because of a signal: all ranks go on up to the same round, publish it,
+ * and are done. In two steps, neither of which blocks: rank 0 tells all of the signal; all say
+ * where they cannot turn back any more, and the furthest of these is where all end. */
+void stop_report_drain(struct stop *stop, int signal_number);
+
+/* The signal because of which the run is to end in good order, on all ranks; 0: none. */
+int stop_drains(const struct stop *stop);
+
+/* Collective, once stop_drains(): this rank ends after `rounds` rounds at the earliest. */
+void stop_offer_end(struct stop *stop, uint64_t rounds);
+
+/* Whether all have said so, and the most that any of them has offered. */
+bool stop_agreed_end(struct stop *stop, uint64_t *ret_rounds);
 
 /* Has rank 0 print a warning, with this rank and its node in front; nothing if an earlier one is
  * still on its way there. */

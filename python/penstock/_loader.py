@@ -299,6 +299,12 @@ class Loader:
         if self._connection is not None and not self._ended:
             self._await_end()
 
+    @property
+    def complete(self):
+        """Whether all batches of all epochs were handed out; after the last one False means that the
+        service was told to stop (a signal, preemption): save state(), and go on from there."""
+        return self._place[0] >= self.info.epochs
+
     def _await_end(self):
         """Until all trainers have their last batch: should the service have to start again, they
         need this one, too. What fails meanwhile does not concern it: it has all of its batches."""

@@ -63,6 +63,8 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
       "seconds to wait for all trainers to connect")                                               \
     X("delivery.reconnect_timeout", reconnect_timeout_s, U64, "0", 0, 86400,                       \
       "seconds that trainers look for a lost reader, and readers wait for a lost trainer; 0: not") \
+    X("delivery.drain_timeout", drain_timeout_s, U64, "10", 0, 3600,                               \
+      "seconds that trainers may take, at an orderly end, to consume what is published")           \
     X("delivery.restarts", restarts, U64, "0", 0, 1000000,                                         \
       "how often each spawned trainer that fails is started again")                                \
     X("delivery.stall_warning", stall_warning_s, U64, "30", 0, 86400,                              \

@@ -498,6 +498,18 @@ static enum status wait_for_more(struct session *session, uint64_t deadline, str
     return oldest ? all_held(session, oldest, err) : sleep_until(session, deadline, err);
 }
 
+static void say_end(struct session *session)
+{
+    struct message_welcome place = session_place(session);
+    if (atomic_load(&session->place) >= session->end)
+        error_set(&session->final, STATUS_ENDED, "all epochs are consumed");
+    else
+        error_set(&session->final, STATUS_ENDED,
+                  "the service was told to stop, and has, for all trainers, before epoch %" PRIu64
+                  " step %" PRIu64,
+                  place.epoch, place.step);
+}
+
 enum status session_next(struct session *session, int64_t timeout_ms,
                          struct session_batch *ret_batch, struct error *err)
 {
@@ -510,7 +522,7 @@ enum status session_next(struct session *session, int64_t timeout_ms,
         if (!session->final.status && take(session, ret_batch))
             return STATUS_OK;
         if (!session->final.status && session->ended)
-            error_set(&session->final, STATUS_ENDED, "all epochs are consumed");
+            say_end(session);
         if (session->final.status) {
             if (err)
                 *err = session->final;

@@ -64,7 +64,7 @@ enum penstock_status {
     PENSTOCK_PROTOCOL = 7,     /* the other side sent nonsense */
     PENSTOCK_REFUSED = 8,      /* the service refused this trainer: rank, world size or user */
     PENSTOCK_TIMEOUT = 9,      /* nothing came in time; try again */
-    PENSTOCK_ENDED = 10,       /* all epochs are consumed, by all trainers */
+    PENSTOCK_ENDED = 10,       /* all epochs are consumed, or the service was told to stop */
     PENSTOCK_LOST = 11,        /* the service went away */
     PENSTOCK_INTERRUPTED = 12, /* the service was stopped by a signal */
     PENSTOCK_MPI = 13,         /* the service failed in MPI */
@@ -165,7 +165,8 @@ struct penstock; /* a connection */
  * `message`, NULL or of PENSTOCK_MESSAGE_BYTES, receives the reason of a failure.
  * INVALID: no run_dir, or a rank that is not below the world size. NOT_FOUND: nobody listens there
  * within the timeout. REFUSED: the service has another world size, the rank is taken, or belongs to
- * another user. UNSUPPORTED: another protocol version. Other statuses: the service failed at start
+ * another user. UNSUPPORTED: another protocol version. ENDED: in the place of one that died after
+ * its last batch: there is nothing more to do. Other statuses: the service failed at start
  * and says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
@@ -175,7 +176,8 @@ PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock
 
 /* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all, -1: no
  * limit) without using CPU. Allocates nothing but when it reconnects. TIMEOUT: none yet. ENDED: all
- * epochs are consumed by all trainers, or another thread called penstock_leave() or
+ * epochs are consumed by all trainers, or the service was told to stop and did so for all trainers
+ * before the same step (penstock_state() has it), or another thread called penstock_leave() or
  * penstock_close(). LOST: the service died, and was not back in time if it was to come back.
  * INVALID: all slots are held by this trainer, so that none can ever come until one is released; or
  * this process is a fork of the one that connected. Any other status: the service stopped; the

@@ -167,6 +167,19 @@ class Hostile(JobTest):
                     own = self.of_ranks(lines, (rank,))
                     self.assertEqual(own, self.of_ranks(expected, (rank,))[:len(own)])
 
+    def test_a_broken_trainer_is_replaced(self):
+        """With restarts it is dropped and started again, in its right mind: all is as if nothing had been."""
+        mark = os.path.join(self.folder, "broken-once")
+        trainer = f"{program('penstock-trainer')} --digest {self.folder}/digest.$RANK"
+        command = (f"if [ $RANK = 1 ] && [ ! -e {mark} ]; then touch {mark}; "
+                   f"exec {program('hostile-trainer')} tail; fi; "
+                   f"exec {trainer}.$(date +%s%N)")
+        outcome = self.reader(2, self.settings(**{"delivery.restarts": 1}), ("sh", "-c", command))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertRegex(outcome.output, "trainer 1 .*impossible tail")
+        expected = self.of_ranks(self.expected, (0, 2))
+        self.assertEqual(self.of_ranks(self.digest_lines(), (0, 2)), expected)
+
     def test_silent_connections(self):
         """1,000 connections that say nothing, and stay: trainers get in nevertheless, and the readers do
         not keep them."""

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -14,6 +15,7 @@ from job import MPIEXEC, JobTest, environment, launcher_is_open_mpi, leftovers, 
 WAIT_S = 60
 EXIT_FINAL = 4
 SLOTS = 4
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def lines_of(path):
@@ -103,9 +105,9 @@ class RecoveryTest(JobTest):
                 "order.seed": 5, "readers.threads": 1, "delivery.trainers": self.trainers,
                 "delivery.slots": SLOTS, **more}
 
-    def expected(self):
+    def expected(self, **more):
         """What each trainer gets in an undisturbed run: lines by rank."""
-        self.digests(1, self.trainers, self.settings())
+        self.digests(1, self.trainers, self.settings(**more))
         result = [lines_of(os.path.join(self.folder, f"digest.{rank}"))
                   for rank in range(self.trainers)]
         for path in glob.glob(os.path.join(self.folder, "digest.*")):
@@ -229,32 +231,37 @@ class Readers(RecoveryTest):
     def test_the_reader_of_all_is_killed(self):
         self.check(self.kill_reader, readers=(1, 1))
 
-    def test_killed_while_trainers_have_their_last_batch(self):
-        """Who has all batches comes back to let the others have theirs."""
-        expected = self.expected()
-        job = self.serve(1)
-        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
-                    for rank in range(self.trainers)]
-        self.until(lambda: len(self.digest(0)) == len(expected[0]), "all batches of trainer 0")
+    # One epoch, and a ring that holds all of it: a trainer that stands still does not hold the other.
+    AT_ONCE = {"order.epochs": 1, "delivery.slots": 32}
+
+    def until_one_has_all(self, expected):
+        """The job, and its trainers: the first has all batches, the second few, and stands still."""
+        job = self.serve(1, **self.AT_ONCE)
+        trainers = self.start_trainers("--compute-ms", "30")
+        self.until_lines(1, 4)
+        trainers[1].popen.send_signal(signal.SIGSTOP)
+        self.until_lines(0, len(expected[0]))
+        self.assertLess(len(self.digest(1)), len(expected[1]), "it was stopped early enough")
         self.kill_reader()
         job.wait()
         self.assertIsNone(trainers[0].popen.poll(), "it waits for the others")
-        job = self.serve(1)
+        return trainers
+
+    def test_killed_while_trainers_have_their_last_batch(self):
+        """Who has all batches comes back to let the others have theirs."""
+        expected = self.expected(**self.AT_ONCE)
+        trainers = self.until_one_has_all(expected)
+        trainers[1].popen.send_signal(signal.SIGCONT)
+        job = self.serve(1, **self.AT_ONCE)
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
             self.assertEqual(self.digest(rank), expected[rank])
 
     def test_killed_while_only_some_have_heard_of_the_end(self):
         """Who has all batches comes back to hear of the end, and finds itself alone."""
-        end = len(self.expected()[0])
-        job = self.serve(1)
-        trainers = [self.start_trainer(rank, f"digest.{rank}", "--compute-ms", str(1 + 24 * rank))
-                    for rank in range(self.trainers)]
-        self.until(lambda: len(self.digest(0)) == end, "all batches of trainer 0")
-        self.kill_reader()
+        trainers = self.until_one_has_all(self.expected(**self.AT_ONCE))
         trainers[1].kill()  # as if it had ended
-        job.wait()
-        job = self.serve(1, **{"delivery.connect_timeout": 1})
+        job = self.serve(1, **{**self.AT_ONCE, "delivery.connect_timeout": 1})
         self.assert_ends_well(trainers[0], job)
 
     def test_nobody_comes_back(self):
@@ -402,6 +409,31 @@ class Trainers(RecoveryTest):
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
             self.assertEqual(self.digest(f"{rank}.new"), expected[rank][7 * 4:])
+
+    def test_dies_between_the_last_batch_and_its_goodbye(self):
+        """The one that comes in its place hears that there is nothing more; one that wants batches again hears no."""
+        script = ("import os, penstock\n"
+                  "loader = penstock.connect()\n"
+                  "try:\n"
+                  "    while True: loader.next()\n"
+                  "except penstock.Ended: os.kill(os.getpid(), 9)\n")
+        state = self.state_after(7)
+        job = self.serve()
+        first = self.start_trainer(0, "digest.0")
+        env = environment(RANK=1, WORLD_SIZE=2, PENSTOCK_RUN_DIR=self.run_dir,
+                          PYTHONPATH=os.path.join(ROOT, "python"),
+                          PENSTOCK_LIBRARY=os.path.join(os.path.dirname(program("penstock")),
+                                                        "..", "lib", "libpenstock.so.0"))
+        dying = self.keep(Process([sys.executable, "-c", script],
+                                  os.path.join(self.folder, "dying.log"), env))
+        self.assertEqual(dying.wait(), -signal.SIGKILL, dying.output())
+        greedy = self.start_trainer(1, "digest.greedy", PENSTOCK_STATE=state)
+        self.assertEqual(greedy.wait(), 1)
+        self.assertIn("start the service again", greedy.output())
+        second = self.start_trainer(1, "digest.1")
+        self.assert_ends_well(first, second, job)
+        self.assertIn("all epochs are consumed", second.output())
+        self.assertEqual(self.digest("0"), self.expected()[0])
 
     def test_states_of_different_steps(self):
         states = [self.state_after(7), self.state_after(9)]

@@ -1,5 +1,7 @@
 """SIGINT and SIGTERM end everything soon, with nothing left; so does the death of any process."""
 
+import glob
+import json
 import os
 import shutil
 import signal
@@ -61,10 +63,68 @@ class Signals(JobTest):
         self.assertNotIn("Segmentation", outcome.output)
         for trainer in trainers:
             _, message = trainer.communicate(timeout=10)
-            self.assertNotEqual(trainer.returncode, 0)
-            self.assertRegex(message, "stopped by|went away|ended|lost")
+            if trainer.returncode != 0:  # there was no time for good order
+                self.assertRegex(message, "stopped by|went away|ended|lost")
         self.assertFalse(os.path.exists(run_dir), "the run directory is gone")
         self.assert_nothing_left(before, outcome)
+
+    def signal_a_reader(self, before):
+        """Sends SIGUSR2 to one reader, not the first, once trainers have written digests."""
+        deadline = time.monotonic() + 30
+        while len(self.digest_lines()) < 100 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        mine = sorted((int(path.split()[0].split("/")[2]) for path in leftovers() - before
+                       if path.endswith(" penstock-reader")))
+        os.kill(mine[-1], signal.SIGUSR2)
+
+    def test_orderly_end(self):
+        """SIGUSR2 lets all trainers come to the same step; what is delivered before and after is the whole."""
+        settings = {**self.settings(), "order.epochs": 200, "batch.last": "partial"}
+        expected = self.digests(1, 2, settings)
+        for readers in (1, 3):
+            with self.subTest(readers=readers):
+                before = leftovers()
+                for path in glob.glob(os.path.join(self.folder, "digest.*")):
+                    os.remove(path)
+                killer = threading.Thread(target=self.signal_a_reader, args=(before,))
+                killer.start()
+                state = os.path.join(self.folder, "state.json")
+                outcome = self.reader(
+                    readers, settings,
+                    ["--digest", os.path.join(self.folder, "digest.{rank}"), "--compute-ms", "3"],
+                    ["--save-state", state])
+                killer.join()
+                self.assertIn("stopped by SIGUSR2, in good order, before epoch", outcome.output)
+                if launcher_is_open_mpi():
+                    self.assertEqual(outcome.code, 128 + signal.SIGUSR2, outcome.output)
+                self.assert_nothing_left(before, outcome)
+                with open(state, encoding="ascii") as file:
+                    place = json.load(file)
+                first = self.digest_lines()
+                place = [place["epoch"], place["step"]]
+                self.assertEqual(first, [line for line in expected
+                                         if [int(line[0]), int(line[1])] < place])
+                rest = self.digests(2, 2, settings, options=["--resume", state])
+                self.assertEqual(first + rest, expected)
+
+    def test_orderly_end_that_takes_too_long(self):
+        """A trainer that does not consume does not hold the run."""
+        before = leftovers()
+        settings = {**self.settings(), "delivery.drain_timeout": 1}
+        killer = threading.Thread(target=self.signal_late, args=(before,))
+        killer.start()
+        outcome = self.reader(2, settings, ["--compute-ms", "20000"])
+        killer.join()
+        self.assertIn("stopped by SIGUSR2", outcome.output)
+        self.assertNotIn("good order", outcome.output)
+        self.assertLess(outcome.seconds, SLACK_S, outcome.output)
+        self.assert_nothing_left(before, outcome)
+
+    def signal_late(self, before):
+        time.sleep(2.0)
+        for path in leftovers() - before:
+            if path.endswith(" penstock-reader"):
+                os.kill(int(path.split()[0].split("/")[2]), signal.SIGUSR2)
 
     def kill_one(self, name, before):
         """Kills one process of ours with SIGKILL once the run is under way."""

@@ -166,8 +166,9 @@ class Lifetime(unittest.TestCase):
 class Epochs(unittest.TestCase):
     def test_epochs(self):
         with Demo(samples=12, batch=4, epochs=3) as demo, connect(demo) as loader:
-            steps = [(e.number, [b.step for b in e]) for e in loader.epochs()]
-            self.assertEqual(steps, [(n, [0, 1, 2]) for n in range(3)])
+            steps = [(e.number, loader.complete, [b.step for b in e]) for e in loader.epochs()]
+            self.assertEqual(steps, [(n, False, [0, 1, 2]) for n in range(3)])
+            self.assertTrue(loader.complete)
             self.assertEqual(list(loader), [])
 
     def test_the_rest_of_an_epoch_is_skipped(self):

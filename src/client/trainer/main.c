@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct penstock_options connect;
@@ -183,6 +184,24 @@ static bool write_report(const struct settings *settings, const struct penstock_
     return written;
 }
 
+/* Whole or not at all: another process may start from it at any time. */
+static bool write_whole(const char *path, const char *text)
+{
+    char *partial = NULL;
+    if (asprintf(&partial, "%s.partial", path) < 0)
+        return false;
+    FILE *file = fopen(partial, "we");
+    bool written =
+        file && fprintf(file, "%s\n", text) > 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
+    if (file)
+        written &= fclose(file) == 0;
+    written = written && rename(partial, path) == 0;
+    if (file && !written)
+        unlink(partial);
+    free(partial);
+    return written;
+}
+
 static bool write_state(const struct settings *settings, const struct penstock *connection)
 {
     if (!settings->state_path)
@@ -190,10 +209,7 @@ static bool write_state(const struct settings *settings, const struct penstock *
     char state[256];
     bool ready = penstock_state(connection, state, sizeof state) == PENSTOCK_OK;
     char *path = expand(settings->state_path, penstock_describe(connection)->rank);
-    FILE *file = ready && path ? fopen(path, "we") : NULL;
-    bool written = file && fprintf(file, "%s\n", state) > 0;
-    if (file)
-        written &= fclose(file) == 0;
+    bool written = ready && path && write_whole(path, state);
     if (!written)
         complain("write state", settings->state_path);
     free(path);
@@ -253,9 +269,10 @@ int main(int argc, char **argv)
     }
     struct penstock *connection;
     char message[PENSTOCK_MESSAGE_BYTES];
-    if (penstock_connect(&settings.connect, &connection, message) != PENSTOCK_OK) {
+    enum penstock_status status = penstock_connect(&settings.connect, &connection, message);
+    if (status != PENSTOCK_OK) {
         fprintf(stderr, "penstock-trainer: %s\n", message);
-        return EXIT_FAILURE;
+        return status == PENSTOCK_ENDED ? EXIT_SUCCESS : EXIT_FAILURE; /* it died at the very end */
     }
     bool good = run(&settings, connection);
     penstock_close(connection);
