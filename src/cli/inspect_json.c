@@ -55,6 +55,11 @@ static struct json_object *array_json(const struct zarr_node *node, uint64_t sto
         add_text(object, "stored_dtype", array->stored_type);
     add_shape(object, "shape", array->shape, array->rank);
     add_shape(object, "chunks", array->chunk_shape, array->rank);
+    if (array->shard_level_count > 0) {
+        uint64_t shards[ZARR_MAX_RANK];
+        zarr_array_shard_shape(array, shards);
+        add_shape(object, "shards", shards, array->rank);
+    }
     add_text(object, "codecs", codecs.data);
     add_count(object, "stored_bytes", stored_bytes);
     add_count(object, "decoded_bytes", array->total_bytes);

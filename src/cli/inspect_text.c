@@ -47,6 +47,19 @@ static struct shape_text format_shape(const uint64_t *shape, int rank, const cha
     return out;
 }
 
+/* The chunk shape, and that of the shards which chunks are in. */
+static void add_chunks(struct table *table, const struct zarr_array *array)
+{
+    struct shape_text chunks = format_shape(array->chunk_shape, array->rank, " x ");
+    uint64_t shards[ZARR_MAX_RANK];
+    char cell[2 * sizeof chunks.text + 16];
+
+    zarr_array_shard_shape(array, shards);
+    snprintf(cell, sizeof cell, "%s%s%s", chunks.text, array->shard_level_count > 0 ? " in " : "",
+             array->shard_level_count > 0 ? format_shape(shards, array->rank, " x ").text : "");
+    add_cell(table, cell);
+}
+
 static void add_array(struct table *table, const struct zarr_node *node, uint64_t stored_bytes)
 {
     const struct zarr_array *array = &node->array;
@@ -58,7 +71,7 @@ static void add_array(struct table *table, const struct zarr_node *node, uint64_
     add_cell(table, array->path[0] ? array->path : "/");
     add_cell(table, array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
     add_cell(table, format_shape(array->shape, array->rank, " x ").text);
-    add_cell(table, format_shape(array->chunk_shape, array->rank, " x ").text);
+    add_chunks(table, array);
     add_cell(table, codecs.data);
     add_cell(table, size_format(stored_bytes).text);
     add_cell(table, size_format(array->total_bytes).text);

@@ -56,6 +56,13 @@ uint64_t zarr_array_chunk_count(const struct zarr_array *array)
     return count;
 }
 
+void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK])
+{
+    for (int i = 0; i < array->rank; i++)
+        ret_shape[i] = array->chunk_shape[i] *
+                       (array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1);
+}
+
 uint64_t zarr_array_sample_bytes(const struct zarr_array *array)
 {
     return array->total_bytes / array->shape[0];

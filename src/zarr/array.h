@@ -114,6 +114,9 @@ MUST_USE enum status zarr_array_parse_member(enum zarr_format format, const char
 /* Number of chunks in the grid. */
 uint64_t zarr_array_chunk_count(const struct zarr_array *array);
 
+/* The shape of a value: of a shard, or of a chunk where there are none. */
+void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK]);
+
 /* Bytes of one index along axis 0: the product of the other axes. */
 uint64_t zarr_array_sample_bytes(const struct zarr_array *array);
 

@@ -302,6 +302,25 @@ static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enu
         tape->record(tape, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL, 0);
 }
 
+/* Decodes the wanted part alone, or all of the chunk where that cannot be done. */
+static enum status decode_part(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                               void *decoded, struct error *err)
+{
+    const struct codec_chain *codecs = &chunk->array->codecs;
+    size_t chunk_bytes = chunk->array->chunk_bytes;
+    bool done;
+    enum status status = codec_decode_part(codecs, chunk->memory, chunk->size, chunk_bytes,
+                                           chunk->begin, decoded, chunk->wanted, &done, err);
+
+    if (status != STATUS_OK || done)
+        return status;
+    status = codec_decode(codecs, reader->context, chunk->memory, chunk->size, reader->scratch,
+                          chunk_bytes, err);
+    if (status == STATUS_OK)
+        memmove(decoded, reader->scratch + chunk->begin, chunk->wanted);
+    return status;
+}
+
 /* Decodes what was fetched. Chunks that have no codec are read into place; their size is the only
  * thing that can be wrong. */
 static enum status decode(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
@@ -315,8 +334,10 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
     if (chunk->memory == decoded)
         return STATUS_OK;
     uint64_t start_ns = clock_now_ns();
-    enum status status = codec_decode(&array->codecs, reader->context, chunk->memory, chunk->size,
-                                      decoded, chunk->wanted, err);
+    enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
+                             ? codec_decode(&array->codecs, reader->context, chunk->memory,
+                                            chunk->size, decoded, chunk->wanted, err)
+                             : decode_part(reader, chunk, decoded, err);
     stats->decode_ns += clock_now_ns() - start_ns;
     return status;
 }
@@ -457,16 +478,17 @@ static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index
 bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                 uint64_t end, size_t *ret_begin, size_t *ret_bytes)
 {
-    uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0];
+    uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0], length = array->chunk_shape[0];
     uint64_t low = chunk_begin > begin ? 0 : begin - chunk_begin;
-    uint64_t high =
-        end - chunk_begin < array->chunk_shape[0] ? end - chunk_begin : array->chunk_shape[0];
+    uint64_t high = end - chunk_begin < length ? end - chunk_begin : length;
+    bool raw = codec_chain_is_raw(&array->codecs);
+    /* Decoding a part costs a copy more; a half of the chunk is well worth it. */
+    bool helps = raw ? high - low < length
+                     : codec_chain_has_parts(&array->codecs) && high - low <= length / 2;
     size_t strides[ZARR_MAX_RANK];
 
     chunk_strides(array, strides);
-    if (!codec_chain_is_raw(&array->codecs) ||
-        strides[0] * array->chunk_shape[0] != array->chunk_bytes ||
-        high - low == array->chunk_shape[0])
+    if (!helps || strides[0] * length != array->chunk_bytes)
         return false;
     *ret_begin = low * strides[0];
     *ret_bytes = (high - low) * strides[0];
@@ -485,7 +507,8 @@ static struct stored_chunk chunk_of(const struct zarr_array *array, const uint64
         return chunk;
     }
     chunk.located = true;
-    chunk.is_range = chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
+    chunk.is_range = chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted) &&
+                     codec_chain_is_raw(&array->codecs);
     chunk.offset = chunk.begin;
     chunk.bytes = chunk.wanted;
     return chunk;
@@ -509,7 +532,8 @@ uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *
 {
     size_t part_begin, part_bytes;
 
-    if (chunk_part(array, chunk_index, begin, end, &part_begin, &part_bytes))
+    if (codec_chain_is_raw(&array->codecs) &&
+        chunk_part(array, chunk_index, begin, end, &part_begin, &part_bytes))
         return part_bytes < value_bytes ? part_bytes : value_bytes;
     return value_bytes / chunks_in_value(array, chunk_index);
 }

@@ -46,6 +46,11 @@ if zarr.__version__.startswith("2."):
     }
     FIELDS |= {"when": "when", "label": "label", "x": "table.x", "tag": "table.tag", "pos": "table.pos"}
 
+# v3's shards: rows are still of 8 samples.
+SHARDS = {}
+if not zarr.__version__.startswith("2."):
+    SHARDS = {"frames": (32, 20, 4, 8, 8), "wind": (16, 15, 14), "text": (6, 64)}
+
 
 def make_values(rng, dtype, shape):
     if not isinstance(dtype, str) or dtype[0] in "MS":
@@ -67,6 +72,8 @@ def write(path):
     create = getattr(group, "create_array", None) or group.create_dataset
     for name, (dtype, shape, chunks) in ARRAYS.items():
         options = {"fill_value": 7} if name == "wind" else {"order": "F"} if name == "table" else {}
+        if name in SHARDS:
+            options["shards"] = SHARDS[name]
         array = create(name, shape=shape, chunks=chunks, dtype=dtype, **options)
         values = make_values(rng, dtype, shape)
         if name == "wind":
