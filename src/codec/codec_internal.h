@@ -66,7 +66,8 @@ struct codec {
     void (*write_json)(const struct codec_step *step, enum codec_format format, struct text *out);
 };
 
-/* All codecs: CODEC_TABLE(X) is X(blosc) X(zstd) and so on. Each is `codec_<name>`. */
+/* All codecs, each `codec_<name>`: compressors, checksums, filters. */
+// clang-format off
 #define CODEC_TABLE(X)                                                                     \
     X(blosc) X(zstd) X(gzip) X(zlib) X(lz4) X(bz2) X(lzma)                                 \
     X(crc32c) X(crc32) X(adler32) X(fletcher32)                                            \

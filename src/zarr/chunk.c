@@ -559,7 +559,8 @@ static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chu
 {
     bool is_member = chunk->array->stored_item_bytes != chunk->array->item_bytes;
 
-    return is_member && strcmp(reader->scratch_key, chunk->key) == 0;
+    return is_member && chunk->wanted == chunk->array->chunk_bytes &&
+           strcmp(reader->scratch_key, chunk->key) == 0;
 }
 
 /* Notes what scratch memory holds now; parts of chunks are not worth it. */
