@@ -39,7 +39,8 @@ static enum status find_version(const struct dataset *dataset, const struct zarr
 {
     const char *name = array->format == ZARR_V3 ? "zarr.json" : ".zarray";
     struct store_info info = {0};
-    enum status status = stat_document(dataset->private->store, array->path, name, &info, err);
+    enum status status =
+        stat_document(dataset->private->store, zarr_array_store_path(array).text, name, &info, err);
 
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
@@ -87,8 +88,8 @@ enum status dataset_identify(const struct store *store, const struct zarr_hierar
         const struct zarr_node *node = &hierarchy->nodes[i];
 
         text_append(&text, "array '%s'\n%s\n", node->array.path, node->document);
-        status =
-            append_version(store, node->array.path, is_v3 ? "zarr.json" : ".zarray", &text, err);
+        status = append_version(store, zarr_array_store_path(&node->array).text,
+                                is_v3 ? "zarr.json" : ".zarray", &text, err);
     }
     if (status == STATUS_OK)
         *ret_identity = XXH3_64bits(text.data, text.length);
