@@ -644,13 +644,39 @@ static void note_progress(struct job *job)
     fflush(stdout);
 }
 
-/* Trainers here that have their last batch, and lost their reader before they heard of the end. */
+static uint64_t end_place(const struct job *job)
+{
+    return place_of(job, job->setup.service.epochs, 0);
+}
+
+void job_note_end(struct job *job)
+{
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
+        note_place(job, server_trainer_rank(job->server, peer), end_place(job));
+    fflush(stdout);
+}
+
+/* Trainers here that have their last batch, and lost their reader before they heard of the end; or
+ * that died after it. */
 static uint64_t count_at_end(const struct job *job)
 {
-    uint64_t count = 0, place, end = place_of(job, job->setup.service.epochs, 0);
-    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
-        count += server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE && place == end;
+    uint64_t count = 0, place;
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++) {
+        enum message_wish wish = server_trainer_wish(job->server, peer, &place);
+        uint64_t left = job->left_off[server_trainer_rank(job->server, peer)];
+        count += (wish == WISH_CONTINUE && place == end_place(job)) ||
+                 (wish == WISH_FRESH && left == end_place(job) + 1);
+    }
     return count;
+}
+
+/* Whether, as the readers before these told, all trainers had their last batch. */
+static bool all_had_all(const struct job *job)
+{
+    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
+        if (job->left_off[rank] != end_place(job) + 1)
+            return false;
+    return true;
 }
 
 /* Waits until all trainers of the run have said hello to some reader. Ranks compare notes every few
@@ -658,8 +684,10 @@ static uint64_t count_at_end(const struct job *job)
 static enum status await_trainers(struct job *job, bool quiet, struct error *err)
 {
     enum { CONNECTED, AT_END, FAILED, LATE, NOTES };
-    const uint64_t second_ns = 1000000000u;
+    const uint64_t second_ns = 1000000000u, linger_s = 5;
     uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
+    if (all_had_all(job) && timeout_s > linger_s)
+        timeout_s = linger_s; /* for those that still want to hear of the end */
     uint64_t start = clock_now_ns(), told = start;
     enum status status = STATUS_OK;
     for (;;) {
@@ -680,7 +708,8 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
             return comm_agree(&job->comm, status, err);
         if (notes[CONNECTED] >= job->config.trainers)
             return STATUS_OK;
-        job->over = notes[LATE] && notes[CONNECTED] > 0 && notes[CONNECTED] == notes[AT_END];
+        job->over = notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
+                    (notes[CONNECTED] > 0 || all_had_all(job));
         if (job->over)
             return STATUS_OK;
         if (notes[LATE])

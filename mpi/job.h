@@ -86,7 +86,8 @@ MUST_USE enum status job_start(struct job *job, const struct job_options *option
 /* Collective: waits for all trainers, settles where they go on, and gives them their rings, so that
  * service_run() can serve. A session starts at the least place that any trainer asks for: at
  * --resume, or the beginning, if none does. TIMEOUT: some did not come; they are named. But if all
- * who came only want to hear of the end, the others have heard of it, and job->over is set.
+ * who came only want to hear of the end, the others have heard of it, and job->over is set: soon
+ * where the readers before these have told that all had everything, else after the timeout.
  * REFUSED: trainers have states of different steps; they are named. Otherwise as job_start(). */
 MUST_USE enum status job_gather(struct job *job, bool quiet, struct error *err);
 
@@ -98,6 +99,10 @@ MUST_USE enum status job_scatter(struct job *job, struct error *err);
 /* Whether a trainer that was lost can be waited for: children of ours that may be started again, or
  * anybody's where delivery.reconnect_timeout is set. */
 bool job_may_restart(const struct job *job);
+
+/* Notes that all trainers of this reader have their last batch: should readers die before trainers
+ * know of the end, the next ones need not wait for those that do. */
+void job_note_end(struct job *job);
 
 /* Stops children (`grace_ms` as in children_stop()), tells trainers the outcome, frees everything
  * but comm. Not collective. */

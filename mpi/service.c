@@ -380,6 +380,7 @@ static bool end_delivery(struct service *service)
     if (!service->finished || service->ended)
         return false;
     if (!service->ends_early && !service->done_posted && trainers_done(service)) {
+        job_note_end(service->job); /* before anybody can hear of the end */
         MPI_Ibarrier(service->job->comm.world, &service->all_done);
         service->done_posted = true;
     }

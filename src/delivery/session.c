@@ -490,8 +490,12 @@ static enum status wait_for_more(struct session *session, uint64_t deadline, str
 {
     if (session->lost) {
         struct error error;
-        if (find_reader(session, deadline, &error))
-            set_final(session, &error);
+        bool had_all = atomic_load(&session->place) == session->end;
+        if (find_reader(session, deadline, &error)) {
+            session->ended = had_all; /* it looked for a reader for the others' sake */
+            if (!had_all)
+                set_final(session, &error);
+        }
         return STATUS_OK;
     }
     const struct tenant *oldest = obstacle(session);

@@ -194,10 +194,10 @@ class RecoveryTest(JobTest):
 class Readers(RecoveryTest):
     """The readers' job dies, and is started again, while the trainers live."""
 
-    def serve(self, readers, **more):
+    def serve(self, readers, left=None, **more):
         return self.start_readers(readers, self.settings(**{
             "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}),
-            ["--supervised"])
+            ["--supervised", *(["--left", left] if left else [])])
 
     def kill_reader(self, _=None, reader=0):
         os.kill(self.reader_pid(reader), signal.SIGKILL)
@@ -234,17 +234,17 @@ class Readers(RecoveryTest):
     # One epoch, and a ring that holds all of it: a trainer that stands still does not hold the other.
     AT_ONCE = {"order.epochs": 1, "delivery.slots": 32}
 
-    def until_one_has_all(self, expected):
+    def until_one_has_all(self, expected, **more):
         """The job, and its trainers: the first has all batches, the second few, and stands still."""
-        job = self.serve(1, **self.AT_ONCE)
+        job = self.serve(1, **{**self.AT_ONCE, **more})
         trainers = self.start_trainers("--compute-ms", "30")
         self.until_lines(1, 4)
         trainers[1].popen.send_signal(signal.SIGSTOP)
         self.until_lines(0, len(expected[0]))
         self.assertLess(len(self.digest(1)), len(expected[1]), "it was stopped early enough")
+        self.assertIsNone(trainers[0].popen.poll(), "it waits for the others")
         self.kill_reader()
         job.wait()
-        self.assertIsNone(trainers[0].popen.poll(), "it waits for the others")
         return trainers
 
     def test_killed_while_trainers_have_their_last_batch(self):
@@ -263,6 +263,20 @@ class Readers(RecoveryTest):
         trainers[1].kill()  # as if it had ended
         job = self.serve(1, **{**self.AT_ONCE, "delivery.connect_timeout": 1})
         self.assert_ends_well(trainers[0], job)
+
+    def test_those_that_know_of_the_end_are_not_waited_for(self):
+        """The readers said, before they died, that all had everything."""
+        expected = self.expected(**self.AT_ONCE)
+        trainers = self.until_one_has_all(expected)
+        trainers[1].kill()
+        end = (203 + 7) // 8
+        job = self.serve(1, left=f"0:{end},1:{end}", **{**self.AT_ONCE, "delivery.connect_timeout": 3600})
+        self.assert_ends_well(trainers[0], job)
+
+    def test_all_had_everything_and_nobody_comes_back(self):
+        expected = self.expected(**self.AT_ONCE)
+        trainers = self.until_one_has_all(expected, **{"delivery.reconnect_timeout": 1})
+        self.assert_ends_well(trainers[0])
 
     def test_nobody_comes_back(self):
         job = self.serve(1, **{"delivery.reconnect_timeout": 1})
