@@ -68,26 +68,28 @@ static enum status parse_shuffle(struct json_object *configuration, int type_byt
     return STATUS_OK;
 }
 
-static enum status parse(struct json_object *configuration, size_t item_bytes, int *parameters,
-                         struct error *err)
+static enum status parse(struct json_object *configuration, size_t item_bytes,
+                         struct codec_step *step, struct error *err)
 {
     int item = item_bytes > 0 && item_bytes <= BLOSC_MAX_TYPESIZE ? (int)item_bytes : 1;
-    enum status status = parse_compressor(configuration, &parameters[COMPRESSOR], err);
+    enum status status = parse_compressor(configuration, &step->parameters[COMPRESSOR], err);
     if (!status)
-        status = codec_setting(configuration, "clevel", 5, 0, 9, &parameters[LEVEL], err);
+        status = codec_setting(configuration, "clevel", 5, 0, 9, &step->parameters[LEVEL], err);
     if (!status)
         status = codec_setting(configuration, "blocksize", 0, 0, BLOSC_MAX_BLOCKSIZE,
-                               &parameters[BLOCK_BYTES], err);
+                               &step->parameters[BLOCK_BYTES], err);
     if (!status)
-        status = codec_setting(configuration, "typesize", item, 1, INT_MAX, &parameters[TYPE_BYTES],
-                               err);
+        status = codec_setting(configuration, "typesize", item, 1, INT_MAX,
+                               &step->parameters[TYPE_BYTES], err);
     if (!status)
-        status = parse_shuffle(configuration, parameters[TYPE_BYTES], &parameters[SHUFFLE], err);
+        status = parse_shuffle(configuration, step->parameters[TYPE_BYTES],
+                               &step->parameters[SHUFFLE], err);
     return status;
 }
 
-static size_t stored_bound(size_t decoded_bytes)
+static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
 {
+    (void)step;
     return decoded_bytes + decoded_bytes / 64 + 1024;
 }
 
@@ -135,10 +137,10 @@ static enum status check_compressor(const struct header *header, struct error *e
     return STATUS_OK;
 }
 
-static enum status decode(void *state, struct bytes stored, struct room room,
-                          struct bytes *ret_decoded, struct error *err)
+static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
+                          struct room room, struct bytes *ret_decoded, struct error *err)
 {
-    (void)state;
+    (void)step, (void)state;
     struct header header = {0};
     enum status status = read_header(stored, room.capacity, &header, err);
     if (!status)
@@ -156,18 +158,19 @@ static enum status decode(void *state, struct bytes stored, struct room room,
     return STATUS_OK;
 }
 
-static enum status encode(const int *parameters, struct bytes decoded, struct room room,
+static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
                           size_t *ret_size, struct error *err)
 {
-    const char *compressor = compressors[parameters[COMPRESSOR]];
+    const char *compressor = compressors[step->parameters[COMPRESSOR]];
     if (blosc_compname_to_compcode(compressor) < 0)
         return error_set(err, STATUS_UNSUPPORTED, "this libblosc lacks %s", compressor);
     if (decoded.size > BLOSC_MAX_BUFFERSIZE)
         return error_set(err, STATUS_INVALID, "%zu bytes are more than a chunk can hold",
                          decoded.size);
-    int size = blosc_compress_ctx(
-        parameters[LEVEL], parameters[SHUFFLE], (size_t)parameters[TYPE_BYTES], decoded.size,
-        decoded.data, room.data, room.capacity, compressor, (size_t)parameters[BLOCK_BYTES], 1);
+    int size = blosc_compress_ctx(step->parameters[LEVEL], step->parameters[SHUFFLE],
+                                  (size_t)step->parameters[TYPE_BYTES], decoded.size, decoded.data,
+                                  room.data, room.capacity, compressor,
+                                  (size_t)step->parameters[BLOCK_BYTES], 1);
     if (size <= 0)
         return error_set(err, STATUS_INVALID, "%s cannot compress %zu bytes", compressor,
                          decoded.size);
@@ -175,21 +178,22 @@ static enum status encode(const int *parameters, struct bytes decoded, struct ro
     return STATUS_OK;
 }
 
-static void describe(const int *parameters, struct text *out)
+static void describe(const struct codec_step *step, struct text *out)
 {
-    text_append(out, "(%s level %d, %s)", compressors[parameters[COMPRESSOR]], parameters[LEVEL],
-                shuffles[parameters[SHUFFLE]]);
+    text_append(out, "(%s level %d, %s)", compressors[step->parameters[COMPRESSOR]],
+                step->parameters[LEVEL], shuffles[step->parameters[SHUFFLE]]);
 }
 
-static void write_json(const int *parameters, enum codec_format format, struct text *out)
+static void write_json(const struct codec_step *step, enum codec_format format, struct text *out)
 {
     text_append(out, "\"cname\": \"%s\", \"clevel\": %d, \"blocksize\": %d, ",
-                compressors[parameters[COMPRESSOR]], parameters[LEVEL], parameters[BLOCK_BYTES]);
+                compressors[step->parameters[COMPRESSOR]], step->parameters[LEVEL],
+                step->parameters[BLOCK_BYTES]);
     if (format == CODEC_ZARR_V3)
-        text_append(out, "\"typesize\": %d, \"shuffle\": \"%s\"", parameters[TYPE_BYTES],
-                    shuffles[parameters[SHUFFLE]]);
+        text_append(out, "\"typesize\": %d, \"shuffle\": \"%s\"", step->parameters[TYPE_BYTES],
+                    shuffles[step->parameters[SHUFFLE]]);
     else
-        text_append(out, "\"shuffle\": %d", parameters[SHUFFLE]);
+        text_append(out, "\"shuffle\": %d", step->parameters[SHUFFLE]);
 }
 
 const struct codec codec_blosc = {

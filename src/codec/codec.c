@@ -1,13 +1,38 @@
 /* The table of codecs, and chains of them: built from metadata once, then only read. See codec.h.
  */
 #include "codec/codec_internal.h"
+#include "codec/values.h"
 
 #include <assert.h>
 #include <json-c/json.h>
 #include <string.h>
 
-static const struct codec *const table[CODEC_COUNT] = {
-    &codec_blosc, &codec_zstd, &codec_gzip, &codec_zlib, &codec_lz4, &codec_crc32c,
+#define CODEC_ROW(name) &codec_##name,
+static const struct codec *const table[CODEC_COUNT] = {CODEC_TABLE(CODEC_ROW)};
+#undef CODEC_ROW
+
+/* Codecs that we know of but do not read: what they hold, and what would help. */
+static const struct {
+    const char *name, *content, *help;
+} refused[] = {
+    {"vlen-utf8", "strings of variable length", "store strings of fixed length, or token numbers"},
+    {"vlen-bytes", "byte strings of variable length",
+     "store byte strings of fixed length, or decode them into an array"},
+    {"vlen-array", "arrays of variable length",
+     "store all values in one flat array, and the ends in another"},
+    {"jpegxl", "images compressed by JPEG XL", "store pixels through blosc or zstd"},
+    {"jpeg2k", "images compressed by JPEG 2000", "store pixels through blosc or zstd"},
+    {"jpeg", "images compressed by JPEG", "store pixels through blosc or zstd"},
+    {"pickle", "Python objects", "store arrays of numbers"},
+    {"json2", "objects as JSON", "store arrays of numbers"},
+    {"json", "objects as JSON", "store arrays of numbers"},
+    {"msgpack2", "objects as MessagePack", "store arrays of numbers"},
+    {"msgpack", "objects as MessagePack", "store arrays of numbers"},
+    {"categorize", "strings as numbers of labels", "store the numbers without the filter"},
+    {"base64", "bytes as text", "store the bytes themselves"},
+    {"zfpy", "values compressed by ZFP", "store them through blosc, with bitround before it"},
+    {"pcodec", "values compressed by Pcodec", "store them through blosc or zstd"},
+    {"jenkins_lookup3", "a checksum that is not implemented", "use crc32c"},
 };
 
 /* zarr-python's v3 names for the codecs of numcodecs. */
@@ -33,12 +58,40 @@ static const struct codec *find(enum codec_format format, const char *name)
     return NULL;
 }
 
+bool codec_is_filter(const char *v3_name)
+{
+    const struct codec *codec = find(CODEC_ZARR_V3, v3_name);
+    return codec && codec->is_filter;
+}
+
+bool codec_chain_swapped(const struct codec_chain *chain, bool fallback)
+{
+    for (size_t i = 0; i < chain->step_count && chain->steps[i].codec->is_filter; i++)
+        if (chain->steps[i].codec->decoded_unit)
+            return chain->steps[i].parameters[VALUES_DECODED] & VALUES_SWAPPED;
+    return fallback;
+}
+
+/* "numcodecs.vlen-utf8", "imagecodecs_jpegxl" and "jpegxl" name what they end in. */
+static bool names(const char *name, const char *codec)
+{
+    size_t length = strlen(name), tail = strlen(codec);
+    if (length < tail || strcmp(name + length - tail, codec) != 0)
+        return false;
+    return length == tail || name[length - tail - 1] == '.' || name[length - tail - 1] == '_';
+}
+
 static enum status unknown(const char *name, struct error *err)
 {
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (names(name, refused[i].name))
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "codec '%s' (%s) is not supported: rewrite the array; %s", name,
+                             refused[i].content, refused[i].help);
     struct text names = {0};
     for (size_t i = 0; i < CODEC_COUNT; i++)
         text_append(&names, "%s%s", i ? ", " : "", table[i]->name);
-    error_set(err, STATUS_UNSUPPORTED, "codec '%s' is not supported, only %s are", name,
+    error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' is not supported, only %s are", name,
               names.data);
     text_done(&names);
     return STATUS_UNSUPPORTED;
@@ -56,7 +109,7 @@ enum status codec_chain_add(struct codec_chain *chain, enum codec_format format,
         return error_set(err, STATUS_CORRUPT, "codec '%s': its configuration is not an object",
                          name);
     struct codec_step step = {.codec = codec};
-    enum status status = codec->parse(configuration, item_bytes, step.parameters, err);
+    enum status status = codec->parse(configuration, item_bytes, &step, err);
     if (status)
         return error_prefix(err, status, "codec '%s': ", name);
     chain->steps[chain->step_count++] = step;
@@ -71,17 +124,21 @@ void codec_chain_describe(const struct codec_chain *chain, struct text *out)
         const struct codec_step *step = &chain->steps[i];
         text_append(out, "%s%s", i ? " " : "", step->codec->name);
         if (step->codec->describe)
-            step->codec->describe(step->parameters, out);
+            step->codec->describe(step, out);
     }
 }
 
-/* Names alone: every codec decodes by what the chunk says, none by its settings. */
+/* Names alone: codecs decode by what the chunk says. Filters decode by their settings. */
 void codec_chain_identify(const struct codec_chain *chain, struct text *out)
 {
     if (chain->step_count == 0)
         text_append(out, "raw");
-    for (size_t i = 0; i < chain->step_count; i++)
-        text_append(out, "%s%s", i ? "+" : "", chain->steps[i].codec->name);
+    for (size_t i = 0; i < chain->step_count; i++) {
+        const struct codec_step *step = &chain->steps[i];
+        text_append(out, "%s%s", i ? "+" : "", step->codec->name);
+        if (step->codec->is_filter && step->codec->describe)
+            step->codec->describe(step, out);
+    }
 }
 
 size_t codec_chain_bound_after(const struct codec_chain *chain, size_t step_count,
@@ -89,8 +146,27 @@ size_t codec_chain_bound_after(const struct codec_chain *chain, size_t step_coun
 {
     size_t bytes = decoded_bytes;
     for (size_t i = 0; i < step_count; i++)
-        bytes = chain->steps[i].codec->stored_bound(bytes);
+        bytes = chain->steps[i].codec->stored_bound(&chain->steps[i], bytes);
     return bytes;
+}
+
+enum status codec_chain_check(const struct codec_chain *chain, size_t decoded_bytes,
+                              struct error *err)
+{
+    size_t bytes = decoded_bytes;
+    for (size_t i = 0; i < chain->step_count; i++) {
+        const struct codec_step *step = &chain->steps[i];
+        if (!step->codec->is_filter)
+            return STATUS_OK; /* from here on sizes are not known beforehand */
+        size_t unit = step->codec->decoded_unit ? step->codec->decoded_unit(step) : 1;
+        if (bytes % unit != 0)
+            return error_set(err, STATUS_CORRUPT,
+                             "codec '%s': its values have %zu bytes, which chunks of %zu bytes are "
+                             "no multiple of",
+                             step->codec->name, unit, bytes);
+        bytes = step->codec->stored_bound(step, bytes);
+    }
+    return STATUS_OK;
 }
 
 size_t codec_chain_stored_bound(const struct codec_chain *chain, size_t decoded_bytes)
@@ -108,7 +184,7 @@ static void write_v2(const struct codec_step *step, struct text *out)
     text_append(out, "{\"id\": \"%s\"", step->codec->name);
     if (step->codec->write_json) {
         text_append(out, ", ");
-        step->codec->write_json(step->parameters, CODEC_ZARR_V2, out);
+        step->codec->write_json(step, CODEC_ZARR_V2, out);
     }
     text_append(out, "}");
 }
@@ -119,7 +195,7 @@ static void write_v3(const struct codec_step *step, struct text *out)
                 step->codec->name);
     if (step->codec->write_json) {
         text_append(out, ", \"configuration\": {");
-        step->codec->write_json(step->parameters, CODEC_ZARR_V3, out);
+        step->codec->write_json(step, CODEC_ZARR_V3, out);
         text_append(out, "}");
     }
     text_append(out, "}");

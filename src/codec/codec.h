@@ -1,9 +1,13 @@
-/* Codecs: how a chunk's bytes are stored. One file a codec, one row in the table of codec.c.
+/* Codecs: how a chunk's bytes are stored. One file a codec, one row in the table of
+ * codec_internal.h.
  *
- * A chain is the list of bytes -> bytes codecs of one array, in the order of encoding (v3's
- * `codecs` after the array -> bytes one; v2's `compressor`). It is immutable once built and shared
- * by threads; each thread decodes with a `struct codec_context` of its own, which holds reused
- * decompressors and scratch memory, so that decoding allocates nothing of ours.
+ * A chain is the list of codecs of one array, in the order of encoding: v2's `filters` and
+ * `compressor`; v3's `codecs`, but for those that move items (`transpose`, `sharding_indexed`) or
+ * only name the byte order (`bytes`). All of them are steps from bytes to bytes, filters too: these
+ * take the values of a chunk in the order of memory, whatever its axes are. The sizes between
+ * filters follow from the decoded size, so that each step decodes into a known size. A chain is
+ * immutable once built and shared by threads; each thread decodes with a `struct codec_context` of
+ * its own, which holds reused decompressors and scratch memory, so that decoding allocates nothing.
  *
  * Foreign bytes are never trusted: sizes in headers are checked against the chunk and against what
  * the array expects before anything is written.
@@ -19,7 +23,7 @@
 
 struct json_object; /* json-c */
 
-enum { CODEC_MAX_STEPS = 8, CODEC_PARAMETERS = 6 };
+enum { CODEC_MAX_STEPS = 8, CODEC_PARAMETERS = 16, CODEC_REALS = 2 };
 
 struct codec; /* one row of the table */
 
@@ -27,6 +31,7 @@ struct codec; /* one row of the table */
 struct codec_step {
     const struct codec *codec;
     int parameters[CODEC_PARAMETERS];
+    double reals[CODEC_REALS];
 };
 
 struct codec_chain {
@@ -39,16 +44,31 @@ enum codec_format { CODEC_ZARR_V2 = 2, CODEC_ZARR_V3 = 3 };
 /* Appends the codec of that name with its configuration: v2 {"id": name, ...} (pass the whole
  * object), v3's "configuration" object (may be NULL). `item_bytes` of the array's dtype, for
  * encoders that shuffle. v3 names are the core ones and zarr-python's "numcodecs.zlib" and so on.
- * UNSUPPORTED: a codec we do not have, by name. CORRUPT: a configuration that makes no sense. */
+ * UNSUPPORTED: a codec or a dtype in a filter that we do not have, by name. CORRUPT: a
+ * configuration that makes no sense. */
 MUST_USE enum status codec_chain_add(struct codec_chain *chain, enum codec_format format,
                                      const char *name, struct json_object *configuration,
                                      size_t item_bytes, struct error *err);
+
+/* Whether a codec of that v3 name works on values rather than bytes: it stands before 'bytes' in
+ * v3's list, and is added to the chain all the same. */
+bool codec_is_filter(const char *v3_name);
+
+/* Whether the values that the chain decodes to are in the other endianness than this machine's, as
+ * the first filter says; `fallback` for a chain that does not start with a filter that says it. In
+ * v3 that counts, not 'bytes'; in v2 the array's dtype counts. */
+bool codec_chain_swapped(const struct codec_chain *chain, bool fallback);
+
+/* CORRUPT: chunks of `decoded_bytes` cannot have come through these filters, whose values have
+ * other sizes. */
+MUST_USE enum status codec_chain_check(const struct codec_chain *chain, size_t decoded_bytes,
+                                       struct error *err);
 
 /* "zstd(level 3) crc32c"; "none" for an empty chain. */
 void codec_chain_describe(const struct codec_chain *chain, struct text *out);
 
 /* A string that is equal only for chains that decode alike, for fingerprints: "zstd+crc32c", "raw".
- * Settings do not count: chunks are decoded by what they say themselves. */
+ * Settings count for filters alone: other chunks are decoded by what they say themselves. */
 void codec_chain_identify(const struct codec_chain *chain, struct text *out);
 
 /* The most bytes that `decoded_bytes` can take when stored, with room for encoders less tight than
@@ -82,7 +102,8 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
 
 /* Encodes into `stored`, whose capacity must be at least codec_chain_stored_bound(). For writers:
  * may allocate. INVALID: more bytes than the codec can take, or less room. UNSUPPORTED: a
- * compressor that this libblosc lacks. NO_MEMORY. Safe from any thread. */
+ * compressor that this libblosc lacks, a codec that we only read. NO_MEMORY. Safe from any thread.
+ */
 MUST_USE enum status codec_encode(const struct codec_chain *chain, const void *decoded,
                                   size_t decoded_size, void *stored, size_t capacity,
                                   size_t *ret_stored_size, struct error *err);

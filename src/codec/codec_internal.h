@@ -2,7 +2,7 @@
  *
  * A codec's functions see one step: settings read from metadata, or bytes in and bytes out. They
  * know nothing of chains or threads. `state` is what state_new() made for the calling thread's
- * context, NULL for codecs without one.
+ * context, NULL for codecs without one. docs/adding-a-codec.md goes through one.
  */
 #ifndef PENSTOCK_CODEC_CODEC_INTERNAL_H
 #define PENSTOCK_CODEC_CODEC_INTERNAL_H
@@ -24,39 +24,57 @@ struct room {
 struct codec {
     const char *name;     /* v2's id, and what messages say */
     bool is_zarr_v3_core; /* v3 knows it by `name`; otherwise as "numcodecs." and the name only */
+    bool is_filter;       /* changes values, not bytes: in v3 it stands before 'bytes' */
     bool trims;           /* decoding gives a part of its input and writes nothing */
 
-    /* Settings from a configuration (may be NULL) into `parameters`; all zero on entry. */
-    enum status (*parse)(struct json_object *configuration, size_t item_bytes, int *parameters,
-                         struct error *err);
+    /* Settings from a configuration (may be NULL) into the step's parameters and reals; all zero
+     * on entry. */
+    enum status (*parse)(struct json_object *configuration, size_t item_bytes,
+                         struct codec_step *step, struct error *err);
 
-    /* See codec_chain_stored_bound(). */
-    size_t (*stored_bound)(size_t decoded_bytes);
+    /* The most bytes that `decoded_bytes` can take; a filter's exact number. */
+    size_t (*stored_bound)(const struct codec_step *step, size_t decoded_bytes);
+
+    /* The size of which decoded bytes are a multiple. NULL: 1. */
+    size_t (*decoded_unit)(const struct codec_step *step);
 
     /* A thread's reused decompressor; NULL and 0 if there is none. */
     enum status (*state_new)(void **ret_state, struct error *err);
     void (*state_free)(void *state);
     size_t state_bytes; /* about what it takes, for budgets */
 
-    /* Decodes into `room`, or, if it trims, returns a part of `stored`. Whether the size is the
-     * right one is for the caller to check. */
-    enum status (*decode)(void *state, struct bytes stored, struct room room,
-                          struct bytes *ret_decoded, struct error *err);
+    /* Decodes into `room`, or, if it trims, returns a part of `stored`. Allocates nothing. Whether
+     * the size is the right one is for the caller to check. */
+    enum status (*decode)(const struct codec_step *step, void *state, struct bytes stored,
+                          struct room room, struct bytes *ret_decoded, struct error *err);
 
-    /* Encodes into `room`, which has stored_bound() bytes. May allocate. */
-    enum status (*encode)(const int *parameters, struct bytes decoded, struct room room,
+    /* Encodes into `room`, which has stored_bound() bytes. May allocate. NULL: we never write it.
+     */
+    enum status (*encode)(const struct codec_step *step, struct bytes decoded, struct room room,
                           size_t *ret_size, struct error *err);
 
-    /* What follows the name in a description: "(level 3)", or nothing. NULL: never anything. */
-    void (*describe)(const int *parameters, struct text *out);
+    /* What follows the name in a description: "(level 3)", or nothing. NULL: never anything.
+     * Of filters it is all that decoding goes by. */
+    void (*describe)(const struct codec_step *step, struct text *out);
 
     /* The members of the configuration, without braces. NULL: there are none. */
-    void (*write_json)(const int *parameters, enum codec_format format, struct text *out);
+    void (*write_json)(const struct codec_step *step, enum codec_format format, struct text *out);
 };
 
-extern const struct codec codec_blosc, codec_zstd, codec_gzip, codec_zlib, codec_lz4, codec_crc32c;
+/* All codecs: CODEC_TABLE(X) is X(blosc) X(zstd) and so on. Each is `codec_<name>`. */
+#define CODEC_TABLE(X)                                                                           \
+    X(blosc)                                                                                     \
+    X(zstd)                                                                                      \
+    X(gzip) X(zlib) X(lz4) X(bz2) X(lzma) X(crc32c) X(crc32) X(adler32) X(fletcher32) X(shuffle) \
+        X(delta) X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits)
 
-enum { CODEC_COUNT = 6 };
+#define CODEC_DECLARE(name) extern const struct codec codec_##name;
+CODEC_TABLE(CODEC_DECLARE)
+#undef CODEC_DECLARE
+
+#define CODEC_ONE(name) +1
+enum { CODEC_COUNT = 0 CODEC_TABLE(CODEC_ONE) };
+#undef CODEC_ONE
 
 /* The codec's place in the table: [0, CODEC_COUNT). */
 size_t codec_index(const struct codec *codec);
@@ -79,8 +97,13 @@ MUST_USE enum status codec_setting_text(struct json_object *configuration, const
                                         const char *fallback, const char **ret_text,
                                         struct error *err);
 
+/* The number `key`, which must be there. CORRUPT: not a finite number. */
+MUST_USE enum status codec_setting_real(struct json_object *configuration, const char *key,
+                                        double *ret_value, struct error *err);
+
 /* A configuration whose only setting is "level", in [low, high]. */
-void codec_level_describe(const int *parameters, struct text *out);
-void codec_level_write_json(const int *parameters, enum codec_format format, struct text *out);
+void codec_level_describe(const struct codec_step *step, struct text *out);
+void codec_level_write_json(const struct codec_step *step, enum codec_format format,
+                            struct text *out);
 
 #endif

@@ -147,7 +147,8 @@ static enum status decode_between(const struct codec_chain *chain, size_t index,
             return unprepared(codec, err);
         room.data = context->scratch[buffer];
     }
-    return codec->decode(context->states[codec_index(codec)], *data, room, data, err);
+    return codec->decode(&chain->steps[index], context->states[codec_index(codec)], *data, room,
+                         data, err);
 }
 
 static enum status check_size(const char *who, size_t size, size_t expected, struct error *err)
@@ -173,7 +174,7 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
         if (codec->state_new && !context->states[index])
             return unprepared(codec, err);
         enum status status =
-            i == 0 ? codec->decode(context->states[index], data, room, &data, err)
+            i == 0 ? codec->decode(&chain->steps[0], context->states[index], data, room, &data, err)
                    : decode_between(chain, i, context, decoded_size, &turn, &data, err);
         if (status)
             return error_prefix(err, status, "%s: ", who);
@@ -198,7 +199,10 @@ static enum status encode_steps(const struct codec_chain *chain, struct bytes da
         if (i + 1 < chain->step_count)
             here = (struct room){scratch + i % SCRATCH_COUNT * scratch_bytes, scratch_bytes};
         size_t size = 0;
-        enum status status = step->codec->encode(step->parameters, data, here, &size, err);
+        if (!step->codec->encode)
+            return error_set(err, STATUS_UNSUPPORTED, "codec '%s' is only read, not written",
+                             step->codec->name);
+        enum status status = step->codec->encode(step, data, here, &size, err);
         if (status)
             return error_prefix(err, status, "%s: ", step->codec->name);
         data = (struct bytes){here.data, size};

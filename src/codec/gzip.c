@@ -15,16 +15,17 @@ typedef enum libdeflate_result decompress(struct libdeflate_decompressor *state,
 typedef size_t compress(struct libdeflate_compressor *state, const void *in, size_t in_size,
                         void *out, size_t out_capacity);
 
-static enum status parse(struct json_object *configuration, size_t item_bytes, int *parameters,
-                         struct error *err)
+static enum status parse(struct json_object *configuration, size_t item_bytes,
+                         struct codec_step *step, struct error *err)
 {
     (void)item_bytes;
-    return codec_setting(configuration, "level", 1, -1, 9, &parameters[LEVEL], err);
+    return codec_setting(configuration, "level", 1, -1, 9, &step->parameters[LEVEL], err);
 }
 
 /* zlib with little memory needs an eighth and more on data that does not compress. */
-static size_t stored_bound(size_t decoded_bytes)
+static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
 {
+    (void)step;
     return decoded_bytes + decoded_bytes / 6 + 1024;
 }
 
@@ -81,9 +82,10 @@ static void skip_zeros(struct bytes *bytes)
         bytes->size--;
 }
 
-static enum status decode_gzip(void *state, struct bytes stored, struct room room,
-                               struct bytes *ret_decoded, struct error *err)
+static enum status decode_gzip(const struct codec_step *step, void *state, struct bytes stored,
+                               struct room room, struct bytes *ret_decoded, struct error *err)
 {
+    (void)step;
     struct inflation inflation = {.left = stored, .room = room};
     do {
         enum status status =
@@ -96,9 +98,10 @@ static enum status decode_gzip(void *state, struct bytes stored, struct room roo
     return STATUS_OK;
 }
 
-static enum status decode_zlib(void *state, struct bytes stored, struct room room,
-                               struct bytes *ret_decoded, struct error *err)
+static enum status decode_zlib(const struct codec_step *step, void *state, struct bytes stored,
+                               struct room room, struct bytes *ret_decoded, struct error *err)
 {
+    (void)step;
     struct inflation inflation = {.left = stored, .room = room};
     enum status status =
         decode_stream(libdeflate_zlib_decompress_ex, state, stored, &inflation, err);
@@ -126,16 +129,16 @@ static enum status encode(compress *function, int level, struct bytes decoded, s
     return STATUS_OK;
 }
 
-static enum status encode_gzip(const int *parameters, struct bytes decoded, struct room room,
-                               size_t *ret_size, struct error *err)
+static enum status encode_gzip(const struct codec_step *step, struct bytes decoded,
+                               struct room room, size_t *ret_size, struct error *err)
 {
-    return encode(libdeflate_gzip_compress, parameters[LEVEL], decoded, room, ret_size, err);
+    return encode(libdeflate_gzip_compress, step->parameters[LEVEL], decoded, room, ret_size, err);
 }
 
-static enum status encode_zlib(const int *parameters, struct bytes decoded, struct room room,
-                               size_t *ret_size, struct error *err)
+static enum status encode_zlib(const struct codec_step *step, struct bytes decoded,
+                               struct room room, size_t *ret_size, struct error *err)
 {
-    return encode(libdeflate_zlib_compress, parameters[LEVEL], decoded, room, ret_size, err);
+    return encode(libdeflate_zlib_compress, step->parameters[LEVEL], decoded, room, ret_size, err);
 }
 
 const struct codec codec_gzip = {

@@ -9,24 +9,25 @@
 enum { ACCELERATION };
 enum { HEADER_BYTES = 4 };
 
-static enum status parse(struct json_object *configuration, size_t item_bytes, int *parameters,
-                         struct error *err)
+static enum status parse(struct json_object *configuration, size_t item_bytes,
+                         struct codec_step *step, struct error *err)
 {
     (void)item_bytes;
     return codec_setting(configuration, "acceleration", 1, INT_MIN, INT_MAX,
-                         &parameters[ACCELERATION], err);
+                         &step->parameters[ACCELERATION], err);
 }
 
 /* LZ4_compressBound() without its limit on sizes. */
-static size_t stored_bound(size_t decoded_bytes)
+static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
 {
+    (void)step;
     return HEADER_BYTES + decoded_bytes + decoded_bytes / 255 + 16;
 }
 
-static enum status decode(void *state, struct bytes stored, struct room room,
-                          struct bytes *ret_decoded, struct error *err)
+static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
+                          struct room room, struct bytes *ret_decoded, struct error *err)
 {
-    (void)state;
+    (void)step, (void)state;
     if (stored.size < HEADER_BYTES || stored.size > INT_MAX)
         return error_set(err, STATUS_CORRUPT, "%zu stored bytes cannot be an LZ4 chunk",
                          stored.size);
@@ -47,7 +48,7 @@ static enum status decode(void *state, struct bytes stored, struct room room,
     return STATUS_OK;
 }
 
-static enum status encode(const int *parameters, struct bytes decoded, struct room room,
+static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
                           size_t *ret_size, struct error *err)
 {
     if (decoded.size > LZ4_MAX_INPUT_SIZE)
@@ -56,8 +57,9 @@ static enum status encode(const int *parameters, struct bytes decoded, struct ro
     uint32_t header = htole32((uint32_t)decoded.size);
     memcpy(room.data, &header, sizeof header);
     int space = room.capacity > INT_MAX ? INT_MAX : (int)room.capacity;
-    int size = LZ4_compress_fast((const char *)decoded.data, (char *)room.data + HEADER_BYTES,
-                                 (int)decoded.size, space - HEADER_BYTES, parameters[ACCELERATION]);
+    int size =
+        LZ4_compress_fast((const char *)decoded.data, (char *)room.data + HEADER_BYTES,
+                          (int)decoded.size, space - HEADER_BYTES, step->parameters[ACCELERATION]);
     if (size <= 0)
         return error_set(err, STATUS_INVALID, "%zu bytes do not fit into %zu", decoded.size,
                          room.capacity);
@@ -65,15 +67,15 @@ static enum status encode(const int *parameters, struct bytes decoded, struct ro
     return STATUS_OK;
 }
 
-static void describe(const int *parameters, struct text *out)
+static void describe(const struct codec_step *step, struct text *out)
 {
-    text_append(out, "(acceleration %d)", parameters[ACCELERATION]);
+    text_append(out, "(acceleration %d)", step->parameters[ACCELERATION]);
 }
 
-static void write_json(const int *parameters, enum codec_format format, struct text *out)
+static void write_json(const struct codec_step *step, enum codec_format format, struct text *out)
 {
     (void)format;
-    text_append(out, "\"acceleration\": %d", parameters[ACCELERATION]);
+    text_append(out, "\"acceleration\": %d", step->parameters[ACCELERATION]);
 }
 
 const struct codec codec_lz4 = {

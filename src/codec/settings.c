@@ -3,6 +3,7 @@
 #include "codec/codec_internal.h"
 
 #include <json-c/json.h>
+#include <math.h>
 
 /* NULL where the key is absent or null. */
 static struct json_object *find(struct json_object *configuration, const char *key)
@@ -39,6 +40,19 @@ enum status codec_setting_bool(struct json_object *configuration, const char *ke
     return STATUS_OK;
 }
 
+enum status codec_setting_real(struct json_object *configuration, const char *key,
+                               double *ret_value, struct error *err)
+{
+    struct json_object *json = find(configuration, key);
+    bool is_number =
+        json_object_is_type(json, json_type_int) || json_object_is_type(json, json_type_double);
+    if (!is_number || !isfinite(json_object_get_double(json)))
+        return error_set(err, STATUS_CORRUPT, "%s is %s, not a number", key,
+                         json ? json_object_to_json_string(json) : "missing");
+    *ret_value = json_object_get_double(json);
+    return STATUS_OK;
+}
+
 enum status codec_setting_text(struct json_object *configuration, const char *key,
                                const char *fallback, const char **ret_text, struct error *err)
 {
@@ -50,13 +64,14 @@ enum status codec_setting_text(struct json_object *configuration, const char *ke
     return STATUS_OK;
 }
 
-void codec_level_describe(const int *parameters, struct text *out)
+void codec_level_describe(const struct codec_step *step, struct text *out)
 {
-    text_append(out, "(level %d)", parameters[0]);
+    text_append(out, "(level %d)", step->parameters[0]);
 }
 
-void codec_level_write_json(const int *parameters, enum codec_format format, struct text *out)
+void codec_level_write_json(const struct codec_step *step, enum codec_format format,
+                            struct text *out)
 {
     (void)format;
-    text_append(out, "\"level\": %d", parameters[0]);
+    text_append(out, "\"level\": %d", step->parameters[0]);
 }

@@ -1,24 +1,26 @@
 /* zstd: one or several Zstandard frames (RFC 8878), with or without their content size in front. */
 #include "codec/codec_internal.h"
 
+#include <limits.h>
 #include <zstd.h>
 
 enum { LEVEL, CHECKSUM };
 
-static enum status parse(struct json_object *configuration, size_t item_bytes, int *parameters,
-                         struct error *err)
+static enum status parse(struct json_object *configuration, size_t item_bytes,
+                         struct codec_step *step, struct error *err)
 {
     (void)item_bytes;
-    enum status status = codec_setting(configuration, "level", 0, ZSTD_minCLevel(),
-                                       ZSTD_maxCLevel(), &parameters[LEVEL], err);
+    enum status status =
+        codec_setting(configuration, "level", 0, INT_MIN, INT_MAX, &step->parameters[LEVEL], err);
     if (!status)
-        status = codec_setting_bool(configuration, "checksum", &parameters[CHECKSUM], err);
+        status = codec_setting_bool(configuration, "checksum", &step->parameters[CHECKSUM], err);
     return status;
 }
 
 /* Room for many small frames and for encoders that stream. */
-static size_t stored_bound(size_t decoded_bytes)
+static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
 {
+    (void)step;
     return ZSTD_compressBound(decoded_bytes) + decoded_bytes / 128 + 1024;
 }
 
@@ -36,9 +38,10 @@ static void state_free(void *state)
     ZSTD_freeDCtx(state);
 }
 
-static enum status decode(void *state, struct bytes stored, struct room room,
-                          struct bytes *ret_decoded, struct error *err)
+static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
+                          struct room room, struct bytes *ret_decoded, struct error *err)
 {
+    (void)step;
     unsigned long long promised = ZSTD_getFrameContentSize(stored.data, stored.size);
     if (promised == ZSTD_CONTENTSIZE_ERROR)
         return error_set(err, STATUS_CORRUPT, "the %zu bytes do not start with a frame",
@@ -54,14 +57,14 @@ static enum status decode(void *state, struct bytes stored, struct room room,
     return STATUS_OK;
 }
 
-static enum status encode(const int *parameters, struct bytes decoded, struct room room,
+static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
                           size_t *ret_size, struct error *err)
 {
     ZSTD_CCtx *state = ZSTD_createCCtx();
     if (!state)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a compressor");
-    ZSTD_CCtx_setParameter(state, ZSTD_c_compressionLevel, parameters[LEVEL]);
-    ZSTD_CCtx_setParameter(state, ZSTD_c_checksumFlag, parameters[CHECKSUM]);
+    ZSTD_CCtx_setParameter(state, ZSTD_c_compressionLevel, step->parameters[LEVEL]);
+    ZSTD_CCtx_setParameter(state, ZSTD_c_checksumFlag, step->parameters[CHECKSUM]);
     size_t size = ZSTD_compress2(state, room.data, room.capacity, decoded.data, decoded.size);
     ZSTD_freeCCtx(state);
     if (ZSTD_isError(size))
@@ -71,11 +74,11 @@ static enum status encode(const int *parameters, struct bytes decoded, struct ro
 }
 
 /* numcodecs takes "checksum" in newer versions only; v3 requires it. */
-static void write_json(const int *parameters, enum codec_format format, struct text *out)
+static void write_json(const struct codec_step *step, enum codec_format format, struct text *out)
 {
-    codec_level_write_json(parameters, format, out);
-    if (format == CODEC_ZARR_V3 || parameters[CHECKSUM])
-        text_append(out, ", \"checksum\": %s", parameters[CHECKSUM] ? "true" : "false");
+    codec_level_write_json(step, format, out);
+    if (format == CODEC_ZARR_V3 || step->parameters[CHECKSUM])
+        text_append(out, ", \"checksum\": %s", step->parameters[CHECKSUM] ? "true" : "false");
 }
 
 const struct codec codec_zstd = {

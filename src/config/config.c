@@ -253,6 +253,9 @@ struct dataset_options config_dataset_options(const struct config *config,
                                     .mask = config->bad_sample == BAD_SAMPLE_MASK,
                                     .missing_is_bad = config->missing_chunk == MISSING_CHUNK_FAIL,
                                     .retries = (uint32_t)config->store_retries,
+                                    .index_cache_bytes = config->index_cache_bytes,
+                                    .coalesce_gap_bytes = config->coalesce_gap_bytes,
+                                    .coalesce_bytes = config->coalesce_bytes,
                                     .watch = watch};
 }
 

@@ -72,6 +72,12 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
       "seconds that a read may take before the run is ended; it is warned of after half")          \
     X("store.retries", store_retries, U64, "3", 0, 20,                                             \
       "how often a failed read is tried again, with growing pauses, if the cause may pass")        \
+    X("store.index_cache", index_cache_bytes, SIZE, "64MiB", 0, UINT64_MAX / 2,                    \
+      "memory of each reader for the indices of shards, at most; one of each array in any case")   \
+    X("store.coalesce_gap", coalesce_gap_bytes, SIZE, "64KiB", 0, INT32_MAX,                       \
+      "chunks of one shard that lie that close together are read by one request")                  \
+    X("store.coalesce_size", coalesce_bytes, SIZE, "4MiB", 0, INT32_MAX,                           \
+      "what one such request reads at most, and a thread at once")                                 \
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                            \
       "a chunk that cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
     X("errors.max_bad", max_bad, U64, "1000", 0, 10000000,                                         \

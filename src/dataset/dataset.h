@@ -61,6 +61,9 @@ struct dataset_options {
     bool mask;                 /* rows tell which of their samples could be read */
     bool missing_is_bad;       /* a chunk that is not there is an error, not the fill value */
     uint32_t retries;          /* of failed reads (store/store.h) */
+    uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/shard.h) */
+    uint64_t coalesce_gap_bytes; /* chunks of a shard that far apart are read by one range */
+    uint64_t coalesce_bytes;     /* of one such range at most */
     struct store_watch
         *watch; /* is told of all reads; borrowed, outlives the dataset; NULL: none */
 };
@@ -90,6 +93,7 @@ struct dataset {
     size_t sample_bytes;   /* of one sample's fields together, as delivered */
     size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
     size_t scratch_bytes;  /* that each dataset_reader takes */
+    size_t index_bytes;    /* that the cache of shards' indices takes, which they share */
     bool mask;             /* as the options said: then row buffers end with a byte a sample */
     size_t valid_offset;   /* mask: of those bytes in a row buffer: 1, or 0 for a bad sample */
     uint64_t fingerprint;  /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */

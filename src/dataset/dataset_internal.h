@@ -5,7 +5,9 @@
 #include "dataset/dataset.h"
 #include "store/disk_cache.h"
 #include "store/store.h"
+#include "zarr/chunk.h"
 #include "zarr/hierarchy.h"
+#include "zarr/shard.h"
 
 #include <stdbool.h>
 
@@ -29,7 +31,9 @@ struct dataset_private {
     struct store *store;
     bool missing_is_bad;
     uint32_t retries;
-    struct store_watch *watch; /* borrowed, as is the next; NULL: none */
+    uint64_t index_cache_bytes;
+    struct zarr_read_options read; /* its cache of indices is owned */
+    struct store_watch *watch;     /* borrowed, as is the next; NULL: none */
     struct bad_log *bad_log;
     struct zarr_hierarchy *hierarchy;
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
@@ -62,6 +66,9 @@ MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
 
 /* fingerprint.c: of a dataset that is otherwise settled. */
 uint64_t fingerprint_of(const struct dataset *dataset);
+
+/* layout.c: the arrays that rows are read from (DATASET_MAX_FIELDS at most); their number. */
+size_t dataset_row_arrays(const struct dataset *dataset, const struct zarr_array **ret_arrays);
 
 /* layout.c: everything that follows of the origins: counts, sources, offsets, fingerprint. */
 MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);

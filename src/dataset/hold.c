@@ -91,7 +91,8 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
     }
     if (count == 0)
         return STATUS_OK;
-    enum status status = zarr_chunk_reader_new(private->store, arrays, count, &reader, err);
+    enum status status =
+        zarr_chunk_reader_new_with(private->store, arrays, count, &private->read, &reader, err);
     if (status != STATUS_OK)
         return status;
     struct zarr_faults faults = {.missing_is_bad = private->missing_is_bad};

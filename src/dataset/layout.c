@@ -197,15 +197,23 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
-static void settle_scratch(struct dataset *dataset)
+size_t dataset_row_arrays(const struct dataset *dataset, const struct zarr_array **ret_arrays)
 {
-    const struct zarr_array *arrays[DATASET_MAX_FIELDS];
     size_t count = 0;
 
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_ROW)
-            arrays[count++] = dataset->private->origins[i].array;
-    dataset->scratch_bytes = zarr_chunk_reader_bytes(arrays, count);
+            ret_arrays[count++] = dataset->private->origins[i].array;
+    return count;
+}
+
+static void settle_scratch(struct dataset *dataset)
+{
+    const struct zarr_array *arrays[DATASET_MAX_FIELDS];
+    size_t count = dataset_row_arrays(dataset, arrays);
+
+    dataset->scratch_bytes = zarr_chunk_reader_bytes_with(arrays, count, &dataset->private->read);
+    dataset->index_bytes = shard_cache_bytes(arrays, count, dataset->private->index_cache_bytes);
 }
 
 enum status layout_settle(struct dataset *dataset, struct error *err)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 3";
+static const char pack_magic[] = "penstock dataset 4";
 
 /* Takes over what `options` say of the store and its cache. */
 static enum status allocate(const struct dataset_options *options, struct dataset **ret_dataset,
@@ -28,6 +28,9 @@ static enum status allocate(const struct dataset_options *options, struct datase
     dataset->mask = options->mask;
     dataset->private->missing_is_bad = options->missing_is_bad;
     dataset->private->retries = options->retries;
+    dataset->private->index_cache_bytes = options->index_cache_bytes;
+    dataset->private->read.coalesce_gap = options->coalesce_gap_bytes;
+    dataset->private->read.coalesce_bytes = options->coalesce_bytes;
     dataset->private->watch = options->watch;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
     dataset->private->cache_dir_bytes = options->cache_dir_bytes;
@@ -55,6 +58,18 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_f
     if (status != STATUS_OK)
         return error_prefix(err, status, "'%s': ", private->uri);
     return STATUS_OK;
+}
+
+/* The cache of shards' indices, if there are any. */
+static enum status make_index_cache(struct dataset *dataset, struct error *err)
+{
+    const struct zarr_array *arrays[DATASET_MAX_FIELDS];
+    size_t count = dataset_row_arrays(dataset, arrays);
+
+    if (dataset->index_bytes == 0)
+        return STATUS_OK;
+    return shard_cache_new(arrays, count, dataset->private->index_cache_bytes,
+                           &dataset->private->read.indices, err);
 }
 
 static enum status open_store(struct dataset *dataset, struct error *err)
@@ -95,6 +110,8 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
                                   &dataset->private->cache_identity, err);
     if (status == STATUS_OK)
         status = open_cache(dataset, err);
+    if (status == STATUS_OK)
+        status = make_index_cache(dataset, err);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;
@@ -123,6 +140,9 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_number(&out, dataset->mask);
     packed_put_number(&out, dataset->private->missing_is_bad);
     packed_put_number(&out, dataset->private->retries);
+    packed_put_number(&out, dataset->private->index_cache_bytes);
+    packed_put_number(&out, dataset->private->read.coalesce_gap);
+    packed_put_number(&out, dataset->private->read.coalesce_bytes);
     packed_put_number(&out, dataset->field_count);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
@@ -170,6 +190,9 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
         !packed_take_number(&packed, &options.cache_dir_bytes) ||
         !packed_take_number(&packed, &identity) || !packed_take_number(&packed, &mask) ||
         !packed_take_number(&packed, &missing_is_bad) || !packed_take_number(&packed, &retries) ||
+        !packed_take_number(&packed, &options.index_cache_bytes) ||
+        !packed_take_number(&packed, &options.coalesce_gap_bytes) ||
+        !packed_take_number(&packed, &options.coalesce_bytes) ||
         !packed_take_number(&packed, &count) || count > DATASET_MAX_FIELDS ||
         !take_specs(&packed, specs, count))
         return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
@@ -189,6 +212,8 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
         status = dataset_note_versions(dataset, err);
     if (status == STATUS_OK)
         status = open_cache(dataset, err);
+    if (status == STATUS_OK)
+        status = make_index_cache(dataset, err);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;
@@ -226,6 +251,7 @@ void dataset_free(struct dataset *dataset)
 {
     if (!dataset)
         return;
+    shard_cache_free(dataset->private->read.indices);
     disk_cache_free(dataset->private->cache);
     zarr_hierarchy_free(dataset->private->hierarchy);
     store_free(dataset->private->store);

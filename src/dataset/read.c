@@ -74,16 +74,13 @@ enum status dataset_reader_new(const struct dataset *dataset, struct dataset_rea
 {
     const struct zarr_array *arrays[DATASET_MAX_FIELDS];
     struct dataset_reader *reader = calloc(1, sizeof *reader);
-    size_t count = 0;
+    size_t count = dataset_row_arrays(dataset, arrays);
 
     if (!reader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a dataset reader");
-    for (size_t i = 0; i < dataset->field_count; i++)
-        if (dataset->fields[i].source == FIELD_ROW)
-            arrays[count++] = dataset->private->origins[i].array;
     reader->dataset = dataset;
-    enum status status =
-        zarr_chunk_reader_new(dataset->private->store, arrays, count, &reader->chunks, err);
+    enum status status = zarr_chunk_reader_new_with(dataset->private->store, arrays, count,
+                                                    &dataset->private->read, &reader->chunks, err);
     if (status != STATUS_OK) {
         free(reader);
         return status;

@@ -1,6 +1,8 @@
 /* How much rows take in the store, from a sample. Asks for sizes of chunks only; see dataset.h. */
 #include "dataset/dataset_internal.h"
 
+#include "zarr/chunk.h"
+
 #include <assert.h>
 
 enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512 };
@@ -8,7 +10,8 @@ enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512 };
 /* The chunks of one array that a row needs: a box of the chunk grid. */
 struct chunk_box {
     const struct zarr_array *array;
-    uint64_t first; /* along axis 0 */
+    uint64_t begin, end; /* the row's samples */
+    uint64_t first;      /* along axis 0 */
     uint64_t counts[ZARR_MAX_RANK];
     uint64_t count; /* of all of them */
     bool mask;      /* a chunk that cannot be had is masked later, and counts nothing */
@@ -21,6 +24,8 @@ static struct chunk_box box_of(const struct dataset *dataset, size_t field, uint
     uint64_t begin = row * dataset->row_length;
     uint64_t end = begin + dataset_row_samples(dataset, row);
 
+    box.begin = begin;
+    box.end = end;
     box.first = begin / box.array->chunk_shape[0];
     for (int i = 0; i < box.array->rank; i++) {
         box.counts[i] = i == 0 ? (end - 1) / box.array->chunk_shape[0] - box.first + 1
@@ -56,7 +61,7 @@ static enum status add_chunk(const struct store *store, const struct chunk_box *
     if (status == STATUS_NOT_FOUND || (status == STATUS_IO && box->mask))
         return STATUS_OK;
     if (status == STATUS_OK)
-        *sum += info.bytes;
+        *sum += zarr_part_stored_bytes(box->array, index, box->begin, box->end, info.bytes);
     return status;
 }
 

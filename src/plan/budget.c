@@ -209,7 +209,7 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         .held_bytes = d->held_bytes,
         .rings_bytes = times(d->trainers_served, d->ring_bytes),
         .exchange_bytes = exchange_bytes(d),
-        .scratch_bytes = times(d->worker_count, d->scratch_bytes),
+        .scratch_bytes = plus(times(d->worker_count, d->scratch_bytes), d->index_bytes),
     };
     b.plan_bytes = plan_bytes(d, b.window_slots);
     uint64_t fixed_bytes = plus(plus(b.held_bytes, b.rings_bytes),

@@ -38,6 +38,7 @@ struct budget_demand {
     uint64_t messages;      /* of a record, for what travels in place */
     uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
     uint64_t scratch_bytes; /* of one worker */
+    uint64_t index_bytes;   /* for shards' indices, which they share */
     uint64_t ring_bytes;    /* of one trainer's ring */
     enum budget_keep keep;
     uint64_t stored_row_bytes; /* BUDGET_KEEP_STORED: of a kept row on average, tables included */

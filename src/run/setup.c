@@ -100,6 +100,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .messages = messages(dataset),
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
+        .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = config->epochs == 1,

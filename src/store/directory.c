@@ -126,6 +126,69 @@ static enum status get(const struct store *store, const char *key, void *buffer,
     return status;
 }
 
+static enum status ends_early(const struct directory *directory, const char *key, uint64_t end,
+                              uint64_t total, struct error *err)
+{
+    return error_set(err, STATUS_CORRUPT,
+                     "'%s/%s' has %" PRIu64 " bytes, %" PRIu64 " are needed: it was cut short",
+                     directory->path, key, total, end);
+}
+
+/* A piece that lies inside the file. */
+static enum status read_piece(const struct directory *directory, const char *key, int fd,
+                              const struct store_range *range, struct error *err)
+{
+    size_t size = 0;
+    if (range->offset > INT64_MAX - range->size)
+        return error_set(err, STATUS_CORRUPT, "'%s/%s': no file has %zu bytes at byte %" PRIu64,
+                         directory->path, key, range->size, range->offset);
+    enum status status = read_range(directory, key, fd, range->buffer, range->size,
+                                    (off_t)range->offset, &size, err);
+    if (!status && size < range->size)
+        status = ends_early(directory, key, range->offset + range->size, range->offset + size, err);
+    return status;
+}
+
+static enum status get_ranges(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    int fd = -1;
+    enum status status = open_value(directory, key, &fd, err);
+    if (status)
+        return status;
+    for (size_t i = 0; !status && i < count; i++)
+        status = read_piece(directory, key, fd, &ranges[i], err);
+    close(fd);
+    return status;
+}
+
+static enum status read_tail(const struct directory *directory, const char *key, int fd,
+                             void *buffer, size_t size, uint64_t *ret_total, struct error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) < 0)
+        return error_set_errno(err, STATUS_IO, "stat '%s/%s'", directory->path, key);
+    uint64_t total = (uint64_t)info.st_size;
+    if (total < size)
+        return ends_early(directory, key, size, total, err);
+    *ret_total = total;
+    return read_piece(directory, key, fd, &(struct store_range){total - size, size, buffer}, err);
+}
+
+static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
+                            uint64_t *ret_total, struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    int fd = -1;
+    enum status status = open_value(directory, key, &fd, err);
+    if (status)
+        return status;
+    status = read_tail(directory, key, fd, buffer, size, ret_total, err);
+    close(fd);
+    return status;
+}
+
 /* Allocates by the file's size: `limit` is an upper bound for documents that are mostly far
  * smaller. */
 static enum status read_text(const struct directory *directory, const char *key, int fd,
@@ -376,6 +439,8 @@ static void free_directory(struct store *store)
 
 static const struct store_operations operations = {
     .get = get,
+    .get_ranges = get_ranges,
+    .get_tail = get_tail,
     .get_text = get_text,
     .put = put,
     .list = list,

@@ -91,6 +91,38 @@ static enum status get(const struct store *store, const char *key, void *buffer,
     return STATUS_OK;
 }
 
+/* Pieces are those of chunks: a short read of one is told as what it is. */
+static enum status get_ranges(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, struct error *err)
+{
+    struct faulty *faulty = faulty_of(store);
+    uint64_t number = atomic_fetch_add(&faulty->reads, 1);
+    enum status status = befall(faulty, key, number, err);
+    if (status == STATUS_OK)
+        status = faulty->inner->operations->get_ranges(faulty->inner, key, ranges, count, err);
+    if (status != STATUS_OK)
+        return status;
+    if (draw(faulty, DRAW_READ, 4 * number + 2) < faulty->rates.shorter)
+        return error_set(err, STATUS_CORRUPT, "'%s' was cut short on purpose", key);
+    if (key_drawn(faulty, DRAW_KEY_CORRUPT, key, faulty->rates.corrupt))
+        for (size_t i = 0; i < count; i++)
+            damage(ranges[i].buffer, ranges[i].size);
+    return STATUS_OK;
+}
+
+static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
+                            uint64_t *ret_total, struct error *err)
+{
+    struct faulty *faulty = faulty_of(store);
+    enum status status = befall(faulty, key, atomic_fetch_add(&faulty->reads, 1), err);
+    if (status == STATUS_OK)
+        status =
+            faulty->inner->operations->get_tail(faulty->inner, key, buffer, size, ret_total, err);
+    if (status == STATUS_OK && key_drawn(faulty, DRAW_KEY_CORRUPT, key, faulty->rates.corrupt))
+        damage(buffer, size);
+    return status;
+}
+
 static enum status get_text(const struct store *store, const char *key, size_t limit,
                             char **ret_text, size_t *ret_size, struct error *err)
 {
@@ -144,6 +176,8 @@ static void free_faulty(struct store *store)
 
 static const struct store_operations operations = {
     .get = get,
+    .get_ranges = get_ranges,
+    .get_tail = get_tail,
     .get_text = get_text,
     .put = put,
     .list = list,

@@ -200,6 +200,34 @@ enum status store_get(const struct store *store, const char *key, void *buffer, 
     return status;
 }
 
+enum status store_get_ranges(const struct store *store, const char *key,
+                             const struct store_range *ranges, size_t count, struct error *err)
+{
+    struct attempts attempts = {.store = store};
+    enum status status = check_key(store, key, err);
+    if (status)
+        return status;
+    do {
+        attempt_begin(&attempts, key);
+        status = store->operations->get_ranges(store, key, ranges, count, &attempts.cause);
+    } while (attempt_again(&attempts, status, err));
+    return status;
+}
+
+enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
+                           uint64_t *ret_total, struct error *err)
+{
+    struct attempts attempts = {.store = store};
+    enum status status = check_key(store, key, err);
+    if (status)
+        return status;
+    do {
+        attempt_begin(&attempts, key);
+        status = store->operations->get_tail(store, key, buffer, size, ret_total, &attempts.cause);
+    } while (attempt_again(&attempts, status, err));
+    return status;
+}
+
 enum status store_get_text(const struct store *store, const char *key, size_t limit,
                            char **ret_text, size_t *ret_size, struct error *err)
 {

@@ -53,7 +53,26 @@ MUST_USE enum status store_create(const char *uri, bool overwrite, struct store 
 MUST_USE enum status store_get(const struct store *store, const char *key, void *buffer,
                                size_t capacity, size_t *ret_size, struct error *err);
 
-/* The same into malloc'ed, NUL-terminated memory (returned): for metadata. CORRUPT beyond `limit`
+/* A piece of a value. */
+struct store_range {
+    uint64_t offset;
+    size_t size;
+    void *buffer;
+};
+
+/* Reads `count` pieces of the value of `key`, for shards and other values of which a part is
+ * needed; a piece of no bytes is fine. Stores that wait for an answer ask for all at once. Errors
+ * as above; CORRUPT: the value ends before a piece does. */
+MUST_USE enum status store_get_ranges(const struct store *store, const char *key,
+                                      const struct store_range *ranges, size_t count,
+                                      struct error *err);
+
+/* Reads the last `size` bytes of the value of `key`; *ret_total is how many it has. Errors as
+ * above; CORRUPT: it has fewer. */
+MUST_USE enum status store_get_tail(const struct store *store, const char *key, void *buffer,
+                                    size_t size, uint64_t *ret_total, struct error *err);
+
+/* The same as store_get() into malloc'ed, NUL-terminated memory (returned): for metadata. CORRUPT beyond `limit`
  * bytes. */
 MUST_USE enum status store_get_text(const struct store *store, const char *key, size_t limit,
                                     char **ret_text, size_t *ret_size, struct error *err);

@@ -12,6 +12,10 @@
 struct store_operations {
     enum status (*get)(const struct store *store, const char *key, void *buffer, size_t capacity,
                        size_t *ret_size, struct error *err);
+    enum status (*get_ranges)(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, struct error *err);
+    enum status (*get_tail)(const struct store *store, const char *key, void *buffer, size_t size,
+                            uint64_t *ret_total, struct error *err);
     enum status (*get_text)(const struct store *store, const char *key, size_t limit,
                             char **ret_text, size_t *ret_size, struct error *err);
     enum status (*put)(const struct store *store, const char *key, const void *data, size_t size,

@@ -15,6 +15,7 @@ static enum status set_path(struct zarr_array *array, const char *path, struct e
         return error_set(err, STATUS_UNSUPPORTED, "path of %zu bytes; the limit is %zu", length,
                          sizeof array->path - 1);
     memcpy(array->path, path, length + 1);
+    array->key_path_bytes = length;
     return STATUS_OK;
 }
 
@@ -76,8 +77,13 @@ void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
                     char ret_key[ZARR_KEY_BYTES])
 {
     _Static_assert(ZARR_PATH_BYTES + 3 + ZARR_MAX_RANK * 21 <= ZARR_KEY_BYTES, "keys fit");
-    size_t length = strlen(array->path);
+    size_t length = array->key_path_bytes;
+    uint64_t value_index[ZARR_MAX_RANK];
     char *out = ret_key;
+
+    for (int i = 0; i < array->rank; i++)
+        value_index[i] =
+            chunk_index[i] / (array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1);
 
     memcpy(out, array->path, length);
     out += length;
@@ -87,7 +93,7 @@ void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
         *out++ = 'c';
         *out++ = array->key_separator;
     }
-    out = put_index(array, chunk_index, array->key_separator, out);
+    out = put_index(array, value_index, array->key_separator, out);
     *out = '\0';
 }
 
@@ -110,4 +116,11 @@ void zarr_array_identify(const struct zarr_array *array, struct text *out)
         text_append(out, "%02x", array->fill[i]);
     text_append(out, " codecs ");
     codec_chain_identify(&array->codecs, out);
+    for (int i = 0; i < array->rank; i++)
+        if (array->storage_axes[i] != i)
+            text_append(out, " axis %d is %d", i, array->storage_axes[i]);
+    for (int level = 0; level < array->shard_level_count; level++)
+        for (int i = 0; i < array->rank; i++)
+            text_append(out, "%s%" PRIu64, i > 0 ? "x" : " shards ",
+                        array->shard_levels[level].spans[i]);
 }

@@ -1,39 +1,30 @@
-/* Reading chunks. See chunk.h.
- *
- * A reader's memory is one mapping: the stored bytes of a chunk, then scratch for one decoded
- * chunk.
- *
- *     | stored: largest bound of the codecs | pad to 64 | scratch: largest decoded chunk |
- */
-#include "zarr/chunk.h"
+/* Reading chunks. See chunk.h; chunk_shard.c knows where they lie in shards. */
+#include "zarr/chunk_internal.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "store/disk_cache.h"
+#include "zarr/scatter.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct zarr_chunk_reader {
-    const struct store *store;  /* borrowed, as are the next two */
-    struct zarr_tape *tape;     /* NULL: none */
-    struct disk_cache *cache;   /* NULL: none */
-    struct zarr_faults *faults; /* NULL: none */
-    struct codec_context *context;
-    unsigned char *stored; /* start of the mapping */
-    size_t stored_capacity;
-    unsigned char *scratch;
-    size_t mapped_bytes;
+const struct zarr_read_options zarr_read_defaults = {
+    .coalesce_gap = 64 << 10,
+    .coalesce_bytes = 4 << 20,
 };
 
-/* What a reader for some arrays needs. */
+/* A reader and its memory
+ * ------------------------------------------------------------------------------------------- */
+
+/* What a reader for some arrays needs; its memory is one mapping of these, one after another. */
 struct demand {
-    const struct codec_chain *chains[ZARR_READER_MAX_ARRAYS];
-    size_t stored_bytes; /* multiple of 64 */
-    size_t decoded_bytes;
-    size_t context_bytes; /* largest chunk that passes through a codec */
+    const struct codec_chain *chains[ZARR_READER_MAX_ARRAYS * (1 + ZARR_MAX_SHARD_LEVELS)];
+    size_t chain_count;
+    size_t context_bytes; /* largest chunk or index that passes through a codec */
+    size_t stored_bytes, ahead_bytes, decoded_bytes, raw_index_bytes, batch_bytes;
+    size_t entries_bytes[ZARR_MAX_SHARD_LEVELS];
 };
 
 static size_t larger(size_t a, size_t b)
@@ -41,37 +32,90 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static void sum_demand(const struct zarr_array *const *arrays, size_t array_count,
-                       struct demand *ret_demand)
+static void add_shards(struct demand *demand, const struct zarr_array *array)
 {
+    for (int i = 0; i < array->shard_level_count; i++) {
+        const struct zarr_shard_level *level = &array->shard_levels[i];
+        size_t bytes = level->entry_count * sizeof(struct shard_entry) + sizeof(uint64_t);
+
+        demand->chains[demand->chain_count++] = &level->index_codecs;
+        demand->entries_bytes[i] = larger(demand->entries_bytes[i], bytes);
+        demand->raw_index_bytes = larger(demand->raw_index_bytes, level->index_bytes);
+    }
+}
+
+static void sum_demand(const struct zarr_array *const *arrays, size_t array_count,
+                       const struct zarr_read_options *options, struct demand *ret_demand)
+{
+    size_t shard_bound = 0;
+
     assert(array_count > 0 && array_count <= ZARR_READER_MAX_ARRAYS);
     memset(ret_demand, 0, sizeof *ret_demand);
     for (size_t i = 0; i < array_count; i++) {
         const struct zarr_array *array = arrays[i];
-
-        ret_demand->chains[i] = &array->codecs;
-        ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
-        if (codec_chain_is_raw(&array->codecs))
-            continue;
+        bool raw = codec_chain_is_raw(&array->codecs);
         size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, bound);
-        ret_demand->context_bytes = larger(ret_demand->context_bytes, array->chunk_bytes);
+
+        ret_demand->chains[ret_demand->chain_count++] = &array->codecs;
+        ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
+        ret_demand->context_bytes = larger(ret_demand->context_bytes, raw ? 0 : array->chunk_bytes);
+        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, raw ? 0 : bound);
+        shard_bound = larger(shard_bound, array->shard_level_count > 0 ? bound : 0);
+        add_shards(ret_demand, array);
     }
-    ret_demand->stored_bytes = size_round_up(ret_demand->stored_bytes, MEMORY_LINE_BYTES);
+    if (shard_bound > 0) {
+        ret_demand->ahead_bytes = larger(shard_bound, options->coalesce_bytes);
+        ret_demand->batch_bytes = BATCH_CHUNKS * sizeof(struct stored_chunk);
+    }
+}
+
+/* Takes the next `bytes` of a mapping of which `*used` are taken; NULL if there are none to take.
+ */
+static void *take(unsigned char *memory, size_t *used, size_t bytes)
+{
+    void *taken = memory && bytes > 0 ? memory + *used : NULL;
+
+    *used += size_round_up(bytes, MEMORY_LINE_BYTES);
+    return taken;
+}
+
+/* Lays the memory out, or only sums it up where there is none yet. */
+static size_t lay_out(struct zarr_chunk_reader *reader, const struct demand *demand)
+{
+    size_t used = 0;
+
+    reader->stored = take(reader->memory, &used, demand->stored_bytes);
+    reader->stored_capacity = demand->stored_bytes;
+    reader->ahead = take(reader->memory, &used, demand->ahead_bytes);
+    reader->ahead_capacity = demand->ahead_bytes;
+    reader->scratch = take(reader->memory, &used, demand->decoded_bytes);
+    reader->raw_index = take(reader->memory, &used, demand->raw_index_bytes);
+    for (int i = 0; i < ZARR_MAX_SHARD_LEVELS; i++)
+        reader->indices[i].entries = take(reader->memory, &used, demand->entries_bytes[i]);
+    reader->batch = take(reader->memory, &used, demand->batch_bytes);
+    return used;
+}
+
+size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size_t array_count,
+                                    const struct zarr_read_options *options)
+{
+    struct zarr_chunk_reader reader = {0};
+    struct demand demand;
+
+    sum_demand(arrays, array_count, options, &demand);
+    return size_round_up(lay_out(&reader, &demand), MEMORY_PAGE_BYTES) +
+           codec_context_bytes(demand.chains, demand.chain_count, demand.context_bytes);
 }
 
 size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count)
 {
-    struct demand demand;
-
-    sum_demand(arrays, array_count, &demand);
-    return size_round_up(demand.stored_bytes + demand.decoded_bytes, MEMORY_PAGE_BYTES) +
-           codec_context_bytes(demand.chains, array_count, demand.context_bytes);
+    return zarr_chunk_reader_bytes_with(arrays, array_count, &zarr_read_defaults);
 }
 
-enum status zarr_chunk_reader_new(const struct store *store, const struct zarr_array *const *arrays,
-                                  size_t array_count, struct zarr_chunk_reader **ret_reader,
-                                  struct error *err)
+enum status zarr_chunk_reader_new_with(const struct store *store,
+                                       const struct zarr_array *const *arrays, size_t array_count,
+                                       const struct zarr_read_options *options,
+                                       struct zarr_chunk_reader **ret_reader, struct error *err)
 {
     struct zarr_chunk_reader *reader = calloc(1, sizeof *reader);
     struct demand demand;
@@ -80,21 +124,21 @@ enum status zarr_chunk_reader_new(const struct store *store, const struct zarr_a
 
     if (!reader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a chunk reader");
-    sum_demand(arrays, array_count, &demand);
+    sum_demand(arrays, array_count, options, &demand);
     reader->store = store;
-    reader->stored_capacity = demand.stored_bytes;
-    status =
-        codec_context_new(demand.chains, array_count, demand.context_bytes, &reader->context, err);
+    reader->options = *options;
+    status = codec_context_new(demand.chains, demand.chain_count, demand.context_bytes,
+                               &reader->context, err);
     if (status != STATUS_OK)
         goto fail;
-    size_t bytes = demand.stored_bytes + demand.decoded_bytes;
+    size_t bytes = lay_out(reader, &demand);
     status = memory_map(bytes, "chunk buffers", &memory, err);
     if (status != STATUS_OK)
         goto fail;
     memory_touch(memory, bytes);
-    reader->mapped_bytes = bytes;
-    reader->stored = memory;
-    reader->scratch = reader->stored + demand.stored_bytes;
+    reader->memory = memory;
+    reader->memory_bytes = bytes;
+    lay_out(reader, &demand);
     *ret_reader = reader;
     return STATUS_OK;
 
@@ -103,18 +147,29 @@ fail:
     return status;
 }
 
+enum status zarr_chunk_reader_new(const struct store *store, const struct zarr_array *const *arrays,
+                                  size_t array_count, struct zarr_chunk_reader **ret_reader,
+                                  struct error *err)
+{
+    return zarr_chunk_reader_new_with(store, arrays, array_count, &zarr_read_defaults, ret_reader,
+                                      err);
+}
+
 void zarr_chunk_reader_free(struct zarr_chunk_reader *reader)
 {
     if (!reader)
         return;
-    memory_unmap(reader->stored, reader->mapped_bytes);
+    memory_unmap(reader->memory, reader->memory_bytes);
     codec_context_free(reader->context);
     free(reader);
 }
 
+/* A tape begins with nothing decoded: what is asked of it must not depend on what was read before.
+ */
 void zarr_chunk_reader_use_tape(struct zarr_chunk_reader *reader, struct zarr_tape *tape)
 {
     reader->tape = tape;
+    reader->scratch_key[0] = '\0';
 }
 
 void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_cache *cache)
@@ -127,27 +182,82 @@ void zarr_chunk_reader_use_faults(struct zarr_chunk_reader *reader, struct zarr_
     reader->faults = faults;
 }
 
-/* A chunk as stored: where its bytes are to go and, once fetched, how many there are. */
-struct stored_chunk {
-    const char *key;
-    void *bytes;
-    size_t capacity, size;
-    bool is_new;  /* the store had to be asked: the disk cache does not have it */
-    bool fetched; /* `bytes` holds it, whether or not it decodes */
-};
+/* Which chunks
+ * ------------------------------------------------------------------------------------------- */
 
-/* From the disk cache, else from the store. */
-static enum status fetch_from_disk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                                   struct zarr_read_stats *stats, struct error *err)
+/* The chunks of the present value that are wanted. */
+static void enter_value(struct chunk_walk *walk)
 {
-    if (reader->cache &&
-        disk_cache_get(reader->cache, chunk->key, chunk->bytes, chunk->capacity, &chunk->size)) {
-        stats->disk_bytes += chunk->size;
-        stats->disk_chunk_count++;
-        return STATUS_OK;
+    const struct zarr_array *array = walk->array;
+
+    for (int i = 0; i < array->rank; i++) {
+        uint64_t span = array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1;
+        uint64_t low = walk->value[i] * span, high = low + span;
+
+        walk->chunk_low[i] = low > walk->low[i] ? low : walk->low[i];
+        walk->chunk_high[i] = high < walk->high[i] ? high : walk->high[i];
+        walk->chunk[i] = walk->chunk_low[i];
     }
-    enum status status =
-        store_get(reader->store, chunk->key, chunk->bytes, chunk->capacity, &chunk->size, err);
+}
+
+void chunk_walk_begin(struct chunk_walk *walk, const struct zarr_array *array, uint64_t begin,
+                      uint64_t end)
+{
+    memset(walk, 0, sizeof *walk);
+    walk->array = array;
+    assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
+    for (int i = 0; i < array->rank; i++) {
+        uint64_t span = array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1;
+
+        walk->low[i] = i == 0 ? begin / array->chunk_shape[0] : 0;
+        walk->high[i] = i == 0 ? (end - 1) / array->chunk_shape[0] + 1 : array->chunk_counts[i];
+        walk->value_low[i] = walk->value[i] = walk->low[i] / span;
+        walk->value_high[i] = (walk->high[i] - 1) / span + 1;
+    }
+    enter_value(walk);
+}
+
+/* Steps `position` through the box [low, high) in C order; false, and back at its start, after the
+ * last. */
+static bool step(uint64_t *position, const uint64_t *low, const uint64_t *high, int rank)
+{
+    for (int i = rank - 1; i >= 0; i--) {
+        if (++position[i] < high[i])
+            return true;
+        position[i] = low[i];
+    }
+    return false;
+}
+
+bool chunk_walk_next(struct chunk_walk *walk)
+{
+    return step(walk->chunk, walk->chunk_low, walk->chunk_high, walk->array->rank);
+}
+
+bool chunk_walk_next_value(struct chunk_walk *walk)
+{
+    if (!step(walk->value, walk->value_low, walk->value_high, walk->array->rank))
+        return false;
+    enter_value(walk);
+    return true;
+}
+
+/* Getting them
+ * ------------------------------------------------------------------------------------------- */
+
+static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                             struct zarr_read_stats *stats, struct error *err)
+{
+    enum status status;
+
+    if (chunk->is_range) {
+        struct store_range range = {chunk->offset, chunk->bytes, chunk->memory};
+        status = store_get_ranges(reader->store, chunk->key, &range, 1, err);
+        chunk->size = chunk->bytes;
+    } else {
+        status =
+            store_get(reader->store, chunk->key, chunk->memory, chunk->capacity, &chunk->size, err);
+    }
     if (status != STATUS_OK)
         return status;
     chunk->is_new = true;
@@ -161,16 +271,22 @@ static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
 {
     struct zarr_tape *tape = reader->tape;
     uint64_t start_ns = clock_now_ns();
-    enum status status;
+    enum status status = STATUS_OK;
 
     if (tape && tape->play) {
-        status = tape->play(tape, chunk->bytes, chunk->capacity, &chunk->size, err);
+        status = tape->play(tape, chunk->memory, chunk->capacity, &chunk->size, err);
         stats->memory_chunk_count++;
         if (status == STATUS_OK)
             stats->memory_bytes += chunk->size;
-    } else {
-        status = fetch_from_disk(reader, chunk, stats, err);
+        stats->read_ns += clock_now_ns() - start_ns;
+        return status;
     }
+    if (!chunk->located)
+        status = chunk_locate(reader, chunk, stats, err);
+    if (status == STATUS_OK && chunk->is_missing)
+        status = error_set(err, STATUS_NOT_FOUND, "the shard '%s' does not have it", chunk->key);
+    if (status == STATUS_OK && !chunk_from_disk(reader, chunk, stats))
+        status = ask_store(reader, chunk, stats, err);
     stats->read_ns += clock_now_ns() - start_ns;
     return status;
 }
@@ -181,79 +297,79 @@ static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enu
     if (!tape || tape->play)
         return;
     if (chunk->fetched)
-        tape->record(tape, STATUS_OK, chunk->bytes, chunk->size);
+        tape->record(tape, STATUS_OK, chunk->memory, chunk->size);
     else
         tape->record(tape, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL, 0);
 }
 
-/* Offers a chunk to the disk cache: one that decodes, so that damage is not spread. */
-static void keep_on_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
-                         struct zarr_read_stats *stats)
+/* Decodes what was fetched. Chunks that have no codec are read into place; their size is the only
+ * thing that can be wrong. */
+static enum status decode(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                          void *decoded, struct zarr_read_stats *stats, struct error *err)
 {
-    if (!reader->cache || !chunk->is_new)
-        return;
-    uint64_t start_ns = clock_now_ns();
-    disk_cache_put(reader->cache, chunk->key, chunk->bytes, chunk->size);
-    stats->read_ns += clock_now_ns() - start_ns;
-}
+    const struct zarr_array *array = chunk->array;
 
-/* Fetches a chunk and decodes it. Chunks that have no codec are read into place; their size is the
- * only thing that can be wrong. */
-static enum status load_stored(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                               struct stored_chunk *chunk, void *decoded,
-                               struct zarr_read_stats *stats, struct error *err)
-{
-    enum status status = fetch(reader, chunk, stats, err);
-
-    chunk->fetched = status == STATUS_OK;
-    if (status != STATUS_OK)
-        return status;
-    if (codec_chain_is_raw(&array->codecs)) {
-        if (chunk->size != array->chunk_bytes)
-            return error_set(err, STATUS_CORRUPT,
-                             "chunk holds %zu bytes, the array's chunks have %zu", chunk->size,
-                             array->chunk_bytes);
+    if (codec_chain_is_raw(&array->codecs) && chunk->size != chunk->wanted)
+        return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
+                         chunk->size, chunk->wanted);
+    if (chunk->memory == decoded)
         return STATUS_OK;
-    }
     uint64_t start_ns = clock_now_ns();
-    status = codec_decode(&array->codecs, reader->context, chunk->bytes, chunk->size, decoded,
-                          array->chunk_bytes, err);
+    enum status status = codec_decode(&array->codecs, reader->context, chunk->memory, chunk->size,
+                                      decoded, chunk->wanted, err);
     stats->decode_ns += clock_now_ns() - start_ns;
     return status;
 }
 
-/* The same, with one more try from the store, for the tape and the disk cache. */
-static enum status load(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                        const char *key, void *decoded, struct zarr_read_stats *stats,
-                        struct error *err)
+static enum status fetch_and_decode(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                    void *decoded, struct zarr_read_stats *stats, struct error *err)
 {
-    bool raw = codec_chain_is_raw(&array->codecs);
-    struct stored_chunk chunk = {.key = key,
-                                 .bytes = raw ? decoded : reader->stored,
-                                 .capacity = raw ? array->chunk_bytes : reader->stored_capacity};
-    enum status status = load_stored(reader, array, &chunk, decoded, stats, err);
+    enum status status = fetch(reader, chunk, stats, err);
 
-    if (status == STATUS_CORRUPT && chunk.is_new && store_retry(reader->store, 0, err))
-        status = load_stored(reader, array, &chunk, decoded, stats, err);
-    record(reader->tape, &chunk, status);
+    chunk->fetched = status == STATUS_OK;
+    return status == STATUS_OK ? decode(reader, chunk, decoded, stats, err) : status;
+}
+
+/* Fetches the chunk, if that was not done, and decodes it; with one more try from the store. Then
+ * for the tape and the disk cache: one that decodes, so that damage is not spread. */
+static enum status load(struct zarr_chunk_reader *reader, struct stored_chunk *chunk, void *decoded,
+                        struct zarr_read_stats *stats, struct error *err)
+{
+    enum status status = chunk->fetched ? decode(reader, chunk, decoded, stats, err)
+                                        : fetch_and_decode(reader, chunk, decoded, stats, err);
+
+    if (status == STATUS_CORRUPT && chunk->is_new && store_retry(reader->store, 0, err))
+        status = fetch_and_decode(reader, chunk, decoded, stats, err);
+    record(reader->tape, chunk, status);
     if (status == STATUS_OK)
-        keep_on_disk(reader, &chunk, stats);
+        chunk_to_disk(reader, chunk, stats);
     return status;
 }
 
-/* A whole chunk in native byte order at `decoded`. A chunk that is not there sets *ret_missing and
- * nothing else. */
-static enum status load_chunk(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                              const uint64_t *chunk_index, void *decoded, bool *ret_missing,
-                              struct zarr_read_stats *stats, struct error *err)
+/* "array 'a' chunk 0.3: ", and which shard it is in. */
+static enum status name_chunk(struct error *err, enum status status,
+                              const struct stored_chunk *chunk)
 {
-    char key[ZARR_KEY_BYTES];
-    struct error cause;
-    enum status status;
+    const struct zarr_array *array = chunk->array;
 
-    zarr_chunk_key(array, chunk_index, key);
+    if (array->shard_level_count > 0)
+        return error_prefix(err, status, "array '%s' chunk %s in shard '%s': ", array->path,
+                            zarr_index_format(array, chunk->index).text, chunk->key);
+    return error_prefix(err, status, "array '%s' chunk %s: ", array->path,
+                        zarr_index_format(array, chunk->index).text);
+}
+
+/* The wanted part of a chunk at `decoded`, in native byte order where the chunk is the array's
+ * alone. A chunk that is not there sets *ret_missing and nothing else. */
+static enum status load_chunk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                              void *decoded, bool *ret_missing, struct zarr_read_stats *stats,
+                              struct error *err)
+{
+    const struct zarr_array *array = chunk->array;
+    struct error cause;
+
     error_clear(&cause);
-    status = load(reader, array, key, decoded, stats, &cause);
+    enum status status = load(reader, chunk, decoded, stats, &cause);
     bool odd = status == STATUS_NOT_FOUND || status == STATUS_CORRUPT;
     bool from_store = !reader->tape || !reader->tape->play;
     if (odd && from_store && reader->faults && reader->faults->check) {
@@ -267,201 +383,272 @@ static enum status load_chunk(struct zarr_chunk_reader *reader, const struct zar
         if (!reader->faults || !reader->faults->missing_is_bad)
             return STATUS_OK;
         status = error_set(&cause, STATUS_CORRUPT,
-                           "the store has no '%s', and errors.missing_chunk is fail", key);
+                           "the store has no '%s', and errors.missing_chunk is fail", chunk->key);
     }
     if (status != STATUS_OK) {
         if (err)
             *err = cause;
-        return error_prefix(err, status, "array '%s' chunk %s: ", array->path,
-                            zarr_index_format(array, chunk_index).text);
+        return name_chunk(err, status, chunk);
     }
-    if (array->byte_swapped) {
+    if (array->byte_swapped && array->stored_item_bytes == array->item_bytes) {
         uint64_t start_ns = clock_now_ns();
-        bytes_swap(decoded, array->chunk_bytes, dtype_swap_bytes(array->dtype));
+        bytes_swap(decoded, chunk->wanted, dtype_swap_bytes(array->dtype));
         stats->decode_ns += clock_now_ns() - start_ns;
     }
     *ret_missing = false;
     return STATUS_OK;
 }
 
-/* Repeats the fill value over `size` bytes, doubling what is already there. */
-static void put_fill(const struct zarr_array *array, unsigned char *out, size_t size)
-{
-    size_t done = array->item_bytes;
+/* Putting them where they belong
+ * ------------------------------------------------------------------------------------------- */
 
-    memcpy(out, array->fill, done);
-    while (done < size) {
-        size_t count = done < size - done ? done : size - done;
-        memcpy(out + done, out, count);
-        done += count;
+/* One chunk's share of a destination: how it lies on both sides, and where each begins. */
+struct part {
+    struct scatter scatter; /* merged */
+    size_t from, to;        /* bytes from the start of the decoded chunk, and of the destination */
+    uint64_t first, count;  /* along axis 0 of the destination */
+};
+
+/* Bytes from one index to the next along each axis of a decoded chunk. */
+static void chunk_strides(const struct zarr_array *array, size_t *ret_strides)
+{
+    size_t stride = array->stored_item_bytes;
+
+    for (int i = array->rank - 1; i >= 0; i--) {
+        int axis = array->storage_axes[i];
+        ret_strides[axis] = stride;
+        stride *= array->chunk_shape[axis];
     }
 }
-
-enum status zarr_read_chunk(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                            const uint64_t *chunk_index, void *decoded,
-                            struct zarr_read_stats *stats, struct error *err)
-{
-    bool missing;
-    enum status status = load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
-
-    if (status != STATUS_OK)
-        return status;
-    if (missing)
-        put_fill(array, decoded, array->chunk_bytes);
-    stats->decoded_bytes += array->chunk_bytes;
-    return STATUS_OK;
-}
-
-/* One chunk's share of a destination: a box of `extent` items at `from` in the chunk, at `to` in
- * the destination of `shape`. */
-struct part {
-    int rank;
-    uint64_t from[ZARR_MAX_RANK];
-    uint64_t to[ZARR_MAX_RANK];
-    uint64_t extent[ZARR_MAX_RANK];
-    uint64_t shape[ZARR_MAX_RANK];
-};
 
 static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                      uint64_t end, struct part *ret_part)
 {
+    struct scatter *scatter = &ret_part->scatter;
+    size_t stride = array->item_bytes;
+
     assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
-    ret_part->rank = array->rank;
-    for (int i = 0; i < ret_part->rank; i++) {
+    *ret_part = (struct part){
+        .scatter = {.rank = array->rank, .item_bytes = array->item_bytes},
+        .from = array->item_offset,
+    };
+    chunk_strides(array, scatter->from);
+    for (int i = array->rank - 1; i >= 0; i--) {
         uint64_t want_begin = i == 0 ? begin : 0;
         uint64_t want_end = i == 0 ? end : array->shape[i];
         uint64_t chunk_begin = chunk_index[i] * array->chunk_shape[i];
-        uint64_t chunk_end = chunk_begin + array->chunk_shape[i];
+        uint64_t left = want_end - chunk_begin;
         uint64_t low = chunk_begin > want_begin ? chunk_begin : want_begin;
-        uint64_t high = chunk_end < want_end ? chunk_end : want_end;
+        uint64_t high = chunk_begin + (left < array->chunk_shape[i] ? left : array->chunk_shape[i]);
 
-        ret_part->from[i] = low - chunk_begin;
-        ret_part->to[i] = low - want_begin;
-        ret_part->extent[i] = high - low;
-        ret_part->shape[i] = want_end - want_begin;
+        scatter->extents[i] = high - low;
+        scatter->to[i] = stride;
+        ret_part->from += (low - chunk_begin) * scatter->from[i];
+        ret_part->to += (low - want_begin) * stride;
+        stride *= want_end - want_begin;
+        if (i == 0) {
+            ret_part->first = low - want_begin;
+            ret_part->count = high - low;
+        }
     }
+    scatter_merge(scatter);
 }
 
-/* The place of the item at `position` in a C-order box of `shape`, in items. */
-static size_t item_at(int rank, const uint64_t *shape, const uint64_t *position)
+bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                uint64_t end, size_t *ret_begin, size_t *ret_bytes)
 {
-    uint64_t item = 0;
+    uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0];
+    uint64_t low = chunk_begin > begin ? 0 : begin - chunk_begin;
+    uint64_t high =
+        end - chunk_begin < array->chunk_shape[0] ? end - chunk_begin : array->chunk_shape[0];
+    size_t strides[ZARR_MAX_RANK];
 
-    for (int i = 0; i < rank; i++)
-        item = item * shape[i] + position[i];
-    return item;
-}
-
-/* Whether the part is the whole chunk and one run of the destination, so that it can be decoded in
- * place. */
-static bool is_direct(const struct zarr_array *array, const struct part *part)
-{
-    bool outer_is_one = true;
-
-    for (int i = 0; i < part->rank; i++) {
-        if (part->extent[i] != array->chunk_shape[i])
-            return false;
-        if (!outer_is_one && part->extent[i] != part->shape[i])
-            return false;
-        outer_is_one = outer_is_one && part->extent[i] == 1;
-    }
+    chunk_strides(array, strides);
+    if (!codec_chain_is_raw(&array->codecs) ||
+        strides[0] * array->chunk_shape[0] != array->chunk_bytes ||
+        high - low == array->chunk_shape[0])
+        return false;
+    *ret_begin = low * strides[0];
+    *ret_bytes = (high - low) * strides[0];
     return true;
 }
 
-static size_t part_bytes(const struct zarr_array *array, const struct part *part)
+/* The chunk as it is going to be asked for. */
+static struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
+                                    const char *key, uint64_t begin, uint64_t end)
 {
-    size_t bytes = array->item_bytes;
+    struct stored_chunk chunk = {.array = array, .key = key, .wanted = array->chunk_bytes};
 
-    for (int i = 0; i < part->rank; i++)
-        bytes *= part->extent[i];
-    return bytes;
-}
-
-/* The outermost axis of which several indices still are one run in chunk and destination. */
-static int run_axis(const struct zarr_array *array, const struct part *part)
-{
-    int axis = part->rank - 1;
-
-    while (axis > 0 && part->extent[axis] == array->chunk_shape[axis] &&
-           part->extent[axis] == part->shape[axis])
-        axis--;
-    return axis;
-}
-
-/* Steps `position` through a box of `extent` over axes [0, axis_count); false after the last. */
-static bool next_position(uint64_t *position, const uint64_t *extent, int axis_count)
-{
-    for (int i = axis_count - 1; i >= 0; i--) {
-        if (++position[i] < extent[i])
-            return true;
-        position[i] = 0;
+    memcpy(chunk.index, chunk_index, sizeof chunk.index);
+    if (array->shard_level_count > 0) {
+        chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
+        return chunk;
     }
-    return false;
+    chunk.located = true;
+    chunk.is_range = chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
+    chunk.offset = chunk.begin;
+    chunk.bytes = chunk.wanted;
+    return chunk;
 }
 
-/* Copies the part run by run from `chunk`, or fills it where `chunk` is NULL. */
-static void put_part(const struct zarr_array *array, const struct part *part,
-                     const unsigned char *chunk, unsigned char *destination)
+/* Chunks that the value at that place has, of those that the array has. */
+static uint64_t chunks_in_value(const struct zarr_array *array, const uint64_t *chunk_index)
 {
-    int axis = run_axis(array, part);
-    uint64_t position[ZARR_MAX_RANK] = {0};
-    size_t item_bytes = array->item_bytes, run_bytes = item_bytes;
+    uint64_t count = 1;
 
-    for (int i = axis; i < part->rank; i++)
-        run_bytes *= part->extent[i];
-    do {
-        uint64_t from[ZARR_MAX_RANK], to[ZARR_MAX_RANK];
-
-        for (int i = 0; i < part->rank; i++) {
-            from[i] = part->from[i] + position[i];
-            to[i] = part->to[i] + position[i];
-        }
-        unsigned char *out = destination + item_at(part->rank, part->shape, to) * item_bytes;
-        if (chunk)
-            memcpy(out, chunk + item_at(part->rank, array->chunk_shape, from) * item_bytes,
-                   run_bytes);
-        else
-            put_fill(array, out, run_bytes);
-    } while (next_position(position, part->extent, axis));
+    for (int i = 0; i < array->rank && array->shard_level_count > 0; i++) {
+        uint64_t span = array->shard_levels[0].spans[i];
+        uint64_t left = array->chunk_counts[i] - chunk_index[i] / span * span;
+        count *= left < span ? left : span;
+    }
+    return count;
 }
 
-static enum status read_part(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                             const uint64_t *chunk_index, const struct part *part,
-                             unsigned char *destination, struct zarr_read_stats *stats,
-                             struct error *err)
+uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
+                                uint64_t begin, uint64_t end, uint64_t value_bytes)
 {
-    bool direct = is_direct(array, part), missing;
-    unsigned char *decoded =
-        direct ? destination + item_at(part->rank, part->shape, part->to) * array->item_bytes
-               : reader->scratch;
-    enum status status = load_chunk(reader, array, chunk_index, decoded, &missing, stats, err);
+    size_t part_begin, part_bytes;
 
-    if (status != STATUS_OK)
-        return status;
-    stats->decoded_bytes += part_bytes(array, part);
-    if (direct && !missing)
-        return STATUS_OK;
+    if (chunk_part(array, chunk_index, begin, end, &part_begin, &part_bytes))
+        return part_bytes < value_bytes ? part_bytes : value_bytes;
+    return value_bytes / chunks_in_value(array, chunk_index);
+}
+
+/* Where the chunk is decoded to, and read to where that was not done: straight into its place if it
+ * is one run there. */
+static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                    const struct part *part, unsigned char *destination)
+{
+    bool direct = scatter_is_run(&part->scatter) && scatter_bytes(&part->scatter) == chunk->wanted;
+    unsigned char *decoded = direct ? destination + part->to : reader->scratch;
+
+    if (chunk->fetched)
+        return decoded;
+    bool raw = codec_chain_is_raw(&chunk->array->codecs);
+    chunk->memory = raw ? decoded : reader->stored;
+    chunk->capacity = raw ? chunk->wanted : reader->stored_capacity;
+    return decoded;
+}
+
+/* Whether the chunk, of a structured dtype, is what scratch memory holds already. */
+static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
+{
+    bool is_member = chunk->array->stored_item_bytes != chunk->array->item_bytes;
+
+    return is_member && strcmp(reader->scratch_key, chunk->key) == 0;
+}
+
+/* Notes what scratch memory holds now; parts of chunks are not worth it. */
+static void note_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
+{
+    if (chunk->array->shard_level_count == 0 && chunk->wanted == chunk->array->chunk_bytes)
+        memcpy(reader->scratch_key, chunk->key, strlen(chunk->key) + 1);
+}
+
+static void put_part(const struct zarr_array *array, const struct stored_chunk *chunk,
+                     const struct part *part, const unsigned char *decoded,
+                     unsigned char *destination)
+{
+    const struct scatter *scatter = &part->scatter;
+
+    scatter_copy(scatter, decoded + (part->from - chunk->begin), destination + part->to);
+    if (array->byte_swapped && array->stored_item_bytes != array->item_bytes)
+        scatter_swap(scatter, dtype_swap_bytes(array->dtype), destination + part->to);
+}
+
+static enum status read_part(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                             const struct part *part, unsigned char *destination,
+                             struct zarr_read_stats *stats, struct error *err)
+{
+    const struct zarr_array *array = chunk->array;
+    bool missing = false;
+
+    unsigned char *decoded = choose_memory(reader, chunk, part, destination);
+    if (!is_decoded(reader, chunk)) {
+        if (decoded == reader->scratch)
+            reader->scratch_key[0] = '\0';
+        enum status status = load_chunk(reader, chunk, decoded, &missing, stats, err);
+        if (status != STATUS_OK)
+            return status;
+        if (decoded == reader->scratch && !missing)
+            note_decoded(reader, chunk);
+    }
+    stats->decoded_bytes += scatter_bytes(&part->scatter);
     uint64_t start_ns = clock_now_ns();
-    put_part(array, part, missing ? NULL : reader->scratch, destination);
+    if (missing)
+        scatter_fill(&part->scatter, array->fill, destination + part->to);
+    else if (decoded == reader->scratch)
+        put_part(array, chunk, part, decoded, destination);
+    else
+        return STATUS_OK;
     stats->decode_ns += clock_now_ns() - start_ns;
     return STATUS_OK;
 }
 
 /* Leaves out a part that cannot be had, if whoever reads can do without. Memory that is short and a
  * store that hangs are no fault of the chunk. */
-static enum status skip_part(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                             const uint64_t *chunk_index, uint64_t begin, const struct part *part,
-                             const struct error *cause, struct error *err)
+static enum status skip_part(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                             uint64_t begin, const struct part *part, const struct error *cause,
+                             struct error *err)
 {
     struct zarr_faults *faults = reader->faults;
     enum status status = (enum status)cause->status;
     bool bad = status == STATUS_CORRUPT || status == STATUS_IO || status == STATUS_UNSUPPORTED;
 
     if (bad && faults && faults->skip)
-        return faults->skip(faults, array, chunk_index, begin + part->to[0],
-                            begin + part->to[0] + part->extent[0], cause, err);
+        return faults->skip(faults, chunk->array, chunk->index, begin + part->first,
+                            begin + part->first + part->count, cause, err);
     if (err)
         *err = *cause;
+    return status;
+}
+
+/* A range of samples that is being read. */
+struct request {
+    const struct zarr_array *array;
+    uint64_t begin, end;
+    unsigned char *destination;
+    struct zarr_read_stats *stats;
+};
+
+static enum status read_chunk(struct zarr_chunk_reader *reader, const struct request *request,
+                              struct stored_chunk *chunk, struct error *err)
+{
+    struct part part;
+    struct error cause;
+
+    cut_part(request->array, chunk->index, request->begin, request->end, &part);
+    enum status status =
+        read_part(reader, chunk, &part, request->destination, request->stats, &cause);
+    return status == STATUS_OK ? status
+                               : skip_part(reader, chunk, request->begin, &part, &cause, err);
+}
+
+/* The chunks of one shard, as many at once as are fetched together. */
+static enum status read_shard(struct zarr_chunk_reader *reader, const struct request *request,
+                              struct chunk_walk *walk, const char *key, struct error *err)
+{
+    bool from_store = !reader->tape || !reader->tape->play, more = true;
+    enum status status = STATUS_OK;
+
+    while (more && status == STATUS_OK) {
+        size_t count = 0;
+
+        while (more && count < BATCH_CHUNKS) {
+            reader->batch[count++] =
+                chunk_of(request->array, walk->chunk, key, request->begin, request->end);
+            more = chunk_walk_next(walk);
+        }
+        for (size_t done = 0; done < count && status == STATUS_OK;) {
+            size_t ready = count - done;
+
+            if (from_store)
+                ready = chunk_fetch_batch(reader, reader->batch + done, ready, request->stats);
+            for (size_t i = 0; i < ready && status == STATUS_OK; i++)
+                status = read_chunk(reader, request, &reader->batch[done + i], err);
+            done += ready;
+        }
+    }
     return status;
 }
 
@@ -469,26 +656,47 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
                               uint64_t begin, uint64_t end, void *destination,
                               struct zarr_read_stats *stats, struct error *err)
 {
+    struct request request = {array, begin, end, destination, stats};
+    enum status status = STATUS_OK;
+    struct chunk_walk walk;
+
     assert(begin < end && end <= array->shape[0]);
-    uint64_t first = begin / array->chunk_shape[0];
-    uint64_t position[ZARR_MAX_RANK] = {0}, counts[ZARR_MAX_RANK];
-    struct error cause;
-
-    memcpy(counts, array->chunk_counts, sizeof counts);
-    counts[0] = (end - 1) / array->chunk_shape[0] - first + 1;
+    chunk_walk_begin(&walk, array, begin, end);
     do {
-        uint64_t chunk_index[ZARR_MAX_RANK];
-        struct part part;
+        char key[ZARR_KEY_BYTES];
 
-        memcpy(chunk_index, position, sizeof chunk_index);
-        chunk_index[0] += first;
-        cut_part(array, chunk_index, begin, end, &part);
-        enum status status =
-            read_part(reader, array, chunk_index, &part, destination, stats, &cause);
-        if (status != STATUS_OK)
-            status = skip_part(reader, array, chunk_index, begin, &part, &cause, err);
-        if (status != STATUS_OK)
-            return status;
-    } while (next_position(position, counts, array->rank));
-    return STATUS_OK;
+        zarr_chunk_key(array, walk.chunk, key);
+        if (array->shard_level_count > 0) {
+            status = read_shard(reader, &request, &walk, key, err);
+            continue;
+        }
+        struct stored_chunk chunk = chunk_of(array, walk.chunk, key, begin, end);
+        status = read_chunk(reader, &request, &chunk, err);
+    } while (status == STATUS_OK && chunk_walk_next_value(&walk));
+    return status;
+}
+
+enum status zarr_list_pieces(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             uint64_t begin, uint64_t end, zarr_visit_piece *visit, void *argument,
+                             bool *ret_complete, struct error *err)
+{
+    enum status status = STATUS_OK;
+    struct shard_name last = {0};
+    struct chunk_walk walk;
+    bool complete = true;
+
+    assert(begin < end && end <= array->shape[0]);
+    chunk_walk_begin(&walk, array, begin, end);
+    do {
+        char key[ZARR_KEY_BYTES];
+
+        zarr_chunk_key(array, walk.chunk, key);
+        do {
+            struct stored_chunk chunk = chunk_of(array, walk.chunk, key, begin, end);
+            status = chunk_tell_piece(reader, &chunk, visit, argument, &last, &complete, err);
+        } while (status == STATUS_OK && chunk_walk_next(&walk));
+    } while (status == STATUS_OK && chunk_walk_next_value(&walk));
+    if (status == STATUS_OK)
+        *ret_complete = complete;
+    return status;
 }

@@ -1,10 +1,16 @@
 /* Reading chunks: from the store through the codecs to where the samples have to be.
  *
- * A chunk whose bytes are one run of the destination is decoded (or, without codecs, read) straight
- * into it. Any other goes through scratch memory, from which the wanted part is copied run by run.
- * Byte order is changed in place after decoding. A chunk that the store does not have is the fill
- * value, unless asked otherwise; any other failure of the store is a failure here. Bytes that do
- * not decode are read from the store once more: a read that ended early looks the same.
+ * A chunk of which one run of bytes is wanted that is also one run of the destination is decoded
+ * (or, without codecs, read) straight into it. Any other goes through scratch memory, from which
+ * the wanted part is copied, its axes turned round where they are stored so. Of a chunk without
+ * codecs only the indices along axis 0 that are wanted are read. Byte order is changed in place
+ * after decoding. A chunk that the store does not have is the fill value, unless asked otherwise;
+ * any other failure of the store is a failure here. Bytes that do not decode are read from the
+ * store once more: a read that ended early looks the same.
+ *
+ * Inner chunks of shards (shard.h) are looked up in the shard's index and read by ranges, those
+ * that lie close together by one. They are read shard by shard; chunks within one, and shards, in C
+ * order.
  *
  * A reader belongs to one thread. All its memory is allocated at zarr_chunk_reader_new(); reading
  * allocates nothing.
@@ -22,7 +28,7 @@
 
 /* Time and bytes that reading took. Added to, never reset. */
 struct zarr_read_stats {
-    uint64_t stored_bytes;        /* read from the store */
+    uint64_t stored_bytes;        /* read from the store, shard indices and gaps included */
     uint64_t memory_bytes;        /* stored bytes that a tape gave instead */
     uint64_t disk_bytes;          /* stored bytes that a disk cache gave instead */
     uint64_t decoded_bytes;       /* written to destinations */
@@ -67,7 +73,16 @@ struct zarr_faults {
 };
 
 struct disk_cache;
+struct shard_cache;
 struct zarr_chunk_reader;
+
+/* How shards are read. */
+struct zarr_read_options {
+    size_t coalesce_gap;         /* inner chunks that far apart are still read by one range */
+    size_t coalesce_bytes;       /* of one range at most; and of what is read ahead of decoding */
+    struct shard_cache *indices; /* borrowed; NULL: a reader keeps the index that it used last */
+};
+extern const struct zarr_read_options zarr_read_defaults;
 
 /* A reader for chunks of any of `arrays` (1 to ZARR_READER_MAX_ARRAYS); they and the store are
  * borrowed while it lives. Its memory is touched by the calling thread. NO_MEMORY. */
@@ -75,8 +90,15 @@ MUST_USE enum status
 zarr_chunk_reader_new(const struct store *store, const struct zarr_array *const *arrays,
                       size_t array_count, struct zarr_chunk_reader **ret_reader, struct error *err);
 
-/* The memory that zarr_chunk_reader_new() takes for these arrays. */
+MUST_USE enum status
+zarr_chunk_reader_new_with(const struct store *store, const struct zarr_array *const *arrays,
+                           size_t array_count, const struct zarr_read_options *options,
+                           struct zarr_chunk_reader **ret_reader, struct error *err);
+
+/* The memory that these take, without the cache of indices. */
 size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count);
+size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size_t array_count,
+                                    const struct zarr_read_options *options);
 
 void zarr_chunk_reader_free(struct zarr_chunk_reader *reader);
 
@@ -89,20 +111,57 @@ void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_c
 /* Borrowed; NULL, as at first: missing chunks are filled, bad ones are errors. */
 void zarr_chunk_reader_use_faults(struct zarr_chunk_reader *reader, struct zarr_faults *faults);
 
-/* Decodes the whole chunk at `chunk_index` (rank numbers, inside the grid) to `decoded`:
- * array->chunk_bytes, C order, native byte order; beyond the array's edge it holds whatever is
- * stored there. CORRUPT: bytes that do not decode to a chunk. IO: the store. Messages name array
- * and chunk. */
-MUST_USE enum status zarr_read_chunk(struct zarr_chunk_reader *reader,
-                                     const struct zarr_array *array, const uint64_t *chunk_index,
-                                     void *decoded, struct zarr_read_stats *stats,
-                                     struct error *err);
-
 /* Reads indices [begin, end) along axis 0 (begin < end <= shape[0]) to `destination`: C order [end
- * - begin, shape[1], ...], native byte order. Errors as above. */
+ * - begin, shape[1], ...], native byte order. CORRUPT: bytes that do not decode to a chunk, or a
+ * shard's index that makes no sense. IO: the store. Messages name array, chunk and shard. */
 MUST_USE enum status zarr_read_samples(struct zarr_chunk_reader *reader,
                                        const struct zarr_array *array, uint64_t begin, uint64_t end,
                                        void *destination, struct zarr_read_stats *stats,
                                        struct error *err);
+
+/* About how many stored bytes zarr_read_samples() reads for the chunk at `chunk_index`, one of
+ * those that hold the samples, whose value (the shard, if it is in one) has `value_bytes`. */
+uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
+                                uint64_t begin, uint64_t end, uint64_t value_bytes);
+
+/* What zarr_read_samples() would ask the store for, told beforehand to whoever gets it himself
+ * and has a tape play it. Chunks come in the order in which the tape has to give them, each with
+ * one piece; before them, by itself, the index of a shard that is not known yet. */
+enum zarr_piece_kind {
+    ZARR_PIECE_VALUE,   /* all of the value, at most `bytes` */
+    ZARR_PIECE_RANGE,   /* `bytes` bytes at `offset` */
+    ZARR_PIECE_TAIL,    /* the last `bytes` bytes, for zarr_take_index(); how many the value has is
+                         * wanted, too */
+    ZARR_PIECE_MISSING, /* a chunk that is not there: nothing to get, the tape says NOT_FOUND */
+};
+struct zarr_piece {
+    enum zarr_piece_kind kind;
+    const char *key; /* borrowed, until the call returns */
+    uint64_t offset;
+    size_t bytes;
+    bool is_index; /* bytes for zarr_take_index(), not for the tape */
+    int level;     /* of the index, in its array's shards */
+    uint64_t number, shard_bytes;
+};
+typedef enum status zarr_visit_piece(void *argument, const struct zarr_piece *piece,
+                                     struct error *err);
+
+/* Tells visit() the pieces; what it returns ends the list, unless that is OK. *ret_complete is
+ * false where indices had to be asked for first: then the chunks of those shards are left out, and
+ * the list is to be asked for again when zarr_take_index() had them. It takes a reader with a cache
+ * of indices; where that has not enough room for all those shards at once, it never becomes
+ * complete, and zarr_read_samples() reads what it needs. Reads nothing. CORRUPT: an index that
+ * makes no sense. */
+MUST_USE enum status zarr_list_pieces(struct zarr_chunk_reader *reader,
+                                      const struct zarr_array *array, uint64_t begin, uint64_t end,
+                                      zarr_visit_piece *visit, void *argument, bool *ret_complete,
+                                      struct error *err);
+
+/* Gives the bytes of an index that zarr_list_pieces() asked for to the cache of indices (without
+ * one, to the reader alone). `bytes` NULL: the store has no such value. `value_bytes`: of the whole
+ * value, for a ZARR_PIECE_TAIL. CORRUPT: it does not decode. */
+MUST_USE enum status zarr_take_index(struct zarr_chunk_reader *reader,
+                                     const struct zarr_array *array, const struct zarr_piece *piece,
+                                     const void *bytes, uint64_t value_bytes, struct error *err);
 
 #endif

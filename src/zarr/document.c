@@ -131,6 +131,8 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
     array->rank = (int)rank;
     memcpy(array->shape, shape, sizeof shape);
     for (size_t i = 0; i < rank; i++)
+        array->storage_axes[i] = (uint8_t)i;
+    for (size_t i = 0; i < rank; i++)
         if (shape[i] == 0)
             return error_set(err, STATUS_INVALID, "empty: 'shape' axis %zu is 0", i);
     return STATUS_OK;
@@ -147,17 +149,17 @@ enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool 
                              "'shape' overflows: the array's size does not fit 63 bits");
     array->dtype = dtype;
     array->item_bytes = dtype_bytes(dtype);
+    array->stored_item_bytes = array->item_bytes;
     array->total_bytes = total_bytes;
     array->byte_swapped =
         dtype_swap_bytes(dtype) > 1 && little_endian != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
     return STATUS_OK;
 }
 
-enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
-                                 struct error *err)
+enum status document_extents(struct json_object *list, const struct zarr_array *array,
+                             uint64_t ret_extents[ZARR_MAX_RANK], struct error *err)
 {
     uint64_t extents[ZARR_MAX_RANK] = {0};
-    uint64_t chunk_bytes = array->item_bytes;
     size_t rank = json_object_array_length(list);
 
     if (rank != (size_t)array->rank)
@@ -170,20 +172,35 @@ enum status document_chunk_shape(struct json_object *list, struct zarr_array *ar
             return status;
         if (extents[i] == 0)
             return error_set(err, STATUS_CORRUPT, "'chunks' axis %zu is 0", i);
-        if (!size_multiply(chunk_bytes, extents[i], &chunk_bytes))
+    }
+    memcpy(ret_extents, extents, sizeof extents);
+    return STATUS_OK;
+}
+
+enum status document_set_chunks(struct zarr_array *array, struct error *err)
+{
+    uint64_t chunk_bytes = array->stored_item_bytes;
+
+    for (int i = 0; i < array->rank; i++)
+        if (!size_multiply(chunk_bytes, array->chunk_shape[i], &chunk_bytes))
             return error_set(err, STATUS_CORRUPT,
                              "'chunks' overflows: a chunk's size does not "
                              "fit 64 bits");
-    }
     if (chunk_bytes > ZARR_MAX_CHUNK_BYTES)
         return error_set(err, STATUS_UNSUPPORTED, "a chunk takes %s decoded; the limit is %s",
                          size_format(chunk_bytes).text, size_format(ZARR_MAX_CHUNK_BYTES).text);
-    for (size_t i = 0; i < rank; i++) {
-        array->chunk_shape[i] = extents[i];
-        array->chunk_counts[i] = size_divide_up(array->shape[i], extents[i]);
-    }
+    for (int i = 0; i < array->rank; i++)
+        array->chunk_counts[i] = size_divide_up(array->shape[i], array->chunk_shape[i]);
     array->chunk_bytes = chunk_bytes;
     return STATUS_OK;
+}
+
+enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
+                                 struct error *err)
+{
+    enum status status = document_extents(list, array, array->chunk_shape, err);
+
+    return status == STATUS_OK ? document_set_chunks(array, err) : status;
 }
 
 enum status document_separator(struct json_object *value, char *ret_separator, struct error *err)

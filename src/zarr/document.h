@@ -41,8 +41,14 @@ MUST_USE enum status document_named(struct json_object *object, const char *what
 MUST_USE enum status document_shape(struct json_object *root, struct zarr_array *array,
                                     struct error *err);
 
-/* Reads the chunk shape from `list` and derives chunk counts and chunk_bytes; dtype must be known.
- */
+/* Reads one extent for each axis from `list`, each 1 to 2^63-2. */
+MUST_USE enum status document_extents(struct json_object *list, const struct zarr_array *array,
+                                      uint64_t ret_extents[ZARR_MAX_RANK], struct error *err);
+
+/* Derives chunk counts and chunk_bytes from the chunk shape; dtype must be known. */
+MUST_USE enum status document_set_chunks(struct zarr_array *array, struct error *err);
+
+/* Both, for a grid of chunks that are values. */
 MUST_USE enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
                                           struct error *err);
 

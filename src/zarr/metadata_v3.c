@@ -5,6 +5,8 @@
  */
 #include "zarr/document.h"
 
+#include "base/size.h"
+
 #include <string.h>
 
 static bool is_known_member(const char *name)
@@ -64,6 +66,26 @@ static enum status refuse_transformers(struct json_object *root, struct error *e
     return error_set(err, STATUS_UNSUPPORTED, "storage transformer '%.60s'", name);
 }
 
+/* Names of other writers for types that we have: complex_float32 is complex64, a date is counted in
+ * int64. */
+static enum dtype dtype_by_alias(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum dtype dtype;
+    } aliases[] = {
+        {"complex_float32", DTYPE_COMPLEX64},
+        {"complex_float64", DTYPE_COMPLEX128},
+        {"numpy.datetime64", DTYPE_INT64},
+        {"numpy.timedelta64", DTYPE_INT64},
+    };
+
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
+        if (strcmp(name, aliases[i].name) == 0)
+            return aliases[i].dtype;
+    return dtype_by_name(name);
+}
+
 /* The byte order is not known before the codecs are read. */
 static enum status parse_dtype(struct json_object *root, struct zarr_array *array,
                                struct error *err)
@@ -76,12 +98,15 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
     enum status status = document_named(value, "data_type", &name, &configuration, err);
     if (status != STATUS_OK)
         return status;
-    enum dtype dtype = configuration ? DTYPE_NONE : dtype_by_name(name);
+    bool is_time = strncmp(name, "numpy.", strlen("numpy.")) == 0;
+    bool plain = !configuration || json_object_object_length(configuration) == 0;
+    enum dtype dtype = plain || is_time ? dtype_by_alias(name) : DTYPE_NONE;
     if (dtype == DTYPE_NONE)
         return error_set(err, STATUS_UNSUPPORTED, "data type '%.60s'", name);
     return document_set_dtype(array, dtype, true, err);
 }
 
+/* The values' extents: chunks or, before the codecs tell that there are such, shards. */
 static enum status parse_grid(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *grid, *configuration, *extents;
@@ -97,7 +122,30 @@ static enum status parse_grid(struct json_object *root, struct zarr_array *array
     status = document_member(configuration, "chunk_shape", json_type_array, &extents, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "'chunk_grid': ");
-    return document_chunk_shape(extents, array, err);
+    return document_extents(extents, array, array->chunk_shape, err);
+}
+
+/* "dimension_names": null, or for each axis a name or null. */
+static enum status check_names(struct json_object *root, const struct zarr_array *array,
+                               struct error *err)
+{
+    struct json_object *list;
+
+    if (!json_object_object_get_ex(root, "dimension_names", &list) || !list)
+        return STATUS_OK;
+    if (!json_object_is_type(list, json_type_array))
+        return error_set(err, STATUS_CORRUPT, "'dimension_names' is not a list");
+    size_t count = json_object_array_length(list);
+    if (count != (size_t)array->rank)
+        return error_set(err, STATUS_CORRUPT, "'dimension_names' has %zu names for %d axes", count,
+                         array->rank);
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *name = json_object_array_get_idx(list, i);
+        if (name && !json_object_is_type(name, json_type_string))
+            return error_set(err, STATUS_CORRUPT,
+                             "'dimension_names' axis %zu is neither a name nor null", i);
+    }
+    return STATUS_OK;
 }
 
 static enum status parse_keys(struct json_object *root, struct zarr_array *array, struct error *err)
@@ -124,28 +172,236 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
     return document_separator(separator, &array->key_separator, err);
 }
 
-/* The array -> bytes codec. Without "endian" it can only be meant for items of one byte. */
-static enum status parse_bytes_codec(struct json_object *configuration, struct zarr_array *array,
-                                     struct error *err)
+/* Codecs
+ *
+ * array -> array codecs turn axes round: all of them together are one permutation. Then comes what
+ * makes bytes of an array: "bytes", or "sharding_indexed", which has codecs of its own for its
+ * inner chunks. What follows is bytes -> bytes.
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Where reading the codecs has come. */
+struct chain {
+    struct zarr_array *array;
+    bool has_bytes; /* codecs from array to bytes are complete */
+    bool is_flat;   /* a codec has changed the number of axes: only "bytes" may follow */
+};
+
+/* "endian" of a bytes codec. Without it, it can only be meant for items of one byte. */
+static enum status parse_endian(struct json_object *configuration, size_t unit_bytes,
+                                const char *type, bool *ret_is_little, struct error *err)
 {
     struct json_object *endian = NULL;
 
     if (!json_object_object_get_ex(configuration, "endian", &endian) || !endian) {
-        if (array->item_bytes == 1)
-            return STATUS_OK;
-        return error_set(err, STATUS_CORRUPT, "codec 'bytes' lacks 'endian', which %s needs",
-                         dtype_name(array->dtype));
+        if (unit_bytes > 1)
+            return error_set(err, STATUS_CORRUPT, "codec 'bytes' lacks 'endian', which %s needs",
+                             type);
+        *ret_is_little = true;
+        return STATUS_OK;
     }
     const char *text =
         json_object_is_type(endian, json_type_string) ? json_object_get_string(endian) : "";
-    bool is_little = strcmp(text, "little") == 0;
-    if (!is_little && strcmp(text, "big") != 0)
+    *ret_is_little = strcmp(text, "little") == 0;
+    if (!*ret_is_little && strcmp(text, "big") != 0)
         return error_set(err, STATUS_CORRUPT, "codec 'bytes': 'endian' is neither little nor big");
-    return document_set_dtype(array, array->dtype, is_little, err);
+    return STATUS_OK;
 }
 
-static enum status parse_codec(struct json_object *value, bool *has_bytes, struct zarr_array *array,
-                               struct error *err)
+static enum status parse_bytes_codec(struct json_object *configuration, struct zarr_array *array,
+                                     struct error *err)
+{
+    size_t unit_bytes = dtype_swap_bytes(array->dtype);
+    bool is_little;
+    enum status status =
+        parse_endian(configuration, unit_bytes, dtype_name(array->dtype), &is_little, err);
+
+    if (status == STATUS_OK)
+        array->byte_swapped =
+            unit_bytes > 1 && is_little != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+    return status;
+}
+
+/* One axis of a permutation; `seen` has those that came before. */
+static enum status parse_axis(struct json_object *value, int rank, bool *seen, int *ret_axis,
+                              struct error *err)
+{
+    int64_t axis = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
+
+    if (axis < 0 || axis >= rank || seen[axis])
+        return error_set(err, STATUS_CORRUPT,
+                         "codec 'transpose': 'order' is no permutation of %d axes", rank);
+    seen[axis] = true;
+    *ret_axis = (int)axis;
+    return STATUS_OK;
+}
+
+/* Axis i of what comes out is axis order[i] of what goes in. */
+static enum status parse_transpose(struct json_object *configuration, struct zarr_array *array,
+                                   struct error *err)
+{
+    uint8_t axes[ZARR_MAX_RANK] = {0};
+    bool seen[ZARR_MAX_RANK] = {false};
+    struct json_object *order;
+    enum status status = document_member(configuration, "order", json_type_array, &order, err);
+
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "codec 'transpose': ");
+    size_t count = json_object_array_length(order);
+    if (count != (size_t)array->rank)
+        return error_set(err, STATUS_CORRUPT, "codec 'transpose': 'order' has %zu of %d axes",
+                         count, array->rank);
+    for (size_t i = 0; i < count; i++) {
+        int axis;
+        status = parse_axis(json_object_array_get_idx(order, i), array->rank, seen, &axis, err);
+        if (status != STATUS_OK)
+            return status;
+        axes[i] = array->storage_axes[axis];
+    }
+    memcpy(array->storage_axes, axes, sizeof axes);
+    return STATUS_OK;
+}
+
+static enum status parse_codecs(struct json_object *list, struct chain *chain, struct error *err);
+
+/* The codecs of an index: bytes, and checksums behind it, so that its size is known. */
+static enum status parse_index_codecs(struct json_object *list, struct zarr_shard_level *level,
+                                      struct error *err)
+{
+    for (size_t i = 0; i < json_object_array_length(list); i++) {
+        struct json_object *configuration;
+        const char *name;
+        bool is_little;
+        enum status status = document_named(json_object_array_get_idx(list, i), "index_codecs",
+                                            &name, &configuration, err);
+
+        if (status != STATUS_OK)
+            return status;
+        bool is_bytes = strcmp(name, "bytes") == 0;
+        if (is_bytes != (i == 0) || (i > 0 && strcmp(name, "crc32c") != 0))
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "'index_codecs' has '%.60s' as number %zu (only bytes, then crc32c)",
+                             name, i);
+        if (is_bytes)
+            status = parse_endian(configuration, sizeof(uint64_t), "uint64", &is_little, err);
+        else
+            status =
+                codec_chain_add(&level->index_codecs, CODEC_ZARR_V3, name, configuration, 1, err);
+        if (status != STATUS_OK)
+            return error_prefix(err, status, "'index_codecs': ");
+        if (is_bytes)
+            level->index_swapped = is_little != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+        level->index_bytes += is_bytes ? 0 : sizeof(uint32_t);
+    }
+    if (json_object_array_length(list) == 0)
+        return error_set(err, STATUS_CORRUPT, "'index_codecs' is empty");
+    return STATUS_OK;
+}
+
+static enum status parse_index_location(struct json_object *configuration,
+                                        struct zarr_shard_level *level, struct error *err)
+{
+    struct json_object *value;
+
+    if (!json_object_object_get_ex(configuration, "index_location", &value))
+        return STATUS_OK;
+    const char *text =
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+    level->index_at_start = strcmp(text, "start") == 0;
+    if (!level->index_at_start && strcmp(text, "end") != 0)
+        return error_set(err, STATUS_CORRUPT, "'index_location' is neither start nor end");
+    return STATUS_OK;
+}
+
+/* Divides the present chunk shape by that of the inner chunks, whose axes are those that came out
+ * of the transposes before. */
+static enum status divide_chunks(struct json_object *extents, struct zarr_array *array,
+                                 struct zarr_shard_level *level, struct error *err)
+{
+    uint64_t inner[ZARR_MAX_RANK] = {0}, index_bytes;
+    enum status status = document_extents(extents, array, inner, err);
+
+    if (status != STATUS_OK)
+        return status;
+    level->entry_count = 1;
+    for (int i = 0; i < array->rank; i++) {
+        int axis = array->storage_axes[i];
+        uint64_t shard = array->chunk_shape[axis];
+
+        if (shard % inner[i] != 0)
+            return error_set(err, STATUS_CORRUPT,
+                             "shards of %llu along axis %d are not made of inner chunks of %llu",
+                             (unsigned long long)shard, axis, (unsigned long long)inner[i]);
+        level->counts[axis] = shard / inner[i];
+        level->axes[i] = (uint8_t)axis;
+        array->chunk_shape[axis] = inner[i];
+        if (!size_multiply(level->entry_count, level->counts[axis], &level->entry_count))
+            level->entry_count = UINT64_MAX;
+    }
+    if (!size_multiply(level->entry_count, 2 * sizeof(uint64_t), &index_bytes) ||
+        index_bytes > ZARR_MAX_INDEX_BYTES)
+        return error_set(err, STATUS_UNSUPPORTED, "shards of more than %zu inner chunks",
+                         ZARR_MAX_INDEX_BYTES / (2 * sizeof(uint64_t)));
+    level->index_bytes += index_bytes;
+    return STATUS_OK;
+}
+
+static enum status parse_sharding(struct json_object *configuration, struct chain *chain,
+                                  struct error *err)
+{
+    struct zarr_array *array = chain->array;
+    struct json_object *extents, *codecs, *index_codecs;
+
+    if (array->shard_level_count == ZARR_MAX_SHARD_LEVELS)
+        return error_set(err, STATUS_UNSUPPORTED, "shards nested more than %d deep",
+                         ZARR_MAX_SHARD_LEVELS);
+    struct zarr_shard_level *level = &array->shard_levels[array->shard_level_count++];
+    memset(level, 0, sizeof *level);
+    enum status status =
+        document_member(configuration, "chunk_shape", json_type_array, &extents, err);
+    if (status == STATUS_OK)
+        status = document_member(configuration, "codecs", json_type_array, &codecs, err);
+    if (status == STATUS_OK)
+        status =
+            document_member(configuration, "index_codecs", json_type_array, &index_codecs, err);
+    if (status == STATUS_OK)
+        status = parse_index_location(configuration, level, err);
+    if (status == STATUS_OK)
+        status = parse_index_codecs(index_codecs, level, err);
+    if (status == STATUS_OK)
+        status = divide_chunks(extents, array, level, err);
+    if (status == STATUS_OK)
+        status = parse_codecs(codecs, chain, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "codec 'sharding_indexed': ");
+    return STATUS_OK;
+}
+
+/* Codecs before the one that makes bytes. Those that change only how many axes there are, not the
+ * order of items, have no effect on bytes. */
+static enum status parse_array_codec(const char *name, struct json_object *configuration,
+                                     struct chain *chain, struct error *err)
+{
+    bool reshapes = strcmp(name, "reshape") == 0 || strcmp(name, "zarrs.squeeze") == 0;
+
+    if (strcmp(name, "bytes") == 0) {
+        chain->has_bytes = true;
+        return parse_bytes_codec(configuration, chain->array, err);
+    }
+    if (chain->is_flat && !reshapes)
+        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that changes axes",
+                         name);
+    if (reshapes) {
+        chain->is_flat = true;
+        return STATUS_OK;
+    }
+    if (strcmp(name, "transpose") == 0)
+        return parse_transpose(configuration, chain->array, err);
+    if (strcmp(name, "sharding_indexed") == 0)
+        return parse_sharding(configuration, chain, err);
+    return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' before 'bytes'", name);
+}
+
+static enum status parse_codec(struct json_object *value, struct chain *chain, struct error *err)
 {
     struct json_object *configuration;
     const char *name;
@@ -153,30 +409,51 @@ static enum status parse_codec(struct json_object *value, bool *has_bytes, struc
 
     if (status != STATUS_OK)
         return status;
-    if (strcmp(name, "bytes") == 0) {
-        if (*has_bytes)
-            return error_set(err, STATUS_CORRUPT, "codec 'bytes' stands twice");
-        *has_bytes = true;
-        return parse_bytes_codec(configuration, array, err);
-    }
-    if (*has_bytes)
-        return codec_chain_add(&array->codecs, CODEC_ZARR_V3, name, configuration,
-                               array->item_bytes, err);
-    return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s'%s", name,
-                     strcmp(name, "sharding_indexed") == 0 ? "" : " before 'bytes'");
+    if (!chain->has_bytes)
+        return parse_array_codec(name, configuration, chain, err);
+    return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
+                           chain->array->item_bytes, err);
 }
 
-static enum status parse_codecs(struct json_object *root, struct zarr_array *array,
-                                struct error *err)
+/* One list of codecs; that of inner chunks from within the one of their shards. */
+static enum status parse_codecs(struct json_object *list, struct chain *chain, struct error *err)
 {
+    int level = chain->array->shard_level_count;
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < json_object_array_length(list); i++) {
+        struct json_object *value = json_object_array_get_idx(list, i);
+
+        if (chain->array->shard_level_count > level)
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "codecs behind 'sharding_indexed': whole shards would have to be read "
+                             "and decoded for each inner chunk");
+        status = parse_codec(value, chain, err);
+    }
+    if (status == STATUS_OK && !chain->has_bytes)
+        return error_set(err, STATUS_CORRUPT, "'codecs' has no codec from array to bytes");
+    return status;
+}
+
+/* All codecs, and the chunk grid that comes of them. */
+static enum status parse_all_codecs(struct json_object *root, struct zarr_array *array,
+                                    struct error *err)
+{
+    struct chain chain = {.array = array};
     struct json_object *list;
-    bool has_bytes = false;
     enum status status = document_member(root, "codecs", json_type_array, &list, err);
 
-    for (size_t i = 0; status == STATUS_OK && i < json_object_array_length(list); i++)
-        status = parse_codec(json_object_array_get_idx(list, i), &has_bytes, array, err);
-    if (status == STATUS_OK && !has_bytes)
-        return error_set(err, STATUS_CORRUPT, "'codecs' has no codec from array to bytes");
+    if (status == STATUS_OK)
+        status = parse_codecs(list, &chain, err);
+    if (status == STATUS_OK)
+        status = document_set_chunks(array, err);
+    for (int level = array->shard_level_count - 1; status == STATUS_OK && level >= 0; level--)
+        for (int i = 0; i < array->rank; i++) {
+            bool inner = level + 1 < array->shard_level_count;
+            array->shard_levels[level].spans[i] =
+                array->shard_levels[level].counts[i] *
+                (inner ? array->shard_levels[level + 1].spans[i] : 1);
+        }
     return status;
 }
 
@@ -205,9 +482,11 @@ enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array
     if (status == STATUS_OK)
         status = parse_grid(root, array, err);
     if (status == STATUS_OK)
-        status = parse_codecs(root, array, err);
+        status = parse_all_codecs(root, array, err);
     if (status == STATUS_OK)
         status = parse_keys(root, array, err);
+    if (status == STATUS_OK)
+        status = check_names(root, array, err);
     if (status == STATUS_OK)
         status = refuse_transformers(root, err);
     if (status == STATUS_OK)

@@ -25,6 +25,41 @@ static enum status get(const struct store *store, const char *key, void *buffer,
     return error_set(err, STATUS_NOT_FOUND, "there is no '%s'", key);
 }
 
+static const struct memory_value *find(const struct memory_store *memory, const char *key)
+{
+    for (size_t i = 0; i < memory->count; i++)
+        if (strcmp(memory->values[i].key, key) == 0)
+            return &memory->values[i];
+    return NULL;
+}
+
+static enum status get_ranges(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, struct error *err)
+{
+    const struct memory_value *value = find(of(store), key);
+    if (!value)
+        return error_set(err, STATUS_NOT_FOUND, "there is no '%s'", key);
+    for (size_t i = 0; i < count; i++) {
+        if (ranges[i].offset > value->size || ranges[i].size > value->size - ranges[i].offset)
+            return error_set(err, STATUS_CORRUPT, "'%s' ends early", key);
+        if (ranges[i].size > 0)
+            memcpy(ranges[i].buffer, (const char *)value->bytes + ranges[i].offset, ranges[i].size);
+    }
+    return STATUS_OK;
+}
+
+static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
+                            uint64_t *ret_total, struct error *err)
+{
+    const struct memory_value *value = find(of(store), key);
+    if (!value)
+        return error_set(err, STATUS_NOT_FOUND, "there is no '%s'", key);
+    if (value->size < size)
+        return error_set(err, STATUS_CORRUPT, "'%s' ends early", key);
+    *ret_total = value->size;
+    return get_ranges(store, key, &(struct store_range){value->size - size, size, buffer}, 1, err);
+}
+
 static enum status get_text(const struct store *store, const char *key, size_t limit,
                             char **ret_text, size_t *ret_size, struct error *err)
 {
@@ -90,7 +125,13 @@ static void release(struct store *store)
 }
 
 static const struct store_operations operations = {
-    .get = get, .get_text = get_text, .list = list, .free = release};
+    .get = get,
+    .get_ranges = get_ranges,
+    .get_tail = get_tail,
+    .get_text = get_text,
+    .list = list,
+    .free = release,
+};
 
 void memory_store_put(struct memory_store *memory, const char *key, const void *bytes, size_t size)
 {

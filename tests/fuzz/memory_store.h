@@ -12,7 +12,7 @@ enum { MEMORY_STORE_VALUES = 16 };
 struct memory_store {
     struct store store; /* first: what the readers see */
     size_t count;
-    struct {
+    struct memory_value {
         char *key;
         char *bytes;
         size_t size;

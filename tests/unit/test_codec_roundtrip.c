@@ -18,6 +18,11 @@ static const char *const chains[] = {
     "[{'name': 'numcodecs.lz4'}, {'name': 'zstd'}, {'name': 'gzip'}, {'name': 'crc32c'}]",
     "[{'name': 'gzip'}, {'name': 'blosc'}, {'name': 'crc32c'}, {'name': 'numcodecs.zlib'}]",
     "[{'name': 'numcodecs.blosc', 'configuration': {'cname': 'lz4', 'shuffle': -1}}]",
+    "[{'name': 'numcodecs.bz2', 'configuration': {'level': 9}}]",
+    "[{'name': 'numcodecs.bz2'}, {'name': 'numcodecs.crc32'}, {'name': 'numcodecs.adler32'}]",
+    "[{'name': 'numcodecs.fletcher32'}, {'name': 'zstd'}]",
+    "[{'name': 'numcodecs.crc32', 'configuration': {'location': 'end'}}]",
+    "[{'name': 'numcodecs.crc32c', 'configuration': {'location': 'start'}}]",
 };
 
 static const size_t sizes[] = {0, 1, 2, 3, 15, 16, 17, 127, 128, 1000, 4097, 65536, 99991, 1 << 20};
@@ -160,6 +165,8 @@ static void test_metadata_is_written_as_it_was_read(void **state)
         "{\"id\": \"gzip\", \"level\": 1}",
         "{\"id\": \"lz4\", \"acceleration\": 1}",
         "{\"id\": \"crc32c\"}",
+        "{\"id\": \"bz2\", \"level\": 9}",
+        "{\"id\": \"crc32\", \"location\": \"end\"}",
     };
     for (size_t i = 0; i < COUNT(v2); i++) {
         struct codec_chain chain = chain_v2(v2[i], 2);
@@ -214,17 +221,55 @@ static void check_refused(enum codec_format format, const char *name, const char
 static void test_unknown_codecs_and_settings_are_refused(void **state)
 {
     (void)state;
-    check_refused(CODEC_ZARR_V2, "lzma", "{}", STATUS_UNSUPPORTED, "codec 'lzma' is not supported");
+    check_refused(CODEC_ZARR_V2, "lzo", "{}", STATUS_UNSUPPORTED, "codec 'lzo' is not supported");
+    check_refused(CODEC_ZARR_V2, "vlen-utf8", "{}", STATUS_UNSUPPORTED,
+                  "codec 'vlen-utf8' (strings of variable length) is not supported: rewrite");
+    check_refused(CODEC_ZARR_V3, "numcodecs.zfpy", "{}", STATUS_UNSUPPORTED, "with bitround");
+    check_refused(CODEC_ZARR_V2, "imagecodecs_jpegxl", "{}", STATUS_UNSUPPORTED, "JPEG XL");
     check_refused(CODEC_ZARR_V2, "numcodecs.zstd", "{}", STATUS_UNSUPPORTED, "numcodecs.zstd");
     check_refused(CODEC_ZARR_V3, "lz4", "{}", STATUS_UNSUPPORTED, "codec 'lz4'");
-    check_refused(CODEC_ZARR_V3, "zstd", "{'level': 99}", STATUS_CORRUPT, "level is 99");
+    check_refused(CODEC_ZARR_V3, "gzip", "{'level': 99}", STATUS_CORRUPT, "level is 99");
     check_refused(CODEC_ZARR_V3, "zstd", "{'level': 'x'}", STATUS_CORRUPT, "level is \"x\"");
     check_refused(CODEC_ZARR_V3, "zstd", "{'checksum': 1}", STATUS_CORRUPT, "true or false");
     check_refused(CODEC_ZARR_V3, "zstd", "[]", STATUS_CORRUPT, "not an object");
     check_refused(CODEC_ZARR_V3, "blosc", "{'cname': 'lzo'}", STATUS_CORRUPT, "cname 'lzo'");
     check_refused(CODEC_ZARR_V3, "blosc", "{'shuffle': 'x'}", STATUS_CORRUPT, "shuffle 'x'");
     check_refused(CODEC_ZARR_V2, "blosc", "{'shuffle': 3}", STATUS_CORRUPT, "shuffle is 3");
-    check_refused(CODEC_ZARR_V2, "crc32c", "{'location': 'start'}", STATUS_UNSUPPORTED, "start");
+    check_refused(CODEC_ZARR_V2, "crc32c", "{'location': 'top'}", STATUS_CORRUPT, "'top'");
+    check_refused(CODEC_ZARR_V2, "delta", "{}", STATUS_CORRUPT, "dtype is missing");
+    check_refused(CODEC_ZARR_V2, "delta", "{'dtype': '<c8'}", STATUS_UNSUPPORTED, "'<c8'");
+    check_refused(CODEC_ZARR_V2, "delta", "{'dtype': '|b1'}", STATUS_UNSUPPORTED, "bool");
+    check_refused(CODEC_ZARR_V2, "astype", "{'decode_dtype': 4}", STATUS_CORRUPT, "not a string");
+    check_refused(CODEC_ZARR_V2, "fixedscaleoffset", "{'dtype': '<f8', 'offset': 0}",
+                  STATUS_CORRUPT, "scale is missing");
+    check_refused(CODEC_ZARR_V2, "lzma", "{'format': 3}", STATUS_CORRUPT, "needs 1 to 4 filters");
+    check_refused(CODEC_ZARR_V2, "lzma", "{'format': 3, 'filters': [{'id': 4}]}",
+                  STATUS_UNSUPPORTED, "number 4");
+}
+
+/* Filters have exact sizes, which chunks must fit; and they are only read. */
+static void test_filters_know_their_sizes(void **state)
+{
+    (void)state;
+    struct error err;
+    uint8_t data[24] = {0}, stored[24];
+    size_t size = 0;
+    struct codec_chain chain = chain_v2("{'id': 'delta', 'dtype': '<f8', 'astype': '<f4'}", 8);
+    assert_int_equal(codec_chain_stored_bound(&chain, sizeof data), 12);
+    assert_int_equal(codec_chain_check(&chain, sizeof data, &err), STATUS_OK);
+    assert_int_equal(codec_chain_check(&chain, sizeof data - 4, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "codec 'delta': its values have 8 bytes"));
+    assert_int_equal(codec_encode(&chain, data, sizeof data, stored, sizeof stored, &size, &err),
+                     STATUS_UNSUPPORTED);
+    assert_string_equal(err.message, "codec 'delta' is only read, not written");
+    struct text text = {0};
+    codec_chain_identify(&chain, &text);
+    assert_string_equal(text.data, "delta(<f8 as <f4)");
+    text_done(&text);
+    assert_true(codec_is_filter("numcodecs.delta") && !codec_is_filter("numcodecs.zlib"));
+    assert_false(codec_chain_swapped(&chain, true));
+    chain = chain_v2("{'id': 'delta', 'dtype': '>f8'}", 8);
+    assert_true(codec_chain_swapped(&chain, false));
 }
 
 static void test_a_chain_has_a_limit(void **state)
@@ -264,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_metadata_is_written_as_it_was_read),
         cmocka_unit_test(test_descriptions),
         cmocka_unit_test(test_unknown_codecs_and_settings_are_refused),
+        cmocka_unit_test(test_filters_know_their_sizes),
         cmocka_unit_test(test_a_chain_has_a_limit),
         cmocka_unit_test(test_swapping_twice_is_nothing),
     };

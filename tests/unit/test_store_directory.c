@@ -114,6 +114,36 @@ static void test_a_value_longer_than_expected_is_corrupt(void **state)
     assert_int_equal(size, 99);
 }
 
+static void test_pieces(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct store *store = fixture->store;
+    struct error err;
+    char a[4] = "", b[8] = "", tail[4] = "";
+    uint64_t total = 99;
+    put(store, "shard", "0123456789");
+    const struct store_range ranges[] = {{7, 3, a}, {0, 5, b}, {10, 0, NULL}};
+    assert_int_equal(store_get_ranges(store, "shard", ranges, 3, &err), STATUS_OK);
+    assert_string_equal(a, "789");
+    assert_string_equal(b, "01234");
+    assert_int_equal(store_get_tail(store, "shard", tail, 3, &total, &err), STATUS_OK);
+    assert_string_equal(tail, "789");
+    assert_int_equal(total, 10);
+
+    const struct store_range past[] = {{0, 2, a}, {8, 3, b}};
+    assert_int_equal(store_get_ranges(store, "shard", past, 2, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "/shard' has 10 bytes, 11 are needed"));
+    const struct store_range nowhere = {UINT64_MAX - 1, 3, a};
+    assert_int_equal(store_get_ranges(store, "shard", &nowhere, 1, &err), STATUS_CORRUPT);
+    total = 99;
+    char much[11];
+    assert_int_equal(store_get_tail(store, "shard", much, 11, &total, &err), STATUS_CORRUPT);
+    assert_int_equal(total, 99);
+    assert_int_equal(store_get_ranges(store, "none", past, 1, &err), STATUS_NOT_FOUND);
+    assert_int_equal(store_get_tail(store, "none", much, 1, &total, &err), STATUS_NOT_FOUND);
+    assert_int_equal(store_get_tail(store, "../x", much, 1, &total, &err), STATUS_INVALID);
+}
+
 static void test_text_is_terminated(void **state)
 {
     const struct store *store = ((struct fixture *)*state)->store;
@@ -370,6 +400,7 @@ int main(void)
         TEST(test_get_returns_what_was_put),
         TEST(test_a_missing_key_is_not_found_and_only_that),
         TEST(test_a_value_longer_than_expected_is_corrupt),
+        TEST(test_pieces),
         TEST(test_text_is_terminated),
         TEST(test_keys_that_leave_the_store_are_refused),
         TEST(test_a_listing_is_sorted_and_tells_folders),

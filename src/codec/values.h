@@ -1,0 +1,56 @@
+/* Numbers in filters: types as NumPy writes them, conversions as NumPy makes them, and a loop over
+ * bytes as numbers. Internal to src/codec; safe from any thread.
+ *
+ * Integers wrap around. Floats become integers by dropping what is behind the point; those that are
+ * out of range become some integer, which differs between machines in NumPy, too.
+ */
+#ifndef PENSTOCK_CODEC_VALUES_H
+#define PENSTOCK_CODEC_VALUES_H
+
+#include "base/dtype.h"
+#include "codec/codec_internal.h"
+
+enum { VALUES_BLOCK = 1024 }; /* numbers at a time; two blocks of them fit a first-level cache */
+
+/* A type among a step's parameters: a dtype from bool to float64, with its byte order. */
+enum { VALUES_SWAPPED = 0x100 };
+
+/* Where filters keep the types of decoded and of stored numbers. */
+enum { VALUES_DECODED, VALUES_STORED };
+
+static inline enum dtype values_dtype(int type)
+{
+    return (enum dtype)(type & 0xff);
+}
+
+/* The type `key`: "<i4", "|u1", ">f8", "float32". `fallback` where it is absent or null; 0: it must
+ * be there. CORRUPT: missing, or not a type. UNSUPPORTED: a type that filters do not have here. */
+MUST_USE enum status values_parse(struct json_object *configuration, const char *key, int fallback,
+                                  int *ret_type, struct error *err);
+
+/* Bytes of one number. */
+size_t values_bytes(int type);
+
+/* For a codec's table row: sizes that follow from the two types, and "(<i4 as |i1)". */
+size_t values_stored_bound(const struct codec_step *step, size_t decoded_bytes);
+size_t values_decoded_unit(const struct codec_step *step);
+void values_describe(const struct codec_step *step, struct text *out);
+
+/* Up to VALUES_BLOCK numbers from one type to another, both aligned and in native byte order. The
+ * memory must not overlap. */
+void values_convert(enum dtype from, enum dtype to, const void *in, void *out, size_t count);
+
+float values_float_of_half(uint16_t half);
+uint16_t values_half_of_double(double value); /* rounded to nearest even */
+
+/* Makes `count` (at most VALUES_BLOCK) numbers of the decoded type out of stored ones, aligned and
+ * in native byte order. Called for one block after the other. */
+typedef void values_kernel(void *argument, const void *stored, void *decoded, size_t count);
+
+/* Decodes all of `stored`, numbers of type `from`, into numbers of type `to` in `room`. CORRUPT:
+ * not a whole number of them, or more than there is room for. */
+MUST_USE enum status values_decode(struct bytes stored, int from, struct room room, int to,
+                                   values_kernel *kernel, void *argument, struct bytes *ret_decoded,
+                                   struct error *err);
+
+#endif

@@ -1,0 +1,96 @@
+/* The inside of a chunk reader, shared by chunk.c (chunks) and chunk_shard.c (where they lie in
+ * shards). Internal to src/zarr. */
+#ifndef PENSTOCK_ZARR_CHUNK_INTERNAL_H
+#define PENSTOCK_ZARR_CHUNK_INTERNAL_H
+
+#include "zarr/chunk.h"
+#include "zarr/shard.h"
+
+/* Inner chunks that are looked up, then fetched together, at once. */
+enum { BATCH_CHUNKS = 512 };
+
+/* A chunk, or the part of one that is wanted, as the store has it: where its bytes are to go and,
+ * once fetched, how many there are. */
+struct stored_chunk {
+    const struct zarr_array *array;
+    uint64_t index[ZARR_MAX_RANK];
+    const char *key;        /* of the value */
+    size_t begin, wanted;   /* the part of the decoded chunk; all of it unless it is stored raw */
+    bool located;           /* the next two are known */
+    bool is_range;          /* it lies in the value as below; else it is all of it */
+    uint64_t offset, bytes; /* in the value */
+    void *memory;
+    size_t capacity, size;
+    bool is_missing; /* there is no such chunk */
+    bool is_new;     /* the store had to be asked: the disk cache does not have it */
+    bool fetched;    /* `memory` holds it, whether or not it decodes */
+};
+
+struct zarr_chunk_reader {
+    const struct store *store;  /* borrowed, as are the next four */
+    struct zarr_tape *tape;     /* NULL: none */
+    struct disk_cache *cache;   /* NULL: none */
+    struct zarr_faults *faults; /* NULL: none */
+    struct zarr_read_options options;
+    struct codec_context *context;
+    unsigned char *memory; /* one mapping: the next five, each on a line of its own */
+    size_t memory_bytes;
+    unsigned char *stored; /* a chunk as stored */
+    size_t stored_capacity;
+    unsigned char *ahead; /* inner chunks that were fetched together; NULL: there are no shards */
+    size_t ahead_capacity;
+    unsigned char *scratch;   /* a decoded chunk */
+    unsigned char *raw_index; /* a shard's index as stored */
+    /* Those used last; behind the entries is room for a uint64. */
+    struct shard_index indices[ZARR_MAX_SHARD_LEVELS];
+    struct stored_chunk *batch; /* [BATCH_CHUNKS] */
+    /* The value that scratch memory holds decoded, "" for none: several members of a structured
+     * dtype are read one after another. */
+    char scratch_key[ZARR_KEY_BYTES];
+};
+
+/* The chunks of a range of samples: value by value, and within a value chunk by chunk, each in C
+ * order. */
+struct chunk_walk {
+    const struct zarr_array *array;
+    uint64_t low[ZARR_MAX_RANK], high[ZARR_MAX_RANK];             /* of all chunks */
+    uint64_t value[ZARR_MAX_RANK];                                /* this one's index */
+    uint64_t value_low[ZARR_MAX_RANK], value_high[ZARR_MAX_RANK]; /* of all values */
+    uint64_t chunk_low[ZARR_MAX_RANK], chunk_high[ZARR_MAX_RANK]; /* of this value's chunks */
+    uint64_t chunk[ZARR_MAX_RANK];
+};
+
+void chunk_walk_begin(struct chunk_walk *walk, const struct zarr_array *array, uint64_t begin,
+                      uint64_t end);
+bool chunk_walk_next(struct chunk_walk *walk);       /* within the value */
+bool chunk_walk_next_value(struct chunk_walk *walk); /* to the first chunk of the next */
+
+/* Whether samples [begin, end) take one run of bytes of the chunk, as it is decoded, which can be
+ * read without the rest; if so, which. chunk.c */
+bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                uint64_t end, size_t *ret_begin, size_t *ret_bytes);
+
+/* Fills in where the chunk lies, reading indices as needed; is_missing where it is not there.
+ * CORRUPT: an index makes no sense. chunk_shard.c */
+MUST_USE enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                  struct zarr_read_stats *stats, struct error *err);
+
+/* Fetches as many of `count` chunks, all of one value, as `ahead` has room for; returns how many
+ * that are, one at least. Those that could not be had together are not marked `fetched`, and have
+ * to be fetched one by one. chunk_shard.c */
+size_t chunk_fetch_batch(struct zarr_chunk_reader *reader, struct stored_chunk *chunks,
+                         size_t count, struct zarr_read_stats *stats);
+
+/* Tells the piece that the chunk needs, or the index that has to be known before (but not that of
+ * *last, which is the one told last; *complete is false then). chunk_shard.c */
+MUST_USE enum status chunk_tell_piece(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                      zarr_visit_piece *visit, void *argument,
+                                      struct shard_name *last, bool *complete, struct error *err);
+
+/* From the disk cache, and to it. chunk_shard.c */
+bool chunk_from_disk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                     struct zarr_read_stats *stats);
+void chunk_to_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                   struct zarr_read_stats *stats);
+
+#endif

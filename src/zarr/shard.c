@@ -1,0 +1,374 @@
+/* Shards' indices, and the cache of them. See shard.h.
+ *
+ * The cache is a table for each array and level: a shard has one slot where it may be, by its
+ * number, so that nothing has to be searched, and no order of use be kept. Where all indices fit,
+ * each has a slot of its own; where they do not, training goes through them in random order, and no
+ * choice of what to replace would be much better.
+ */
+#include "zarr/shard.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Places
+ * ------------------------------------------------------------------------------------------- */
+
+struct shard_name shard_of(const struct zarr_array *array, int level, const uint64_t *chunk_index)
+{
+    const uint64_t *spans = array->shard_levels[level].spans;
+    uint64_t number = 0;
+
+    for (int i = 0; i < array->rank; i++)
+        number =
+            number * size_divide_up(array->chunk_counts[i], spans[i]) + chunk_index[i] / spans[i];
+    return (struct shard_name){array, level, number};
+}
+
+uint64_t shard_entry_number(const struct zarr_array *array, int level, const uint64_t *chunk_index)
+{
+    const struct zarr_shard_level *shard = &array->shard_levels[level];
+    uint64_t number = 0;
+
+    for (int i = 0; i < array->rank; i++) {
+        int axis = shard->axes[i];
+        uint64_t below = shard->spans[axis] / shard->counts[axis];
+        number = number * shard->counts[axis] + chunk_index[axis] % shard->spans[axis] / below;
+    }
+    return number;
+}
+
+static uint64_t shard_count(const struct zarr_array *array, int level)
+{
+    uint64_t count = 1;
+
+    for (int i = 0; i < array->rank; i++)
+        count *= size_divide_up(array->chunk_counts[i], array->shard_levels[level].spans[i]);
+    return count; /* at most the number of chunks, which fits */
+}
+
+/* Indices
+ * ------------------------------------------------------------------------------------------- */
+
+/* What an entry becomes that shares bytes with another one: no file has a byte there. */
+static const struct shard_entry overlapping = {UINT64_MAX - 1, UINT64_MAX - 1};
+
+static bool is_missing(const struct shard_entry *entry)
+{
+    return entry->offset == SHARD_MISSING && entry->bytes == SHARD_MISSING;
+}
+
+/* Whether it takes bytes that another one could share. */
+static bool takes_bytes(const struct shard_entry *entry)
+{
+    return !is_missing(entry) && entry->bytes > 0 && entry->offset <= UINT64_MAX - entry->bytes;
+}
+
+static const struct zarr_shard_level *level_of(const struct shard_index *index)
+{
+    return &index->name.array->shard_levels[index->name.level];
+}
+
+/* Whether inner chunks lie in order of number, as most writers put them: then none overlap. */
+static bool is_in_order(const struct shard_entry *entries, uint64_t count)
+{
+    uint64_t end = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        if (!takes_bytes(&entries[i]))
+            continue;
+        if (entries[i].offset < end)
+            return false;
+        end = entries[i].offset + entries[i].bytes;
+    }
+    return true;
+}
+
+struct begin {
+    uint64_t offset, number;
+};
+
+static int compare_begins(const void *a, const void *b)
+{
+    uint64_t left = ((const struct begin *)a)->offset, right = ((const struct begin *)b)->offset;
+
+    return left < right ? -1 : left > right;
+}
+
+/* Marks all entries that share bytes. `begins` has room for one of each. */
+static void mark_overlaps(struct shard_entry *entries, uint64_t count, struct begin *begins)
+{
+    uint64_t used = 0, end = 0, last = 0;
+
+    for (uint64_t i = 0; i < count; i++)
+        if (takes_bytes(&entries[i]))
+            begins[used++] = (struct begin){entries[i].offset, i};
+    qsort(begins, used, sizeof *begins, compare_begins);
+    for (uint64_t i = 0; i < used; i++) {
+        uint64_t number = begins[i].number, own_end = begins[i].offset + entries[number].bytes;
+
+        if (begins[i].offset < end) {
+            entries[last] = entries[number] = overlapping;
+        }
+        if (own_end > end) {
+            end = own_end;
+            last = number;
+        }
+    }
+}
+
+enum status shard_index_parse(struct shard_index *index, struct codec_context *context,
+                              void *stored, struct error *err)
+{
+    const struct zarr_shard_level *level = level_of(index);
+    size_t bytes = level->entry_count * sizeof *index->entries;
+    enum status status = codec_decode(&level->index_codecs, context, stored, level->index_bytes,
+                                      index->entries, bytes, err);
+
+    _Static_assert(sizeof(struct shard_entry) == 16, "as stored");
+    _Static_assert(sizeof(struct begin) <= sizeof(struct shard_entry), "stored bytes have room");
+    if (status != STATUS_OK)
+        return status;
+    if (level->index_swapped)
+        bytes_swap(index->entries, bytes, sizeof(uint64_t));
+    if (!is_in_order(index->entries, level->entry_count))
+        mark_overlaps(index->entries, level->entry_count, stored);
+    return STATUS_OK;
+}
+
+enum status shard_index_entry(const struct shard_index *index, uint64_t number,
+                              struct shard_entry *ret_entry, struct error *err)
+{
+    const struct zarr_shard_level *level = level_of(index);
+    struct shard_entry entry = index->entries[number];
+    uint64_t begin = level->index_at_start ? level->index_bytes : 0, end = index->shard_bytes;
+
+    assert(number < level->entry_count && !index->absent);
+    if (is_missing(&entry)) {
+        *ret_entry = entry;
+        return STATUS_OK;
+    }
+    if (entry.offset == overlapping.offset && entry.bytes == overlapping.bytes)
+        return error_set(err, STATUS_CORRUPT,
+                         "the shard's index is wrong: entry %" PRIu64
+                         " has bytes that another one has, too",
+                         number);
+    if (!level->index_at_start && end != UINT64_MAX)
+        end -= level->index_bytes;
+    if (entry.offset < begin || entry.offset > end || entry.bytes > end - entry.offset)
+        return error_set(err, STATUS_CORRUPT,
+                         "the shard's index is wrong: entry %" PRIu64 " has %" PRIu64
+                         " bytes at byte %" PRIu64 ", and inner chunks lie from byte %" PRIu64
+                         " to %" PRIu64,
+                         number, entry.bytes, entry.offset, begin, end);
+    *ret_entry = entry;
+    return STATUS_OK;
+}
+
+/* The cache
+ * ------------------------------------------------------------------------------------------- */
+
+enum { LOCKS = 64 };
+
+struct slot {
+    uint64_t number; /* of the shard, plus one; 0: empty */
+    uint64_t shard_bytes;
+    bool absent;
+};
+
+/* The slots of one array's shards at one level. Slot i is guarded by lock i modulo LOCKS. */
+struct table {
+    const struct zarr_array *array;
+    int level;
+    uint64_t slot_count;
+    size_t entries_bytes; /* of one index */
+    size_t offset;        /* of the first index in the cache's memory */
+    struct slot *slots;
+};
+
+struct shard_cache {
+    pthread_mutex_t locks[LOCKS];
+    unsigned char *memory;
+    size_t memory_bytes;
+    size_t table_count;
+    struct table tables[];
+};
+
+static size_t index_cost(const struct zarr_array *array, int level)
+{
+    return array->shard_levels[level].entry_count * sizeof(struct shard_entry) +
+           sizeof(struct slot);
+}
+
+/* What all indices of the arrays take. */
+static double total_cost(const struct zarr_array *const *arrays, size_t array_count,
+                         size_t *ret_table_count)
+{
+    double total = 0;
+
+    *ret_table_count = 0;
+    for (size_t i = 0; i < array_count; i++)
+        for (int level = 0; level < arrays[i]->shard_level_count; level++) {
+            total += (double)shard_count(arrays[i], level) * (double)index_cost(arrays[i], level);
+            ++*ret_table_count;
+        }
+    return total;
+}
+
+/* The slots of a table: as many as it has shards, or its part of the limit, at least one. */
+static uint64_t slots_of(const struct zarr_array *array, int level, double total, size_t limit)
+{
+    uint64_t shards = shard_count(array, level);
+    double part = total <= (double)limit ? 1.0 : (double)limit / total;
+    uint64_t slots = (uint64_t)((double)shards * part);
+
+    return slots > shards ? shards : slots > 0 ? slots : 1;
+}
+
+size_t shard_cache_bytes(const struct zarr_array *const *arrays, size_t array_count,
+                         size_t limit_bytes)
+{
+    size_t table_count, bytes = 0;
+    double total = total_cost(arrays, array_count, &table_count);
+
+    for (size_t i = 0; i < array_count; i++)
+        for (int level = 0; level < arrays[i]->shard_level_count; level++)
+            bytes += slots_of(arrays[i], level, total, limit_bytes) * index_cost(arrays[i], level);
+    return bytes > 0 ? size_round_up(bytes, MEMORY_PAGE_BYTES) : 0;
+}
+
+/* Lays the tables out: all slots first, then all indices. Returns the bytes that it comes to. */
+static size_t lay_out(struct shard_cache *cache, const struct zarr_array *const *arrays,
+                      size_t array_count, double total, size_t limit_bytes)
+{
+    size_t count = 0, offset = 0;
+
+    for (size_t i = 0; i < array_count; i++)
+        for (int level = 0; level < arrays[i]->shard_level_count; level++) {
+            uint64_t slots = slots_of(arrays[i], level, total, limit_bytes);
+
+            offset += slots * sizeof(struct slot);
+            cache->tables[count++] = (struct table){
+                .array = arrays[i],
+                .level = level,
+                .slot_count = slots,
+                .entries_bytes = index_cost(arrays[i], level) - sizeof(struct slot),
+            };
+        }
+    cache->table_count = count;
+    for (size_t i = 0; i < count; i++) {
+        cache->tables[i].offset = offset;
+        offset += cache->tables[i].slot_count * cache->tables[i].entries_bytes;
+    }
+    return offset;
+}
+
+static void place_slots(struct shard_cache *cache)
+{
+    struct slot *slots = (struct slot *)(void *)cache->memory;
+
+    for (size_t i = 0; i < cache->table_count; i++) {
+        cache->tables[i].slots = slots;
+        slots += cache->tables[i].slot_count;
+    }
+}
+
+enum status shard_cache_new(const struct zarr_array *const *arrays, size_t array_count,
+                            size_t limit_bytes, struct shard_cache **ret_cache, struct error *err)
+{
+    size_t table_count;
+    double total = total_cost(arrays, array_count, &table_count);
+    struct shard_cache *cache = calloc(1, sizeof *cache + table_count * sizeof cache->tables[0]);
+    void *memory = NULL;
+
+    if (!cache)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the cache of shard indices");
+    cache->memory_bytes = lay_out(cache, arrays, array_count, total, limit_bytes);
+    enum status status = STATUS_OK;
+    if (cache->memory_bytes > 0)
+        status = memory_map(cache->memory_bytes, "cache of shard indices", &memory, err);
+    if (status != STATUS_OK) {
+        free(cache);
+        return status;
+    }
+    if (memory)
+        memory_touch(memory, cache->memory_bytes);
+    cache->memory = memory;
+    place_slots(cache);
+    for (int i = 0; i < LOCKS; i++)
+        pthread_mutex_init(&cache->locks[i], NULL);
+    *ret_cache = cache;
+    return STATUS_OK;
+}
+
+void shard_cache_free(struct shard_cache *cache)
+{
+    if (!cache)
+        return;
+    for (int i = 0; i < LOCKS; i++)
+        pthread_mutex_destroy(&cache->locks[i]);
+    memory_unmap(cache->memory, cache->memory_bytes);
+    free(cache);
+}
+
+/* A shard's slot, locked; NULL where the cache was not made for its array. */
+static struct slot *lock_slot(struct shard_cache *cache, struct shard_name name,
+                              pthread_mutex_t **ret_lock, struct shard_entry **ret_entries,
+                              size_t *ret_bytes)
+{
+    for (size_t i = 0; cache && i < cache->table_count; i++) {
+        const struct table *table = &cache->tables[i];
+        if (table->array != name.array || table->level != name.level)
+            continue;
+        uint64_t number = name.number % table->slot_count;
+        *ret_lock = &cache->locks[number % LOCKS];
+        *ret_entries = (struct shard_entry *)(void *)(cache->memory + table->offset +
+                                                      number * table->entries_bytes);
+        *ret_bytes = table->entries_bytes;
+        pthread_mutex_lock(*ret_lock);
+        return &table->slots[number];
+    }
+    return NULL;
+}
+
+bool shard_cache_get(struct shard_cache *cache, struct shard_name name, struct shard_index *index)
+{
+    struct shard_entry *entries;
+    pthread_mutex_t *lock;
+    size_t bytes;
+    const struct slot *slot = lock_slot(cache, name, &lock, &entries, &bytes);
+
+    if (!slot)
+        return false;
+    bool found = slot->number == name.number + 1;
+    if (found) {
+        index->name = name;
+        index->absent = slot->absent;
+        index->shard_bytes = slot->shard_bytes;
+        if (!slot->absent)
+            memcpy(index->entries, entries, bytes);
+    }
+    pthread_mutex_unlock(lock);
+    return found;
+}
+
+void shard_cache_put(struct shard_cache *cache, const struct shard_index *index)
+{
+    struct shard_entry *entries;
+    pthread_mutex_t *lock;
+    size_t bytes;
+    struct slot *slot = lock_slot(cache, index->name, &lock, &entries, &bytes);
+
+    if (!slot)
+        return;
+    *slot = (struct slot){index->name.number + 1, index->shard_bytes, index->absent};
+    if (!index->absent)
+        memcpy(entries, index->entries, bytes);
+    pthread_mutex_unlock(lock);
+}
