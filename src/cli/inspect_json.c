@@ -1,10 +1,14 @@
 /* `penstock inspect --json`: one object, sizes in bytes.
  *
  *     {"uri", "zarr_format", "consolidated",
- *      "arrays": [{"path", "readable", "reason" or ("dtype", "shape", "chunks", "codecs",
- *                  "stored_bytes", "decoded_bytes")}],
+ *      "arrays": [{"path", "readable", "reason" or ("dtype", "shape", "chunks", "shards", "codecs",
+ *                  "stored_bytes", "decoded_bytes")}], "shards" being null where there are none
  *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
- *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}]},
+ *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
+ *                  "cost": {"window_rows", "window_bytes", "memory_bytes", "stored_bytes" and
+ *                           "read_bytes" of a sample, "amplification", "chunks" decoded for one,
+ *                           "findings": some of "small", "large", "across", "unaligned", "memory",
+ *                           "suggestion": {"chunk", "amplification"} or null}},
  *      "dataset_error": why "dataset" is null}
  */
 #include "base/dtype.h"
@@ -25,6 +29,11 @@ static void add_count(struct json_object *object, const char *key, uint64_t coun
     json_object_object_add(object, key, json_object_new_uint64(count));
 }
 
+static void add_number(struct json_object *object, const char *key, double number)
+{
+    json_object_object_add(object, key, json_object_new_double(number));
+}
+
 static void add_flag(struct json_object *object, const char *key, bool flag)
 {
     json_object_object_add(object, key, json_object_new_boolean(flag));
@@ -36,6 +45,18 @@ static void add_shape(struct json_object *object, const char *key, const uint64_
     for (int i = 0; i < rank; i++)
         json_object_array_add(list, json_object_new_uint64(shape[i]));
     json_object_object_add(object, key, list);
+}
+
+/* The outermost ones, in items. */
+static void add_shards(struct json_object *object, const struct zarr_array *array)
+{
+    uint64_t shard[ZARR_MAX_RANK] = {0};
+    for (int i = 0; i < array->rank && array->shard_level_count > 0; i++)
+        shard[i] = array->chunk_shape[i] * array->shard_levels[0].spans[i];
+    if (array->shard_level_count > 0)
+        add_shape(object, "shards", shard, array->rank);
+    else
+        json_object_object_add(object, "shards", NULL);
 }
 
 static struct json_object *array_json(const struct zarr_node *node, uint64_t stored_bytes)
@@ -53,6 +74,7 @@ static struct json_object *array_json(const struct zarr_node *node, uint64_t sto
     add_text(object, "dtype", dtype_name(array->dtype));
     add_shape(object, "shape", array->shape, array->rank);
     add_shape(object, "chunks", array->chunk_shape, array->rank);
+    add_shards(object, array);
     add_text(object, "codecs", codecs.data);
     add_count(object, "stored_bytes", stored_bytes);
     add_count(object, "decoded_bytes", array->total_bytes);
@@ -71,8 +93,41 @@ static struct json_object *field_json(const struct dataset_field *field)
     return object;
 }
 
-static struct json_object *dataset_json(const struct dataset *dataset)
+static void add_finding(struct json_object *list, bool found, const char *name)
 {
+    if (found)
+        json_object_array_add(list, json_object_new_string(name));
+}
+
+static struct json_object *cost_json(const struct layout_cost *cost)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *findings = json_object_new_array(), *suggestion = NULL;
+    add_count(object, "window_rows", cost->window_rows);
+    add_count(object, "window_bytes", cost->window_bytes);
+    add_count(object, "memory_bytes", cost->memory_bytes);
+    add_number(object, "stored_bytes", cost->stored_bytes);
+    add_number(object, "read_bytes", cost->read_bytes);
+    add_number(object, "amplification", cost->amplification);
+    add_number(object, "chunks", cost->chunks);
+    add_finding(findings, cost->small, "small");
+    add_finding(findings, cost->large, "large");
+    add_finding(findings, cost->across, "across");
+    add_finding(findings, cost->unaligned, "unaligned");
+    add_finding(findings, cost->window_bytes > cost->memory_bytes, "memory");
+    json_object_object_add(object, "findings", findings);
+    if (cost->chunk > 0) {
+        suggestion = json_object_new_object();
+        add_count(suggestion, "chunk", cost->chunk);
+        add_number(suggestion, "amplification", cost->chunk_amplification);
+    }
+    json_object_object_add(object, "suggestion", suggestion);
+    return object;
+}
+
+static struct json_object *dataset_json(const struct report *report)
+{
+    const struct dataset *dataset = report->dataset;
     char fingerprint[17];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
     struct json_object *object = json_object_new_object();
@@ -86,6 +141,7 @@ static struct json_object *dataset_json(const struct dataset *dataset)
     for (size_t i = 0; i < dataset->field_count; i++)
         json_object_array_add(fields, field_json(&dataset->fields[i]));
     json_object_object_add(object, "fields", fields);
+    json_object_object_add(object, "cost", cost_json(&report->cost));
     return object;
 }
 
@@ -100,7 +156,7 @@ void inspect_print_json(const struct report *report)
     for (size_t i = 0; i < hierarchy->node_count; i++)
         json_object_array_add(arrays, array_json(&hierarchy->nodes[i], report->stored_bytes[i]));
     json_object_object_add(root, "arrays", arrays);
-    json_object_object_add(root, "dataset", report->dataset ? dataset_json(report->dataset) : NULL);
+    json_object_object_add(root, "dataset", report->dataset ? dataset_json(report) : NULL);
     if (!report->dataset)
         add_text(root, "dataset_error", report->dataset_error.message);
     puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
