@@ -55,7 +55,8 @@ uint64_t target_thread_bytes(const struct target *target, bool verify);
 /* Writing
  * ------------------------------------------------------------------------------------------- */
 
-/* One thread's readers and buffers, for one array at a time. */
+/* One thread's readers and buffers, for one array at a time. `destination` NULL: nothing is
+ * written, for slab_encode(). */
 struct slab_writer;
 MUST_USE enum status slab_writer_new(const struct store *source, const struct store *destination,
                                      const struct targets *targets, uint64_t slab_bytes,
@@ -67,6 +68,13 @@ void slab_writer_free(struct slab_writer *writer);
  */
 MUST_USE enum status slab_write(struct slab_writer *writer, uint64_t number,
                                 struct digest_sum *ret_sum, uint64_t *ret_bytes, struct error *err);
+
+/* The two halves alone, for benchmarks: into `samples`, and from there into encoded values that go
+ * nowhere. */
+MUST_USE enum status slab_read(struct slab_writer *writer, uint64_t number, void *samples,
+                               struct error *err);
+MUST_USE enum status slab_encode(struct slab_writer *writer, uint64_t number, const void *samples,
+                                 struct error *err);
 
 /* Whether the destination's slab reads as `sum`. Anything that is wrong with it is a no. */
 bool slab_is_written(struct slab_writer *writer, uint64_t number, const struct digest_sum *sum);

@@ -257,6 +257,8 @@ static enum status write_value(struct slab_writer *writer, const struct slab *sl
     zarr_chunk_key(array, first, key);
     if (status)
         return error_prefix(err, status, "encode '%s': ", key);
+    if (!writer->destination)
+        return STATUS_OK;
     return store_put(writer->destination, key, writer->value, size, err);
 }
 
@@ -342,6 +344,25 @@ enum status slab_write(struct slab_writer *writer, uint64_t number, struct diges
     *ret_sum = sum;
     *ret_bytes = (slab.end - slab.begin) * zarr_array_sample_bytes(writer->target->source);
     return STATUS_OK;
+}
+
+enum status slab_read(struct slab_writer *writer, uint64_t number, void *samples, struct error *err)
+{
+    struct slab slab;
+    struct zarr_read_stats stats = {0};
+    enum status status = enter_slab(writer, number, &slab, err);
+    return status ? status
+                  : zarr_read_samples(writer->from, writer->target->source, slab.begin, slab.end,
+                                      samples, &stats, err);
+}
+
+enum status slab_encode(struct slab_writer *writer, uint64_t number, const void *samples,
+                        struct error *err)
+{
+    struct slab slab;
+    enum status status = enter_slab(writer, number, &slab, err);
+    slab.bytes = samples;
+    return status ? status : write_values(writer, &slab, err);
 }
 
 bool slab_is_written(struct slab_writer *writer, uint64_t number, const struct digest_sum *sum)
