@@ -78,10 +78,9 @@ static enum status read_config(const struct arguments *arguments, struct config 
 static enum status open_dataset(struct limit *limit, struct error *err)
 {
     const struct config *config = &limit->config;
-    struct dataset_options dataset = {.uri = config->uri,
-                                      .fields = config->fields,
-                                      .field_count = config->field_count,
-                                      .hold_limit_bytes = config->hold_limit_bytes};
+    struct dataset_options dataset = config_dataset_options(config, NULL);
+    dataset.cache_dir = NULL;
+    dataset.mask = false;
     enum status status = dataset_open(&dataset, &limit->dataset, err);
     if (status != STATUS_OK)
         return status;

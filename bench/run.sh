@@ -8,6 +8,7 @@ Usage: bench/run.sh WHAT [OPTION...]
 
   end_to_end     Penstock beside the limits of the machine and a PyTorch DataLoader
   idle           CPU time that readers take while they wait for slow trainers
+  decode         decoding on one core against the codecs' libraries called directly
   exchange       ways to exchange records between ranks, and where a reader's time goes
   rechunk        penstock rechunk beside decoding and encoding alone
   scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
@@ -51,7 +52,7 @@ fail() { say "bench/run.sh: $*"; exit 1; }
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
-    end_to_end | idle | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
+    end_to_end | idle | decode | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
     scaling | balance) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
@@ -297,6 +298,10 @@ plot_python() {
         fi
     done
     echo python3
+}
+
+decode() {
+    "$build/bin/penstock-bench-codecs" "$rounds"
 }
 
 plan_at_scale() {

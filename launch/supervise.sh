@@ -6,7 +6,9 @@
 #
 #   readers     are started again when they fail, on the nodes that answer. Not for codes that would come again
 #               (FINAL_CODES), nor after a signal to penstock-run. What they print on standard output is for this
-#               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay.
+#               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay,
+#               "alive" every few seconds. A launcher without a sign of them is killed: mpirun may hang when a process
+#               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
 #               again; torchrun has its own. All of them together are started again only if their launcher is killed.
 #
@@ -16,10 +18,12 @@ readonly BACK_OFF_MAX_S=30 # between starts that fail one after another: 0, 1, 2
 readonly LONG_RUN_S=60     # what ran so long has not failed at its start
 readonly PROBE_S=10        # a node that does not answer within is left out
 readonly CLEAN_UP_S=30     # a node that does not answer keeps what is there
+readonly SILENCE=200       # turns of a tenth of a second without a word from readers: their launcher hangs
+readonly FIRST_WORD=6000   # the same before their first word: a launcher may have thousands to start
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
-code=0 restarted=0 failures=0 failed_us='' final='' line_begun=''
+code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0
 
 # ends_within SECONDS PID
 ends_within() {
@@ -66,6 +70,7 @@ start() {
         "${words[@]}" </dev/null {events}>&- &
     fi
     running[$side]=$! started[$side]=$SECONDS
+    [[ $side != readers ]] || patience=$FIRST_WORD
     unset "due[$side]"
 }
 
@@ -76,7 +81,9 @@ back_off() {
 
 # A line of the readers' standard output.
 heed() {
+    silence=0
     case $1 in
+        alive) patience=$SILENCE ;;
         "serving "*)
             failures=0
             [[ $failed_us ]] || return 0
@@ -136,7 +143,10 @@ job_goes_on() {
 may_restart() {
     local side=$1 status=$2
     [[ $restarts && ! $final ]] && ((status && restarted < restarts && !code)) && job_goes_on || return 1
-    if [[ $side == trainers ]]; then
+    if [[ $side == trainers && $all_served ]]; then
+        say "the trainers' step $(ending "$status") when they had said goodbye: nothing is lost, and nobody is left to serve them again"
+        return 1
+    elif [[ $side == trainers ]]; then
         ((status > 128)) # else their own: keepers and torchrun have tried as often as they should
     else
         [[ $FINAL_CODES != *" $status "* ]] && ((status != 3)) # 3: the trainers have left early, as they wished
@@ -164,6 +174,7 @@ ended() {
     { wait "${running[$side]}" || status=$?; } 2>/dev/null # bash would tell of a signal, too
     unset "running[$side]"
     read_events
+    [[ $side != readers ]] || ((status)) || all_served=1
     if [[ $side == readers && $restarts && ${trainers[*]-} && ! ${running[trainers]-}${due[trainers]-} ]] && ((!code)); then
         ((!status || status == 3)) || say "the readers' step $(ending "$status") after all trainers had ended: nothing is lost"
         ((status != 3)) || code=3 # they have left early
@@ -195,11 +206,20 @@ ended() {
 clean_up() {
     [[ $restarts ]] || return 0
     # shellcheck disable=SC2016
-    local words=() remove=(sh -c 'rm -rf "$1"; cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"' "$run_dir" "$scratch")
-    "${remove[@]}" 2>/dev/null || true
+    local i words=() remove=(sh -c '
+        for i in 1 2 3 4 5; do # what dies late may still write
+            rm -rf "$1" && [ ! -e "$1" ] && break
+            sleep 0.2
+        done
+        cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"
+        true' "$run_dir" "$scratch")
+    "${remove[@]}" 2>/dev/null
     ((${#host_list[@]})) || return 0
     restarts='' launch "$node_count" 1 none
-    timeout "$CLEAN_UP_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 || true
+    for i in 1 2 3; do
+        timeout "$CLEAN_UP_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 && return
+    done
+    say "warning: $run_dir and $scratch may be left on some nodes"
 }
 
 # Lines come in pieces, when the time is over in the middle of one.
@@ -210,6 +230,14 @@ read_events() {
         line_begun=''
     done
     line_begun+=$piece
+}
+
+end_silent_readers() {
+    [[ $restarts && ${running[readers]-} ]] || silence=0
+    ((++silence > patience)) || return 0
+    say "nothing was heard of the readers for $((patience / 10)) s: their launcher is killed"
+    kill -KILL -- "-${running[readers]}" 2>/dev/null || true
+    silence=0
 }
 
 # Starts both sides and watches them until both have ended. The first failure that is not mended is the whole's.
@@ -223,6 +251,7 @@ run_commands() {
     ((${#trainers[@]} == 0)) || start trainers
     while [[ ${running[*]-}${due[*]-} ]]; do
         read_events 0.1
+        end_silent_readers
         for side in readers trainers; do
             if [[ ${running[$side]-} ]]; then
                 kill -0 "${running[$side]}" 2>/dev/null || ended "$side"

@@ -6,6 +6,7 @@
 #include "service.h"
 
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,17 @@ static void leave_on_signal(void *argument, int signal_number)
     _exit(128 + signal_number);
 }
 
+/* Before a run that ends in writing: rank 0 writes. */
+static enum status check_outputs(const struct arguments *arguments, struct error *err)
+{
+    const char *const paths[] = {arguments->report_path, arguments->save_path};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 2 && status == STATUS_OK; i++)
+        if (paths[i])
+            status = file_check_writable(paths[i], err);
+    return status;
+}
+
 static void write_report(const char *path, const struct text *json)
 {
     struct error err;
@@ -260,6 +272,8 @@ static void print_outcome(const struct job *job, const struct error *err)
 
 static int run(struct job *job, struct arguments *arguments, enum status parsed, struct error *err)
 {
+    if (parsed == STATUS_OK && job->comm.rank == 0)
+        parsed = check_outputs(arguments, err);
     enum status status = comm_agree(&job->comm, parsed, err);
     struct service_report *report = calloc(1, sizeof *report);
     if (status == STATUS_OK && !report)
@@ -287,6 +301,29 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     return code;
 }
 
+/* Tells a supervisor, on standard output, that readers live, whatever MPI does meanwhile: it may
+ * hang when a process dies early. The first rank does, by the launcher's word: MPI cannot be asked
+ * yet. */
+static void *say_alive(void *unused)
+{
+    static const char line[] = "alive\n";
+    const uint64_t period_ns = UINT64_C(3000000000);
+    while (write(STDOUT_FILENO, line, sizeof line - 1) > 0)
+        clock_sleep_ns(period_ns);
+    return unused;
+}
+
+static void start_saying_alive(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    const char *rank = NULL;
+    for (size_t i = 0; !rank && i < sizeof names / sizeof names[0]; i++)
+        rank = getenv(names[i]);
+    pthread_t thread;
+    if ((!rank || strcmp(rank, "0") == 0) && pthread_create(&thread, NULL, say_alive, NULL) == 0)
+        pthread_detach(thread);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 4 && strcmp(argv[1], "--exec-trainer") == 0)
@@ -305,9 +342,10 @@ int main(int argc, char **argv)
     }
     static struct job job;
     int signal_fd = open_signal_fd();
-    if (arguments.job.supervised)
-        prctl(PR_SET_PDEATHSIG,
-              SIGTERM);             /* of a launcher that is killed: the next job is waiting */
+    if (arguments.job.supervised) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* of a launcher that is killed: the next is waiting */
+        start_saying_alive();
+    }
     prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
     enum status started = comm_init(&job.comm, &err);
     if (started != STATUS_OK) {

@@ -27,7 +27,8 @@ struct service {
     size_t fd_capacity;
     bool *left; /* [trainer_count], in order of the server's peers */
     uint32_t left_count;
-    bool *lost;           /* [trainer_count], likewise */
+    bool *lost;       /* [trainer_count], likewise */
+    uint64_t lost_ns; /* when the last one was that need not come again but to hear of the end */
     MPI_Request all_done; /* a barrier: every rank's trainers have their last batch */
     bool done_posted, ended;
     struct error early; /* ENDED once a trainer left before the end, INTERRUPTED at an early one */
@@ -201,10 +202,22 @@ static void report_loss(struct service *service, const struct error *loss)
         stop_report_error(service->stop, loss);
 }
 
+/* Whether a trainer that dies now has had everything, and another may come in its place, which has
+ * to find somebody that tells it so. */
+static bool outlives_trainers(const struct service *service)
+{
+    return service->ended && !service->ends_early && service->job->reconnect_s > 0 &&
+           !service->job->children;
+}
+
 /* A trainer broke the protocol, or its socket closed without a goodbye. If it is our child, how it
  * ended says more than the latter: waits briefly for that. */
 static void handle_loss(struct service *service, const struct error *loss)
 {
+    if (outlives_trainers(service)) {
+        service->lost_ns = service->loop_ns;
+        return;
+    }
     const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
     struct job *job = service->job;
     struct error error;
@@ -233,6 +246,11 @@ static bool serve_sockets(struct service *service)
         else if (state == SERVER_PEER_LOST && !service->lost[peer]) {
             service->lost[peer] = true;
             handle_loss(service, &error);
+        } else if (state == SERVER_PEER_LOST && outlives_trainers(service) &&
+                   service->loop_ns - service->lost_ns > job->reconnect_s * 1000 * ms_ns) {
+            service->left[peer] = true;
+            service->left_count++;
+            stop_report_warning(service->stop, &error);
         }
         active |= state != SERVER_PEER_CONNECTED;
     }

@@ -130,7 +130,7 @@ def train(args, loader, model, optimizer, device):
             print(f"epoch {epoch.number}: loss {mean:.4f}, {rate:.1f} samples/s", flush=True)
             if args.checkpoint:
                 save(args.checkpoint, model, optimizer, loader.state())
-    return True
+    return loader.complete  # False where the service was told to stop: the last state saved is where
 
 
 def main():

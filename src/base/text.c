@@ -51,3 +51,30 @@ void text_done(struct text *text)
     free(text->data);
     *text = (struct text){0};
 }
+
+void text_list_put(struct text *list, const char *item)
+{
+    if (list->length > 0)
+        text_append(list, ",");
+    for (; *item; item++) {
+        bool counts = *item == ',' || (*item == '\\' && strchr(",\\", item[1])); /* or the end */
+        text_append(list, counts ? "\\%c" : "%c", *item);
+    }
+}
+
+bool text_list_take(const char **at, struct text *ret_item)
+{
+    const char *c = *at;
+
+    text_done(ret_item);
+    if (!c || !*c)
+        return false;
+    for (; *c && *c != ','; c++) {
+        if (*c == '\\' && (c[1] == ',' || c[1] == '\\'))
+            c++;
+        text_append(ret_item, "%c", *c);
+    }
+    text_append_bytes(ret_item, "", 0);
+    *at = *c ? c + 1 : c;
+    return true;
+}

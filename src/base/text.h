@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct text {
@@ -18,6 +19,13 @@ struct text {
 
 void text_append(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_append_bytes(struct text *text, const void *data, size_t size);
+
+/* Lists of strings in one string: "a,b", where "\\," is a comma and "\\\\" a backslash of an item.
+ * Adds an item; takes the first item from *at, which moves on, to `ret_item` (which is emptied
+ * before; empty items are items), or is false where nothing is left. *at is NULL or "" in the end.
+ */
+void text_list_put(struct text *list, const char *item);
+bool text_list_take(const char **at, struct text *ret_item);
 
 /* Frees the content and leaves an empty text. */
 void text_done(struct text *text);

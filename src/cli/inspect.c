@@ -108,8 +108,13 @@ static enum status collect(const char *uri, const struct config *config, struct 
         status = measure_arrays(report, err);
     if (status)
         return status;
-    struct dataset_options options = {.uri = uri, .hold_limit_bytes = config->hold_limit_bytes};
-    if (dataset_open(&options, &report->dataset, &report->dataset_error) != STATUS_OK)
+    struct text list = {0}; /* of one: a comma in the name is no separator */
+    text_list_put(&list, uri);
+    struct dataset_options options = {.uri = list.data ? list.data : uri,
+                                      .hold_limit_bytes = config->hold_limit_bytes};
+    bool opened = dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK;
+    text_done(&list);
+    if (!opened)
         return STATUS_OK;
     error_clear(&report->dataset_error);
     uint64_t memory = config->memory_limit_bytes;

@@ -1,15 +1,13 @@
 /* `penstock inspect --json`: one object, sizes in bytes.
  *
  *     {"uri", "zarr_format", "consolidated",
- *      "arrays": [{"path", "readable", "reason" or ("dtype", "shape", "chunks", "shards", "codecs",
- *                  "stored_bytes", "decoded_bytes")}], "shards" being null where there are none
- *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
- *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
- *                  "cost": {"window_rows", "window_bytes", "memory_bytes", "stored_bytes" and
- *                           "read_bytes" of a sample, "amplification", "chunks" decoded for one,
- *                           "findings": some of "small", "large", "across", "unaligned", "memory",
- *                           "suggestion": {"chunk", "amplification"} or null}},
- *      "dataset_error": why "dataset" is null}
+ *      "arrays": [{"path", "readable", "reason" or ("dtype", "stored_dtype", "shape", "chunks",
+ * "shards", "codecs", "stored_bytes", "decoded_bytes")}], "dataset": {"samples", "sample_bytes",
+ * "row_length", "rows", "row_bytes", "fingerprint", "fields": [{"name", "dtype", "shape",
+ * "sample_bytes", "held"}], "cost": {"window_rows", "window_bytes", "memory_bytes", "stored_bytes"
+ * and "read_bytes" of a sample, "amplification", "chunks" decoded for one, "findings": some of
+ * "small", "large", "across", "unaligned", "memory", "suggestion": {"chunk", "amplification"} or
+ * null}}, "dataset_error": why "dataset" is null}
  */
 #include "base/dtype.h"
 #include "base/text.h"
@@ -47,18 +45,6 @@ static void add_shape(struct json_object *object, const char *key, const uint64_
     json_object_object_add(object, key, list);
 }
 
-/* The outermost ones, in items. */
-static void add_shards(struct json_object *object, const struct zarr_array *array)
-{
-    uint64_t shard[ZARR_MAX_RANK] = {0};
-    for (int i = 0; i < array->rank && array->shard_level_count > 0; i++)
-        shard[i] = array->chunk_shape[i] * array->shard_levels[0].spans[i];
-    if (array->shard_level_count > 0)
-        add_shape(object, "shards", shard, array->rank);
-    else
-        json_object_object_add(object, "shards", NULL);
-}
-
 static struct json_object *array_json(const struct zarr_node *node, uint64_t stored_bytes)
 {
     const struct zarr_array *array = &node->array;
@@ -72,9 +58,15 @@ static struct json_object *array_json(const struct zarr_node *node, uint64_t sto
     struct text codecs = {0};
     codec_chain_describe(&array->codecs, &codecs);
     add_text(object, "dtype", dtype_name(array->dtype));
+    if (array->stored_type[0])
+        add_text(object, "stored_dtype", array->stored_type);
     add_shape(object, "shape", array->shape, array->rank);
     add_shape(object, "chunks", array->chunk_shape, array->rank);
-    add_shards(object, array);
+    if (array->shard_level_count > 0) {
+        uint64_t shards[ZARR_MAX_RANK];
+        zarr_array_shard_shape(array, shards);
+        add_shape(object, "shards", shards, array->rank);
+    }
     add_text(object, "codecs", codecs.data);
     add_count(object, "stored_bytes", stored_bytes);
     add_count(object, "decoded_bytes", array->total_bytes);

@@ -47,24 +47,17 @@ static struct shape_text format_shape(const uint64_t *shape, int rank, const cha
     return out;
 }
 
-/* "8 x 20 in shards of 64 x 20" */
-struct chunks_text {
-    char text[2 * sizeof(struct shape_text) + 16];
-};
-
-static struct chunks_text format_chunks(const struct zarr_array *array)
+/* The chunk shape, and that of the shards which chunks are in. */
+static void add_chunks(struct table *table, const struct zarr_array *array)
 {
-    struct chunks_text out;
-    struct shape_text chunk = format_shape(array->chunk_shape, array->rank, " x ");
-    uint64_t shard[ZARR_MAX_RANK] = {0};
-    for (int i = 0; i < array->rank && array->shard_level_count > 0; i++)
-        shard[i] = array->chunk_shape[i] * array->shard_levels[0].spans[i];
-    if (array->shard_level_count > 0)
-        snprintf(out.text, sizeof out.text, "%s in shards of %s", chunk.text,
-                 format_shape(shard, array->rank, " x ").text);
-    else
-        snprintf(out.text, sizeof out.text, "%s", chunk.text);
-    return out;
+    struct shape_text chunks = format_shape(array->chunk_shape, array->rank, " x ");
+    uint64_t shards[ZARR_MAX_RANK];
+    char cell[2 * sizeof chunks.text + 16];
+
+    zarr_array_shard_shape(array, shards);
+    snprintf(cell, sizeof cell, "%s%s%s", chunks.text, array->shard_level_count > 0 ? " in " : "",
+             array->shard_level_count > 0 ? format_shape(shards, array->rank, " x ").text : "");
+    add_cell(table, cell);
 }
 
 static void add_array(struct table *table, const struct zarr_node *node, uint64_t stored_bytes)
@@ -76,9 +69,9 @@ static void add_array(struct table *table, const struct zarr_node *node, uint64_
     if (stored_bytes > 0)
         snprintf(ratio, sizeof ratio, "%.2f", (double)array->total_bytes / (double)stored_bytes);
     add_cell(table, array->path[0] ? array->path : "/");
-    add_cell(table, dtype_name(array->dtype));
+    add_cell(table, array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
     add_cell(table, format_shape(array->shape, array->rank, " x ").text);
-    add_cell(table, format_chunks(array).text);
+    add_chunks(table, array);
     add_cell(table, codecs.data);
     add_cell(table, size_format(stored_bytes).text);
     add_cell(table, size_format(array->total_bytes).text);
@@ -121,7 +114,7 @@ static void print_unreadable(const struct zarr_hierarchy *hierarchy)
 /* Whether an array could be the index of a join: one integer for each sample. */
 static bool is_index(const struct zarr_node *node, uint64_t sample_count)
 {
-    return node->status == STATUS_OK && node->array.rank == 1 &&
+    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_extent == 0 &&
            node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype);
 }
 

@@ -185,6 +185,13 @@ static void describe_fields(const struct dataset *dataset, struct text *out)
         for (int d = 0; d < field->rank; d++)
             text_append(out, "%s%" PRIu64 "%s", d == 0 ? " (" : ", ", field->shape[d],
                         d + 1 == field->rank ? ")" : "");
+        struct convert convert = dataset_field_convert(dataset, f);
+        if (convert.to != DTYPE_NONE)
+            text_append(out, ", from %s", dtype_name(convert.from));
+        if (convert.to != DTYPE_NONE && (convert.scale < 1.0 || convert.scale > 1.0))
+            text_append(out, " * %g", convert.scale);
+        if (convert.to != DTYPE_NONE && (convert.offset < 0.0 || convert.offset > 0.0))
+            text_append(out, " + %g", convert.offset);
         text_append(out, ", %s a sample, %s\n", size_format(field->sample_bytes).text,
                     field->source == FIELD_ROW ? "read row by row" : "held in memory");
     }
@@ -197,6 +204,8 @@ static void describe_dataset(const struct config *config, const struct dataset *
                 config->uri, count_format(dataset->sample_count).text,
                 plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
                 dataset->fingerprint);
+    if (dataset_store_count(dataset) > 1)
+        text_append(out, "%-11s%zu, one after another\n", "stores", dataset_store_count(dataset));
     describe_fields(dataset, out);
     text_append(out, "%-11s%s of %s sample%s, %s each\n", "chunk rows",
                 count_format(dataset->row_count).text, count_format(dataset->row_length).text,

@@ -137,24 +137,55 @@ static enum status check_compressor(const struct header *header, struct error *e
     return STATUS_OK;
 }
 
+/* The header, found to fit the stored bytes, `capacity` and this libblosc. */
+static enum status check_header(struct bytes stored, size_t capacity, struct header *ret_header,
+                                struct error *err)
+{
+    enum status status = read_header(stored, capacity, ret_header, err);
+    size_t size = 0;
+    if (!status)
+        status = check_compressor(ret_header, err);
+    if (status)
+        return status;
+    if (blosc_cbuffer_validate(stored.data, stored.size, &size) < 0 ||
+        size != ret_header->decoded_bytes)
+        return error_set(err, STATUS_CORRUPT, "header makes no sense");
+    return STATUS_OK;
+}
+
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
                           struct room room, struct bytes *ret_decoded, struct error *err)
 {
     (void)step, (void)state;
     struct header header = {0};
-    enum status status = read_header(stored, room.capacity, &header, err);
-    if (!status)
-        status = check_compressor(&header, err);
+    enum status status = check_header(stored, room.capacity, &header, err);
     if (status)
         return status;
-    size_t size = 0;
-    if (blosc_cbuffer_validate(stored.data, stored.size, &size) < 0 || size != header.decoded_bytes)
-        return error_set(err, STATUS_CORRUPT, "header makes no sense");
+    size_t size = header.decoded_bytes;
     if (size > 0 && blosc_decompress_ctx(stored.data, room.data, size, 1) != (int)size)
         return error_set(err, STATUS_CORRUPT,
                          "%zu stored bytes are damaged: not the %zu bytes of the header",
                          stored.size, size);
     *ret_decoded = (struct bytes){room.data, size};
+    return STATUS_OK;
+}
+
+/* Only the blocks that have some of the part; not where it begins or ends within one of the items
+ * that the blocks were shuffled by. */
+static enum status decode_part(struct bytes stored, size_t decoded_bytes, size_t begin,
+                               struct room room, bool *ret_done, struct error *err)
+{
+    struct header header = {0};
+    enum status status = check_header(stored, decoded_bytes, &header, err);
+    if (status)
+        return status;
+    size_t item = header.type_bytes, size = room.capacity;
+    *ret_done = header.decoded_bytes == decoded_bytes && item > 0 && begin % item == 0 &&
+                size % item == 0 && decoded_bytes % item == 0;
+    if (*ret_done &&
+        blosc_getitem(stored.data, (int)(begin / item), (int)(size / item), room.data) != (int)size)
+        return error_set(err, STATUS_CORRUPT, "%zu stored bytes are damaged: not %zu bytes at %zu",
+                         stored.size, size, begin);
     return STATUS_OK;
 }
 
@@ -202,6 +233,7 @@ const struct codec codec_blosc = {
     .parse = parse,
     .stored_bound = stored_bound,
     .decode = decode,
+    .decode_part = decode_part,
     .encode = encode,
     .describe = describe,
     .write_json = write_json,

@@ -3,8 +3,8 @@
  *     crc32c      behind  CRC-32C (Castagnoli, RFC 3720 B.4)
  *     crc32       front   CRC-32 (ISO-HDLC, as in gzip)
  *     adler32     front   Adler-32 (RFC 1950)
- *     fletcher32  behind  HDF5's: Fletcher-32 of 16-bit little-endian words, a last odd byte filled
- *                         up with zero
+ *     fletcher32  behind  HDF5's: Fletcher-32 of 16-bit big-endian words, a last odd byte filled up
+ *                         with zero
  *
  * numcodecs can put any but the last at the other end ("location"). Decoding checks and gives a
  * part of its input: nothing is copied.
@@ -43,7 +43,8 @@ static uint32_t adler32(struct bytes bytes)
     return libdeflate_adler32(1, bytes.data, bytes.size);
 }
 
-/* Sums modulo 65535, taken after so many words that 64 bits cannot overflow. */
+/* Sums modulo 65535, which is taken only now and then: 64 bits hold the sums of that many words. A
+ * sum of 0 that is not one of zeros alone is written as 65535. */
 static uint32_t fletcher32(struct bytes bytes)
 {
     const size_t most = 1u << 20;
@@ -51,18 +52,28 @@ static uint32_t fletcher32(struct bytes bytes)
     while (bytes.size > 0) {
         size_t size = bytes.size < most ? bytes.size : most;
         for (size_t i = 0; i + 1 < size; i += 2) {
-            sum += (uint64_t)bytes.data[i] | (uint64_t)bytes.data[i + 1] << 8;
+            sum += (uint64_t)bytes.data[i] << 8 | bytes.data[i + 1];
             sum_of_sums += sum;
         }
         if (size % 2) {
-            sum += bytes.data[size - 1];
+            sum += (uint64_t)bytes.data[size - 1] << 8;
             sum_of_sums += sum;
         }
-        sum %= 65535;
-        sum_of_sums %= 65535;
+        sum = sum > 0 ? (sum - 1) % 65535 + 1 : 0;
+        sum_of_sums = sum_of_sums > 0 ? (sum_of_sums - 1) % 65535 + 1 : 0;
         bytes = (struct bytes){bytes.data + size, bytes.size - size};
     }
     return (uint32_t)(sum_of_sums << 16 | sum);
+}
+
+/* Earlier versions of numcodecs took words as little-endian, which swaps the bytes of both sums,
+ * and wrote 0 where it is 65535 now. */
+static uint32_t fletcher32_of_old(uint32_t checksum)
+{
+    uint32_t sum = checksum & 0xffff, sum_of_sums = checksum >> 16;
+    sum = sum == 0xffff ? 0 : __builtin_bswap16((uint16_t)sum);
+    sum_of_sums = sum_of_sums == 0xffff ? 0 : __builtin_bswap16((uint16_t)sum_of_sums);
+    return sum_of_sums << 16 | sum;
 }
 
 static enum status parse(struct json_object *configuration, enum location location,
@@ -115,7 +126,8 @@ static enum status check(const struct codec_step *step, checksum *function, stru
     memcpy(&expected, in_front ? stored.data : data.data + data.size, sizeof expected);
     expected = le32toh(expected);
     uint32_t actual = function(data);
-    if (actual != expected)
+    bool is_old = function == fletcher32 && fletcher32_of_old(actual) == expected;
+    if (actual != expected && !is_old)
         return error_set(err, STATUS_CORRUPT, "checksum of %zu bytes is %08x, stored is %08x",
                          data.size, actual, expected);
     *ret_decoded = data;

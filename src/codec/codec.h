@@ -100,6 +100,17 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
                                   const void *stored, size_t stored_size, void *decoded,
                                   size_t decoded_size, struct error *err);
 
+/* Whether a part of a chunk may take less work to decode than all of it. */
+bool codec_chain_has_parts(const struct codec_chain *chain);
+
+/* Decodes `part_size` bytes from byte `begin` on, of a chunk of `decoded_size`, to `part`: for
+ * chains that have parts. *ret_done is false where these very bytes cannot be decoded in parts:
+ * then codec_decode() has to. Errors as above. */
+MUST_USE enum status codec_decode_part(const struct codec_chain *chain, const void *stored,
+                                       size_t stored_size, size_t decoded_size, size_t begin,
+                                       void *part, size_t part_size, bool *ret_done,
+                                       struct error *err);
+
 /* Encodes into `stored`, whose capacity must be at least codec_chain_stored_bound(). For writers:
  * may allocate. INVALID: more bytes than the codec can take, or less room. UNSUPPORTED: a
  * compressor that this libblosc lacks, a codec that we only read. NO_MEMORY. Safe from any thread.

@@ -48,6 +48,11 @@ struct codec {
     enum status (*decode)(const struct codec_step *step, void *state, struct bytes stored,
                           struct room room, struct bytes *ret_decoded, struct error *err);
 
+    /* Decodes `room.capacity` bytes from byte `begin` on of `decoded_bytes`: codec_decode_part().
+     * NULL: nothing is gained by that. */
+    enum status (*decode_part)(struct bytes stored, size_t decoded_bytes, size_t begin,
+                               struct room room, bool *ret_done, struct error *err);
+
     /* Encodes into `room`, which has stored_bound() bytes. May allocate. NULL: we never write it.
      */
     enum status (*encode)(const struct codec_step *step, struct bytes decoded, struct room room,
@@ -61,12 +66,13 @@ struct codec {
     void (*write_json)(const struct codec_step *step, enum codec_format format, struct text *out);
 };
 
-/* All codecs: CODEC_TABLE(X) is X(blosc) X(zstd) and so on. Each is `codec_<name>`. */
-#define CODEC_TABLE(X)                                                                           \
-    X(blosc)                                                                                     \
-    X(zstd)                                                                                      \
-    X(gzip) X(zlib) X(lz4) X(bz2) X(lzma) X(crc32c) X(crc32) X(adler32) X(fletcher32) X(shuffle) \
-        X(delta) X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits)
+/* All codecs, each `codec_<name>`: compressors, checksums, filters. */
+// clang-format off
+#define CODEC_TABLE(X)                                                                     \
+    X(blosc) X(zstd) X(gzip) X(zlib) X(lz4) X(bz2) X(lzma)                                 \
+    X(crc32c) X(crc32) X(adler32) X(fletcher32)                                            \
+    X(shuffle) X(delta) X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits)
+// clang-format on
 
 #define CODEC_DECLARE(name) extern const struct codec codec_##name;
 CODEC_TABLE(CODEC_DECLARE)

@@ -185,6 +185,21 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
     return status;
 }
 
+bool codec_chain_has_parts(const struct codec_chain *chain)
+{
+    return chain->step_count == 1 && chain->steps[0].codec->decode_part;
+}
+
+enum status codec_decode_part(const struct codec_chain *chain, const void *stored,
+                              size_t stored_size, size_t decoded_size, size_t begin, void *part,
+                              size_t part_size, bool *ret_done, struct error *err)
+{
+    const struct codec *codec = chain->steps[0].codec;
+    enum status status = codec->decode_part((struct bytes){stored, stored_size}, decoded_size,
+                                            begin, (struct room){part, part_size}, ret_done, err);
+    return status ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
+}
+
 /* Encoding
  * ----------------------------------------------------------------------------------------- */
 

@@ -86,19 +86,27 @@ size_t values_decoded_unit(const struct codec_step *step)
 /* Halves
  * -------------------------------------------------------------------------------------------- */
 
-/* Multiplying by a power of two moves the exponent to where float has it, of subnormal numbers,
- * too. */
-float values_float_of_half(uint16_t half)
+/* Of subnormal numbers the mantissa is a whole number of the smallest one; others only have another
+ * exponent in float. Both are computed and masks choose one, for vector code. */
+static inline float float_of_half(uint16_t half)
 {
-    uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13, bits;
-    float value;
-    memcpy(&value, &magnitude, sizeof value);
-    value *= 0x1p112f;
+    const uint32_t rebias = (uint32_t)(127 - 15) << 23;
+    uint32_t magnitude = half & 0x7fff;
+    uint32_t is_subnormal = -(uint32_t)(magnitude < 0x0400);
+    uint32_t is_special = -(uint32_t)(magnitude >= 0x7c00);
+    float value = (float)(int32_t)magnitude * 0x1p-24f;
+    uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    bits = magnitude >= (uint32_t)0x7c00 << 13 ? magnitude | 0x7f800000 : bits;
+    bits &= is_subnormal;
+    bits |= ((magnitude << 13) + rebias + (rebias & is_special)) & ~is_subnormal;
     bits |= (uint32_t)(half & 0x8000) << 16;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+float values_float_of_half(uint16_t half)
+{
+    return float_of_half(half);
 }
 
 uint16_t values_half_of_double(double value)
@@ -201,7 +209,7 @@ static cast *const casts[DTYPE_FLOAT64 + 1][DTYPE_FLOAT64 + 1] = {
 static void floats_of_halves(const uint16_t *restrict in, float *restrict out, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        out[i] = values_float_of_half(in[i]);
+        out[i] = float_of_half(in[i]);
 }
 
 /* From integers by way of float, as NumPy does it. */

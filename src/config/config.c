@@ -5,6 +5,7 @@
 #include "config/options.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +32,13 @@ static void free_field(struct dataset_field_spec *field)
     free((char *)field->name);
     free((char *)field->array);
     free((char *)field->index);
+    free((char *)field->sample_axis);
 }
 
 void config_done(struct config *config)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (options[i].type == OPTION_STRING)
+        if (options[i].type == OPTION_STRING || options[i].type == OPTION_LIST)
             free(*(char **)((char *)config + options[i].offset));
     for (size_t i = 0; i < config->field_count; i++)
         free_field(&config->fields[i]);
@@ -110,10 +112,105 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-/* `value` is "ARRAY" or "ARRAY[INDEX]"; cut up in place. */
-static enum status set_field(struct config *config, const char *name, char *value,
-                             struct error *err)
+const char *const config_field_parts[CONFIG_FIELD_PARTS] = {"array", "index",  "cast",
+                                                            "scale", "offset", "sample_axis"};
+
+static enum status put_text(const char **member, const char *value, struct error *err)
 {
+    char *copy = strdup(value);
+    if (!copy)
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    free((char *)*member);
+    *member = copy;
+    return STATUS_OK;
+}
+
+static enum status put_number(double *member, const char *value, bool zero_is_fine,
+                              struct error *err)
+{
+    char *end;
+    double number = strtod(value, &end);
+    bool is_zero = !(number < 0.0 || number > 0.0);
+    if (end == value || *end || !isfinite(number) || (is_zero && !zero_is_fine))
+        return error_set(err, STATUS_INVALID, "'%s' is not a finite number%s", value,
+                         zero_is_fine ? "" : " other than 0");
+    *member = number;
+    return STATUS_OK;
+}
+
+static enum status put_cast(enum dtype *member, const char *value, struct error *err)
+{
+    enum dtype dtype = dtype_by_name(value);
+    if (!convert_is_possible(DTYPE_FLOAT32, dtype))
+        return error_set(err, STATUS_INVALID,
+                         "'%s': items can become float16, bfloat16, float32 or float64", value);
+    *member = dtype;
+    return STATUS_OK;
+}
+
+static enum status put_part(struct dataset_field_spec *field, const char *part, const char *value,
+                            struct error *err)
+{
+    bool is_array = strcmp(part, "array") == 0;
+    if (!*value)
+        return error_set(err, STATUS_INVALID, "the value is empty");
+    if (is_array || strcmp(part, "index") == 0)
+        return put_text(is_array ? &field->array : &field->index, value, err);
+    if (strcmp(part, "sample_axis") == 0)
+        return put_text(&field->sample_axis, value, err);
+    if (strcmp(part, "cast") == 0)
+        return put_cast(&field->cast, value, err);
+    if (strcmp(part, "scale") == 0)
+        return put_number(&field->scale, value, false, err);
+    return put_number(&field->offset, value, true, err);
+}
+
+static enum status check_part(const char *name, const char *part, struct error *err)
+{
+    const char *nearest = nearest_word(part, config_field_parts, CONFIG_FIELD_PARTS);
+    for (size_t i = 0; i < CONFIG_FIELD_PARTS; i++)
+        if (strcmp(part, config_field_parts[i]) == 0)
+            return STATUS_OK;
+    if (nearest)
+        return error_set(err, STATUS_INVALID,
+                         "unknown key 'dataset.fields.%s.%s': did you mean '%s'?", name, part,
+                         nearest);
+    return error_set(err, STATUS_INVALID,
+                     "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
+                     "offset, sample_axis",
+                     name, part);
+}
+
+enum status config_put_field_part(struct config *config, const char *name, const char *part,
+                                  const char *value, struct error *err)
+{
+    enum status status = check_part(name, part, err);
+    if (!status && !find_field(config, name))
+        status = config_put_field(config, name, name, NULL, err);
+    if (status)
+        return status;
+    status = put_part(find_field(config, name), part, value, err);
+    return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, part) : STATUS_OK;
+}
+
+/* The part of "NAME.PART", cut off in place; NULL where it ends in no part's name. */
+static const char *cut_part(char *name)
+{
+    char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && dot > name && i < CONFIG_FIELD_PARTS; i++)
+        if (strcmp(dot + 1, config_field_parts[i]) == 0) {
+            *dot = '\0';
+            return config_field_parts[i];
+        }
+    return NULL;
+}
+
+/* `name` is "NAME" or "NAME.PART"; `value` "ARRAY", "ARRAY[INDEX]" or a part's; cut up in place. */
+static enum status set_field(struct config *config, char *name, char *value, struct error *err)
+{
+    const char *part = cut_part(name);
+    if (part)
+        return config_put_field_part(config, name, part, value, err);
     char *bracket = strchr(value, '[');
     if (!bracket)
         return config_put_field(config, name, value, NULL, err);
@@ -126,7 +223,7 @@ static enum status set_field(struct config *config, const char *name, char *valu
     return config_put_field(config, name, value, bracket + 1, err);
 }
 
-static enum status set_key(struct config *config, const char *key, char *value, struct error *err)
+static enum status set_key(struct config *config, char *key, char *value, struct error *err)
 {
     size_t prefix = sizeof FIELDS_PREFIX - 1;
     if (strncmp(key, FIELDS_PREFIX, prefix) == 0)
@@ -226,6 +323,22 @@ static enum status check_global_batch(unsigned long long global_batch, unsigned 
                      global_batch, trainers, or_below, below + trainers);
 }
 
+static enum status check_uris(const char *list, struct error *err)
+{
+    struct text uri = {0};
+    bool empty = false;
+    const char *at = list;
+    while (text_list_take(&at, &uri))
+        empty = empty || uri.length == 0;
+    text_done(&uri);
+    if (!empty)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "dataset.uri '%s' has an empty item: a comma separates stores, and \\, is one "
+                     "in a name",
+                     list);
+}
+
 enum status config_check(const struct config *config, struct error *err)
 {
     if (!*config->uri)
@@ -233,6 +346,9 @@ enum status config_check(const struct config *config, struct error *err)
             err, STATUS_INVALID,
             "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
             "dataset.uri=PATH");
+    enum status status = check_uris(config->uri, err);
+    if (status)
+        return status;
     if (*config->cache_dir && config->cache_dir[0] != '/')
         return error_set(err, STATUS_INVALID,
                          "readers.cache_dir '%s' is relative: name the directory, which each node "
@@ -245,6 +361,9 @@ struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch)
 {
     return (struct dataset_options){.uri = config->uri,
+                                    .group = config->group,
+                                    .exclude = config->exclude,
+                                    .sample_axis = config->sample_axis,
                                     .fields = config->fields,
                                     .field_count = config->field_count,
                                     .hold_limit_bytes = config->hold_limit_bytes,

@@ -20,11 +20,19 @@ enum config_bad_sample { BAD_SAMPLE_FAIL, BAD_SAMPLE_MASK };
 enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
 
 /* key, member, type, default, lowest, highest, help.
- * Types: STRING, U64 (a count), SIZE (bytes, with unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for
- * "auto"), and CHOICE_* (one of a list of names). Limits hold for numbers. */
+ * Types: STRING, LIST (of strings, as one string: base/text.h), U64 (a count), SIZE (bytes, with
+ * unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for "auto"), and CHOICE_* (one of a list of names).
+ * Limits hold for numbers. */
 #define CONFIG_TABLE(X)                                                                            \
-    X("dataset.uri", uri, STRING, "", 0, 0,                                                        \
-      "the dataset: directory of a Zarr group; relative paths start at the YAML file's folder")    \
+    X("dataset.uri", uri, LIST, "", 0, 0,                                                          \
+      "the dataset: directory of a Zarr group, or several whose samples follow one another; "      \
+      "relative paths start at the YAML file's folder")                                            \
+    X("dataset.group", group, STRING, "", 0, 0,                                                    \
+      "group in which names of arrays start; one with a '/' in front starts at the root")          \
+    X("dataset.exclude", exclude, LIST, "", 0, 0,                                                  \
+      "names, or patterns with * and ?, of arrays that are no default fields")                     \
+    X("dataset.sample_axis", sample_axis, STRING, "0", 0, 0,                                       \
+      "axis along which samples lie: its number, or its dimension's name (Zarr v3)")               \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                     \
       "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")     \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                                 \
@@ -90,6 +98,7 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
 enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 
 #define CONFIG_C_STRING               char *
+#define CONFIG_C_LIST                 char *
 #define CONFIG_C_U64                  uint64_t
 #define CONFIG_C_SIZE                 uint64_t
 #define CONFIG_C_AUTO_U64             uint64_t
@@ -128,8 +137,9 @@ MUST_USE enum status config_read_text(struct config *config, const char *text, s
  * (PENSTOCK_RUN_DIR) are not looked at. */
 MUST_USE enum status config_read_environment(struct config *config, struct error *err);
 
-/* One "section.key=value", and also "dataset.fields.NAME=ARRAY" and
- * "dataset.fields.NAME=ARRAY[INDEX]". */
+/* One "section.key=value", and also "dataset.fields.NAME=ARRAY", "dataset.fields.NAME=ARRAY[INDEX]"
+ * and, for one part of a field, "dataset.fields.NAME.PART=value", PART being array, index, cast,
+ * scale, offset or sample_axis. A field that has no array yet gets the one of its name. */
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
 /* Checks across options: a dataset.uri is given, readers.cache_dir is absolute, the global batch is

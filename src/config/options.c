@@ -95,6 +95,8 @@ void option_describe_values(const struct option *option, struct text *out)
             text_append(out, "%s%s", i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
     } else if (option->type == OPTION_STRING) {
         text_append(out, "text");
+    } else if (option->type == OPTION_LIST) {
+        text_append(out, "text, or several with commas between, in YAML also a list");
     } else if (option->type == OPTION_BOOL) {
         text_append(out, "true or false");
     } else {
@@ -187,6 +189,7 @@ enum status option_store(struct config *config, const struct option *option, con
     void *member = (char *)config + option->offset;
     switch (option->type) {
     case OPTION_STRING:
+    case OPTION_LIST:
         return store_string(member, option, text, err);
     case OPTION_BOOL:
         return store_bool(member, option, text, err);
@@ -205,6 +208,7 @@ void option_print(const struct config *config, const struct option *option, stru
     const void *member = (const char *)config + option->offset;
     switch (option->type) {
     case OPTION_STRING:
+    case OPTION_LIST:
         print_quoted(*(char *const *)member, out);
         break;
     case OPTION_BOOL:

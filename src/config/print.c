@@ -3,6 +3,8 @@
 
 #include "config/options.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void print_quoted(const char *string, struct text *out)
@@ -19,6 +21,19 @@ void print_quoted(const char *string, struct text *out)
     text_append(out, "\"");
 }
 
+/* In the fewest digits that give the same number again. */
+static void print_real(const char *key, double number, struct text *out)
+{
+    char digits[32];
+    for (int precision = 6; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, number);
+        double again = strtod(digits, NULL);
+        if (again >= number && again <= number)
+            break;
+    }
+    text_append(out, ", %s: %s", key, digits);
+}
+
 static void print_fields(const struct config *config, struct text *out)
 {
     if (config->field_count > 0)
@@ -32,6 +47,16 @@ static void print_fields(const struct config *config, struct text *out)
         if (field->index) {
             text_append(out, ", index: ");
             print_quoted(field->index, out);
+        }
+        if (field->cast != DTYPE_NONE)
+            text_append(out, ", cast: %s", dtype_name(field->cast));
+        if (field->scale < 0.0 || field->scale > 0.0)
+            print_real("scale", field->scale, out);
+        if (field->offset < 0.0 || field->offset > 0.0)
+            print_real("offset", field->offset, out);
+        if (field->sample_axis) {
+            text_append(out, ", sample_axis: ");
+            print_quoted(field->sample_axis, out);
         }
         text_append(out, "}\n");
     }
@@ -69,6 +94,9 @@ void config_help(struct text *out)
     text_append(out, "  %-26s %s\n", "dataset.fields.NAME",
                 "ARRAY, or ARRAY[INDEX] for element INDEX[i] of ARRAY [every array with the sample "
                 "count]");
+    text_append(out, "  %-26s %s\n", "dataset.fields.NAME.PART",
+                "PART of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
+                "float64), scale, offset");
 }
 
 void config_help_markdown(struct text *out)
@@ -83,7 +111,11 @@ void config_help_markdown(struct text *out)
     }
     text_append(
         out,
-        "| `dataset.fields` | every array whose axis 0 has the sample count | a map from names to "
-        "`{array: A}`, `{array: A, index: I}` or `A` | fields of a sample; with an index, sample "
-        "i is `A[I[i]]` |\n");
+        "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
+        "names "
+        "to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X}`, all parts "
+        "optional | fields of a sample; the array is by default that of the field's name; with an "
+        "index, sample i is `A[I[i]]`; items become `x * S + O` as `D` (float16, bfloat16, "
+        "float32, "
+        "float64) |\n");
 }

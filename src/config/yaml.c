@@ -113,49 +113,27 @@ static enum status given_twice(struct yaml_reader *reader, const char *key,
                    err);
 }
 
-/* A field's own map: {array: A, index: I}. */
-struct field_parts {
-    const char *array, *index;
-};
-
-static enum status read_field_part(struct yaml_reader *reader, const char *path, const char *key,
-                                   const yaml_node_t *key_node, const yaml_node_t *value,
-                                   struct field_parts *parts, struct error *err)
-{
-    static const char *const known[] = {"array", "index"};
-    const char **part = strcmp(key, "array") == 0   ? &parts->array
-                        : strcmp(key, "index") == 0 ? &parts->index
-                                                    : NULL;
-    const char *text = scalar_text(value);
-    if (!part) {
-        const char *nearest = nearest_word(key, known, 2);
-        return at_node(reader, key_node,
-                       error_set(err, STATUS_INVALID, "unknown key '%s.%s': did you mean '%s'?",
-                                 path, key, nearest ? nearest : "array' or 'index"),
-                       err);
-    }
-    if (*part)
-        return given_twice(reader, key, key_node, err);
-    if (!text)
-        return at_node(
-            reader, value,
-            error_set(err, STATUS_INVALID, "%s.%s must be the name of an array", path, key), err);
-    *part = text;
-    return STATUS_OK;
-}
-
-static enum status read_field_parts(struct yaml_reader *reader, const char *path,
-                                    const yaml_node_t *map, struct field_parts *ret_parts,
-                                    struct error *err)
+/* A field's own map: {array: A, index: I, cast: float16, ...}. */
+static enum status read_field_parts(struct yaml_reader *reader, const char *name,
+                                    const yaml_node_t *map, struct error *err)
 {
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
     for (; pair < map->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key_node = node_at(reader, pair->key);
-        const char *key = scalar_text(key_node);
-        enum status status = read_field_part(reader, path, key ? key : "?", key_node,
-                                             node_at(reader, pair->value), ret_parts, err);
+        const yaml_node_t *value = node_at(reader, pair->value);
+        const char *key = scalar_text(key_node), *text = scalar_text(value);
+        if (key && given_before(reader, map, key, key_node))
+            return given_twice(reader, key, key_node, err);
+        if (!key || !text)
+            return at_node(reader, value,
+                           error_set(err, STATUS_INVALID,
+                                     "dataset.fields.%.63s.%s must be a single "
+                                     "value",
+                                     name, key ? key : "?"),
+                           err);
+        enum status status = config_put_field_part(reader->config, name, key, text, err);
         if (status)
-            return status;
+            return at_node(reader, key_node, status, err);
     }
     return STATUS_OK;
 }
@@ -163,22 +141,19 @@ static enum status read_field_parts(struct yaml_reader *reader, const char *path
 static enum status read_field(struct yaml_reader *reader, const char *path, const char *name,
                               const yaml_node_t *key_node, yaml_node_t *value, struct error *err)
 {
-    struct field_parts parts = {.array = scalar_text(value)};
-    char field_path[OPTION_KEY_BYTES + DATASET_NAME_BYTES];
-    snprintf(field_path, sizeof field_path, "%s.%.63s", path, name);
-    if (value->type == YAML_MAPPING_NODE) {
-        enum status status = read_field_parts(reader, field_path, value, &parts, err);
-        if (status)
-            return status;
-    }
-    if (!parts.array)
+    bool is_map = value->type == YAML_MAPPING_NODE;
+    const char *array = is_map ? name : scalar_text(value);
+    if (!array)
         return at_node(reader, key_node,
                        error_set(err, STATUS_INVALID,
-                                 "%s must be the name of an array, or {array: A, index: I}",
-                                 field_path),
+                                 "%s.%.63s must be the name of an array, or a map such as {array: "
+                                 "A, index: I, cast: float16}",
+                                 path, name),
                        err);
-    enum status status = config_put_field(reader->config, name, parts.array, parts.index, err);
-    return status ? at_node(reader, key_node, status, err) : STATUS_OK;
+    enum status status = config_put_field(reader->config, name, array, NULL, err);
+    if (status)
+        return at_node(reader, key_node, status, err);
+    return is_map ? read_field_parts(reader, name, value, err) : STATUS_OK;
 }
 
 static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *key_node,
@@ -204,17 +179,46 @@ static bool is_relative(const char *uri)
     return *uri && uri[0] != '/' && !strstr(uri, "://");
 }
 
-/* dataset.uri, relative to the file's folder. */
-static enum status store_uri(struct yaml_reader *reader, const struct option *option,
-                             const char *uri, struct error *err)
+/* Adds an item, of dataset.uri relative to the file's folder. */
+static void put_item(const struct yaml_reader *reader, bool is_uri, const char *item,
+                     struct text *list)
 {
-    if (!reader->folder || !is_relative(uri))
-        return option_store(reader->config, option, uri, err);
     struct text path = {0};
-    text_append(&path, "%s/%s", reader->folder, uri);
-    enum status status = option_store(reader->config, option, path.data, err);
+    if (is_uri && reader->folder && is_relative(item))
+        text_append(&path, "%s/%s", reader->folder, item);
+    text_list_put(list, path.data ? path.data : item);
     text_done(&path);
-    return status;
+}
+
+/* A list: a YAML sequence, or a scalar with commas between the items. */
+static enum status read_list(struct yaml_reader *reader, const struct option *option,
+                             const yaml_node_t *value, struct error *err)
+{
+    bool is_uri = strcmp(option->key, "dataset.uri") == 0;
+    const char *text = scalar_text(value);
+    struct text list = {0}, item = {0};
+    enum status status = STATUS_OK;
+    while (text_list_take(&text, &item))
+        put_item(reader, is_uri, item.data, &list);
+    text_done(&item);
+    if (value->type == YAML_SEQUENCE_NODE) {
+        yaml_node_item_t *at = value->data.sequence.items.start;
+        for (; at < value->data.sequence.items.top && !status; at++) {
+            const yaml_node_t *node = node_at(reader, *at);
+            const char *one = scalar_text(node);
+            if (one && *one)
+                put_item(reader, is_uri, one, &list);
+            else
+                status = error_set(err, STATUS_INVALID, "%s: an item of the list is no text",
+                                   option->key);
+        }
+    } else if (!scalar_text(value)) {
+        status = error_set(err, STATUS_INVALID, "%s must be a single value or a list", option->key);
+    }
+    if (!status)
+        status = option_store(reader->config, option, list.data ? list.data : "", err);
+    text_done(&list);
+    return status ? at_node(reader, value, status, err) : STATUS_OK;
 }
 
 static enum status read_option(struct yaml_reader *reader, const char *section, const char *name,
@@ -230,13 +234,13 @@ static enum status read_option(struct yaml_reader *reader, const char *section, 
     if (reader->seen[option - options])
         return given_twice(reader, key, key_node, err);
     reader->seen[option - options] = true;
+    if (option->type == OPTION_LIST)
+        return read_list(reader, option, value, err);
     const char *text = scalar_text(value);
     if (!text)
         return at_node(reader, value,
                        error_set(err, STATUS_INVALID, "%s must be a single value", key), err);
-    bool uri = strcmp(key, "dataset.uri") == 0;
-    enum status status = uri ? store_uri(reader, option, text, err)
-                             : option_store(reader->config, option, text, err);
+    enum status status = option_store(reader->config, option, text, err);
     return status ? at_node(reader, value, status, err) : STATUS_OK;
 }
 

@@ -1,7 +1,13 @@
 /* A dataset: fields of samples over the arrays of a Zarr hierarchy.
  *
- * Sample i of a dataset is, for each field, element i along axis 0 of an array, or, for a joined
- * field, element index[i] of an array: text = clip_emb[segment_to_video[i]].
+ * Sample i of a dataset is, for each field, element i along one axis of an array (its sample axis,
+ * by default axis 0), or, for a joined field, element index[i] of an array: text =
+ * clip_emb[segment_to_video[i]]. Its items may be converted to another dtype, scaled and shifted
+ * (base/convert.h): rows, records and held memory have what comes of that.
+ *
+ * The arrays may lie in several stores of the same fields, whose samples follow one another: then
+ * all of the above is for each store, and an index counts in the array of its own store. Rows go on
+ * across the end of a store.
  *
  * How fields are read decides where their bytes live:
  *
@@ -10,10 +16,10 @@
  *     FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows: read whole at
  *                 start, kept in one piece of memory once per node, never exchanged
  *
- * The row length C is the chunk length along axis 0 (at most N) of the direct field with the most
- * bytes a sample (first by name on a tie). Chunk row r holds samples [r*C, min((r+1)*C, N)). A row
- * buffer is field after field, each [C, sample shape...] at its row_offset; a record is one
- * sample's row fields one after another:
+ * The row length C is the chunk length along the sample axis (at most N) of the direct field with
+ * the most bytes a sample (first by name on a tie). Chunk row r holds samples [r*C, min((r+1)*C,
+ * N)). A row buffer is field after field, each [C, sample shape...] at its row_offset; a record is
+ * one sample's row fields one after another:
  *
  *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
  *     record       | field a: 1 sample  | pad to 16 | field b: 1 sample  | pad to 16 |
@@ -27,6 +33,7 @@
 #ifndef PENSTOCK_DATASET_DATASET_H
 #define PENSTOCK_DATASET_DATASET_H
 
+#include "base/convert.h"
 #include "base/dtype.h"
 #include "base/error.h"
 
@@ -37,7 +44,12 @@
 struct bad_log;
 struct store_watch;
 
-enum { DATASET_MAX_FIELDS = 64, DATASET_MAX_RANK = 8, DATASET_NAME_BYTES = 64 };
+enum {
+    DATASET_MAX_FIELDS = 64,
+    DATASET_MAX_RANK = 8,
+    DATASET_NAME_BYTES = 64,
+    DATASET_MAX_PARTS = 1024, /* fields x stores */
+};
 
 enum field_source { FIELD_ROW, FIELD_HELD };
 
@@ -46,14 +58,26 @@ struct dataset_field_spec {
     const char *name;  /* as trainers see it */
     const char *array; /* path of the array in the hierarchy; "" for an array that is the root */
     const char *index; /* path of the index array, NULL for a direct field */
+    /* The array's sample axis: a number, or the name of a dimension (v3); NULL: as the options say
+     * for a direct field, 0 for a joined one. */
+    const char *sample_axis;
+    /* What items become: x * scale + offset, as `cast`. Without a cast, scaled ones keep a floating
+     * dtype, and integers become float32. */
+    enum dtype cast;      /* DTYPE_NONE: none */
+    double scale, offset; /* a scale of 0 stands for 1 */
 };
 
 struct dataset_options {
-    const char *uri; /* directory of a Zarr group (or of one array) */
-    /* NULL: every array whose axis 0 is as long as that of the array with the most bytes, named by
-     * its path ("data" for an array that is the root). */
+    const char *uri;   /* of a Zarr group (or of one array), or several as a list (base/text.h) */
+    const char *group; /* where paths of arrays start, unless they begin with a '/'; NULL or "": the
+                          root */
+    /* NULL: every array in the group whose sample axis is as long as that of the one with the most
+     * bytes, named by its path in it ("data" for an array that is the group itself). */
     const struct dataset_field_spec *fields;
     size_t field_count;
+    const char *exclude;     /* list of names, or patterns of fnmatch(), that are no default fields;
+                                NULL or "": none */
+    const char *sample_axis; /* of direct fields; NULL: "0" */
     uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
     const char *cache_dir;     /* of chunks on a disk of this node (store/disk_cache.h); NULL or "":
                                   none */
@@ -71,7 +95,8 @@ struct dataset_options {
 struct dataset_field {
     const char *name; /* borrowed from the dataset */
     enum dtype dtype;
-    int rank;                         /* dimensions of one sample, 0..7 */
+    int rank;                         /* dimensions of one sample, 0..8: the array's but the first,
+                                       * and a last one where items are strings or sub-arrays */
     uint64_t shape[DATASET_MAX_RANK]; /* of one sample */
     size_t sample_bytes;
     enum field_source source;
@@ -120,7 +145,9 @@ struct dataset_read_stats {
  * chunks; opens the disk cache, which errors are told of in store/disk_cache.h. Blocks on the
  * store. NOT_FOUND: no dataset there, or no such array (the message lists those there are).
  * INVALID: no arrays, sample counts that differ, an index array that is not a one-dimensional
- * integer one, a name used twice, a joined array beyond the hold limit, no direct field at all.
+ * integer one, a name used twice, a joined array beyond the hold limit, no direct field at all, a
+ * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
+ * nothing, stores that differ in a field's dtype, sample shape or chunks (both are named).
  * UNSUPPORTED: an array that a field needs uses something we do not read; the message names the
  * array and the thing. CORRUPT: metadata that is not valid. */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
@@ -199,13 +226,21 @@ void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
-/* Everything that was found in the store, and what field `field` (an index into fields) is made of;
- * the index array is NULL for a direct field. Borrowed from the dataset. */
+/* Everything that was found in the (first) store, and what field `field` (an index into fields) is
+ * made of there: views (zarr/view.h), whose axis 0 is the sample axis. The index array is NULL for
+ * a direct field. Borrowed from the dataset. */
 struct zarr_hierarchy;
 struct zarr_array;
 const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
+
+/* What becomes of the field's items: `to` DTYPE_NONE if they stay as they are. */
+struct convert dataset_field_convert(const struct dataset *dataset, size_t field);
+
+/* How many stores there are, and the first sample of store `store`. */
+size_t dataset_store_count(const struct dataset *dataset);
+uint64_t dataset_store_first(const struct dataset *dataset, size_t store);
 
 void dataset_free(struct dataset *dataset);
 

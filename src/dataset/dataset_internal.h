@@ -8,55 +8,82 @@
 #include "zarr/chunk.h"
 #include "zarr/hierarchy.h"
 #include "zarr/shard.h"
+#include "zarr/view.h"
 
 #include <stdbool.h>
 
+/* What a field is made of in one store: views, named by the store where there are several. */
+struct field_part {
+    struct zarr_array array;
+    struct zarr_array index; /* rank 0 for a direct field */
+    uint64_t first_element;  /* joined: elements of `array` in the stores before */
+    uint64_t version;        /* of the array's metadata when it was opened; 0: it has none */
+};
+
 /* What a field is made of. */
 struct field_origin {
-    const struct zarr_array *array;
-    const struct zarr_array *index; /* NULL for a direct field */
-    size_t held_offset;             /* FIELD_HELD: the array, in the held memory, multiple of 64 */
-    size_t index_offset;            /* joined: int64[N] in the held memory, multiple of 64 */
-    uint64_t version;               /* of the array's metadata when it was opened; 0: it has none */
+    const struct zarr_node *array; /* in the first store, as are the next ones */
+    const struct zarr_node *index; /* NULL for a direct field */
+    int axis;                      /* of the array: the sample axis */
+    struct convert convert;
+    struct field_part *parts; /* [store_count], owned; made by parts.c */
+    size_t held_offset;       /* FIELD_HELD: the arrays, in the held memory, multiple of 64 */
+    size_t index_offset;      /* joined: int64[N] in the held memory, multiple of 64 */
     char name[DATASET_NAME_BYTES];
 };
 
 struct dataset_private {
-    char *uri;
+    char *uri; /* the list */
+    size_t store_count;
+    uint64_t *first_sample; /* [store_count + 1]: of each store; then how many there are */
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
     uint64_t cache_dir_bytes;
     uint64_t cache_identity;  /* what chunks are cached under; 0 without a disk cache */
     struct disk_cache *cache; /* NULL: none */
-    struct store *store;
+    struct store *store;      /* of all: joined, where there are several */
     bool missing_is_bad;
     uint32_t retries;
     uint64_t index_cache_bytes;
     struct zarr_read_options read; /* its cache of indices is owned */
     struct store_watch *watch;     /* borrowed, as is the next; NULL: none */
     struct bad_log *bad_log;
-    struct zarr_hierarchy *hierarchy;
+    struct zarr_hierarchy **hierarchies; /* [store_count] */
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
     struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };
 
-/* select.c: which arrays are the fields. Both fill origins (name, array, index) in order of name
- * and return their count; names and paths are checked, sample counts are not. */
-MUST_USE enum status select_configured(const struct zarr_hierarchy *hierarchy,
-                                       const struct dataset_field_spec *specs, size_t spec_count,
-                                       struct field_origin *origins, size_t *ret_count,
-                                       struct error *err);
-MUST_USE enum status select_default(const struct zarr_hierarchy *hierarchy,
-                                    struct field_origin *origins, size_t *ret_count,
-                                    struct error *err);
+/* select.c: which arrays of the first store are the fields. Fills origins (name, array, index,
+ * axis, convert) in order of name and returns their count; names, paths and axes are checked,
+ * sample counts are not. */
+MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
+                                   const struct dataset_options *options,
+                                   struct field_origin *origins, size_t *ret_count,
+                                   struct error *err);
 
-/* identity.c: a hash that changes when chunks may have: of the store's identity, the metadata
+/* parts.c: makes the parts of all fields, and checks that they fit together; then the samples of
+ * each store. */
+MUST_USE enum status parts_settle(struct dataset *dataset, struct error *err);
+
+/* parts.c: how messages call store number `i`: "'a.zarr'". */
+struct store_text {
+    char text[256];
+};
+struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
+
+/* The store that holds sample `index`. */
+size_t dataset_store_of(const struct dataset *dataset, uint64_t index);
+
+/* The arrays of all row fields in all stores; returns how many. */
+size_t dataset_row_arrays(const struct dataset *dataset,
+                          const struct zarr_array *ret_arrays[DATASET_MAX_PARTS]);
+
+/* identity.c: a hash that changes when chunks may have: of the stores' identities, the metadata
  * documents, and the versions of the values that these come from. Asks the store for each document.
  */
-MUST_USE enum status dataset_identify(const struct store *store,
-                                      const struct zarr_hierarchy *hierarchy,
-                                      uint64_t *ret_identity, struct error *err);
+MUST_USE enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identity,
+                                      struct error *err);
 
 /* identity.c: remembers the versions of the fields' metadata documents, and compares them. INVALID:
  * the array's was written anew, or removed. */
@@ -66,9 +93,6 @@ MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
 
 /* fingerprint.c: of a dataset that is otherwise settled. */
 uint64_t fingerprint_of(const struct dataset *dataset);
-
-/* layout.c: the arrays that rows are read from (DATASET_MAX_FIELDS at most); their number. */
-size_t dataset_row_arrays(const struct dataset *dataset, const struct zarr_array **ret_arrays);
 
 /* layout.c: everything that follows of the origins: counts, sources, offsets, fingerprint. */
 MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);

@@ -13,7 +13,8 @@ enum { PART_COUNT = 5, PART_BITS = 4 };
 
 /* In order of the bits, lowest last. */
 static const char *const part_names[PART_COUNT] = {
-    "names of fields or arrays", "number of samples", "shapes of samples", "dtypes", "chunk shapes",
+    "names of fields or arrays", "number of samples", "shapes of samples",
+    "dtypes or scaling",         "chunk shapes",
 };
 
 static void append_shape(const uint64_t *shape, int first, int rank, struct text *out)
@@ -26,7 +27,10 @@ static void append_shape(const uint64_t *shape, int first, int rank, struct text
 static void append_array(const struct zarr_array *array, struct text *parts)
 {
     append_shape(array->shape, 1, array->rank, &parts[2]);
-    text_append(&parts[3], "%s\n", dtype_name(array->dtype));
+    text_append(&parts[3], "%s%s\n", dtype_name(array->dtype), array->stored_type);
+    if (array->convert.to != DTYPE_NONE)
+        text_append(&parts[3], "%s %a %a\n", dtype_name(array->convert.from), array->convert.scale,
+                    array->convert.offset);
     append_shape(array->chunk_shape, 0, array->rank, &parts[4]);
 }
 
@@ -36,12 +40,23 @@ static void describe_parts(const struct dataset *dataset, struct text *parts)
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
-        text_append(&parts[0], "'%s' '%s'", origin->name, origin->array->path);
-        append_array(origin->array, parts);
+        text_append(&parts[0], "'%s' '%s'", origin->name, origin->array->array.path);
+        append_array(&origin->parts[0].array, parts);
         if (!origin->index)
             continue;
-        text_append(&parts[0], "['%s']", origin->index->path);
-        append_array(origin->index, parts);
+        text_append(&parts[0], "['%s']", origin->index->array.path);
+        append_array(&origin->parts[0].index, parts);
+    }
+}
+
+/* One store's part; those of the first are as they were before there could be several. */
+static void describe_part(const struct field_origin *origin, size_t store, struct text *text)
+{
+    text_append(text, store == 0 ? "array '%s' " : " then '%s' ", origin->array->array.path);
+    zarr_array_identify(&origin->parts[store].array, text);
+    if (origin->index) {
+        text_append(text, " index '%s' ", origin->index->array.path);
+        zarr_array_identify(&origin->parts[store].index, text);
     }
 }
 
@@ -52,12 +67,9 @@ static void describe_all(const struct dataset *dataset, struct text *text)
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
-        text_append(text, "field '%s' array '%s' ", origin->name, origin->array->path);
-        zarr_array_identify(origin->array, text);
-        if (origin->index) {
-            text_append(text, " index '%s' ", origin->index->path);
-            zarr_array_identify(origin->index, text);
-        }
+        text_append(text, "field '%s' ", origin->name);
+        for (size_t store = 0; store < dataset->private->store_count; store++)
+            describe_part(origin, store, text);
         text_append(text, "\n");
     }
 }

@@ -26,85 +26,100 @@ static int64_t integer_at(enum dtype dtype, const unsigned char *items, uint64_t
     return (int64_t)bits;
 }
 
-static enum status refuse_index(const struct field_origin *origin, uint64_t position, int64_t value,
+static enum status refuse_index(const struct field_part *part, uint64_t position, int64_t value,
                                 struct error *err)
 {
     char text[32];
 
-    if (origin->index->dtype == DTYPE_UINT64)
+    if (part->index.dtype == DTYPE_UINT64)
         snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value);
     else
         snprintf(text, sizeof text, "%" PRId64, value);
     return error_set(err, STATUS_INVALID,
                      "array '%s' position %" PRIu64
-                     ": index %s is out of range: array '%s' has %" PRIu64 " along axis 0",
-                     origin->index->path, position, text, origin->array->path,
-                     origin->array->shape[0]);
+                     ": index %s is out of range: array '%s' has %" PRIu64 " along its sample axis",
+                     part->index.path, position, text, part->array.path, part->array.shape[0]);
 }
 
-/* Reads an index array as int64[N] to `out`. Narrower integers are read to the end of `out` and
- * widened from its start: the write of item i ends where item i + 1 is read, or before. */
-static enum status hold_index(struct zarr_chunk_reader *reader, const struct field_origin *origin,
+/* Reads an index array as int64[its samples] to `out`. Narrower integers are read to the end of
+ * `out` and widened from its start: the write of item i ends where item i + 1 is read, or before.
+ */
+static enum status hold_index(struct zarr_chunk_reader *reader, const struct field_part *part,
                               int64_t *out, struct zarr_read_stats *stats, struct error *err)
 {
-    uint64_t count = origin->index->shape[0];
-    unsigned char *items = (unsigned char *)out + count * (sizeof *out - origin->index->item_bytes);
-    enum status status = zarr_read_samples(reader, origin->index, 0, count, items, stats, err);
+    uint64_t count = part->index.shape[0];
+    unsigned char *items = (unsigned char *)out + count * (sizeof *out - part->index.item_bytes);
+    enum status status = zarr_read_samples(reader, &part->index, 0, count, items, stats, err);
 
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
-        int64_t value = integer_at(origin->index->dtype, items, i);
+        int64_t value = integer_at(part->index.dtype, items, i);
 
-        if ((uint64_t)value >= origin->array->shape[0]) /* negative ones too */
-            return refuse_index(origin, i, value, err);
-        out[i] = value;
+        if ((uint64_t)value >= part->array.shape[0]) /* negative ones too */
+            return refuse_index(part, i, value, err);
+        out[i] = (int64_t)part->first_element + value;
     }
     return status;
 }
 
-static enum status hold_field(struct zarr_chunk_reader *reader, const struct field_origin *origin,
+/* The arrays of all stores, one after another; for a joined field, then all indices, which count in
+ * them all. */
+static enum status hold_parts(struct zarr_chunk_reader *reader, const struct dataset *dataset,
+                              const struct field_origin *origin, unsigned char *memory,
+                              struct error *err)
+{
+    const struct dataset_private *private = dataset->private;
+    unsigned char *elements = memory + origin->held_offset;
+    int64_t *indices = (int64_t *)(void *)(memory + origin->index_offset);
+    struct zarr_read_stats stats = {0};
+    enum status status = STATUS_OK;
+
+    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++) {
+        const struct field_part *part = &origin->parts[s];
+
+        status =
+            zarr_read_samples(reader, &part->array, 0, part->array.shape[0], elements, &stats, err);
+        elements += part->array.total_bytes;
+        if (status == STATUS_OK && origin->index)
+            status = hold_index(reader, part, indices + private->first_sample[s], &stats, err);
+    }
+    return status;
+}
+
+static enum status hold_field(const struct dataset *dataset, const struct field_origin *origin,
                               unsigned char *memory, struct error *err)
 {
-    struct zarr_read_stats stats = {0};
-    enum status status = zarr_read_samples(reader, origin->array, 0, origin->array->shape[0],
-                                           memory + origin->held_offset, &stats, err);
+    const struct dataset_private *private = dataset->private;
+    const struct zarr_array *arrays[ZARR_READER_MAX_ARRAYS];
+    struct zarr_faults faults = {.missing_is_bad = private->missing_is_bad};
+    struct zarr_chunk_reader *reader;
+    size_t count = 0;
 
-    if (status == STATUS_OK && origin->index)
-        status = hold_index(reader, origin, (int64_t *)(void *)(memory + origin->index_offset),
-                            &stats, err);
+    for (size_t s = 0; s < private->store_count; s++) {
+        arrays[count++] = &origin->parts[s].array;
+        if (origin->index)
+            arrays[count++] = &origin->parts[s].index;
+    }
+    enum status status =
+        zarr_chunk_reader_new_with(private->store, arrays, count, &private->read, &reader, err);
+    if (status != STATUS_OK)
+        return status;
+    zarr_chunk_reader_use_cache(reader, private->cache);
+    zarr_chunk_reader_use_faults(reader, &faults);
+    status = hold_parts(reader, dataset, origin, memory, err);
+    zarr_chunk_reader_free(reader);
     return status;
 }
 
 enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err)
 {
-    const struct dataset_private *private = dataset->private;
-    const struct zarr_array *arrays[2 * DATASET_MAX_FIELDS];
-    struct zarr_chunk_reader *reader;
-    size_t count = 0;
+    enum status status = STATUS_OK;
 
-    _Static_assert(2 * DATASET_MAX_FIELDS <= ZARR_READER_MAX_ARRAYS, "one reader for all");
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        if (dataset->fields[i].source != FIELD_HELD)
-            continue;
-        arrays[count++] = private->origins[i].array;
-        if (private->origins[i].index)
-            arrays[count++] = private->origins[i].index;
-    }
-    if (count == 0)
-        return STATUS_OK;
-    enum status status =
-        zarr_chunk_reader_new_with(private->store, arrays, count, &private->read, &reader, err);
-    if (status != STATUS_OK)
-        return status;
-    struct zarr_faults faults = {.missing_is_bad = private->missing_is_bad};
-    zarr_chunk_reader_use_cache(reader, private->cache);
-    zarr_chunk_reader_use_faults(reader, &faults);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_HELD)
-            status = hold_field(reader, &private->origins[i], memory, err);
+            status = hold_field(dataset, &dataset->private->origins[i], memory, err);
     if (status != STATUS_OK && dataset->mask)
         status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
-    zarr_chunk_reader_free(reader);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && dataset->held_bytes > 0)
         dataset_attach(dataset, memory);
     return status;
 }

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <xxhash.h>
 
 static enum status stat_document(const struct store *store, const char *path, const char *name,
@@ -19,6 +20,20 @@ static enum status stat_document(const struct store *store, const char *path, co
 
     snprintf(key, sizeof key, "%s%s%s", path, path[0] ? "/" : "", name);
     return store_stat(store, key, ret_info, err);
+}
+
+/* Where an array's document lies: its path, for a member of a structured dtype that of all of it.
+ */
+struct key_path {
+    char text[ZARR_PATH_BYTES];
+};
+
+static struct key_path key_path_of(const struct zarr_array *array)
+{
+    struct key_path path = {""};
+
+    memcpy(path.text, array->path, array->key_path_bytes);
+    return path;
 }
 
 /* The version of the document `name` at `path`; nothing where there is none: consolidated metadata
@@ -39,7 +54,8 @@ static enum status find_version(const struct dataset *dataset, const struct zarr
 {
     const char *name = array->format == ZARR_V3 ? "zarr.json" : ".zarray";
     struct store_info info = {0};
-    enum status status = stat_document(dataset->private->store, array->path, name, &info, err);
+    enum status status =
+        stat_document(dataset->private->store, key_path_of(array).text, name, &info, err);
 
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
@@ -51,10 +67,11 @@ enum status dataset_note_versions(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
 
-    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
-        struct field_origin *origin = &dataset->private->origins[i];
-        status = find_version(dataset, origin->array, &origin->version, err);
-    }
+    for (size_t i = 0; i < dataset->field_count; i++)
+        for (size_t s = 0; status == STATUS_OK && s < dataset->private->store_count; s++) {
+            struct field_part *part = &dataset->private->origins[i].parts[s];
+            status = find_version(dataset, &part->array, &part->version, err);
+        }
     return status;
 }
 
@@ -65,8 +82,11 @@ enum status dataset_check_unchanged(const struct dataset *dataset, const struct 
     enum status status = find_version(dataset, array, &version, err);
 
     for (size_t i = 0; i < dataset->field_count; i++)
-        if (dataset->private->origins[i].array == array)
-            before = dataset->private->origins[i].version;
+        for (size_t s = 0; s < dataset->private->store_count; s++) {
+            const struct field_part *part = &dataset->private->origins[i].parts[s];
+            if (&part->array == array)
+                before = part->version;
+        }
     if (status != STATUS_OK || version == before)
         return status;
     return error_set(err, STATUS_INVALID,
@@ -74,21 +94,35 @@ enum status dataset_check_unchanged(const struct dataset *dataset, const struct 
                      array->path, version ? "was written anew" : "is gone");
 }
 
-enum status dataset_identify(const struct store *store, const struct zarr_hierarchy *hierarchy,
-                             uint64_t *ret_identity, struct error *err)
+static enum status identify_hierarchy(const struct store *store,
+                                      const struct zarr_hierarchy *hierarchy, struct text *out,
+                                      struct error *err)
 {
     bool is_v3 = hierarchy->format == ZARR_V3;
-    struct text text = {0};
-    enum status status = store_identify(store, &text, err);
+    enum status status = append_version(store, "", is_v3 ? "zarr.json" : ".zmetadata", out, err);
 
-    if (status == STATUS_OK)
-        status = append_version(store, "", is_v3 ? "zarr.json" : ".zmetadata", &text, err);
     for (size_t i = 0; status == STATUS_OK && i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
 
-        text_append(&text, "array '%s'\n%s\n", node->array.path, node->document);
-        status =
-            append_version(store, node->array.path, is_v3 ? "zarr.json" : ".zarray", &text, err);
+        text_append(out, "array '%s'\n%s\n", node->array.path, node->document);
+        status = append_version(store, key_path_of(&node->array).text,
+                                is_v3 ? "zarr.json" : ".zarray", out, err);
+    }
+    return status;
+}
+
+enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identity,
+                             struct error *err)
+{
+    const struct dataset_private *private = dataset->private;
+    struct text text = {0};
+    enum status status = store_identify(private->store, &text, err);
+
+    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++) {
+        const char *name;
+        const struct store *store = store_part(private->store, s, &name);
+
+        status = identify_hierarchy(store, private->hierarchies[s], &text, err);
     }
     if (status == STATUS_OK)
         *ret_identity = XXH3_64bits(text.data, text.length);

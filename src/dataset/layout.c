@@ -13,45 +13,20 @@ enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 /* Sizes of one sample, one row and held memory stay far below what size_t holds. */
 #define LIMIT_BYTES ((uint64_t)1 << 48)
 
-/* The array along whose axis 0 the samples of a field are counted. */
-static const struct zarr_array *counting_array(const struct field_origin *origin)
-{
-    return origin->index ? origin->index : origin->array;
-}
-
-static enum status settle_sample_count(struct dataset *dataset, struct error *err)
-{
-    const struct field_origin *first = &dataset->private->origins[0];
-    uint64_t sample_count = counting_array(first)->shape[0];
-
-    for (size_t i = 1; i < dataset->field_count; i++) {
-        const struct field_origin *origin = &dataset->private->origins[i];
-        uint64_t other = counting_array(origin)->shape[0];
-
-        if (other != sample_count)
-            return error_set(
-                err, STATUS_INVALID,
-                "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
-                ", '%s' (array '%s') has %" PRIu64,
-                first->name, counting_array(first)->path, sample_count, origin->name,
-                counting_array(origin)->path, other);
-    }
-    dataset->sample_count = sample_count;
-    return STATUS_OK;
-}
-
 static void describe_samples(struct dataset *dataset)
 {
     for (size_t i = 0; i < dataset->field_count; i++) {
-        struct field_origin *origin = &dataset->private->origins[i];
+        const struct zarr_array *array = &dataset->private->origins[i].parts[0].array;
         struct dataset_field *field = &dataset->fields[i];
 
-        field->name = origin->name;
-        field->dtype = origin->array->dtype;
-        field->rank = origin->array->rank - 1;
+        field->name = dataset->private->origins[i].name;
+        field->dtype = array->dtype;
+        field->rank = array->rank - 1;
         for (int axis = 0; axis < field->rank; axis++)
-            field->shape[axis] = origin->array->shape[axis + 1];
-        field->sample_bytes = zarr_array_sample_bytes(origin->array);
+            field->shape[axis] = array->shape[axis + 1];
+        if (array->item_extent > 0)
+            field->shape[field->rank++] = array->item_extent;
+        field->sample_bytes = zarr_array_sample_bytes(array);
         field->source = FIELD_HELD;
         field->decode_amplification = 1.0;
     }
@@ -72,8 +47,8 @@ static enum status settle_rows(struct dataset *dataset, size_t *ret_leader, stru
             err, STATUS_INVALID,
             "all fields are joined through an index: add one that is read directly, for "
             "example array '%s'",
-            dataset->private->origins[0].index->path);
-    uint64_t length = dataset->private->origins[leader].array->chunk_shape[0];
+            dataset->private->origins[0].index->array.path);
+    uint64_t length = dataset->private->origins[leader].parts[0].array.chunk_shape[0];
     dataset->row_length = length < dataset->sample_count ? length : dataset->sample_count;
     dataset->row_count = size_divide_up(dataset->sample_count, dataset->row_length);
     *ret_leader = leader;
@@ -90,42 +65,96 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Chunk reads of an epoch per chunk along axis 0. Rows and chunks cut the samples into pieces, each
- * read once: as many as there are rows and chunks together, less one for each place where both are
- * cut, the start included. */
-static double decode_amplification(const struct dataset *dataset, const struct zarr_array *array)
+/* Places strictly inside a store's samples [first, first + count) where both a row and a chunk of
+ * `length` end. */
+static uint64_t common_cuts(uint64_t row_length, uint64_t length, uint64_t first, uint64_t count)
 {
-    uint64_t step =
-        array->chunk_shape[0] / greatest_common_divisor(array->chunk_shape[0], dataset->row_length);
-    uint64_t common_length, common_cuts = 1;
+    uint64_t divisor = greatest_common_divisor(length, row_length), step = row_length / divisor;
+    uint64_t common_length;
 
-    if (size_multiply(step, dataset->row_length, &common_length))
-        common_cuts += (dataset->sample_count - 1) / common_length;
-    uint64_t reads = dataset->row_count + array->chunk_counts[0] - common_cuts;
-    return (double)reads / (double)array->chunk_counts[0];
+    if (first % divisor != 0 || !size_multiply(step, length, &common_length))
+        common_length = UINT64_MAX;
+    for (uint64_t i = 1; i <= step && first % divisor == 0; i++) {
+        uint64_t cut = i * length; /* the first one of those that repeat after common_length */
+
+        if (cut >= count)
+            return 0;
+        if ((first + cut) % row_length == 0)
+            return 1 + (count - 1 - cut) / common_length;
+    }
+    return 0;
+}
+
+/* Chunk reads of an epoch per chunk along the sample axis. Rows and chunks cut the samples of a
+ * store into pieces, each read once. */
+static double decode_amplification(const struct dataset *dataset, const struct field_origin *origin)
+{
+    const struct dataset_private *private = dataset->private;
+    uint64_t reads = 0, chunks = 0, rows = dataset->row_length;
+
+    for (size_t s = 0; s < private->store_count; s++) {
+        const struct zarr_array *array = &origin->parts[s].array;
+        uint64_t first = private->first_sample[s], count = array->shape[0];
+        uint64_t row_cuts = (first + count - 1) / rows - first / rows;
+
+        chunks += array->chunk_counts[0];
+        reads += array->chunk_counts[0] + row_cuts -
+                 common_cuts(rows, array->chunk_shape[0], first, count);
+    }
+    return (double)reads / (double)chunks;
+}
+
+static uint64_t total_bytes(const struct dataset *dataset, const struct field_origin *origin)
+{
+    uint64_t total = 0;
+
+    for (size_t s = 0; s < dataset->private->store_count; s++)
+        if (__builtin_add_overflow(total, origin->parts[s].array.total_bytes, &total))
+            return UINT64_MAX;
+    return total;
 }
 
 static enum status settle_source(struct dataset *dataset, size_t i, struct error *err)
 {
     const struct field_origin *origin = &dataset->private->origins[i];
-    uint64_t limit = dataset->private->hold_limit_bytes;
+    uint64_t limit = dataset->private->hold_limit_bytes, bytes = total_bytes(dataset, origin);
     struct dataset_field *field = &dataset->fields[i];
 
     if (origin->index) {
-        if (origin->array->total_bytes > limit)
+        if (bytes > limit)
             return error_set(
                 err, STATUS_INVALID,
                 "field '%s': array '%s' takes %s, and joined arrays are held whole: raise "
                 "dataset.hold_limit (%s)",
-                field->name, origin->array->path, size_format(origin->array->total_bytes).text,
+                field->name, origin->array->array.path, size_format(bytes).text,
                 size_format(limit).text);
         return STATUS_OK;
     }
-    double amplification = decode_amplification(dataset, origin->array);
-    if (amplification > 1.0 && origin->array->total_bytes <= limit)
+    double amplification = decode_amplification(dataset, origin);
+    if (amplification > 1.0 && bytes <= limit)
         return STATUS_OK;
     field->source = FIELD_ROW;
     field->decode_amplification = amplification;
+    return STATUS_OK;
+}
+
+/* Rows have the length of the first store's chunks: other chunks would be decoded again and again
+ * without anybody's having asked for it. */
+static enum status check_chunks(const struct dataset *dataset, size_t i, struct error *err)
+{
+    const struct field_origin *origin = &dataset->private->origins[i];
+    uint64_t length = origin->parts[0].array.chunk_shape[0];
+
+    for (size_t s = 1; s < dataset->private->store_count; s++) {
+        const struct zarr_array *array = &origin->parts[s].array;
+
+        if (array->chunk_shape[0] != length)
+            return error_set(err, STATUS_INVALID,
+                             "field '%s': chunks have %" PRIu64 " samples in the store %s, %" PRIu64
+                             " in %s: joined stores have chunks of one length",
+                             origin->name, length, dataset_store_text(dataset, 0).text,
+                             array->chunk_shape[0], dataset_store_text(dataset, s).text);
+    }
     return STATUS_OK;
 }
 
@@ -136,7 +165,17 @@ static enum status settle_sources(struct dataset *dataset, size_t leader, struct
         if (status != STATUS_OK)
             return status;
     }
-    dataset->fields[leader].source = FIELD_ROW; /* its chunks are the rows */
+    if (dataset->fields[leader].source == FIELD_HELD) { /* its chunks are the rows */
+        dataset->fields[leader].source = FIELD_ROW;
+        dataset->fields[leader].decode_amplification =
+            decode_amplification(dataset, &dataset->private->origins[leader]);
+    }
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->fields[i].source == FIELD_ROW) {
+            enum status status = check_chunks(dataset, i, err);
+            if (status != STATUS_OK)
+                return status;
+        }
     return STATUS_OK;
 }
 
@@ -163,7 +202,7 @@ static bool place_field(struct dataset *dataset, size_t i, uint64_t *row, uint64
         return place(row, dataset->row_length, field->sample_bytes, ROW_ALIGNMENT,
                      &field->row_offset) &&
                place(record, 1, field->sample_bytes, RECORD_ALIGNMENT, &field->record_offset);
-    return place(held, 1, origin->array->total_bytes, HELD_ALIGNMENT, &origin->held_offset) &&
+    return place(held, 1, total_bytes(dataset, origin), HELD_ALIGNMENT, &origin->held_offset) &&
            (!origin->index || place(held, dataset->sample_count, sizeof(int64_t), HELD_ALIGNMENT,
                                     &origin->index_offset));
 }
@@ -197,19 +236,9 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
-size_t dataset_row_arrays(const struct dataset *dataset, const struct zarr_array **ret_arrays)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < dataset->field_count; i++)
-        if (dataset->fields[i].source == FIELD_ROW)
-            ret_arrays[count++] = dataset->private->origins[i].array;
-    return count;
-}
-
 static void settle_scratch(struct dataset *dataset)
 {
-    const struct zarr_array *arrays[DATASET_MAX_FIELDS];
+    const struct zarr_array *arrays[DATASET_MAX_PARTS];
     size_t count = dataset_row_arrays(dataset, arrays);
 
     dataset->scratch_bytes = zarr_chunk_reader_bytes_with(arrays, count, &dataset->private->read);
@@ -219,12 +248,10 @@ static void settle_scratch(struct dataset *dataset)
 enum status layout_settle(struct dataset *dataset, struct error *err)
 {
     size_t leader = 0;
-    enum status status = settle_sample_count(dataset, err);
 
-    if (status != STATUS_OK)
-        return status;
+    dataset->sample_count = dataset->private->first_sample[dataset->private->store_count];
     describe_samples(dataset);
-    status = settle_rows(dataset, &leader, err);
+    enum status status = settle_rows(dataset, &leader, err);
     if (status == STATUS_OK)
         status = settle_sources(dataset, leader, err);
     if (status == STATUS_OK)

@@ -12,7 +12,7 @@
 
 static const char pack_magic[] = "penstock dataset 4";
 
-/* Takes over what `options` say of the store and its cache. */
+/* Takes over what `options` say of the stores and their cache. */
 static enum status allocate(const struct dataset_options *options, struct dataset **ret_dataset,
                             struct error *err)
 {
@@ -44,15 +44,15 @@ static enum status allocate(const struct dataset_options *options, struct datase
     return STATUS_OK;
 }
 
-static enum status settle_fields(struct dataset *dataset, const struct dataset_field_spec *fields,
-                                 size_t field_count, struct error *err)
+static enum status settle_fields(struct dataset *dataset, const struct dataset_options *options,
+                                 struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    enum status status =
-        fields ? select_configured(private->hierarchy, fields, field_count, private->origins,
-                                   &dataset->field_count, err)
-               : select_default(private->hierarchy, private->origins, &dataset->field_count, err);
+    enum status status = select_fields(private->hierarchies[0], options, private->origins,
+                                       &dataset->field_count, err);
 
+    if (status == STATUS_OK)
+        status = parts_settle(dataset, err);
     if (status == STATUS_OK)
         status = layout_settle(dataset, err);
     if (status != STATUS_OK)
@@ -63,7 +63,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_f
 /* The cache of shards' indices, if there are any. */
 static enum status make_index_cache(struct dataset *dataset, struct error *err)
 {
-    const struct zarr_array *arrays[DATASET_MAX_FIELDS];
+    const struct zarr_array *arrays[DATASET_MAX_PARTS];
     size_t count = dataset_row_arrays(dataset, arrays);
 
     if (dataset->index_bytes == 0)
@@ -72,12 +72,63 @@ static enum status make_index_cache(struct dataset *dataset, struct error *err)
                            &dataset->private->read.indices, err);
 }
 
-static enum status open_store(struct dataset *dataset, struct error *err)
+/* The list of uris, cut up: malloc'ed strings at ret_uris, the caller's. */
+static enum status cut_uris(const char *list, char *ret_uris[DATASET_MAX_PARTS], size_t *ret_count,
+                            struct error *err)
+{
+    struct text uri = {0};
+    size_t count = 0;
+    enum status status = STATUS_OK;
+
+    while (status == STATUS_OK && text_list_take(&list, &uri)) {
+        if (count == DATASET_MAX_PARTS)
+            status = error_set(err, STATUS_INVALID, "dataset.uri: more than %d stores",
+                               DATASET_MAX_PARTS);
+        else if (!(ret_uris[count++] = strdup(uri.data)))
+            status = error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
+    }
+    text_done(&uri);
+    *ret_count = count;
+    return status;
+}
+
+static enum status open_stores(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
     struct store_options options = {.retries = private->retries, .watch = private->watch};
+    char *uris[DATASET_MAX_PARTS];
+    size_t count;
+    enum status status = cut_uris(private->uri, uris, &count, err);
 
-    return store_open_with(private->uri, &options, &private->store, err);
+    if (status == STATUS_OK)
+        status = count > 1
+                     ? store_open_joined((const char *const *)uris, count, &options,
+                                         &private->store, err)
+                     : store_open_with(count == 1 ? uris[0] : "", &options, &private->store, err);
+    private->store_count = count > 1 ? count : 1;
+    for (size_t i = 0; i < count; i++)
+        free(uris[i]);
+    if (status != STATUS_OK)
+        return status;
+    private->hierarchies = calloc(private->store_count, sizeof *private->hierarchies);
+    private->first_sample = calloc(private->store_count + 1, sizeof *private->first_sample);
+    if (!private->hierarchies || !private->first_sample)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
+    return STATUS_OK;
+}
+
+static enum status open_hierarchies(struct dataset *dataset, struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < private->store_count; i++) {
+        const char *name;
+        const struct store *store = store_part(private->store, i, &name);
+
+        status = zarr_hierarchy_open(store, &private->hierarchies[i], err);
+    }
+    return status;
 }
 
 static enum status open_cache(struct dataset *dataset, struct error *err)
@@ -98,16 +149,15 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
 
     if (status != STATUS_OK)
         return status;
-    status = open_store(dataset, err);
+    status = open_stores(dataset, err);
     if (status == STATUS_OK)
-        status = zarr_hierarchy_open(dataset->private->store, &dataset->private->hierarchy, err);
+        status = open_hierarchies(dataset, err);
     if (status == STATUS_OK)
-        status = settle_fields(dataset, options->fields, options->field_count, err);
+        status = settle_fields(dataset, options, err);
     if (status == STATUS_OK)
         status = dataset_note_versions(dataset, err);
     if (status == STATUS_OK && dataset->private->cache_dir[0])
-        status = dataset_identify(dataset->private->store, dataset->private->hierarchy,
-                                  &dataset->private->cache_identity, err);
+        status = dataset_identify(dataset, &dataset->private->cache_identity, err);
     if (status == STATUS_OK)
         status = open_cache(dataset, err);
     if (status == STATUS_OK)
@@ -123,6 +173,29 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
 static void put_string(struct text *out, const char *string)
 {
     packed_put_run(out, string, strlen(string));
+}
+
+static void put_real(struct text *out, double number)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &number, sizeof bits);
+    packed_put_number(out, bits);
+}
+
+static void put_spec(struct text *out, const struct field_origin *origin)
+{
+    const char axis[] = {(char)('0' + origin->axis), '\0'};
+
+    _Static_assert(ZARR_MAX_RANK < 10, "an axis is one digit");
+    put_string(out, origin->name);
+    put_string(out, origin->array->array.path);
+    packed_put_number(out, origin->index != NULL);
+    put_string(out, origin->index ? origin->index->array.path : "");
+    put_string(out, axis);
+    packed_put_number(out, origin->convert.to);
+    put_real(out, origin->convert.scale);
+    put_real(out, origin->convert.offset);
 }
 
 enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
@@ -144,33 +217,63 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_number(&out, dataset->private->read.coalesce_gap);
     packed_put_number(&out, dataset->private->read.coalesce_bytes);
     packed_put_number(&out, dataset->field_count);
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        const struct field_origin *origin = &dataset->private->origins[i];
+    for (size_t i = 0; i < dataset->field_count; i++)
+        put_spec(&out, &dataset->private->origins[i]);
+    for (size_t i = 0; i < dataset->private->store_count; i++) {
+        struct text documents = {0};
 
-        put_string(&out, origin->name);
-        put_string(&out, origin->array->path);
-        packed_put_number(&out, origin->index != NULL);
-        put_string(&out, origin->index ? origin->index->path : "");
+        zarr_hierarchy_pack(dataset->private->hierarchies[i], &documents);
+        packed_put_run(&out, documents.data, documents.length);
+        text_done(&documents);
     }
-    zarr_hierarchy_pack(dataset->private->hierarchy, &out);
     *ret_bytes = out.data;
     *ret_size = out.length;
     return STATUS_OK;
 }
 
+static bool take_real(struct packed *packed, double *ret_number)
+{
+    uint64_t bits;
+
+    if (!packed_take_number(packed, &bits))
+        return false;
+    memcpy(ret_number, &bits, sizeof *ret_number);
+    return true;
+}
+
 static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t has_index;
+        struct dataset_field_spec spec = {0};
+        uint64_t has_index, cast;
 
-        if (!packed_take_string(packed, &specs[i].name) ||
-            !packed_take_string(packed, &specs[i].array) ||
-            !packed_take_number(packed, &has_index) || !packed_take_string(packed, &specs[i].index))
+        if (!packed_take_string(packed, &spec.name) || !packed_take_string(packed, &spec.array) ||
+            !packed_take_number(packed, &has_index) || !packed_take_string(packed, &spec.index) ||
+            !packed_take_string(packed, &spec.sample_axis) || !packed_take_number(packed, &cast) ||
+            !take_real(packed, &spec.scale) || !take_real(packed, &spec.offset))
             return false;
         if (!has_index)
-            specs[i].index = NULL;
+            spec.index = NULL;
+        spec.cast = (enum dtype)cast;
+        specs[i] = spec;
     }
     return true;
+}
+
+static enum status unpack_hierarchies(struct dataset *dataset, struct packed *packed,
+                                      struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < dataset->private->store_count; i++) {
+        const char *documents;
+        size_t size;
+
+        if (!packed_take_run(packed, &documents, &size))
+            return error_set(err, STATUS_CORRUPT, "packed dataset ends early");
+        status = zarr_hierarchy_unpack(documents, size, &dataset->private->hierarchies[i], err);
+    }
+    return status;
 }
 
 enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
@@ -203,11 +306,13 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
     if (status != STATUS_OK)
         return status;
     dataset->private->cache_identity = identity;
-    status = open_store(dataset, err);
+    options.fields = specs;
+    options.field_count = count;
+    status = open_stores(dataset, err);
     if (status == STATUS_OK)
-        status = zarr_hierarchy_unpack(packed.at, packed.left, &dataset->private->hierarchy, err);
+        status = unpack_hierarchies(dataset, &packed, err);
     if (status == STATUS_OK)
-        status = settle_fields(dataset, specs, count, err);
+        status = settle_fields(dataset, &options, err);
     if (status == STATUS_OK)
         status = dataset_note_versions(dataset, err);
     if (status == STATUS_OK)
@@ -234,29 +339,42 @@ struct disk_cache *dataset_disk_cache(const struct dataset *dataset)
 
 const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset)
 {
-    return dataset->private->hierarchy;
+    return dataset->private->hierarchies[0];
 }
 
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field)
 {
-    return dataset->private->origins[field].array;
+    return &dataset->private->origins[field].parts[0].array;
 }
 
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field)
 {
-    return dataset->private->origins[field].index;
+    const struct field_origin *origin = &dataset->private->origins[field];
+
+    return origin->index ? &origin->parts[0].index : NULL;
+}
+
+struct convert dataset_field_convert(const struct dataset *dataset, size_t field)
+{
+    return dataset_field_array(dataset, field)->convert;
 }
 
 void dataset_free(struct dataset *dataset)
 {
     if (!dataset)
         return;
-    shard_cache_free(dataset->private->read.indices);
-    disk_cache_free(dataset->private->cache);
-    zarr_hierarchy_free(dataset->private->hierarchy);
-    store_free(dataset->private->store);
-    free(dataset->private->cache_dir);
-    free(dataset->private->uri);
-    free(dataset->private);
+    struct dataset_private *private = dataset->private;
+    shard_cache_free(private->read.indices);
+    disk_cache_free(private->cache);
+    for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
+        free(private->origins[i].parts);
+    for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
+        zarr_hierarchy_free(private->hierarchies[i]);
+    free(private->hierarchies);
+    free(private->first_sample);
+    store_free(private->store);
+    free(private->cache_dir);
+    free(private->uri);
+    free(private);
     free(dataset);
 }

@@ -16,6 +16,7 @@ struct dataset_reader {
     struct zarr_faults faults;
     uint64_t checked_ns;  /* when the metadata was last looked at */
     uint64_t row_begin;   /* of the row that is being read */
+    uint64_t part_first;  /* first sample of the store that is being read */
     unsigned char *valid; /* its bytes that say which samples are good; NULL: no masking */
 };
 
@@ -46,6 +47,8 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
                                 const struct error *cause, struct error *err)
 {
     struct dataset_reader *reader = reader_of(faults);
+    begin += reader->part_first;
+    end += reader->part_first;
     struct bad_chunk bad = {.chunk = zarr_index_format(array, chunk_index),
                             .first_sample = begin,
                             .sample_count = end - begin,
@@ -72,12 +75,12 @@ uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row)
 enum status dataset_reader_new(const struct dataset *dataset, struct dataset_reader **ret_reader,
                                struct error *err)
 {
-    const struct zarr_array *arrays[DATASET_MAX_FIELDS];
+    const struct zarr_array *arrays[DATASET_MAX_PARTS];
     struct dataset_reader *reader = calloc(1, sizeof *reader);
-    size_t count = dataset_row_arrays(dataset, arrays);
 
     if (!reader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a dataset reader");
+    size_t count = dataset_row_arrays(dataset, arrays);
     reader->dataset = dataset;
     enum status status = zarr_chunk_reader_new_with(dataset->private->store, arrays, count,
                                                     &dataset->private->read, &reader->chunks, err);
@@ -151,6 +154,28 @@ static void begin_row(struct dataset_reader *reader, uint64_t row, unsigned char
         memset(reader->valid, 1, dataset->row_length);
 }
 
+/* Samples [begin, end) of a field, which may lie in several stores, to `out`. */
+static enum status read_field(struct dataset_reader *reader, size_t field, uint64_t begin,
+                              uint64_t end, unsigned char *out, struct zarr_read_stats *stats,
+                              struct error *err)
+{
+    const struct dataset *dataset = reader->dataset;
+    const uint64_t *first_sample = dataset->private->first_sample;
+    enum status status = STATUS_OK;
+
+    for (size_t s = dataset_store_of(dataset, begin); status == STATUS_OK && begin < end; s++) {
+        uint64_t first = first_sample[s];
+        uint64_t stop = end < first_sample[s + 1] ? end : first_sample[s + 1];
+
+        reader->part_first = first;
+        status = zarr_read_samples(reader->chunks, &dataset->private->origins[field].parts[s].array,
+                                   begin - first, stop - first, out, stats, err);
+        out += (stop - begin) * dataset->fields[field].sample_bytes;
+        begin = stop;
+    }
+    return status;
+}
+
 enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, void *buffer,
                                    struct zarr_tape *tape, struct dataset_read_stats *stats,
                                    struct error *err)
@@ -165,9 +190,9 @@ enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, 
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_ROW)
-            status = zarr_read_samples(
-                reader->chunks, dataset->private->origins[i].array, begin, begin + count,
-                (char *)buffer + dataset->fields[i].row_offset, &row_stats, err);
+            status = read_field(reader, i, begin, begin + count,
+                                (unsigned char *)buffer + dataset->fields[i].row_offset, &row_stats,
+                                err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)
         zero_bad_samples(dataset, count, buffer);

@@ -1,10 +1,13 @@
 /* Which arrays are the fields of a dataset: those that the configuration names, or by default all
- * whose axis 0 has the sample count. Called while opening, by one thread. */
+ * in the group whose sample axis has the sample count. Called while opening, by one thread. */
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,16 +35,80 @@ static enum status refuse_unknown(const struct zarr_hierarchy *hierarchy, const 
     return STATUS_NOT_FOUND;
 }
 
-static enum status find_array(const struct zarr_hierarchy *hierarchy, const char *path,
-                              const struct zarr_array **ret_array, struct error *err)
-{
-    const struct zarr_node *node = zarr_hierarchy_find(hierarchy, path);
+/* What fields are chosen from. */
+struct choice {
+    const struct zarr_hierarchy *hierarchy;
+    const char *group; /* without '/' at either end; "": the root */
+    const char *axis;  /* of direct fields */
+    const char *exclude;
+};
 
+/* `path` counts from the group, or from the root if it begins with a '/'. */
+static enum status find_array(const struct choice *choice, const char *path,
+                              const struct zarr_node **ret_node, struct error *err)
+{
+    char full[2 * ZARR_PATH_BYTES];
+    bool in_group = path[0] != '/' && choice->group[0];
+
+    snprintf(full, sizeof full, "%.511s%s%.511s", in_group ? choice->group : "",
+             in_group && path[0] ? "/" : "", path);
+    const struct zarr_node *node = zarr_hierarchy_find(choice->hierarchy, full);
     if (!node)
-        return refuse_unknown(hierarchy, path, err);
+        return refuse_unknown(choice->hierarchy, full, err);
     if (node->status != STATUS_OK)
-        return error_set(err, node->status, "array '%s': %s", path, node->reason);
-    *ret_array = &node->array;
+        return error_set(err, node->status, "array '%s': %s", full, node->reason);
+    *ret_node = node;
+    return STATUS_OK;
+}
+
+/* The axis that `text` means: its number, or the name of its dimension; -1: none of the array. */
+static int find_axis(const struct zarr_node *node, const char *text)
+{
+    size_t length = strlen(text);
+
+    if (length > 0 && strspn(text, "0123456789") == length)
+        return length < 3 && atoi(text) < node->array.rank ? atoi(text) : -1;
+    return zarr_node_axis(node, text);
+}
+
+static enum status set_axis(struct field_origin *origin, const char *text, struct error *err)
+{
+    int axis = find_axis(origin->array, text);
+
+    if (axis < 0)
+        return error_set(err, STATUS_INVALID,
+                         "array '%s' has no axis '%s', along which its samples are to lie: it has "
+                         "%d, from 0 on%s",
+                         origin->array->array.path, text, origin->array->array.rank,
+                         origin->array->array.format == ZARR_V2
+                             ? "; names of dimensions are read of Zarr v3 alone"
+                             : ", and dimensions may have names");
+    origin->axis = axis;
+    return STATUS_OK;
+}
+
+static bool is_floating(enum dtype dtype)
+{
+    return dtype >= DTYPE_FLOAT16 && dtype <= DTYPE_FLOAT64;
+}
+
+static enum status set_convert(struct field_origin *origin, const struct dataset_field_spec *spec,
+                               struct error *err)
+{
+    enum dtype from = origin->array->array.dtype;
+    struct convert convert = {.from = from, .to = spec->cast, .scale = 1.0, .offset = spec->offset};
+
+    if (spec->scale < 0.0 || spec->scale > 0.0)
+        convert.scale = spec->scale;
+    if (!isfinite(spec->scale) || !isfinite(spec->offset))
+        return error_set(err, STATUS_INVALID, "scale and offset must be finite numbers");
+    if (convert.to == DTYPE_NONE) {
+        convert.to = is_floating(from) ? from : DTYPE_FLOAT32;
+        bool scaled = convert.scale < 1.0 || convert.scale > 1.0 || convert.offset < 0.0 ||
+                      convert.offset > 0.0;
+        convert.to = scaled ? convert.to : DTYPE_NONE;
+    }
+    origin->convert = convert;
     return STATUS_OK;
 }
 
@@ -78,33 +145,47 @@ static enum status sort_by_name(struct field_origin *origins, size_t count, stru
     return STATUS_OK;
 }
 
-static enum status select_one(const struct zarr_hierarchy *hierarchy,
-                              const struct dataset_field_spec *spec, struct field_origin *origin,
-                              struct error *err)
+static enum status find_field(const struct choice *choice, const struct dataset_field_spec *spec,
+                              struct field_origin *origin, struct error *err)
+{
+    const char *axis = spec->sample_axis ? spec->sample_axis : spec->index ? "0" : choice->axis;
+    enum status status = find_array(choice, spec->array, &origin->array, err);
+
+    if (status == STATUS_OK && spec->index)
+        status = find_array(choice, spec->index, &origin->index, err);
+    if (status == STATUS_OK)
+        status = set_axis(origin, axis, err);
+    if (status == STATUS_OK)
+        status = set_convert(origin, spec, err);
+    return status;
+}
+
+static enum status select_one(const struct choice *choice, const struct dataset_field_spec *spec,
+                              struct field_origin *origin, struct error *err)
 {
     enum status status = set_name(origin, spec->name, err);
 
     if (status != STATUS_OK)
         return status;
-    status = find_array(hierarchy, spec->array, &origin->array, err);
-    if (status == STATUS_OK && spec->index)
-        status = find_array(hierarchy, spec->index, &origin->index, err);
+    status = find_field(choice, spec, origin, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "field '%s': ", spec->name);
     if (!spec->index)
         return STATUS_OK;
-    if (origin->index->rank != 1 || !dtype_is_integer(origin->index->dtype))
+    const struct zarr_array *index = &origin->index->array;
+    if (index->rank != 1 || index->item_extent > 0 || !dtype_is_integer(index->dtype))
         return error_set(
             err, STATUS_INVALID,
             "field '%s': index array '%s' must be one-dimensional and of integers; it is "
             "%d-dimensional and of %s",
-            spec->name, spec->index, origin->index->rank, dtype_name(origin->index->dtype));
+            spec->name, spec->index, index->rank, dtype_name(index->dtype));
     return STATUS_OK;
 }
 
-enum status select_configured(const struct zarr_hierarchy *hierarchy,
-                              const struct dataset_field_spec *specs, size_t spec_count,
-                              struct field_origin *origins, size_t *ret_count, struct error *err)
+static enum status select_configured(const struct choice *choice,
+                                     const struct dataset_field_spec *specs, size_t spec_count,
+                                     struct field_origin *origins, size_t *ret_count,
+                                     struct error *err)
 {
     enum status status;
 
@@ -113,8 +194,12 @@ enum status select_configured(const struct zarr_hierarchy *hierarchy,
     if (spec_count > DATASET_MAX_FIELDS)
         return error_set(err, STATUS_INVALID, "%zu fields; the limit is %d", spec_count,
                          DATASET_MAX_FIELDS);
+    if (choice->exclude[0])
+        return error_set(err, STATUS_INVALID,
+                         "dataset.exclude is for the default fields: where dataset.fields lists "
+                         "them, leave out of it what is not wanted");
     for (size_t i = 0; i < spec_count; i++) {
-        status = select_one(hierarchy, &specs[i], &origins[i], err);
+        status = select_one(choice, &specs[i], &origins[i], err);
         if (status != STATUS_OK)
             return status;
     }
@@ -137,67 +222,170 @@ static uint64_t known_size(const struct zarr_array *array)
     return size;
 }
 
-/* The samples lie along axis 0 of the largest array; another one as large must agree. */
-static enum status find_sample_count(const struct zarr_hierarchy *hierarchy,
-                                     uint64_t *ret_sample_count, struct error *err)
+/* The path of an array in the group, as its field is named; NULL if it lies elsewhere. */
+static const char *name_in_group(const struct choice *choice, const struct zarr_node *node)
 {
-    const struct zarr_array *largest = NULL;
+    const char *path = node->array.path;
+    size_t length = strlen(choice->group);
+
+    if (strncmp(path, choice->group, length) != 0)
+        return NULL;
+    path += length;
+    if (length > 0 && path[0] == '/')
+        path++;
+    else if (length > 0 && path[0] != '\0')
+        return NULL;
+    return path[0] ? path : "data";
+}
+
+static bool is_excluded(const struct choice *choice, const char *name)
+{
+    const char *list = choice->exclude;
+    struct text pattern = {0};
+    bool excluded = false;
+
+    while (text_list_take(&list, &pattern))
+        excluded = excluded || fnmatch(pattern.data, name, 0) == 0;
+    text_done(&pattern);
+    return excluded;
+}
+
+/* A pattern that fits nothing is a slip. */
+static enum status check_exclude(const struct choice *choice, struct error *err)
+{
+    const char *list = choice->exclude;
+    struct text pattern = {0};
+    enum status status = STATUS_OK;
+
+    while (status == STATUS_OK && text_list_take(&list, &pattern)) {
+        bool used = false;
+        for (size_t i = 0; i < choice->hierarchy->node_count && !used; i++) {
+            const char *name = name_in_group(choice, &choice->hierarchy->nodes[i]);
+            used = name && fnmatch(pattern.data, name, 0) == 0;
+        }
+        if (!used)
+            status = error_set(err, STATUS_INVALID, "dataset.exclude: '%s' fits no array%s%s",
+                               pattern.data, choice->group[0] ? " in group " : "", choice->group);
+    }
+    text_done(&pattern);
+    return status;
+}
+
+/* The name under which an array may be a default field; NULL: it may not. */
+static const char *default_name(const struct choice *choice, const struct zarr_node *node)
+{
+    const char *name = name_in_group(choice, node);
+
+    return name && !is_excluded(choice, name) ? name : NULL;
+}
+
+/* Samples along the sample axis; 0 where there is no such axis, or the shape could not be read. */
+static uint64_t samples_of(const struct choice *choice, const struct zarr_node *node)
+{
+    int axis = node->array.rank > 0 ? find_axis(node, choice->axis) : -1;
+
+    return axis < 0 ? 0 : node->array.shape[axis];
+}
+
+/* The samples lie along the sample axis of the largest array; another one as large must agree. */
+static enum status find_sample_count(const struct choice *choice, uint64_t *ret_sample_count,
+                                     struct error *err)
+{
+    const struct zarr_hierarchy *hierarchy = choice->hierarchy;
+    const struct zarr_node *largest = NULL;
 
     for (size_t i = 0; i < hierarchy->node_count; i++) {
-        const struct zarr_array *array = &hierarchy->nodes[i].array;
-        if (known_size(array) > (largest ? known_size(largest) : 0))
-            largest = array;
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        if (default_name(choice, node) && samples_of(choice, node) > 0 &&
+            known_size(&node->array) > (largest ? known_size(&largest->array) : 0))
+            largest = node;
     }
     if (!largest)
-        return error_set(err, STATUS_INVALID, "there are no arrays with samples");
+        return error_set(err, STATUS_INVALID, "there are no arrays with samples%s%s",
+                         choice->group[0] ? " in group " : "", choice->group);
+    uint64_t count = samples_of(choice, largest);
     for (size_t i = 0; i < hierarchy->node_count; i++) {
-        const struct zarr_array *array = &hierarchy->nodes[i].array;
-        if (known_size(array) == known_size(largest) && array->shape[0] != largest->shape[0])
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        uint64_t other = samples_of(choice, node);
+        if (default_name(choice, node) && other > 0 && other != count &&
+            known_size(&node->array) == known_size(&largest->array))
             return error_set(
                 err, STATUS_INVALID,
                 "which arrays hold the samples is ambiguous: '%s' and '%s' are equally "
-                "large and have %" PRIu64 " and %" PRIu64 " along axis 0: list dataset.fields",
-                largest->path, array->path, largest->shape[0], array->shape[0]);
+                "large and have %" PRIu64 " and %" PRIu64 " along axis %s: list dataset.fields",
+                largest->array.path, node->array.path, count, other, choice->axis);
     }
-    *ret_sample_count = largest->shape[0];
+    *ret_sample_count = count;
     return STATUS_OK;
 }
 
 /* An array that may belong to the samples and cannot be read is not left out in silence. */
-static enum status take_default(const struct zarr_node *node, uint64_t sample_count,
-                                struct field_origin *origins, size_t *count, struct error *err)
+static enum status take_default(const struct choice *choice, const struct zarr_node *node,
+                                uint64_t sample_count, struct field_origin *origins, size_t *count,
+                                struct error *err)
 {
-    const struct zarr_array *array = &node->array;
-    bool may_belong =
-        array->rank > 0 ? array->shape[0] == sample_count : node->status == STATUS_CORRUPT;
+    const char *name = default_name(choice, node);
+    bool may_belong = node->array.rank > 0 ? samples_of(choice, node) == sample_count
+                                           : node->status == STATUS_CORRUPT;
 
-    if (!may_belong)
+    if (!name || !may_belong)
         return STATUS_OK;
     if (node->status != STATUS_OK)
         return error_set(err, node->status,
-                         "array '%s': %s. To do without it, list dataset.fields without it",
-                         array->path, node->reason);
+                         "array '%s': %s. To do without it, list dataset.fields without it, or "
+                         "name it in dataset.exclude",
+                         node->array.path, node->reason);
     if (*count == DATASET_MAX_FIELDS)
         return error_set(err, STATUS_INVALID,
                          "more than %d arrays have %" PRIu64 " samples: list dataset.fields",
                          DATASET_MAX_FIELDS, sample_count);
     struct field_origin *origin = &origins[(*count)++];
-    origin->array = array;
-    return set_name(origin, array->path[0] ? array->path : "data", err);
+    origin->array = node;
+    origin->axis = find_axis(node, choice->axis);
+    return set_name(origin, name, err);
 }
 
-enum status select_default(const struct zarr_hierarchy *hierarchy, struct field_origin *origins,
-                           size_t *ret_count, struct error *err)
+static enum status select_default(const struct choice *choice, struct field_origin *origins,
+                                  size_t *ret_count, struct error *err)
 {
     uint64_t sample_count = 0;
     size_t count = 0;
-    enum status status = find_sample_count(hierarchy, &sample_count, err);
+    enum status status = check_exclude(choice, err);
 
-    for (size_t i = 0; status == STATUS_OK && i < hierarchy->node_count; i++)
-        status = take_default(&hierarchy->nodes[i], sample_count, origins, &count, err);
+    if (status == STATUS_OK)
+        status = find_sample_count(choice, &sample_count, err);
+    for (size_t i = 0; status == STATUS_OK && i < choice->hierarchy->node_count; i++)
+        status =
+            take_default(choice, &choice->hierarchy->nodes[i], sample_count, origins, &count, err);
     if (status == STATUS_OK)
         status = sort_by_name(origins, count, err);
     if (status == STATUS_OK)
         *ret_count = count;
     return status;
+}
+
+enum status select_fields(const struct zarr_hierarchy *hierarchy,
+                          const struct dataset_options *options, struct field_origin *origins,
+                          size_t *ret_count, struct error *err)
+{
+    const char *group = options->group ? options->group : "";
+    char trimmed[ZARR_PATH_BYTES];
+
+    group += strspn(group, "/");
+    size_t length = strlen(group);
+    while (length > 0 && group[length - 1] == '/')
+        length--;
+    if (length >= sizeof trimmed)
+        return error_set(err, STATUS_INVALID, "dataset.group '%.40s...' has more than %zu bytes",
+                         group, sizeof trimmed - 1);
+    memcpy(trimmed, group, length);
+    trimmed[length] = '\0';
+    struct choice choice = {
+        .hierarchy = hierarchy,
+        .group = trimmed,
+        .axis = options->sample_axis && *options->sample_axis ? options->sample_axis : "0",
+        .exclude = options->exclude ? options->exclude : ""};
+    return options->fields ? select_configured(&choice, options->fields, options->field_count,
+                                               origins, ret_count, err)
+                           : select_default(&choice, origins, ret_count, err);
 }

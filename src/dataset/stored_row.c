@@ -10,30 +10,79 @@ enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512 };
 /* The chunks of one array that a row needs: a box of the chunk grid. */
 struct chunk_box {
     const struct zarr_array *array;
-    uint64_t begin, end; /* the row's samples */
-    uint64_t first;      /* along axis 0 */
+    uint64_t begin, end; /* the row's samples in the array */
+    uint64_t first;      /* along axis 0, the sample axis */
     uint64_t counts[ZARR_MAX_RANK];
     uint64_t count; /* of all of them */
     bool mask;      /* a chunk that cannot be had is masked later, and counts nothing */
 };
 
-static struct chunk_box box_of(const struct dataset *dataset, size_t field, uint64_t row)
+static struct chunk_box box_of(const struct dataset *dataset, const struct zarr_array *array,
+                               uint64_t begin, uint64_t end)
 {
-    struct chunk_box box = {.array = dataset->private->origins[field].array, .mask = dataset->mask};
-    uint64_t count = 1;
-    uint64_t begin = row * dataset->row_length;
-    uint64_t end = begin + dataset_row_samples(dataset, row);
+    struct chunk_box box = {
+        .array = array, .mask = dataset->mask, .count = 1, .begin = begin, .end = end};
 
-    box.begin = begin;
-    box.end = end;
-    box.first = begin / box.array->chunk_shape[0];
-    for (int i = 0; i < box.array->rank; i++) {
-        box.counts[i] = i == 0 ? (end - 1) / box.array->chunk_shape[0] - box.first + 1
-                               : box.array->chunk_counts[i];
-        count *= box.counts[i];
+    box.first = begin / array->chunk_shape[0];
+    for (int i = 0; i < array->rank; i++) {
+        box.counts[i] =
+            i == 0 ? (end - 1) / array->chunk_shape[0] - box.first + 1 : array->chunk_counts[i];
+        box.count *= box.counts[i];
     }
-    box.count = count;
     return box;
+}
+
+/* Goes through a row's boxes: those of each row field in each store that the row touches. */
+struct box_cursor {
+    uint64_t begin, end; /* samples of the row */
+    size_t field, store;
+};
+
+static struct box_cursor first_box(const struct dataset *dataset, uint64_t row)
+{
+    uint64_t begin = row * dataset->row_length;
+
+    return (struct box_cursor){.begin = begin,
+                               .end = begin + dataset_row_samples(dataset, row),
+                               .store = dataset_store_of(dataset, begin)};
+}
+
+static bool next_box(const struct dataset *dataset, struct box_cursor *cursor,
+                     struct chunk_box *ret_box)
+{
+    const struct dataset_private *private = dataset->private;
+
+    if (cursor->store == private->store_count ||
+        private->first_sample[cursor->store] >= cursor->end) {
+        cursor->field++;
+        cursor->store = dataset_store_of(dataset, cursor->begin);
+    }
+    while (cursor->field < dataset->field_count &&
+           dataset->fields[cursor->field].source != FIELD_ROW)
+        cursor->field++;
+    if (cursor->field == dataset->field_count)
+        return false;
+    uint64_t first = private->first_sample[cursor->store];
+    uint64_t stop = private->first_sample[cursor->store + 1];
+    uint64_t begin = cursor->begin > first ? cursor->begin : first;
+    uint64_t end = cursor->end < stop ? cursor->end : stop;
+    *ret_box = box_of(dataset, &private->origins[cursor->field].parts[cursor->store].array,
+                      begin - first, end - first);
+    cursor->store++;
+    return true;
+}
+
+/* Chunks of a row, and in how many boxes. */
+static uint64_t count_chunks(const struct dataset *dataset, uint64_t row, uint64_t *ret_boxes)
+{
+    struct box_cursor cursor = first_box(dataset, row);
+    uint64_t chunks = 0, boxes = 0;
+    struct chunk_box box;
+
+    for (; next_box(dataset, &cursor, &box); boxes++)
+        chunks += box.count;
+    *ret_boxes = boxes;
+    return chunks;
 }
 
 /* The place of the i-th of n questions spread evenly over `count` things. */
@@ -79,29 +128,23 @@ static enum status add_box(const struct store *store, const struct chunk_box *bo
     return status;
 }
 
-/* Adds a row's bytes, found out by about `limit` questions: at least one a field. */
+/* Adds a row's bytes, found out by about `limit` questions: at least one a box. */
 static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t limit,
                            uint64_t *bytes, struct error *err)
 {
-    struct chunk_box boxes[DATASET_MAX_FIELDS];
+    struct box_cursor cursor = first_box(dataset, row);
     enum status status = STATUS_OK;
-    uint64_t chunks = 0;
-    size_t count = 0;
+    struct chunk_box box;
+    uint64_t boxes, chunks = count_chunks(dataset, row, &boxes);
 
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        if (dataset->fields[i].source != FIELD_ROW)
-            continue;
-        boxes[count] = box_of(dataset, i, row);
-        chunks += boxes[count++].count;
-    }
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        uint64_t questions = boxes[i].count;
+    while (status == STATUS_OK && next_box(dataset, &cursor, &box)) {
+        uint64_t questions = box.count;
 
-        if (chunks > limit) { /* the field's part of what is left when each had one */
+        if (chunks > limit) { /* the box's part of what is left when each had one */
             double part = (double)questions / (double)chunks;
-            questions = 1 + (limit > count ? (uint64_t)(part * (double)(limit - count)) : 0);
+            questions = 1 + (limit > boxes ? (uint64_t)(part * (double)(limit - boxes)) : 0);
         }
-        status = add_box(dataset->private->store, &boxes[i], questions, bytes, err);
+        status = add_box(dataset->private->store, &box, questions, bytes, err);
     }
     return status;
 }
@@ -109,12 +152,9 @@ static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t
 /* All rows have about as many chunks as the first one. */
 static uint64_t rows_to_ask(const struct dataset *dataset)
 {
-    uint64_t chunks = 0;
-
-    for (size_t i = 0; i < dataset->field_count; i++)
-        if (dataset->fields[i].source == FIELD_ROW)
-            chunks += box_of(dataset, i, 0).count;
+    uint64_t boxes, chunks = count_chunks(dataset, 0, &boxes);
     uint64_t rows = MAX_QUESTIONS / (chunks > 0 ? chunks : 1);
+
     rows = rows < MIN_ROWS ? MIN_ROWS : rows > MAX_ROWS ? MAX_ROWS : rows;
     return rows < dataset->row_count ? rows : dataset->row_count;
 }

@@ -192,12 +192,30 @@ static enum status check_state(const struct server *server, const struct message
     return STATUS_OK;
 }
 
+/* Who comes after the end has missed nothing, unless it asks for more. */
+static enum status judge_late(const struct server *server, const struct message_hello *hello,
+                              struct error *err)
+{
+    uint64_t end = server->service.epochs * server->service.steps_per_epoch, place = end;
+    enum status status = STATUS_OK;
+    if (server->outcome.status == STATUS_ENDED)
+        status = check_state(server, hello, &place, err);
+    if (status)
+        return status;
+    if (place < end)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " has the state of an earlier step, and all trainers "
+                         "had their last batch: start the service again, too",
+                         hello->rank);
+    return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
+}
+
 /* *ret_waits: not now, but in the next session. */
 static enum status judge_hello(const struct server *server, const struct message_hello *hello,
                                uint64_t *ret_place, bool *ret_waits, struct error *err)
 {
     if (server->finished)
-        return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
+        return judge_late(server, hello, err);
     enum status status = check_rank(server, hello, err);
     if (!status)
         status = check_state(server, hello, ret_place, err);
@@ -260,6 +278,17 @@ static bool comes_early(const struct server *server, const struct pending *pendi
            clock_now_ns() - pending->accepted_ns < hello_timeout_ns;
 }
 
+/* The one that died between its last batch and its goodbye has a successor that knows of the end.
+ */
+static void close_lost(struct server *server, uint32_t rank)
+{
+    struct trainer *trainer = trainer_of_rank(server, rank);
+    if (!trainer || trainer->state != SERVER_PEER_LOST)
+        return;
+    trainer->state = SERVER_PEER_CLOSED;
+    trainer->goodbye = (struct message_goodbye){.epoch = server->service.epochs};
+}
+
 /* Takes a HELLO: *ret_kept is false if the connection is a trainer's now. */
 static enum status handle_hello(struct server *server, struct pending *pending,
                                 const struct message_hello *hello, bool *ret_kept,
@@ -269,6 +298,8 @@ static enum status handle_hello(struct server *server, struct pending *pending,
     bool waits = comes_early(server, pending, hello->rank);
     enum status status = waits ? STATUS_OK : judge_hello(server, hello, &place, &waits, err);
     *ret_kept = false;
+    if (status == STATUS_ENDED)
+        close_lost(server, hello->rank);
     if (status)
         return status;
     if (!waits) {

@@ -145,7 +145,8 @@ void server_disarm(struct server *server);
 
 /* Tells all trainers that no more batches will be published: with STATUS_ENDED they first consume
  * what is published; with anything else they fail at once, with this error. Also to those still in
- * the handshake. */
+ * the handshake, and those that come later. One that is lost after an end is closed as soon as
+ * another of its rank has been told. */
 void server_finish(struct server *server, const struct error *outcome);
 
 /* Ends the session without a word: rings are dropped, trainers find the socket closed and come

@@ -165,7 +165,8 @@ struct penstock; /* a connection */
  * `message`, NULL or of PENSTOCK_MESSAGE_BYTES, receives the reason of a failure.
  * INVALID: no run_dir, or a rank that is not below the world size. NOT_FOUND: nobody listens there
  * within the timeout. REFUSED: the service has another world size, the rank is taken, or belongs to
- * another user. UNSUPPORTED: another protocol version. Other statuses: the service failed at start
+ * another user. UNSUPPORTED: another protocol version. ENDED: in the place of one that died after
+ * its last batch: there is nothing more to do. Other statuses: the service failed at start
  * and says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);

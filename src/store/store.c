@@ -189,10 +189,11 @@ static bool attempt_again(struct attempts *attempts, enum status status, struct 
 enum status store_get(const struct store *store, const char *key, void *buffer, size_t capacity,
                       size_t *ret_size, struct error *err)
 {
-    struct attempts attempts = {.store = store};
-    enum status status = check_key(store, key, err);
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
     if (status)
         return status;
+    struct attempts attempts = {.store = store};
     do {
         attempt_begin(&attempts, key);
         status = store->operations->get(store, key, buffer, capacity, ret_size, &attempts.cause);
@@ -203,10 +204,11 @@ enum status store_get(const struct store *store, const char *key, void *buffer, 
 enum status store_get_ranges(const struct store *store, const char *key,
                              const struct store_range *ranges, size_t count, struct error *err)
 {
-    struct attempts attempts = {.store = store};
-    enum status status = check_key(store, key, err);
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
     if (status)
         return status;
+    struct attempts attempts = {.store = store};
     do {
         attempt_begin(&attempts, key);
         status = store->operations->get_ranges(store, key, ranges, count, &attempts.cause);
@@ -217,10 +219,11 @@ enum status store_get_ranges(const struct store *store, const char *key,
 enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                            uint64_t *ret_total, struct error *err)
 {
-    struct attempts attempts = {.store = store};
-    enum status status = check_key(store, key, err);
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
     if (status)
         return status;
+    struct attempts attempts = {.store = store};
     do {
         attempt_begin(&attempts, key);
         status = store->operations->get_tail(store, key, buffer, size, ret_total, &attempts.cause);
@@ -231,10 +234,11 @@ enum status store_get_tail(const struct store *store, const char *key, void *buf
 enum status store_get_text(const struct store *store, const char *key, size_t limit,
                            char **ret_text, size_t *ret_size, struct error *err)
 {
-    struct attempts attempts = {.store = store};
-    enum status status = check_key(store, key, err);
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
     if (status)
         return status;
+    struct attempts attempts = {.store = store};
     do {
         attempt_begin(&attempts, key);
         status =
@@ -246,7 +250,8 @@ enum status store_get_text(const struct store *store, const char *key, size_t li
 enum status store_put(const struct store *store, const char *key, const void *data, size_t size,
                       struct error *err)
 {
-    enum status status = check_key(store, key, err);
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
     return status ? status : store->operations->put(store, key, data, size, err);
 }
 
@@ -254,7 +259,8 @@ enum status store_put(const struct store *store, const char *key, const void *da
 enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                        void *argument, struct error *err)
 {
-    enum status status = check_prefix(store, prefix, err);
+    store = store_resolve(store, &prefix, err);
+    enum status status = store ? check_prefix(store, prefix, err) : STATUS_INVALID;
     if (status)
         return status;
     int call = store->watch ? store_watch_begin(store->watch, store->uri, prefix) : 0;
@@ -267,17 +273,19 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
 enum status store_usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
                         uint64_t *ret_count, struct error *err)
 {
-    enum status status = check_prefix(store, prefix, err);
+    store = store_resolve(store, &prefix, err);
+    enum status status = store ? check_prefix(store, prefix, err) : STATUS_INVALID;
     return status ? status : store->operations->usage(store, prefix, ret_bytes, ret_count, err);
 }
 
 enum status store_stat(const struct store *store, const char *key, struct store_info *ret_info,
                        struct error *err)
 {
-    struct attempts attempts = {.store = store};
-    enum status status = check_key(store, key, err);
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
     if (status)
         return status;
+    struct attempts attempts = {.store = store};
     do {
         attempt_begin(&attempts, key);
         status = store->operations->stat(store, key, ret_info, &attempts.cause);

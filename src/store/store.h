@@ -35,6 +35,23 @@ struct store_options {
 MUST_USE enum status store_open_with(const char *uri, const struct store_options *options,
                                      struct store **ret_store, struct error *err);
 
+/* Several stores as one, which reads like one: the keys of each begin with its name and a '/'. The
+ * name is the last part of its uri, with its number before it ("2-data.zarr") where several have
+ * that, or none. It reads values and asks about them (store_get*(), store_stat(),
+ * store_identify()); for anything else, see store_part(). Errors are those of store_open(), of
+ * the first that cannot be opened. */
+MUST_USE enum status store_open_joined(const char *const *uris, size_t count,
+                                       const struct store_options *options,
+                                       struct store **ret_store, struct error *err);
+
+/* The store number `i` of joined ones, and its name: borrowed. Of any other store, 0 is itself,
+ * without a name (NULL). */
+const struct store *store_part(const struct store *store, size_t i, const char **ret_name);
+
+/* The store that really has `*key`, which becomes its key there: of a store that is not joined, the
+ * store itself. NULL, with an error: none does. For whatever goes around store_get(). */
+const struct store *store_resolve(const struct store *store, const char **key, struct error *err);
+
 /* Pauses before try `attempt` + 2 of something that has failed, for callers that find out
  * themselves that what they were given cannot be right. False: it was tried often enough. */
 bool store_retry(const struct store *store, uint32_t attempt, const struct error *cause);
@@ -72,8 +89,8 @@ MUST_USE enum status store_get_ranges(const struct store *store, const char *key
 MUST_USE enum status store_get_tail(const struct store *store, const char *key, void *buffer,
                                     size_t size, uint64_t *ret_total, struct error *err);
 
-/* The same as store_get() into malloc'ed, NUL-terminated memory (returned): for metadata. CORRUPT beyond `limit`
- * bytes. */
+/* The same as store_get() into malloc'ed, NUL-terminated memory (returned): for metadata. CORRUPT
+ * beyond `limit` bytes. */
 MUST_USE enum status store_get_text(const struct store *store, const char *key, size_t limit,
                                     char **ret_text, size_t *ret_size, struct error *err);
 

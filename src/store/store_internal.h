@@ -35,6 +35,7 @@ struct store {
     char *uri; /* owned; as the user gave it */
     uint32_t retries;
     struct store_watch *watch; /* borrowed; NULL: none */
+    struct store_join *join;   /* joined.c; NULL: this store is one */
 };
 
 /* directory.c: `path` is the uri without its scheme. */

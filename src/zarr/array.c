@@ -22,11 +22,19 @@ static enum status set_path(struct zarr_array *array, const char *path, struct e
 enum status zarr_array_parse(enum zarr_format format, const char *path, const char *text,
                              size_t text_bytes, struct zarr_array *ret_array, struct error *err)
 {
+    return zarr_array_parse_member(format, path, text, text_bytes, 0, ret_array, err);
+}
+
+enum status zarr_array_parse_member(enum zarr_format format, const char *path, const char *text,
+                                    size_t text_bytes, size_t member, struct zarr_array *ret_array,
+                                    struct error *err)
+{
     struct json_object *root;
     enum status status;
 
     memset(ret_array, 0, sizeof *ret_array);
     ret_array->format = format;
+    ret_array->member_index = member;
     status = set_path(ret_array, path, err);
     if (status != STATUS_OK)
         return status;
@@ -48,19 +56,27 @@ uint64_t zarr_array_chunk_count(const struct zarr_array *array)
     return count;
 }
 
+void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK])
+{
+    for (int i = 0; i < array->rank; i++)
+        ret_shape[i] = array->chunk_shape[i] *
+                       (array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1);
+}
+
 uint64_t zarr_array_sample_bytes(const struct zarr_array *array)
 {
     return array->total_bytes / array->shape[0];
 }
 
-/* "17.0.0" at `out`, without a NUL; returns its end. `out` has room for 21 bytes an axis. */
+/* "17.0.0" at `out`, in the order of keys, without a NUL; returns its end. `out` has room for 21
+ * bytes an axis. */
 static char *put_index(const struct zarr_array *array, const uint64_t *chunk_index, char separator,
                        char *out)
 {
     for (int i = 0; i < array->rank; i++) {
         char digits[20];
         int count = 0;
-        uint64_t value = chunk_index[i];
+        uint64_t value = chunk_index[array->key_axes[i]];
 
         if (i > 0)
             *out++ = separator;
@@ -109,6 +125,12 @@ struct zarr_index_text zarr_index_format(const struct zarr_array *array,
 void zarr_array_identify(const struct zarr_array *array, struct text *out)
 {
     text_append(out, "%s%s", dtype_name(array->dtype), array->byte_swapped ? " swapped" : "");
+    if (array->stored_type[0])
+        text_append(out, " as %s", array->stored_type);
+    if (array->stored_item_bytes != array->item_bytes)
+        text_append(out, " at %zu of %zu", array->item_offset, array->stored_item_bytes);
+    if (array->item_extent > 0)
+        text_append(out, " x %" PRIu64, array->item_extent);
     for (int i = 0; i < array->rank; i++)
         text_append(out, " %" PRIu64 "/%" PRIu64, array->shape[i], array->chunk_shape[i]);
     text_append(out, " fill ");
@@ -123,4 +145,20 @@ void zarr_array_identify(const struct zarr_array *array, struct text *out)
         for (int i = 0; i < array->rank; i++)
             text_append(out, "%s%" PRIu64, i > 0 ? "x" : " shards ",
                         array->shard_levels[level].spans[i]);
+    if (array->convert.to != DTYPE_NONE)
+        text_append(out, " from %s * %a + %a", dtype_name(array->convert.from),
+                    array->convert.scale, array->convert.offset);
+}
+
+enum dtype zarr_array_decoded_dtype(const struct zarr_array *array)
+{
+    return array->convert.to == DTYPE_NONE ? array->dtype : array->convert.from;
+}
+
+bool zarr_array_is_member(const struct zarr_array *array)
+{
+    size_t item_bytes =
+        array->convert.to == DTYPE_NONE ? array->item_bytes : dtype_bytes(array->convert.from);
+
+    return array->stored_item_bytes != item_bytes;
 }

@@ -9,6 +9,7 @@
 #ifndef PENSTOCK_ZARR_ARRAY_H
 #define PENSTOCK_ZARR_ARRAY_H
 
+#include "base/convert.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "codec/codec.h"
@@ -53,6 +54,7 @@ struct zarr_array {
                                  * behind it for a member of a structured dtype */
     size_t key_path_bytes;      /* of `path`, that stand in keys: all but ".member" */
     size_t member_index;        /* of a member among its array's; else 0 */
+    size_t member_count;        /* that a structured dtype has; else 0 */
     enum zarr_format format;
     int rank;                             /* 1..8; 0 where the shape could not be read */
     uint64_t shape[ZARR_MAX_RANK];        /* in items */
@@ -70,19 +72,24 @@ struct zarr_array {
     char stored_type[ZARR_TYPE_BYTES]; /* "<M8[ns]", "|S10": where `dtype` does not say it all; else
                                         * "" */
     bool byte_swapped;                 /* stored in the other endianness than this machine's: each
-                                        * dtype_swap_bytes()                 of each item */
+                                        * dtype_swap_bytes() of each item */
     unsigned char fill[ZARR_MAX_ITEM_BYTES]; /* one item, native byte order */
     /* The axes of a decoded chunk as they lie in memory, outermost first: a permutation of [0,
      * rank), 0, 1, 2 for C order, 2, 1, 0 for Fortran's. */
     uint8_t storage_axes[ZARR_MAX_RANK];
-    bool key_prefixed;         /* keys start with "c": v3's default encoding */
-    char key_separator;        /* '.' or '/' */
-    struct codec_chain codecs; /* bytes -> bytes */
-    size_t chunk_bytes;        /* of one decoded chunk, stored_item_bytes an item; at most
-                                * ZARR_MAX_CHUNK_BYTES */
-    uint64_t total_bytes;      /* of the whole array, item_bytes an item */
-    int shard_level_count;     /* 0: each chunk is a value of its own */
+    uint8_t key_axes[ZARR_MAX_RANK]; /* the axes in the order of keys; 0, 1, 2 but in views */
+    bool key_prefixed;               /* keys start with "c": v3's default encoding */
+    char key_separator;              /* '.' or '/' */
+    struct codec_chain codecs;       /* bytes -> bytes */
+    size_t chunk_bytes;              /* of one decoded chunk, stored_item_bytes an item; at most
+                                      * ZARR_MAX_CHUNK_BYTES */
+    uint64_t total_bytes;            /* of the whole array, item_bytes an item */
+    int shard_level_count;           /* 0: each chunk is a value of its own */
     struct zarr_shard_level shard_levels[ZARR_MAX_SHARD_LEVELS]; /* outermost first */
+    /* `to` DTYPE_NONE: none, as in all arrays but views (view.h). Else decoded chunks have items of
+     * `from` (so chunk_bytes, stored_item_bytes, byte_swapped), and become what all else here says.
+     */
+    struct convert convert;
 };
 
 /* Parses the metadata document of the array at `path`.
@@ -98,8 +105,17 @@ MUST_USE enum status zarr_array_parse(enum zarr_format format, const char *path,
                                       size_t text_bytes, struct zarr_array *ret_array,
                                       struct error *err);
 
+/* The same for a member of a structured dtype, in [0, member_count); zarr_array_parse() gives the
+ * first. The rest of an array of another dtype is not looked at: it has member 0 alone. */
+MUST_USE enum status zarr_array_parse_member(enum zarr_format format, const char *path,
+                                             const char *text, size_t text_bytes, size_t member,
+                                             struct zarr_array *ret_array, struct error *err);
+
 /* Number of chunks in the grid. */
 uint64_t zarr_array_chunk_count(const struct zarr_array *array);
+
+/* The shape of a value: of a shard, or of a chunk where there are none. */
+void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK]);
 
 /* Bytes of one index along axis 0: the product of the other axes. */
 uint64_t zarr_array_sample_bytes(const struct zarr_array *array);
@@ -109,7 +125,15 @@ uint64_t zarr_array_sample_bytes(const struct zarr_array *array);
 void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
                     char ret_key[ZARR_KEY_BYTES]);
 
-/* A chunk's index for messages: "17.0.0". Returned by value so that it can stand in a printf. */
+/* The dtype of items in decoded chunks: `dtype`, unless a view converts them. */
+enum dtype zarr_array_decoded_dtype(const struct zarr_array *array);
+
+/* Whether items in decoded chunks have others between them: those of a member of a structured
+ * dtype. */
+bool zarr_array_is_member(const struct zarr_array *array);
+
+/* A chunk's index for messages: "17.0.0", as in keys. Returned by value so that it can stand in a
+ * printf. */
 struct zarr_index_text {
     char text[ZARR_MAX_RANK * 21];
 };

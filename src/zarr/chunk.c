@@ -302,6 +302,25 @@ static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enu
         tape->record(tape, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL, 0);
 }
 
+/* Decodes the wanted part alone, or all of the chunk where that cannot be done. */
+static enum status decode_part(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                               void *decoded, struct error *err)
+{
+    const struct codec_chain *codecs = &chunk->array->codecs;
+    size_t chunk_bytes = chunk->array->chunk_bytes;
+    bool done;
+    enum status status = codec_decode_part(codecs, chunk->memory, chunk->size, chunk_bytes,
+                                           chunk->begin, decoded, chunk->wanted, &done, err);
+
+    if (status != STATUS_OK || done)
+        return status;
+    status = codec_decode(codecs, reader->context, chunk->memory, chunk->size, reader->scratch,
+                          chunk_bytes, err);
+    if (status == STATUS_OK)
+        memmove(decoded, reader->scratch + chunk->begin, chunk->wanted);
+    return status;
+}
+
 /* Decodes what was fetched. Chunks that have no codec are read into place; their size is the only
  * thing that can be wrong. */
 static enum status decode(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
@@ -315,8 +334,10 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
     if (chunk->memory == decoded)
         return STATUS_OK;
     uint64_t start_ns = clock_now_ns();
-    enum status status = codec_decode(&array->codecs, reader->context, chunk->memory, chunk->size,
-                                      decoded, chunk->wanted, err);
+    enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
+                             ? codec_decode(&array->codecs, reader->context, chunk->memory,
+                                            chunk->size, decoded, chunk->wanted, err)
+                             : decode_part(reader, chunk, decoded, err);
     stats->decode_ns += clock_now_ns() - start_ns;
     return status;
 }
@@ -390,9 +411,9 @@ static enum status load_chunk(struct zarr_chunk_reader *reader, struct stored_ch
             *err = cause;
         return name_chunk(err, status, chunk);
     }
-    if (array->byte_swapped && array->stored_item_bytes == array->item_bytes) {
+    if (array->byte_swapped && !zarr_array_is_member(array)) {
         uint64_t start_ns = clock_now_ns();
-        bytes_swap(decoded, chunk->wanted, dtype_swap_bytes(array->dtype));
+        bytes_swap(decoded, chunk->wanted, dtype_swap_bytes(zarr_array_decoded_dtype(array)));
         stats->decode_ns += clock_now_ns() - start_ns;
     }
     *ret_missing = false;
@@ -457,16 +478,17 @@ static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index
 bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                 uint64_t end, size_t *ret_begin, size_t *ret_bytes)
 {
-    uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0];
+    uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0], length = array->chunk_shape[0];
     uint64_t low = chunk_begin > begin ? 0 : begin - chunk_begin;
-    uint64_t high =
-        end - chunk_begin < array->chunk_shape[0] ? end - chunk_begin : array->chunk_shape[0];
+    uint64_t high = end - chunk_begin < length ? end - chunk_begin : length;
+    bool raw = codec_chain_is_raw(&array->codecs);
+    /* Decoding a part costs a copy more; a half of the chunk is well worth it. */
+    bool helps = raw ? high - low < length
+                     : codec_chain_has_parts(&array->codecs) && high - low <= length / 2;
     size_t strides[ZARR_MAX_RANK];
 
     chunk_strides(array, strides);
-    if (!codec_chain_is_raw(&array->codecs) ||
-        strides[0] * array->chunk_shape[0] != array->chunk_bytes ||
-        high - low == array->chunk_shape[0])
+    if (!helps || strides[0] * length != array->chunk_bytes)
         return false;
     *ret_begin = low * strides[0];
     *ret_bytes = (high - low) * strides[0];
@@ -485,7 +507,8 @@ static struct stored_chunk chunk_of(const struct zarr_array *array, const uint64
         return chunk;
     }
     chunk.located = true;
-    chunk.is_range = chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
+    chunk.is_range = chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted) &&
+                     codec_chain_is_raw(&array->codecs);
     chunk.offset = chunk.begin;
     chunk.bytes = chunk.wanted;
     return chunk;
@@ -509,7 +532,8 @@ uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *
 {
     size_t part_begin, part_bytes;
 
-    if (chunk_part(array, chunk_index, begin, end, &part_begin, &part_bytes))
+    if (codec_chain_is_raw(&array->codecs) &&
+        chunk_part(array, chunk_index, begin, end, &part_begin, &part_bytes))
         return part_bytes < value_bytes ? part_bytes : value_bytes;
     return value_bytes / chunks_in_value(array, chunk_index);
 }
@@ -519,7 +543,8 @@ uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *
 static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                     const struct part *part, unsigned char *destination)
 {
-    bool direct = scatter_is_run(&part->scatter) && scatter_bytes(&part->scatter) == chunk->wanted;
+    bool direct = chunk->array->convert.to == DTYPE_NONE && scatter_is_run(&part->scatter) &&
+                  scatter_bytes(&part->scatter) == chunk->wanted;
     unsigned char *decoded = direct ? destination + part->to : reader->scratch;
 
     if (chunk->fetched)
@@ -530,12 +555,14 @@ static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct sto
     return decoded;
 }
 
-/* Whether the chunk, of a structured dtype, is what scratch memory holds already. */
+/* Whether the chunk is what scratch memory holds already: of several members of a structured dtype,
+ * or of several fields that convert the same items. */
 static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
 {
-    bool is_member = chunk->array->stored_item_bytes != chunk->array->item_bytes;
+    bool may_be = zarr_array_is_member(chunk->array) || chunk->array->convert.to != DTYPE_NONE;
 
-    return is_member && strcmp(reader->scratch_key, chunk->key) == 0;
+    return may_be && chunk->wanted == chunk->array->chunk_bytes &&
+           strcmp(reader->scratch_key, chunk->key) == 0;
 }
 
 /* Notes what scratch memory holds now; parts of chunks are not worth it. */
@@ -550,9 +577,15 @@ static void put_part(const struct zarr_array *array, const struct stored_chunk *
                      unsigned char *destination)
 {
     const struct scatter *scatter = &part->scatter;
+    bool swaps = array->byte_swapped && zarr_array_is_member(array);
 
+    if (array->convert.to != DTYPE_NONE) {
+        scatter_convert(scatter, &array->convert, swaps ? dtype_swap_bytes(array->convert.from) : 1,
+                        decoded + (part->from - chunk->begin), destination + part->to);
+        return;
+    }
     scatter_copy(scatter, decoded + (part->from - chunk->begin), destination + part->to);
-    if (array->byte_swapped && array->stored_item_bytes != array->item_bytes)
+    if (swaps)
         scatter_swap(scatter, dtype_swap_bytes(array->dtype), destination + part->to);
 }
 

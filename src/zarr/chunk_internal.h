@@ -15,7 +15,7 @@ struct stored_chunk {
     const struct zarr_array *array;
     uint64_t index[ZARR_MAX_RANK];
     const char *key;        /* of the value */
-    size_t begin, wanted;   /* the part of the decoded chunk; all of it unless it is stored raw */
+    size_t begin, wanted;   /* the part of the decoded chunk that is read or decoded */
     bool located;           /* the next two are known */
     bool is_range;          /* it lies in the value as below; else it is all of it */
     uint64_t offset, bytes; /* in the value */
@@ -66,7 +66,7 @@ bool chunk_walk_next(struct chunk_walk *walk);       /* within the value */
 bool chunk_walk_next_value(struct chunk_walk *walk); /* to the first chunk of the next */
 
 /* Whether samples [begin, end) take one run of bytes of the chunk, as it is decoded, which can be
- * read without the rest; if so, which. chunk.c */
+ * read (of a raw chunk) or decoded without the rest; if so, which. chunk.c */
 bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                 uint64_t end, size_t *ret_begin, size_t *ret_bytes);
 

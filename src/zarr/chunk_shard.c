@@ -25,7 +25,8 @@ static struct cache_key cache_key_of(const struct stored_chunk *chunk)
     int length = snprintf(key.text, sizeof key.text, "%s%s%s", chunk->key, is_inner ? "#" : "",
                           is_inner ? zarr_index_format(chunk->array, chunk->index).text : "");
 
-    if (chunk->wanted != chunk->array->chunk_bytes)
+    if (chunk->is_range && chunk->wanted != chunk->array->chunk_bytes &&
+        codec_chain_is_raw(&chunk->array->codecs))
         snprintf(key.text + length, sizeof key.text - (size_t)length, "@%zu+%zu", chunk->begin,
                  chunk->wanted);
     return key;
@@ -404,12 +405,13 @@ static enum status tell_chunk(const struct stored_chunk *chunk, zarr_visit_piece
                                .bytes = chunk->bytes};
 
     if (chunk->is_missing)
-        piece.kind = ZARR_PIECE_MISSING;
+        piece = (struct zarr_piece){.kind = ZARR_PIECE_MISSING, .key = chunk->key};
     if (!chunk->is_range) {
         piece.kind = ZARR_PIECE_VALUE;
-        piece.bytes = codec_chain_is_raw(&chunk->array->codecs)
-                          ? chunk->wanted
-                          : codec_chain_stored_bound(&chunk->array->codecs, chunk->wanted);
+        piece.bytes =
+            codec_chain_is_raw(&chunk->array->codecs)
+                ? chunk->wanted
+                : codec_chain_stored_bound(&chunk->array->codecs, chunk->array->chunk_bytes);
     }
     return visit(argument, &piece, err);
 }

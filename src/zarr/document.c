@@ -131,7 +131,7 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
     array->rank = (int)rank;
     memcpy(array->shape, shape, sizeof shape);
     for (size_t i = 0; i < rank; i++)
-        array->storage_axes[i] = (uint8_t)i;
+        array->storage_axes[i] = array->key_axes[i] = (uint8_t)i;
     for (size_t i = 0; i < rank; i++)
         if (shape[i] == 0)
             return error_set(err, STATUS_INVALID, "empty: 'shape' axis %zu is 0", i);

@@ -74,4 +74,16 @@ MUST_USE enum status fill_parse(enum zarr_format format, enum dtype dtype,
                                 struct json_object *value, unsigned char *ret_item,
                                 struct error *err);
 
+/* The part [offset, offset + item_bytes) of a record of `record_bytes` that v2's base64 text gives;
+ * a record that ends early ends in zeros, as NumPy's strings do. `value` may be NULL, or 0: zeros.
+ * In stored byte order. CORRUPT: not base64, or too long. */
+MUST_USE enum status fill_parse_record(struct json_object *value, size_t record_bytes,
+                                       size_t offset, size_t item_bytes, unsigned char *ret_item,
+                                       struct error *err);
+
+/* A text as `extent` code points of 4 bytes, native byte order, zeros behind it. CORRUPT: not a
+ * text, or too long. */
+MUST_USE enum status fill_parse_unicode(struct json_object *value, size_t extent,
+                                        unsigned char *ret_item, struct error *err);
+
 #endif

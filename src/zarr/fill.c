@@ -5,6 +5,7 @@
  */
 #include "zarr/document.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -218,6 +219,92 @@ static bool parse_bool(enum zarr_format format, struct json_object *value, unsig
         return false;
     out[0] = (unsigned char)magnitude;
     return true;
+}
+
+/* Texts
+ * -------------------------------------------------------------------------------------------- */
+
+static bool is_zero(struct json_object *value)
+{
+    return !value ||
+           (json_object_is_type(value, json_type_int) && json_object_get_int64(value) == 0);
+}
+
+static enum status refuse_text(struct json_object *value, const char *what, struct error *err)
+{
+    return error_set(err, STATUS_CORRUPT, "'fill_value' %.60s is not %s",
+                     json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN), what);
+}
+
+/* The six bits that a character of base64 stands for; -1 for any other. */
+static int sextet(char character)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *place = character ? strchr(alphabet, character) : NULL;
+
+    return place ? (int)(place - alphabet) : -1;
+}
+
+/* Whether the characters before the padding are base64, and as many as a length in bytes has. */
+static bool is_base64(const char *text, size_t *ret_count)
+{
+    size_t length = strlen(text), count = length;
+
+    while (count > 0 && length - count < 2 && text[count - 1] == '=')
+        count--;
+    for (size_t i = 0; i < count; i++)
+        if (sextet(text[i]) < 0)
+            return false;
+    *ret_count = count;
+    return length % 4 == 0;
+}
+
+enum status fill_parse_record(struct json_object *value, size_t record_bytes, size_t offset,
+                              size_t item_bytes, unsigned char *ret_item, struct error *err)
+{
+    size_t count;
+
+    assert(offset + item_bytes <= record_bytes);
+    memset(ret_item, 0, item_bytes);
+    if (is_zero(value))
+        return STATUS_OK;
+    const char *text =
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "?";
+    if (!is_base64(text, &count) || count * 6 / 8 > record_bytes)
+        return refuse_text(value, "an item in base64", err);
+    for (size_t i = 0; i < count * 6 / 8; i++) {
+        const char *place = text + i / 3 * 4 + i % 3;
+        unsigned pair = (unsigned)sextet(place[0]) << 6 | (unsigned)sextet(place[1]);
+
+        if (i >= offset && i - offset < item_bytes)
+            ret_item[i - offset] = (unsigned char)(pair >> (4 - 2 * (i % 3)));
+    }
+    return STATUS_OK;
+}
+
+enum status fill_parse_unicode(struct json_object *value, size_t extent, unsigned char *ret_item,
+                               struct error *err)
+{
+    memset(ret_item, 0, 4 * extent);
+    if (is_zero(value))
+        return STATUS_OK;
+    if (!json_object_is_type(value, json_type_string))
+        return refuse_text(value, "a text", err);
+    const unsigned char *text = (const unsigned char *)json_object_get_string(value);
+    size_t length = (size_t)json_object_get_string_len(value), done = 0;
+    for (size_t i = 0; i < length; done++) {
+        unsigned lead = text[i++];
+        unsigned more = lead < 0x80 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        uint32_t point = more == 0 ? lead : lead & (0x3fu >> more);
+
+        for (; more > 0 && i < length; more--) /* valid UTF-8: documents are checked for that */
+            point = point << 6 | (text[i++] & 0x3f);
+        if (done == extent)
+            return refuse_text(value, "as short as the dtype", err);
+        memcpy(ret_item + 4 * done, &point, sizeof point);
+    }
+    return STATUS_OK;
 }
 
 enum status fill_parse(enum zarr_format format, enum dtype dtype, struct json_object *value,

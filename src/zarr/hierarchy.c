@@ -36,8 +36,8 @@ static enum status grow(struct builder *builder, struct error *err)
     return STATUS_OK;
 }
 
-enum status hierarchy_add(struct builder *builder, const char *path, const char *document,
-                          size_t size, struct error *err)
+static enum status add_member(struct builder *builder, const char *path, const char *document,
+                              size_t size, size_t member, struct error *err)
 {
     struct error reason;
     enum status status = grow(builder, err);
@@ -47,8 +47,8 @@ enum status hierarchy_add(struct builder *builder, const char *path, const char 
     struct zarr_node *node = &builder->hierarchy->nodes[builder->hierarchy->node_count];
     memset(node, 0, sizeof *node);
     error_clear(&reason);
-    node->status =
-        zarr_array_parse(builder->hierarchy->format, path, document, size, &node->array, &reason);
+    node->status = zarr_array_parse_member(builder->hierarchy->format, path, document, size, member,
+                                           &node->array, &reason);
     node->reason = node->status == STATUS_OK ? NULL : strdup(reason.message);
     node->document = malloc(size + 1);
     node->document_bytes = size;
@@ -58,6 +58,17 @@ enum status hierarchy_add(struct builder *builder, const char *path, const char 
     memcpy(node->document, document, size);
     node->document[size] = '\0';
     return STATUS_OK;
+}
+
+enum status hierarchy_add(struct builder *builder, const char *path, const char *document,
+                          size_t size, struct error *err)
+{
+    enum status status = add_member(builder, path, document, size, 0, err);
+    size_t first = builder->hierarchy->node_count - 1;
+
+    for (size_t i = 1; !status && i < builder->hierarchy->nodes[first].array.member_count; i++)
+        status = add_member(builder, path, document, size, i, err);
+    return status;
 }
 
 static int compare_nodes(const void *a, const void *b)
@@ -100,15 +111,27 @@ const struct zarr_node *zarr_hierarchy_find(const struct zarr_hierarchy *hierarc
     return NULL;
 }
 
+/* The members of a structured dtype share one. */
+static size_t count_documents(const struct zarr_hierarchy *hierarchy)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < hierarchy->node_count; i++)
+        count += hierarchy->nodes[i].array.member_index == 0;
+    return count;
+}
+
 void zarr_hierarchy_pack(const struct zarr_hierarchy *hierarchy, struct text *out)
 {
     packed_put_number(out, hierarchy->format);
     packed_put_number(out, hierarchy->consolidated);
-    packed_put_number(out, hierarchy->node_count);
+    packed_put_number(out, count_documents(hierarchy));
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
 
-        packed_put_run(out, node->array.path, strlen(node->array.path));
+        if (node->array.member_index > 0)
+            continue;
+        packed_put_run(out, node->array.path, node->array.key_path_bytes);
         packed_put_run(out, node->document, node->document_bytes);
     }
 }

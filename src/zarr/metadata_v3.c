@@ -7,6 +7,8 @@
 
 #include "base/size.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_known_member(const char *name)
@@ -86,6 +88,55 @@ static enum dtype dtype_by_alias(const char *name)
     return dtype_by_name(name);
 }
 
+/* Bytes of an item of raw type "r24": 3; 0 for other names. */
+static size_t raw_bytes(const char *name)
+{
+    size_t digits = strspn(name + (name[0] == 'r'), "0123456789");
+    unsigned long bits = strtoul(name + (name[0] == 'r'), NULL, 10);
+
+    if (name[0] != 'r' || digits == 0 || digits > 5 || name[1 + digits] != '\0' || bits % 8 != 0 ||
+        bits / 8 > ZARR_MAX_ITEM_BYTES)
+        return 0;
+    return bits / 8;
+}
+
+/* Items of so many bytes that mean nothing to us: bytes along one more axis. */
+static enum status set_raw(struct zarr_array *array, size_t item_bytes, struct error *err)
+{
+    enum status status = document_set_dtype(array, DTYPE_UINT8, true, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (!size_multiply(array->total_bytes, item_bytes, &array->total_bytes) ||
+        array->total_bytes > INT64_MAX) {
+        array->total_bytes = 0;
+        return error_set(err, STATUS_CORRUPT,
+                         "'shape' overflows: the array's size does not fit 63 bits");
+    }
+    array->item_extent = array->item_bytes = array->stored_item_bytes = item_bytes;
+    snprintf(array->stored_type, sizeof array->stored_type, "r%zu", 8 * item_bytes);
+    return STATUS_OK;
+}
+
+/* A list of the item's bytes. */
+static enum status parse_raw_fill(struct json_object *value, struct zarr_array *array,
+                                  struct error *err)
+{
+    if (!json_object_is_type(value, json_type_array) ||
+        json_object_array_length(value) != array->item_bytes)
+        return error_set(err, STATUS_CORRUPT, "'fill_value' is not a list of %zu bytes",
+                         array->item_bytes);
+    for (size_t i = 0; i < array->item_bytes; i++) {
+        unsigned char item[DTYPE_MAX_BYTES];
+        enum status status =
+            fill_parse(ZARR_V3, DTYPE_UINT8, json_object_array_get_idx(value, i), item, err);
+        if (status != STATUS_OK)
+            return status;
+        array->fill[i] = item[0];
+    }
+    return STATUS_OK;
+}
+
 /* The byte order is not known before the codecs are read. */
 static enum status parse_dtype(struct json_object *root, struct zarr_array *array,
                                struct error *err)
@@ -100,6 +151,8 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
         return status;
     bool is_time = strncmp(name, "numpy.", strlen("numpy.")) == 0;
     bool plain = !configuration || json_object_object_length(configuration) == 0;
+    if (plain && raw_bytes(name) > 0)
+        return set_raw(array, raw_bytes(name), err);
     enum dtype dtype = plain || is_time ? dtype_by_alias(name) : DTYPE_NONE;
     if (dtype == DTYPE_NONE)
         return error_set(err, STATUS_UNSUPPORTED, "data type '%.60s'", name);
@@ -182,8 +235,9 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
 /* Where reading the codecs has come. */
 struct chain {
     struct zarr_array *array;
-    bool has_bytes; /* codecs from array to bytes are complete */
-    bool is_flat;   /* a codec has changed the number of axes: only "bytes" may follow */
+    bool has_bytes;  /* codecs from array to bytes are complete */
+    bool is_ordered; /* a filter needs the order that values have now: it must stay */
+    bool is_flat;    /* a codec has changed the number of axes: only "bytes" may follow */
 };
 
 /* "endian" of a bytes codec. Without it, it can only be meant for items of one byte. */
@@ -351,6 +405,8 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     struct zarr_array *array = chain->array;
     struct json_object *extents, *codecs, *index_codecs;
 
+    if (array->codecs.step_count > 0)
+        return error_set(err, STATUS_UNSUPPORTED, "filters before 'sharding_indexed'");
     if (array->shard_level_count == ZARR_MAX_SHARD_LEVELS)
         return error_set(err, STATUS_UNSUPPORTED, "shards nested more than %d deep",
                          ZARR_MAX_SHARD_LEVELS);
@@ -376,20 +432,62 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     return STATUS_OK;
 }
 
-/* Codecs before the one that makes bytes. Those that change only how many axes there are, not the
- * order of items, have no effect on bytes. */
+/* Behind filters 'bytes' tells the byte order of what they give, but zarr-python takes their own
+ * types' word for it, which is the same only where all are little-endian. */
+static enum status parse_bytes_after_filters(struct json_object *configuration,
+                                             struct zarr_array *array, struct error *err)
+{
+    bool is_little;
+    enum status status = parse_endian(configuration, 1, "", &is_little, err);
+
+    if (status == STATUS_OK && !is_little)
+        return error_set(err, STATUS_UNSUPPORTED, "codec 'bytes': 'endian' is big behind filters");
+    array->byte_swapped =
+        dtype_swap_bytes(array->dtype) > 1 && codec_chain_swapped(&array->codecs, false);
+    return status;
+}
+
+/* Where no filter says a type, 'bytes' is as it is without them. */
+static enum status parse_bytes(struct json_object *configuration, struct zarr_array *array,
+                               struct error *err)
+{
+    const struct codec_chain *filters = &array->codecs;
+
+    if (codec_chain_swapped(filters, false) == codec_chain_swapped(filters, true))
+        return parse_bytes_after_filters(configuration, array, err);
+    return parse_bytes_codec(configuration, array, err);
+}
+
+/* Most filters work on values one by one, whatever the axes are: transposes before and behind are
+ * the same to them. Not those where a value depends on the one before. */
+static bool depends_on_order(const char *filter)
+{
+    return strstr(filter, "delta") || strstr(filter, "packbits");
+}
+
+/* Codecs before the one that makes bytes: filters, and what turns axes round or divides the array.
+ * Those that change only how many axes there are, not the order of items, have no effect on bytes.
+ */
 static enum status parse_array_codec(const char *name, struct json_object *configuration,
                                      struct chain *chain, struct error *err)
 {
+    if (strcmp(name, "bitround") == 0) /* registered without numcodecs' prefix, too */
+        name = "numcodecs.bitround";
     bool reshapes = strcmp(name, "reshape") == 0 || strcmp(name, "zarrs.squeeze") == 0;
 
     if (strcmp(name, "bytes") == 0) {
         chain->has_bytes = true;
-        return parse_bytes_codec(configuration, chain->array, err);
+        return parse_bytes(configuration, chain->array, err);
     }
-    if (chain->is_flat && !reshapes)
-        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that changes axes",
-                         name);
+    if (codec_is_filter(name)) {
+        chain->is_ordered = chain->is_ordered || depends_on_order(name);
+        return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
+                               chain->array->item_bytes, err);
+    }
+    if ((chain->is_flat || chain->is_ordered) && !reshapes)
+        return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that %s", name,
+                         chain->is_flat ? "changes the number of axes"
+                                        : "needs the order of values");
     if (reshapes) {
         chain->is_flat = true;
         return STATUS_OK;
@@ -411,6 +509,8 @@ static enum status parse_codec(struct json_object *value, struct chain *chain, s
         return status;
     if (!chain->has_bytes)
         return parse_array_codec(name, configuration, chain, err);
+    if (strcmp(name, "bytes") == 0)
+        return error_set(err, STATUS_CORRUPT, "codec 'bytes' stands twice");
     return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
                            chain->array->item_bytes, err);
 }
@@ -447,6 +547,8 @@ static enum status parse_all_codecs(struct json_object *root, struct zarr_array 
         status = parse_codecs(list, &chain, err);
     if (status == STATUS_OK)
         status = document_set_chunks(array, err);
+    if (status == STATUS_OK)
+        status = codec_chain_check(&array->codecs, array->chunk_bytes, err);
     for (int level = array->shard_level_count - 1; status == STATUS_OK && level >= 0; level--)
         for (int i = 0; i < array->rank; i++) {
             bool inner = level + 1 < array->shard_level_count;
@@ -495,5 +597,7 @@ enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array
         return status;
     if (!json_object_object_get_ex(root, "fill_value", &fill))
         return error_set(err, STATUS_CORRUPT, "'fill_value' is missing");
+    if (array->item_extent > 0)
+        return parse_raw_fill(fill, array, err);
     return fill_parse(ZARR_V3, array->dtype, fill, array->fill, err);
 }

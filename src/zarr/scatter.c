@@ -200,6 +200,62 @@ void scatter_copy(const struct scatter *scatter, const void *source, void *desti
     while (walk_next(&walk));
 }
 
+enum { CONVERT_ITEMS = 512 };
+
+/* Items of one line on their way through the first-level cache: put together where they do not lie
+ * so, converted, and put where they belong. */
+struct conversion {
+    const struct convert *convert;
+    size_t swap_bytes;
+    size_t from_bytes, from_stride, to_bytes, to_stride;
+};
+
+static void convert_line(const struct conversion *line, uint64_t count, const unsigned char *from,
+                         unsigned char *to)
+{
+    unsigned char in[CONVERT_ITEMS * sizeof(uint64_t)], out[CONVERT_ITEMS * sizeof(uint64_t)];
+    bool gathers = line->from_stride != line->from_bytes || line->swap_bytes > 1;
+    bool spreads = line->to_stride != line->to_bytes;
+
+    if (!gathers && !spreads) {
+        convert_items(line->convert, from, count, to);
+        return;
+    }
+    for (uint64_t done = 0; done < count; done += CONVERT_ITEMS) {
+        uint64_t items = count - done < CONVERT_ITEMS ? count - done : CONVERT_ITEMS;
+        const unsigned char *source = from + done * line->from_stride;
+
+        if (gathers) {
+            for (uint64_t i = 0; i < items; i++)
+                memcpy(in + i * line->from_bytes, source + i * line->from_stride, line->from_bytes);
+            bytes_swap(in, items * line->from_bytes, line->swap_bytes);
+            source = in;
+        }
+        convert_items(line->convert, source, items, spreads ? out : to + done * line->to_bytes);
+        for (uint64_t i = 0; spreads && i < items; i++)
+            memcpy(to + (done + i) * line->to_stride, out + i * line->to_bytes, line->to_bytes);
+    }
+}
+
+void scatter_convert(const struct scatter *scatter, const struct convert *convert,
+                     size_t swap_bytes, const void *source, void *destination)
+{
+    int last = scatter->rank - 1;
+    struct conversion line = {.convert = convert,
+                              .swap_bytes = swap_bytes,
+                              .from_bytes = dtype_bytes(convert->from),
+                              .to_bytes = dtype_bytes(convert->to)};
+    struct walk walk = walk_begin(scatter, -1);
+
+    line.from_stride = last < 0 ? line.from_bytes : scatter->from[last];
+    line.to_stride = last < 0 ? line.to_bytes : scatter->to[last];
+    do
+        convert_line(&line, last < 0 ? 1 : scatter->extents[last],
+                     (const unsigned char *)source + walk.from_at,
+                     (unsigned char *)destination + walk.to_at);
+    while (walk_next(&walk));
+}
+
 /* Repeats the item over `size` bytes, doubling what is already there. */
 static void fill_run(const void *item, size_t item_bytes, unsigned char *out, size_t size)
 {

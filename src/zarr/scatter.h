@@ -10,6 +10,8 @@
 #ifndef PENSTOCK_ZARR_SCATTER_H
 #define PENSTOCK_ZARR_SCATTER_H
 
+#include "base/convert.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +40,12 @@ size_t scatter_bytes(const struct scatter *scatter);
 /* Copies from the box's first item at `source` to the one at `destination`; they must not overlap.
  */
 void scatter_copy(const struct scatter *scatter, const void *source, void *destination);
+
+/* The same of items that are converted on the way, and before that have the bytes of each unit of
+ * `swap_bytes` turned round (1: not). The box's items and strides at the destination are those of
+ * converted items. */
+void scatter_convert(const struct scatter *scatter, const struct convert *convert,
+                     size_t swap_bytes, const void *source, void *destination);
 
 /* Puts `item` in each place of the destination. */
 void scatter_fill(const struct scatter *scatter, const void *item, void *destination);

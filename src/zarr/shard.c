@@ -64,10 +64,12 @@ static bool is_missing(const struct shard_entry *entry)
     return entry->offset == SHARD_MISSING && entry->bytes == SHARD_MISSING;
 }
 
-/* Whether it takes bytes that another one could share. */
-static bool takes_bytes(const struct shard_entry *entry)
+/* Whether it takes bytes that another one could share; one that does not lie in the shard has none.
+ */
+static bool takes_bytes(const struct shard_entry *entry, uint64_t end)
 {
-    return !is_missing(entry) && entry->bytes > 0 && entry->offset <= UINT64_MAX - entry->bytes;
+    return !is_missing(entry) && entry->bytes > 0 && entry->offset <= end &&
+           entry->bytes <= end - entry->offset;
 }
 
 static const struct zarr_shard_level *level_of(const struct shard_index *index)
@@ -75,13 +77,22 @@ static const struct zarr_shard_level *level_of(const struct shard_index *index)
     return &index->name.array->shard_levels[index->name.level];
 }
 
+/* Where the inner chunks end at the latest; UINT64_MAX: that is not known. */
+static uint64_t data_end(const struct shard_index *index)
+{
+    const struct zarr_shard_level *level = level_of(index);
+    bool ends_before = !level->index_at_start && index->shard_bytes != UINT64_MAX;
+
+    return index->shard_bytes - (ends_before ? level->index_bytes : 0);
+}
+
 /* Whether inner chunks lie in order of number, as most writers put them: then none overlap. */
-static bool is_in_order(const struct shard_entry *entries, uint64_t count)
+static bool is_in_order(const struct shard_entry *entries, uint64_t count, uint64_t limit)
 {
     uint64_t end = 0;
 
     for (uint64_t i = 0; i < count; i++) {
-        if (!takes_bytes(&entries[i]))
+        if (!takes_bytes(&entries[i], limit))
             continue;
         if (entries[i].offset < end)
             return false;
@@ -102,20 +113,20 @@ static int compare_begins(const void *a, const void *b)
 }
 
 /* Marks all entries that share bytes. `begins` has room for one of each. */
-static void mark_overlaps(struct shard_entry *entries, uint64_t count, struct begin *begins)
+static void mark_overlaps(struct shard_entry *entries, uint64_t count, uint64_t limit,
+                          struct begin *begins)
 {
     uint64_t used = 0, end = 0, last = 0;
 
     for (uint64_t i = 0; i < count; i++)
-        if (takes_bytes(&entries[i]))
+        if (takes_bytes(&entries[i], limit))
             begins[used++] = (struct begin){entries[i].offset, i};
     qsort(begins, used, sizeof *begins, compare_begins);
     for (uint64_t i = 0; i < used; i++) {
         uint64_t number = begins[i].number, own_end = begins[i].offset + entries[number].bytes;
 
-        if (begins[i].offset < end) {
+        if (begins[i].offset < end)
             entries[last] = entries[number] = overlapping;
-        }
         if (own_end > end) {
             end = own_end;
             last = number;
@@ -137,8 +148,9 @@ enum status shard_index_parse(struct shard_index *index, struct codec_context *c
         return status;
     if (level->index_swapped)
         bytes_swap(index->entries, bytes, sizeof(uint64_t));
-    if (!is_in_order(index->entries, level->entry_count))
-        mark_overlaps(index->entries, level->entry_count, stored);
+    uint64_t end = data_end(index);
+    if (!is_in_order(index->entries, level->entry_count, end))
+        mark_overlaps(index->entries, level->entry_count, end, stored);
     return STATUS_OK;
 }
 
@@ -147,7 +159,7 @@ enum status shard_index_entry(const struct shard_index *index, uint64_t number,
 {
     const struct zarr_shard_level *level = level_of(index);
     struct shard_entry entry = index->entries[number];
-    uint64_t begin = level->index_at_start ? level->index_bytes : 0, end = index->shard_bytes;
+    uint64_t begin = level->index_at_start ? level->index_bytes : 0, end = data_end(index);
 
     assert(number < level->entry_count && !index->absent);
     if (is_missing(&entry)) {
@@ -159,8 +171,6 @@ enum status shard_index_entry(const struct shard_index *index, uint64_t number,
                          "the shard's index is wrong: entry %" PRIu64
                          " has bytes that another one has, too",
                          number);
-    if (!level->index_at_start && end != UINT64_MAX)
-        end -= level->index_bytes;
     if (entry.offset < begin || entry.offset > end || entry.bytes > end - entry.offset)
         return error_set(err, STATUS_CORRUPT,
                          "the shard's index is wrong: entry %" PRIu64 " has %" PRIu64

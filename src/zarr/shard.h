@@ -53,9 +53,9 @@ struct shard_index {
     struct shard_entry *entries; /* [entry_count] of the level */
 };
 
-/* Reads an index out of its stored bytes, which are used as scratch memory; entries and name.level
- * are set by the caller. CORRUPT: the checksum is wrong. Entries that share bytes with others are
- * turned into such as shard_index_entry() refuses. */
+/* Reads an index out of its stored bytes, which are used as scratch memory; entries, name and
+ * shard_bytes are set by the caller. CORRUPT: the checksum is wrong. Entries that share bytes with
+ * others are turned into such as shard_index_entry() refuses. */
 MUST_USE enum status shard_index_parse(struct shard_index *index, struct codec_context *context,
                                        void *stored, struct error *err);
 

@@ -176,6 +176,9 @@ no_process() {
 }
 mark=TEST_LAUNCH_MARK=$$-$RANDOM
 
+PATH="$PWD/path:$PATH" commands 4 --torchrun 2 --restarts 3 -- train.py
+contains "$(cat out)" "--max-restarts=3"
+
 # Each side's failure ends the other; the first one's code is the whole's.
 code=0
 env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- sh -c 'exit 7' 2>err || code=$?
@@ -226,6 +229,17 @@ supervise() {
 supervise 2 '[ -e died ] || { touch died; exit 1; }; printf serv; sleep 0.4; echo ing epoch 3; sleep 0.3' 'sleep 2'
 [ "$code" -eq 0 ] || fail "restarted readers end with $code: $(cat out err)"
 contains "$(cat err)" "serving again, from epoch 3"
+
+# A launcher that hangs when its readers are gone is killed, once they have been heard of.
+supervise 2 '[ ! -e hung ] || exit 0; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep 1; done; sleep 25'
+[ "$code" -eq 0 ] || fail "a launcher that hangs makes it $code: $(cat out err)"
+contains "$(cat err)" "nothing was heard of the readers for 20 s"
+
+# Trainers whose launcher is killed after the readers' good end are not started again.
+supervise 2 'exit 0' 'sleep 1; kill -9 $$'
+[ "$code" -eq 137 ] || fail "trainers killed at the end make it $code: $(cat out err)"
+contains "$(cat err)" "nothing is lost"
+[[ $(cat err) != *restart* ]] || fail "trainers are started again for nothing: $(cat err)"
 
 # Readers that die when the trainers have had everything are not started again.
 supervise 2 'sleep 1; exit 1' true

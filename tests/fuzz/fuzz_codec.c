@@ -15,15 +15,6 @@
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5 };
 
-/* Made anew for each input, so that no input depends on those before. */
-static struct codec_chain chain_of(const char *const *names)
-{
-    struct codec_chain chain = {0};
-    for (; *names; names++)
-        CHECK(codec_chain_add(&chain, CODEC_ZARR_V2, *names, NULL, 2, NULL) == STATUS_OK);
-    return chain;
-}
-
 static void decode(const struct codec_chain *chain, struct codec_context *context,
                    const uint8_t *stored, size_t stored_size, uint8_t *decoded, size_t size)
 {
@@ -40,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < FUZZ_CODEC_HEADER_BYTES)
         return 0;
-    struct codec_chain chain = chain_of(fuzz_codec_chains[data[0] % FUZZ_CODEC_CHAINS]);
+    struct codec_chain chain = fuzz_codec_chain(data[0] % FUZZ_CODEC_CHAINS);
     const struct codec_chain *chains[] = {&chain};
     size_t decoded_size = data[1] | (size_t)data[2] << 8;
     size_t stored_size = size - FUZZ_CODEC_HEADER_BYTES;

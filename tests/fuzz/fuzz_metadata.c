@@ -10,12 +10,15 @@
 static void check_array(const struct zarr_array *array)
 {
     uint64_t chunk_index[ZARR_MAX_RANK], total_bytes = array->item_bytes;
-    size_t chunk_bytes = array->item_bytes;
+    size_t chunk_bytes = array->stored_item_bytes;
     char key[ZARR_KEY_BYTES];
     struct text text = {0};
 
     CHECK(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
-    CHECK(array->item_bytes > 0 && array->item_bytes <= DTYPE_MAX_BYTES);
+    CHECK(array->item_bytes > 0 && array->item_bytes <= ZARR_MAX_ITEM_BYTES);
+    CHECK(array->item_bytes ==
+          dtype_bytes(array->dtype) * (array->item_extent > 0 ? array->item_extent : 1));
+    CHECK(array->item_offset + array->item_bytes <= array->stored_item_bytes);
     for (int i = 0; i < array->rank; i++) {
         CHECK(array->shape[i] > 0 && array->chunk_shape[i] > 0 && array->chunk_counts[i] > 0);
         CHECK((array->shape[i] - 1) / array->chunk_shape[i] == array->chunk_counts[i] - 1);

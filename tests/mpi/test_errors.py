@@ -207,6 +207,12 @@ class Errors(JobTest):
             self.assertNotEqual(outcome.code, 0)
             self.assertEqual(outcome.output.count("--nonsense"), 1)
 
+    def test_nowhere_to_write(self):
+        """Known before the run, not after it."""
+        for option in ("--report", "--save-state"):
+            self.check(self.settings(), "create ./nonexistent/", options=[option, "/nonexistent/out.json"],
+                       ranks=(2,))
+
     def test_no_service(self):
         outcome = run([program("penstock-trainer"), "--run-dir", os.path.join(self.folder, "none"),
                        "--timeout", "1"])

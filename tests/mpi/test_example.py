@@ -5,7 +5,7 @@ import os
 import sys
 import unittest
 
-from job import JobTest, environment
+from job import JobTest, environment, program, run
 
 try:
     import torch
@@ -54,6 +54,30 @@ class Example(JobTest):
         self.assertIn("stopped at", output)
         with open(state, encoding="ascii") as file:
             self.assertEqual(json.load(file)["step"], 1)
+
+    def logged(self, rank, life):
+        with open(os.path.join(self.folder, f"log.{rank}.{life}"), encoding="ascii") as file:
+            return file.read().splitlines()
+
+    def test_torchrun_starts_all_again(self):
+        """One of two that work in step dies: both come again with the checkpoint's state, and are served from there."""
+        torchrun = os.path.join(os.path.dirname(sys.executable), "torchrun")
+        if not os.path.exists(torchrun):
+            self.skipTest(f"no {torchrun}")
+        outcome = run(
+            [program("penstock-run"), "-q", "--torchrun", "2", "--restarts", "2",
+             "--set", f"dataset.uri={self.synth('example', 48, videos=4)}", "--set", "batch.global_size=8",
+             "--set", "order.epochs=4", "--set", "delivery.trainers=2", "--",
+             os.path.join(ROOT, "tests", "mpi", "lockstep_trainer.py"), self.folder],
+            env=environment(PYTHONPATH=os.path.join(ROOT, "python"),
+                            PATH=os.path.dirname(torchrun) + os.pathsep + os.environ["PATH"]))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        for rank in range(2):
+            first, second = self.logged(rank, 0), self.logged(rank, 1)
+            self.assertEqual(len(second), 24 - 8, "from the second checkpoint on")
+            self.assertEqual(first[8:], second[:len(first) - 8], "the same again")
+            steps = [tuple(map(int, line.split()[:2])) for line in first[:8] + second]
+            self.assertEqual(steps, [(epoch, step) for epoch in range(4) for step in range(6)])
 
 
 if __name__ == "__main__":

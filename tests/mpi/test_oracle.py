@@ -36,8 +36,26 @@ ARRAYS = {
 FIELDS = {"latents": "frames", "wind": "wind", "events": "events", "flags": "flags",
           "spectrum": "spectrum", "text": "text[segment]"}
 
+# v2's dtypes beyond numbers: each member of "table" is an array, and strings have their bytes as a last axis.
+RECORD = [("x", ">f4"), ("tag", "S3"), ("pos", "<i2", (3,))]
+if zarr.__version__.startswith("2."):
+    ARRAYS |= {
+        "when": ("M8[s]", (SAMPLES, 2), (8, 1)),
+        "label": ("S5", (SAMPLES,), (16,)),
+        "table": (RECORD, (SAMPLES, 4), (20, 3)),
+    }
+    FIELDS |= {"when": "when", "label": "label", "x": "table.x", "tag": "table.tag", "pos": "table.pos"}
+
+# v3's shards: rows are still of 8 samples.
+SHARDS = {}
+if not zarr.__version__.startswith("2."):
+    SHARDS = {"frames": (32, 20, 4, 8, 8), "wind": (16, 15, 14), "text": (6, 64)}
+
 
 def make_values(rng, dtype, shape):
+    if not isinstance(dtype, str) or dtype[0] in "MS":
+        items = rng.integers(1, 100, (*shape, np.dtype(dtype).itemsize), dtype=np.uint8)
+        return items.view(dtype).reshape(shape)
     if dtype == "i8":
         return rng.integers(0, VIDEOS, shape)
     if dtype == "b1":
@@ -53,7 +71,9 @@ def write(path):
     group = zarr.open_group(path, mode="w")
     create = getattr(group, "create_array", None) or group.create_dataset
     for name, (dtype, shape, chunks) in ARRAYS.items():
-        options = {"fill_value": 7} if name == "wind" else {}
+        options = {"fill_value": 7} if name == "wind" else {"order": "F"} if name == "table" else {}
+        if name in SHARDS:
+            options["shards"] = SHARDS[name]
         array = create(name, shape=shape, chunks=chunks, dtype=dtype, **options)
         values = make_values(rng, dtype, shape)
         if name == "wind":
@@ -68,6 +88,9 @@ class Oracle(JobTest):
         path = os.path.join(self.folder, "oracle.zarr")
         group = write(path)
         arrays = {name: np.asarray(group[name][:]) for name in ARRAYS}
+        if "table" in arrays:
+            arrays |= {f"table.{name}": arrays["table"][name] for name in arrays["table"].dtype.names}
+            arrays["table.x"] = arrays["table.x"].astype("=f4")
         arrays["text[segment]"] = arrays["text"][arrays["segment"]]
         settings = {"dataset.uri": path, "batch.global_size": BATCH, "batch.last": "partial",
                     "order.seed": SEED, "order.window_rows": WINDOW_ROWS, "order.epochs": EPOCHS,

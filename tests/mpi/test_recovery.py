@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -14,6 +15,7 @@ from job import MPIEXEC, JobTest, environment, launcher_is_open_mpi, leftovers, 
 WAIT_S = 60
 EXIT_FINAL = 4
 SLOTS = 4
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def lines_of(path):
@@ -407,6 +409,31 @@ class Trainers(RecoveryTest):
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
             self.assertEqual(self.digest(f"{rank}.new"), expected[rank][7 * 4:])
+
+    def test_dies_between_the_last_batch_and_its_goodbye(self):
+        """The one that comes in its place hears that there is nothing more; one that wants batches again hears no."""
+        script = ("import os, penstock\n"
+                  "loader = penstock.connect()\n"
+                  "try:\n"
+                  "    while True: loader.next()\n"
+                  "except penstock.Ended: os.kill(os.getpid(), 9)\n")
+        state = self.state_after(7)
+        job = self.serve()
+        first = self.start_trainer(0, "digest.0")
+        env = environment(RANK=1, WORLD_SIZE=2, PENSTOCK_RUN_DIR=self.run_dir,
+                          PYTHONPATH=os.path.join(ROOT, "python"),
+                          PENSTOCK_LIBRARY=os.path.join(os.path.dirname(program("penstock")),
+                                                        "..", "lib", "libpenstock.so.0"))
+        dying = self.keep(Process([sys.executable, "-c", script],
+                                  os.path.join(self.folder, "dying.log"), env))
+        self.assertEqual(dying.wait(), -signal.SIGKILL, dying.output())
+        greedy = self.start_trainer(1, "digest.greedy", PENSTOCK_STATE=state)
+        self.assertEqual(greedy.wait(), 1)
+        self.assertIn("start the service again", greedy.output())
+        second = self.start_trainer(1, "digest.1")
+        self.assert_ends_well(first, second, job)
+        self.assertIn("all epochs are consumed", second.output())
+        self.assertEqual(self.digest("0"), self.expected()[0])
 
     def test_states_of_different_steps(self):
         states = [self.state_after(7), self.state_after(9)]

@@ -21,3 +21,36 @@ foreach(format 2 3)
     message(STATUS "no Python for zarr v${format}: python.zarr_oracle_v${format} is not built")
   endif()
 endforeach()
+
+# numcodecs' own chunks, and ours against what it decodes; either Python may have it.
+foreach(python ZARR2 ZARR3)
+  if(PENSTOCK_${python}_PYTHON)
+    set(numcodecs_test ${PENSTOCK_${python}_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_numcodecs.py
+                       --dump $<TARGET_FILE:dump_array>)
+    string(TOLOWER ${python} name)
+    add_test(NAME python.numcodecs_${name} COMMAND ${numcodecs_test} --matrix)
+    set_tests_properties(python.numcodecs_${name} PROPERTIES
+      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    if(NOT TEST conformance.numcodecs)
+      add_test(NAME conformance.numcodecs COMMAND ${numcodecs_test} --corpus)
+      set_tests_properties(conformance.numcodecs PROPERTIES
+        LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    endif()
+  endif()
+endforeach()
+
+# Shards and transposes, against NumPy; and what zarrs has written, where PENSTOCK_CORPORA has it.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME python.zarr_shards
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_shards.py
+            --dump $<TARGET_FILE:dump_array>)
+  set_tests_properties(python.zarr_shards PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+if(PENSTOCK_ZARR2_PYTHON)
+  add_test(NAME conformance.zarrs
+    COMMAND ${PENSTOCK_ZARR2_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarrs_snapshot.py
+            --dump $<TARGET_FILE:dump_array>)
+  set_tests_properties(conformance.zarrs PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()

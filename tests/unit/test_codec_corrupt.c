@@ -18,6 +18,10 @@ static const char *const chains[] = {
     "[{'name': 'blosc', 'configuration': {'cname': 'zstd', 'shuffle': 'bitshuffle'}}]",
     "[{'name': 'blosc', 'configuration': {'clevel': 0}}]",
     "[{'name': 'zstd'}, {'name': 'blosc'}, {'name': 'gzip'}]",
+    "[{'name': 'numcodecs.bz2'}]",
+    "[{'name': 'numcodecs.crc32'}]",
+    "[{'name': 'numcodecs.adler32'}]",
+    "[{'name': 'numcodecs.fletcher32'}]",
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -1,6 +1,11 @@
 /* Known stored bytes, most of them made by other programs: the formats are those of the others, not
  * just our own. */
 #include "codec_chains.h"
+#include "codec_vectors.h"
+
+#include "codec/values.h"
+
+#include <math.h>
 
 static void check_decodes(const char *list, const void *stored, size_t stored_size,
                           const void *expected, size_t size)
@@ -129,6 +134,86 @@ static void test_blosc_names_a_compressor_that_is_missing(void **state)
     codec_context_free(context);
 }
 
+static struct codec_chain chain_v2(const char *text)
+{
+    struct codec_chain chain = {0};
+    struct json_object *list = json_tokener_parse(text), *id = NULL;
+    struct error err;
+    for (size_t i = 0; i < json_object_array_length(list); i++) {
+        struct json_object *codec = json_object_array_get_idx(list, i);
+        json_object_object_get_ex(codec, "id", &id);
+        if (codec_chain_add(&chain, CODEC_ZARR_V2, json_object_get_string(id), codec, 1, &err))
+            fail_msg("%s: %s", text, err.message);
+    }
+    json_object_put(list);
+    return chain;
+}
+
+/* Each at an odd address, too: nothing says that chunks are aligned. */
+static void check_vector(size_t index, size_t shift)
+{
+    struct codec_chain chain = chain_v2(vectors[index].codecs);
+    size_t size = vectors[index].decoded_bytes, stored_size = vectors[index].stored_bytes;
+    struct codec_context *context = context_of(&chain, size);
+    uint8_t stored[512], decoded[512];
+    struct error err;
+    assert_true(size + shift < sizeof decoded && stored_size + shift < sizeof stored);
+    assert_int_equal(codec_chain_check(&chain, size, &err), STATUS_OK);
+    memcpy(stored + shift, vectors[index].stored, stored_size);
+    if (codec_decode(&chain, context, stored + shift, stored_size, decoded + shift, size, &err))
+        fail_msg("%s: %s", vectors[index].codecs, err.message);
+    if (memcmp(decoded + shift, vectors[index].decoded, size) != 0)
+        fail_msg("%s: other bytes", vectors[index].codecs);
+    if (codec_decode(&chain, context, stored + shift, stored_size - 1, decoded, size, &err) == 0)
+        fail_msg("%s: decodes without its last byte", vectors[index].codecs);
+    codec_context_free(context);
+}
+
+static void test_vectors_of_numcodecs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
+        for (size_t shift = 0; shift < 8; shift++)
+            check_vector(i, shift);
+}
+
+/* Earlier versions of numcodecs: words with the low byte first. */
+static void test_fletcher32_of_both_byte_orders(void **state)
+{
+    (void)state;
+    static const uint8_t now[] = {0, 1, 2, 3, 4, 5, 0x09, 0x06, 0x0e, 0x08};
+    static const uint8_t before[] = {0, 1, 2, 3, 4, 5, 0x06, 0x09, 0x08, 0x0e};
+    static const uint8_t all_ones[] = {255, 255, 0, 0, 0, 0};
+    check_decodes("[{'name': 'numcodecs.fletcher32'}]", now, sizeof now, now, 6);
+    check_decodes("[{'name': 'numcodecs.fletcher32'}]", before, sizeof before, before, 6);
+    check_decodes("[{'name': 'numcodecs.fletcher32'}]", all_ones, sizeof all_ones, all_ones, 2);
+}
+
+/* All of them, against their definition; and back. */
+static void test_every_half(void **state)
+{
+    (void)state;
+    for (uint32_t half = 0; half < 65536; half++) {
+        int exponent = (int)(half >> 10 & 0x1f), mantissa = (int)(half & 0x3ff);
+        double expected = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+        float value = values_float_of_half((uint16_t)half);
+        if (exponent == 0x1f)
+            expected = mantissa ? NAN : INFINITY;
+        expected = half & 0x8000 ? -expected : expected;
+        assert_true(isnan(expected) ? isnan(value) : value == (float)expected);
+        assert_int_equal(signbit(value) != 0, half >> 15);
+        /* what is not a number may become quiet on its way */
+        assert_int_equal(values_half_of_double(value), isnan(expected) ? half | 0x0200 : half);
+    }
+    assert_int_equal(values_half_of_double(65519.9), 0x7bff);
+    assert_int_equal(values_half_of_double(65520), 0x7c00);
+    assert_int_equal(values_half_of_double(1 + 0x1p-11), 0x3c00); /* a tie goes to even */
+    assert_int_equal(values_half_of_double(1 + 0x1p-11 + 0x1p-40), 0x3c01);
+    assert_int_equal(values_half_of_double(0x1.8p-24), 2);
+    assert_int_equal(values_half_of_double(0x1p-25), 0);
+    assert_int_equal(values_half_of_double(-0x1p-300), 0x8000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +225,9 @@ int main(void)
         cmocka_unit_test(test_zlib_of_python),
         cmocka_unit_test(test_blosc_goes_by_the_header_alone),
         cmocka_unit_test(test_blosc_names_a_compressor_that_is_missing),
+        cmocka_unit_test(test_vectors_of_numcodecs),
+        cmocka_unit_test(test_fletcher32_of_both_byte_orders),
+        cmocka_unit_test(test_every_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void assignments(void **state)
     expect_refused("dataset.fields.=a", "no name for a field");
     expect_refused("dataset.fields=a", "dataset.fields is a map");
     expect_refused("batch.size=8", "unknown key 'batch.size': batch has: global_size, last");
-    expect_refused("dataset.zarr_root_path=8", "dataset has: uri, hold_limit, fields");
+    expect_refused("dataset.zarr_root_path=8", "dataset has: uri, group, exclude");
 }
 
 static void environment_over_file(void **state)
@@ -200,6 +200,13 @@ static void prints_what_it_reads(void **state)
         "errors.bad_sample=fail",
         "dataset.fields.a: b=x",
         "dataset.fields.t=x/y[z]",
+        "dataset.fields.t.cast=float16",
+        "dataset.fields.t.scale=0.1",
+        "dataset.fields.t.offset=-273.15",
+        "dataset.fields.t.sample_axis=2",
+        "dataset.group=g/h",
+        "dataset.exclude=a,b*",
+        "dataset.sample_axis=time",
     };
     for (size_t i = 0; i < sizeof assignments / sizeof assignments[0]; i++)
         set(&c, assignments[i]);
@@ -213,6 +220,13 @@ static void prints_what_it_reads(void **state)
     assert_string_equal(again.uri, c.uri);
     assert_int_equal(again.field_count, 2);
     assert_string_equal(again.fields[0].name, "a: b");
+    assert_string_equal(again.fields[1].index, "z");
+    assert_int_equal(again.fields[1].cast, DTYPE_FLOAT16);
+    assert_true(again.fields[1].scale == 0.1 && again.fields[1].offset == -273.15);
+    assert_string_equal(again.fields[1].sample_axis, "2");
+    assert_string_equal(again.group, "g/h");
+    assert_string_equal(again.exclude, "a,b*");
+    assert_string_equal(again.sample_axis, "time");
     assert_true(again.memory_limit_bytes == UINT64_C(9007199254740993));
     assert_true(again.seed == UINT64_MAX);
     text_done(&first);

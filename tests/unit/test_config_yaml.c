@@ -86,6 +86,37 @@ static void absolute_uris_stay(void **state)
     config_done(&c);
 }
 
+static void lists_of_uris(void **state)
+{
+    (void)state;
+    struct config c = good("dataset: {uri: [x.zarr, /abs/y.zarr, 'with, comma']}");
+    assert_string_equal(c.uri, "/data/runs/x.zarr,/abs/y.zarr,/data/runs/with\\, comma");
+    config_done(&c);
+    c = good("dataset: {uri: 'x.zarr,/abs/y.zarr', exclude: [a, 'b*']}");
+    assert_string_equal(c.uri, "/data/runs/x.zarr,/abs/y.zarr");
+    assert_string_equal(c.exclude, "a,b*");
+    config_done(&c);
+}
+
+static void parts_of_fields(void **state)
+{
+    (void)state;
+    struct config c = good("dataset:\n  sample_axis: time\n  group: data\n  fields:\n"
+                           "    t: {cast: bfloat16, scale: 0.1, offset: -5}\n"
+                           "    u: {array: x, index: i, sample_axis: 2}\n");
+    assert_string_equal(c.sample_axis, "time");
+    assert_string_equal(c.group, "data");
+    assert_int_equal(c.field_count, 2);
+    assert_string_equal(c.fields[0].array, "t");
+    assert_null(c.fields[0].index);
+    assert_int_equal(c.fields[0].cast, DTYPE_BFLOAT16);
+    assert_true(c.fields[0].scale == 0.1 && c.fields[0].offset == -5.0);
+    assert_string_equal(c.fields[1].array, "x");
+    assert_string_equal(c.fields[1].index, "i");
+    assert_string_equal(c.fields[1].sample_axis, "2");
+    config_done(&c);
+}
+
 static void mistakes(void **state)
 {
     (void)state;
@@ -125,14 +156,26 @@ static void mistakes(void **state)
         {"- order\n", "run.yaml:1: the file must be a map of keys to values"},
         {"? [a, b]\n: 3\n", "run.yaml:1: a key must be plain text"},
         {"dataset:\n  fields: x\n", "run.yaml:2: dataset.fields must be a map"},
-        {"dataset:\n  fields:\n    a: {index: i}\n",
-         "run.yaml:3: dataset.fields.a must be the name of an array"},
+        {"dataset:\n  fields:\n    a: {index: [i]}\n",
+         "run.yaml:3: dataset.fields.a.index must be a single value"},
+        {"dataset:\n  fields:\n    a: {zzzzzzz: 3}\n",
+         "run.yaml:3: unknown key 'dataset.fields.a.zzzzzzz': a field has array, index, cast"},
+        {"dataset:\n  fields:\n    a: {cast: int8}\n",
+         "run.yaml:3: dataset.fields.a.cast: 'int8': items can become float16, bfloat16"},
+        {"dataset:\n  fields:\n    a: {cast: half}\n", "'half': items can become float16"},
+        {"dataset:\n  fields:\n    a: {scale: 0}\n",
+         "dataset.fields.a.scale: '0' is not a finite number other than 0"},
+        {"dataset:\n  fields:\n    a: {scale: 1e999}\n", "is not a finite number"},
+        {"dataset:\n  fields:\n    a: {offset: x}\n", "'x' is not a finite number"},
+        {"dataset:\n  fields:\n    a: {sample_axis: ''}\n", "the value is empty"},
+        {"dataset:\n  uri: [a, [b]]\n", "run.yaml:2: dataset.uri: an item of the list is no text"},
+        {"dataset:\n  uri: {a: b}\n", "dataset.uri must be a single value or a list"},
         {"dataset:\n  fields:\n    a: {array: x, indx: i}\n",
          "run.yaml:3: unknown key 'dataset.fields.a.indx': did you mean 'index'?"},
         {"dataset:\n  fields:\n    a: {array: x, array: y}\n",
          "run.yaml:3: 'array' is given twice"},
         {"dataset:\n  fields:\n    a: {array: [x]}\n",
-         "run.yaml:3: dataset.fields.a.array must be the name of an array"},
+         "run.yaml:3: dataset.fields.a.array must be a single value"},
         {"dataset:\n  fields:\n    a: [x]\n", "run.yaml:3: dataset.fields.a must be"},
         {"dataset:\n  fields:\n    a: ''\n", "the name of its array is empty"},
         {"dataset:\n  fields:\n    '': x\n", "is no name for a field"},
@@ -190,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_section),      cmocka_unit_test(empty_files_and_sections),
         cmocka_unit_test(absolute_uris_stay), cmocka_unit_test(mistakes),
+        cmocka_unit_test(lists_of_uris),      cmocka_unit_test(parts_of_fields),
         cmocka_unit_test(too_many_fields),    cmocka_unit_test(long_keys_are_cut_not_overrun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,9 @@ static void put_dataset(const struct fixture *fixture, uint64_t seed)
 }
 
 static const struct dataset_field_spec fields[] = {
-    {"images", "images", NULL}, {"labels", "labels", NULL}, {"text", "words", "which"}};
+    {.name = "images", .array = "images"},
+    {.name = "labels", .array = "labels"},
+    {.name = "text", .array = "words", .index = "which"}};
 
 static const char *cache_dir(const struct fixture *fixture)
 {

@@ -138,9 +138,9 @@ static void world_done(struct world *world)
 }
 
 static const struct dataset_field_spec world_fields[] = {
-    {"words", "text", "join"},
-    {"label", "labels", NULL},
-    {"frames", "frames", NULL},
+    {.name = "words", .array = "text", .index = "join"},
+    {.name = "label", .array = "labels"},
+    {.name = "frames", .array = "frames"},
 };
 
 static const void *expected_sample(const struct world *world, size_t field, uint64_t i,
@@ -272,7 +272,7 @@ static void test_root_array(void **state)
 {
     struct reference data = {
         .recipe = {.path = "", .rank = 2, .shape = {9, 2}, .chunks = {4, 2}, .dtype = DTYPE_UINT8}};
-    struct dataset_field_spec fields[] = {{"x", "", NULL}};
+    struct dataset_field_spec fields[] = {{.name = "x", .array = ""}};
 
     put_reference(*state, &data, 1);
     struct dataset *dataset = open_with(*state, NULL, 0, MEBIBYTE);
@@ -308,29 +308,36 @@ static void test_refused_specs(void **state)
         enum status status;
         const char *message;
     } cases[] = {
-        {{{"x", "frame", NULL}},
+        {{{.name = "x", .array = "frame"}},
          1,
          STATUS_NOT_FOUND,
          "field 'x': there is no array 'frame'; there are 'frames', 'join', 'labels', 'text'"},
-        {{{"x", "frames", NULL}, {"x", "labels", NULL}},
+        {{{.name = "x", .array = "frames"}, {.name = "x", .array = "labels"}},
          2,
          STATUS_INVALID,
          "two fields are named 'x'"},
-        {{{"", "frames", NULL}}, 1, STATUS_INVALID, "name is empty"},
-        {{{"a\nb", "frames", NULL}}, 1, STATUS_INVALID, "control character"},
-        {{{"x", "frames", NULL}, {"y", "text", NULL}},
+        {{{.name = "", .array = "frames"}}, 1, STATUS_INVALID, "name is empty"},
+        {{{.name = "a\nb", .array = "frames"}}, 1, STATUS_INVALID, "control character"},
+        {{{.name = "x", .array = "frames"}, {.name = "y", .array = "text"}},
          2,
          STATUS_INVALID,
          "'x' (array 'frames') has 21, 'y' (array 'text') has 6"},
-        {{{"x", "frames", NULL}, {"y", "text", "text"}},
+        {{{.name = "x", .array = "frames"}, {.name = "y", .array = "text", .index = "text"}},
          2,
          STATUS_INVALID,
          "index array 'text' must be one-dimensional and of integers; it is 2-dimensional and of "
          "float32"},
-        {{{"y", "text", "join"}}, 1, STATUS_INVALID, "all fields are joined"},
-        {{{"y", "text", "no"}}, 1, STATUS_NOT_FOUND, "there is no array 'no'"},
-        {{{"x", "frames", NULL}}, 0, STATUS_INVALID, "dataset.fields is empty"},
-        {{{"x23456789012345678901234567890123456789012345678901234567890123z", "frames", NULL}},
+        {{{.name = "y", .array = "text", .index = "join"}},
+         1,
+         STATUS_INVALID,
+         "all fields are joined"},
+        {{{.name = "y", .array = "text", .index = "no"}},
+         1,
+         STATUS_NOT_FOUND,
+         "there is no array 'no'"},
+        {{{.name = "x", .array = "frames"}}, 0, STATUS_INVALID, "dataset.fields is empty"},
+        {{{.name = "x23456789012345678901234567890123456789012345678901234567890123z",
+           .array = "frames"}},
          1,
          STATUS_INVALID,
          "has 64 bytes; the limit is 63"},
@@ -349,7 +356,7 @@ static void test_refused_specs(void **state)
 
 static void test_refused_arrays(void **state)
 {
-    static const struct dataset_field_spec fields[] = {{"x", "strings", NULL}};
+    static const struct dataset_field_spec fields[] = {{.name = "x", .array = "strings"}};
 
     put_group(*state);
     refuse_default(*state, STATUS_INVALID, "there are no arrays with samples");
@@ -360,11 +367,13 @@ static void test_refused_arrays(void **state)
     dataset_free(dataset);
 
     put_empty(*state, "strings", "|O", "[10]", "[5]", "C");
-    refuse_default(*state, STATUS_UNSUPPORTED,
-                   "array 'strings': dtype '|O' (object). To do without "
-                   "it, list dataset.fields without it");
+    refuse_default(
+        *state, STATUS_UNSUPPORTED,
+        "array 'strings': dtype '|O' (Python objects): rewrite the array with a dtype of "
+        "fixed size. To do without "
+        "it, list dataset.fields without it");
     refuse_with(*state, fields, 1, MEBIBYTE, STATUS_UNSUPPORTED,
-                "field 'x': array 'strings': dtype '|O' (object)");
+                "field 'x': array 'strings': dtype '|O' (Python objects)");
 }
 
 static void test_refused_corrupt_array(void **state)
@@ -389,7 +398,7 @@ static void test_refused_huge(void **state)
     put_empty(*state, "a", "<f4", "[10, 4000000000000000]", "[10, 1]", "C");
     put_empty(*state, "b", "<f4", "[4611686018427387904]", "[1]", "C");
     refuse_default(*state, STATUS_CORRUPT, "array 'b': 'shape' overflows");
-    static const struct dataset_field_spec fields[] = {{"x", "a", NULL}};
+    static const struct dataset_field_spec fields[] = {{.name = "x", .array = "a"}};
     refuse_with(*state, fields, 1, MEBIBYTE, STATUS_INVALID, "beyond any memory");
 }
 

@@ -163,6 +163,7 @@ static void test_keys(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_array array = {.rank = 2,
                                    .key_path_bytes = strlen(cases[i].path),
+                                   .key_axes = {0, 1},
                                    .key_prefixed = cases[i].format == ZARR_V3,
                                    .key_separator = cases[i].separator};
         char key[ZARR_KEY_BYTES];

@@ -112,12 +112,19 @@ static void test_accepted(void **state)
         {ZARR_V2, "dtype", "\"<u1\""},
         {ZARR_V2, "dtype", "\">b1\""},
         {ZARR_V2, "dtype", "\"bfloat16\""},
+        {ZARR_V2, "dtype", "\"<M8[ns]\""},
+        {ZARR_V2, "dtype", "\">m8[25s]\""},
+        {ZARR_V2, "dtype", "[[\"x\", \"<f4\"]]"},
+        {ZARR_V2, "order", "\"F\""},
+        {ZARR_V2, "filters", "[{\"id\": \"delta\", \"dtype\": \"<i2\"}]"},
         {ZARR_V2, "chunks", "[100, 100]"},
         {ZARR_V2, "compressor", "{\"id\": \"zstd\", \"level\": 3, \"checksum\": false}"},
         {ZARR_V3, "attributes", NULL},
         {ZARR_V3, "dimension_names", "null"},
         {ZARR_V3, "dimension_names", "[null, \"x\"]"},
         {ZARR_V3, "data_type", "{\"name\": \"float16\", \"configuration\": {}}"},
+        {ZARR_V3, "data_type",
+         "{\"name\": \"numpy.datetime64\", \"configuration\": {\"unit\": \"s\"}}"},
         {ZARR_V3, "codecs", TRANSPOSE("[1, 0]")},
         {ZARR_V3, "codecs", SHARDING("[1, 4]", BYTES, BYTES ", \"crc32c\"", "")},
         {ZARR_V3, "codecs", SHARDING("[3, 1]", BYTES, BYTES, ", \"index_location\": \"start\"")},
@@ -174,15 +181,28 @@ static const struct refusal {
     {ZARR_V2, "dtype", NULL, STATUS_CORRUPT, "'dtype' is missing"},
     {ZARR_V2, "dtype", "\"\"", STATUS_UNSUPPORTED, "dtype ''"},
     {ZARR_V2, "dtype", "\"<\"", STATUS_UNSUPPORTED, "dtype '<'"},
-    {ZARR_V2, "dtype", "\"<M8[ns]\"", STATUS_UNSUPPORTED, "dtype '<M8[ns]' (datetime)"},
-    {ZARR_V2, "dtype", "\"|O\"", STATUS_UNSUPPORTED, "dtype '|O' (object)"},
-    {ZARR_V2, "dtype", "\"<U10\"", STATUS_UNSUPPORTED, "dtype '<U10' (unicode string)"},
+    {ZARR_V2, "dtype", "\"|O\"", STATUS_UNSUPPORTED, "dtype '|O' (Python objects): rewrite"},
+    {ZARR_V2, "dtype", "\"<U257\"", STATUS_UNSUPPORTED, "an item takes more than 1024 bytes"},
+    {ZARR_V2, "dtype", "\"|S99999999999999999999\"", STATUS_UNSUPPORTED, "more than 1024 bytes"},
+    {ZARR_V2, "dtype", "\"|S0\"", STATUS_UNSUPPORTED, "items without bytes"},
+    {ZARR_V2, "dtype", "\"|S-1\"", STATUS_UNSUPPORTED, "dtype '|S-1'"},
+    {ZARR_V2, "dtype", "\"|U4\"", STATUS_CORRUPT, "does not say its byte order"},
+    {ZARR_V2, "dtype", "[]", STATUS_CORRUPT, "structured dtype without member 0"},
+    {ZARR_V2, "dtype", "[5]", STATUS_CORRUPT, "a member is not a list of name and type"},
+    {ZARR_V2, "dtype", "[[\"x\", 5]]", STATUS_CORRUPT, "member 'x' has no type"},
+    {ZARR_V2, "dtype", "[[\"x\", \"|O\"]]", STATUS_UNSUPPORTED, "member 'x': dtype '|O'"},
+    {ZARR_V2, "dtype", "[[\"x\", [[\"y\", \"<f4\"]]]]", STATUS_UNSUPPORTED,
+     "structured dtype within another: member 'x'"},
+    {ZARR_V2, "dtype", "[[\"x\", \"<f4\", 3]]", STATUS_CORRUPT, "has a shape that is no list"},
+    {ZARR_V2, "dtype", "[[\"x\", \"<f4\", [-1]]]", STATUS_CORRUPT, "no positive number"},
+    {ZARR_V2, "dtype", "[[\"x\", \"<f4\", [99, 99]]]", STATUS_UNSUPPORTED, "more than 1024"},
+    {ZARR_V2, "dtype", "[[\"x\", \"|S4\", [2]]]", STATUS_UNSUPPORTED, "sub-array of strings"},
+    {ZARR_V2, "order", "\"A\"", STATUS_CORRUPT, "order 'A' is neither C nor F"},
+    {ZARR_V2, "filters", "[{\"id\": \"vlen-utf8\"}]", STATUS_UNSUPPORTED,
+     "codec 'vlen-utf8' (strings of variable length) is not supported: rewrite the array"},
     {ZARR_V2, "dtype", "\"<f16\"", STATUS_UNSUPPORTED, "dtype '<f16'"},
     {ZARR_V2, "dtype", "\"|f4\"", STATUS_CORRUPT, "does not say its byte order"},
-    {ZARR_V2, "dtype", "[[\"x\", \"<f4\"]]", STATUS_UNSUPPORTED, "structured dtype"},
-    {ZARR_V2, "order", "\"F\"", STATUS_UNSUPPORTED, "order 'F' (only C)"},
     {ZARR_V2, "order", NULL, STATUS_CORRUPT, "'order' is missing"},
-    {ZARR_V2, "filters", "[{\"id\": \"delta\"}]", STATUS_UNSUPPORTED, "filter 'delta'"},
     {ZARR_V2, "filters", "[1]", STATUS_CORRUPT, "'filters' holds something"},
     {ZARR_V2, "filters", "1", STATUS_CORRUPT, "'filters' is neither null nor a list"},
     {ZARR_V2, "compressor", NULL, STATUS_CORRUPT, "'compressor' is missing"},
@@ -197,10 +217,13 @@ static const struct refusal {
     {ZARR_V3, "shape", "{}", STATUS_CORRUPT, "'shape' is a JSON object, expected array"},
     {ZARR_V3, "data_type", NULL, STATUS_CORRUPT, "'data_type' is missing"},
     {ZARR_V3, "data_type", "\"string\"", STATUS_UNSUPPORTED, "data type 'string'"},
-    {ZARR_V3, "data_type", "\"r16\"", STATUS_UNSUPPORTED, "data type 'r16'"},
     {ZARR_V3, "data_type", "\"none\"", STATUS_UNSUPPORTED, "data type 'none'"},
     {ZARR_V3, "data_type", "{\"name\": \"numpy.void\", \"configuration\": {}}", STATUS_UNSUPPORTED,
      "data type 'numpy.void'"},
+    {ZARR_V3, "data_type", "\"r7\"", STATUS_UNSUPPORTED, "data type 'r7'"},
+    {ZARR_V3, "data_type", "\"r0\"", STATUS_UNSUPPORTED, "data type 'r0'"},
+    {ZARR_V3, "data_type", "\"r8200\"", STATUS_UNSUPPORTED, "data type 'r8200'"},
+    {ZARR_V3, "data_type", "\"r16\"", STATUS_CORRUPT, "'fill_value' is not a list of 2 bytes"},
     {ZARR_V3, "data_type", "5", STATUS_CORRUPT, "'data_type' is neither a name nor an object"},
     {ZARR_V3, "data_type", "{}", STATUS_CORRUPT, "'data_type': 'name' is missing"},
     {ZARR_V3, "chunk_grid", NULL, STATUS_CORRUPT, "'chunk_grid' is missing"},
@@ -326,7 +349,7 @@ static void test_partial(void **state)
     struct error err;
     (void)state;
 
-    assert_int_equal(parse_with(ZARR_V2, "order", "\"F\"", &array, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(parse_with(ZARR_V2, "order", "\"A\"", &array, &err), STATUS_CORRUPT);
     assert_int_equal(array.rank, 2);
     assert_int_equal(array.shape[0], 10);
     assert_int_equal(array.total_bytes, 80);
@@ -347,7 +370,7 @@ static void test_transposed_shards(void **state)
         "\"transpose\", \"configuration\": {\"order\": [1, 2, 0]}}, {\"name\": "
         "\"sharding_indexed\", \"configuration\": {\"chunk_shape\": [3, 10, 4], \"index_codecs\": "
         "[" BYTES ", \"crc32c\"], \"codecs\": [{\"name\": \"transpose\", \"configuration\": "
-                  "{\"order\": [1, 2, "
+        "{\"order\": [1, 2, "
         "0]}}, \"bytes\"]}}]}";
     struct zarr_array array;
     struct error err;
@@ -380,6 +403,137 @@ static void test_column_order_of_one_dimension(void **state)
     assert_ok(zarr_array_parse(ZARR_V2, "a", text, strlen(text), &array, &err), &err);
 }
 
+static void test_column_order_turns_axes_round(void **state)
+{
+    struct zarr_array array;
+    struct error err;
+    (void)state;
+
+    assert_ok(parse_with(ZARR_V2, "order", "\"F\"", &array, &err), &err);
+    assert_int_equal(array.storage_axes[0], 1);
+    assert_int_equal(array.storage_axes[1], 0);
+    assert_ok(parse_with(ZARR_V2, "order", "\"C\"", &array, &err), &err);
+    assert_int_equal(array.storage_axes[0], 0);
+}
+
+/* An array [4] of that dtype and fill value, in chunks of 2. */
+static enum status parse_typed(const char *dtype, const char *fill, size_t member,
+                               struct zarr_array *array, struct error *err)
+{
+    struct text text = {0};
+
+    text_append(&text,
+                "{\"zarr_format\": 2, \"shape\": [4], \"chunks\": [2], \"dtype\": %s, \"order\": "
+                "\"C\", \"compressor\": null, \"fill_value\": %s, \"filters\": null}",
+                dtype, fill);
+    enum status status =
+        zarr_array_parse_member(ZARR_V2, "g/a", text.data, strlen(text.data), member, array, err);
+    text_done(&text);
+    return status;
+}
+
+static void test_strings_and_dates(void **state)
+{
+    const struct {
+        const char *dtype, *fill;
+        enum dtype made_of;
+        size_t extent, item_bytes;
+        const void *expected;
+    } cases[] = {
+        {"\"|S3\"", "\"YWI=\"", DTYPE_UINT8, 3, 3, "ab"},
+        {"\"|S3\"", "null", DTYPE_UINT8, 3, 3, "\0\0"},
+        {"\"|S3\"", "\"\"", DTYPE_UINT8, 3, 3, "\0\0"},
+        {"\"|V5\"", "\"AQID/wU=\"", DTYPE_UINT8, 5, 5, "\1\2\3\xff\5"},
+        {"\"|S1\"", "0", DTYPE_UINT8, 1, 1, ""},
+        {"\"<U2\"", "\"a\"", DTYPE_UINT32, 2, 8, (const uint32_t[]){'a', 0}},
+        {"\">U2\"", "\"\\u20acx\"", DTYPE_UINT32, 2, 8, (const uint32_t[]){0x20ac, 'x'}},
+        {"\"<U1\"", "\"\U0001f600\"", DTYPE_UINT32, 1, 4, (const uint32_t[]){0x1f600}},
+        {"\"<M8[ns]\"", "-5", DTYPE_INT64, 0, 8, (const int64_t[]){-5}},
+        {"\">m8[s]\"", "\"NaT\"", DTYPE_INT64, 0, 8, (const int64_t[]){INT64_MIN}},
+        {"\"<M8[ns]\"", "-9223372036854775808", DTYPE_INT64, 0, 8, (const int64_t[]){INT64_MIN}},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zarr_array array;
+        struct error err;
+
+        if (parse_typed(cases[i].dtype, cases[i].fill, 0, &array, &err) != STATUS_OK)
+            fail_msg("%s with %s: %s", cases[i].dtype, cases[i].fill, err.message);
+        assert_int_equal(array.dtype, cases[i].made_of);
+        assert_int_equal(array.item_extent, cases[i].extent);
+        assert_int_equal(array.item_bytes, cases[i].item_bytes);
+        assert_int_equal(array.stored_item_bytes, cases[i].item_bytes);
+        assert_int_equal(array.total_bytes, 4 * cases[i].item_bytes);
+        assert_int_equal(array.chunk_bytes, 2 * cases[i].item_bytes);
+        assert_int_equal(strncmp(cases[i].dtype + 1, array.stored_type, strlen(array.stored_type)),
+                         0);
+        if (memcmp(array.fill, cases[i].expected, cases[i].item_bytes) != 0)
+            fail_msg("%s with %s: another fill value", cases[i].dtype, cases[i].fill);
+    }
+}
+
+static void test_texts_that_are_no_fill_values(void **state)
+{
+    static const char *const cases[][2] = {
+        {"\"|S3\"", "\"YWJjZA==\""}, {"\"|S3\"", "\"YW\""},   {"\"|S3\"", "\"Y*I=\""},
+        {"\"|S3\"", "\"====\""},     {"\"|S3\"", "5"},        {"\"<U2\"", "\"abc\""},
+        {"\"<U2\"", "[]"},           {"\"<M8[s]\"", "\"x\""}, {"[[\"x\", \"|i1\"]]", "true"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zarr_array array;
+        struct error err;
+
+        if (parse_typed(cases[i][0], cases[i][1], 0, &array, &err) != STATUS_CORRUPT)
+            fail_msg("%s with %s is taken", cases[i][0], cases[i][1]);
+        assert_non_null(strstr(err.message, "'fill_value'"));
+    }
+}
+
+/* Bytes 01 02 03 04, 05, 06 and 07 to 0a. */
+static const char record_type[] = "[[\"x\", \">i4\"], [\"\", \"|V1\"], [\"tag\", \"|S1\"], "
+                                  "[\"p\", \"<i2\", [2, 1]]]",
+                  record_fill[] = "\"AQIDBAUGBwgJCg==\"";
+
+static void test_members_of_a_structured_dtype(void **state)
+{
+    const struct {
+        const char *path;
+        enum dtype dtype;
+        size_t extent, bytes, offset;
+        bool swapped;
+        const void *fill;
+    } members[] = {
+        {"g/a.x", DTYPE_INT32, 0, 4, 0, true, (const int32_t[]){0x01020304}},
+        {"g/a.tag", DTYPE_UINT8, 1, 1, 5, false, "\6"},
+        {"g/a.p", DTYPE_INT16, 2, 4, 6, false, (const int16_t[]){0x0807, 0x0a09}},
+    };
+    struct zarr_array array;
+    struct error err;
+    char key[ZARR_KEY_BYTES];
+    uint64_t chunk_index[] = {1};
+    (void)state;
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(parse_typed(record_type, record_fill, i, &array, &err), &err);
+        assert_string_equal(array.path, members[i].path);
+        assert_int_equal(array.member_count, 3);
+        assert_int_equal(array.dtype, members[i].dtype);
+        assert_int_equal(array.item_extent, members[i].extent);
+        assert_int_equal(array.item_bytes, members[i].bytes);
+        assert_int_equal(array.item_offset, members[i].offset);
+        assert_int_equal(array.stored_item_bytes, 10);
+        assert_int_equal(array.chunk_bytes, 20);
+        assert_int_equal(array.byte_swapped, members[i].swapped);
+        assert_memory_equal(array.fill, members[i].fill, members[i].bytes);
+        zarr_chunk_key(&array, chunk_index, key);
+        assert_string_equal(key, "g/a/1");
+    }
+    assert_int_equal(parse_typed(record_type, record_fill, 3, &array, &err), STATUS_CORRUPT);
+}
+
 static char *document_of(enum zarr_format format, const char *name, const char *value)
 {
     struct text document = {0};
@@ -395,6 +549,37 @@ static struct zarr_hierarchy *open_fixture(struct fixture *fixture)
 
     assert_ok(zarr_hierarchy_open(fixture->store, &hierarchy, &err), &err);
     return hierarchy;
+}
+
+/* One document, an array for each member, also after packing. */
+static void test_members_in_a_hierarchy(void **state)
+{
+    struct fixture *fixture = *state;
+    struct zarr_hierarchy *hierarchy, *unpacked;
+    struct text text = {0}, packed = {0};
+    struct error err;
+
+    text_append(&text,
+                "{\"zarr_format\": 2, \"shape\": [4], \"chunks\": [2], \"dtype\": %s, \"order\": "
+                "\"C\", \"compressor\": null, \"fill_value\": %s, \"filters\": null}",
+                record_type, record_fill);
+    fixture_put(fixture, ".zgroup", "{\"zarr_format\": 2}");
+    fixture_put(fixture, "a/.zarray", text.data);
+    hierarchy = open_fixture(fixture);
+    assert_int_equal(hierarchy->node_count, 3);
+    assert_string_equal(hierarchy->nodes[0].array.path, "a.p");
+    assert_string_equal(hierarchy->nodes[1].array.path, "a.tag");
+    assert_string_equal(hierarchy->nodes[2].array.path, "a.x");
+    zarr_hierarchy_pack(hierarchy, &packed);
+    assert_ok(zarr_hierarchy_unpack(packed.data, packed.length, &unpacked, &err), &err);
+    assert_int_equal(unpacked->node_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_memory_equal(&unpacked->nodes[i].array, &hierarchy->nodes[i].array,
+                            sizeof unpacked->nodes[i].array);
+    zarr_hierarchy_free(unpacked);
+    zarr_hierarchy_free(hierarchy);
+    text_done(&packed);
+    text_done(&text);
 }
 
 static void check_two_arrays(const struct zarr_hierarchy *hierarchy)
@@ -591,6 +776,11 @@ int main(void)
         cmocka_unit_test(test_partial),
         cmocka_unit_test(test_transposed_shards),
         cmocka_unit_test(test_column_order_of_one_dimension),
+        cmocka_unit_test(test_column_order_turns_axes_round),
+        cmocka_unit_test(test_strings_and_dates),
+        cmocka_unit_test(test_texts_that_are_no_fill_values),
+        cmocka_unit_test(test_members_of_a_structured_dtype),
+        in_store(test_members_in_a_hierarchy),
         in_store(test_walk_v2),
         in_store(test_consolidated_v2),
         in_store(test_walk_v3),

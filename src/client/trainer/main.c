@@ -269,9 +269,10 @@ int main(int argc, char **argv)
     }
     struct penstock *connection;
     char message[PENSTOCK_MESSAGE_BYTES];
-    if (penstock_connect(&settings.connect, &connection, message) != PENSTOCK_OK) {
+    enum penstock_status status = penstock_connect(&settings.connect, &connection, message);
+    if (status != PENSTOCK_OK) {
         fprintf(stderr, "penstock-trainer: %s\n", message);
-        return EXIT_FAILURE;
+        return status == PENSTOCK_ENDED ? EXIT_SUCCESS : EXIT_FAILURE; /* it died at the very end */
     }
     bool good = run(&settings, connection);
     penstock_close(connection);

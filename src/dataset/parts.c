@@ -1,0 +1,203 @@
+/* The arrays that fields are made of, in each of the stores: views of them, checked to fit
+ * together. Called while opening, by one thread; what settled datasets are asked is pure. */
+#include "dataset/dataset_internal.h"
+
+#include "base/size.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct store_text dataset_store_text(const struct dataset *dataset, size_t i)
+{
+    struct store_text out;
+    const char *name;
+    const struct store *store = store_part(dataset->private->store, i, &name);
+
+    snprintf(out.text, sizeof out.text, "'%.250s'", store_uri(store));
+    return out;
+}
+
+static enum status find_node(const struct dataset *dataset, size_t store, const char *path,
+                             const struct zarr_node **ret_node, struct error *err)
+{
+    const struct zarr_node *node = zarr_hierarchy_find(dataset->private->hierarchies[store], path);
+
+    if (!node)
+        return error_set(err, STATUS_NOT_FOUND,
+                         "store %s has no array '%s', which %s has: joined stores have the same "
+                         "arrays",
+                         dataset_store_text(dataset, store).text, path,
+                         dataset_store_text(dataset, 0).text);
+    if (node->status != STATUS_OK)
+        return error_set(err, node->status, "store %s: array '%s': %s",
+                         dataset_store_text(dataset, store).text, path, node->reason);
+    *ret_node = node;
+    return STATUS_OK;
+}
+
+static void describe_items(const struct zarr_array *array, struct text *out)
+{
+    text_append(out, "%s items [",
+                array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
+    for (int i = 0; i < array->rank; i++)
+        text_append(out, i ? ", %" PRIu64 : "N", array->shape[i]);
+    text_append(out, "]");
+}
+
+static bool same_items(const struct zarr_array *a, const struct zarr_array *b)
+{
+    bool same = a->dtype == b->dtype && a->item_bytes == b->item_bytes && a->rank == b->rank &&
+                a->convert.from == b->convert.from && strcmp(a->stored_type, b->stored_type) == 0;
+
+    for (int i = 1; same && i < a->rank; i++)
+        same = a->shape[i] == b->shape[i];
+    return same;
+}
+
+/* Both are views; `b` of `store`, `a` of the first one. */
+static enum status check_items(const struct dataset *dataset, size_t store,
+                               const struct field_origin *origin, const struct zarr_array *a,
+                               const struct zarr_array *b, struct error *err)
+{
+    struct text first = {0}, other = {0};
+
+    if (same_items(a, b))
+        return STATUS_OK;
+    describe_items(a, &first);
+    describe_items(b, &other);
+    error_set(err, STATUS_INVALID,
+              "field '%s' differs between the stores %s and %s: %s there, %s here", origin->name,
+              dataset_store_text(dataset, 0).text, dataset_store_text(dataset, store).text,
+              first.data, other.data);
+    text_done(&first);
+    text_done(&other);
+    return STATUS_INVALID;
+}
+
+static enum status make_part(const struct dataset *dataset, size_t store,
+                             const struct field_origin *origin, struct error *err)
+{
+    struct field_part *part = &origin->parts[store];
+    const struct zarr_node *array, *index = NULL;
+    struct zarr_view view = {.first_axis = origin->axis, .convert = origin->convert};
+    enum status status = find_node(dataset, store, origin->array->array.path, &array, err);
+
+    (void)store_part(dataset->private->store, store, &view.prefix);
+    if (status == STATUS_OK && array->array.rank != origin->array->array.rank)
+        return check_items(dataset, store, origin, &origin->parts[0].array, &array->array, err);
+    view.convert.from = status == STATUS_OK ? array->array.dtype : DTYPE_NONE;
+    if (status == STATUS_OK)
+        status = zarr_view_make(&array->array, &view, &part->array, err);
+    if (status == STATUS_OK)
+        status = check_items(dataset, store, origin, &origin->parts[0].array, &part->array, err);
+    if (status != STATUS_OK || !origin->index)
+        return status;
+    view.first_axis = 0;
+    view.convert = (struct convert){0};
+    status = find_node(dataset, store, origin->index->array.path, &index, err);
+    if (status == STATUS_OK)
+        status = zarr_view_make(&index->array, &view, &part->index, err);
+    if (status == STATUS_OK)
+        status = check_items(dataset, store, origin, &origin->parts[0].index, &part->index, err);
+    if (status == STATUS_OK && store > 0)
+        part->first_element = part[-1].first_element + part[-1].array.shape[0];
+    return status;
+}
+
+/* The array along whose axis 0 the samples of a field are counted. */
+static const struct zarr_array *counting_array(const struct field_origin *origin, size_t store)
+{
+    const struct field_part *part = &origin->parts[store];
+
+    return origin->index ? &part->index : &part->array;
+}
+
+static enum status count_samples(const struct dataset *dataset, size_t store, struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    const struct zarr_array *first = counting_array(&private->origins[0], store);
+
+    for (size_t i = 1; i < dataset->field_count; i++) {
+        const struct zarr_array *other = counting_array(&private->origins[i], store);
+
+        if (other->shape[0] != first->shape[0])
+            return error_set(
+                err, STATUS_INVALID,
+                "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
+                ", '%s' (array '%s') has %" PRIu64,
+                private->origins[0].name, first->path, first->shape[0], private->origins[i].name,
+                other->path, other->shape[0]);
+    }
+    private->first_sample[store + 1] = private->first_sample[store] + first->shape[0];
+    if (private->first_sample[store + 1] < first->shape[0])
+        return error_set(err, STATUS_INVALID, "the stores have more samples than can be counted");
+    return STATUS_OK;
+}
+
+enum status parts_settle(struct dataset *dataset, struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    enum status status = STATUS_OK;
+
+    if (private->store_count * dataset->field_count > DATASET_MAX_PARTS)
+        return error_set(err, STATUS_INVALID,
+                         "%zu stores with %zu fields: at most %d arrays in all can be read",
+                         private->store_count, dataset->field_count, DATASET_MAX_PARTS);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        struct field_origin *origin = &private->origins[i];
+
+        origin->parts = calloc(private->store_count, sizeof *origin->parts);
+        if (!origin->parts)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of field '%s'",
+                             origin->name);
+        for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
+            status = make_part(dataset, s, origin, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
+        status = count_samples(dataset, s, err);
+    return status;
+}
+
+size_t dataset_store_of(const struct dataset *dataset, uint64_t index)
+{
+    const uint64_t *first_sample = dataset->private->first_sample;
+    size_t low = 0, high = dataset->private->store_count;
+
+    assert(index < dataset->sample_count);
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+
+        if (first_sample[middle] <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+size_t dataset_row_arrays(const struct dataset *dataset,
+                          const struct zarr_array *ret_arrays[DATASET_MAX_PARTS])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < dataset->field_count; i++)
+        for (size_t s = 0; s < dataset->private->store_count; s++)
+            if (dataset->fields[i].source == FIELD_ROW)
+                ret_arrays[count++] = &dataset->private->origins[i].parts[s].array;
+    return count;
+}
+
+size_t dataset_store_count(const struct dataset *dataset)
+{
+    return dataset->private->store_count;
+}
+
+uint64_t dataset_store_first(const struct dataset *dataset, size_t store)
+{
+    return dataset->private->first_sample[store];
+}

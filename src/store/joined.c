@@ -1,0 +1,146 @@
+/* Several stores as one. See store.h: whoever is given a key first finds the store that it is of,
+ * and goes on with that one, so that retries, watching and messages are that store's. */
+#include "store/store_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct store_join {
+    size_t count;
+    struct part {
+        struct store *store;
+        char *name;
+    } parts[];
+};
+
+static enum status joined_identify(const struct store *store, struct text *out, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; i < store->join->count && !status; i++) {
+        status = store_identify(store->join->parts[i].store, out, err);
+        text_append(out, "\n");
+    }
+    return status;
+}
+
+static void joined_free(struct store *store)
+{
+    for (size_t i = 0; i < store->join->count; i++) {
+        store_free(store->join->parts[i].store);
+        free(store->join->parts[i].name);
+    }
+    free(store->join);
+    free(store);
+}
+
+static const struct store_operations operations = {.identify = joined_identify,
+                                                   .free = joined_free};
+
+/* The last part of a uri: "b.zarr" of "a/b.zarr/"; *ret_length may be 0. */
+static const char *last_part(const char *uri, size_t *ret_length)
+{
+    size_t end = strlen(uri), begin;
+
+    while (end > 0 && uri[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && uri[begin - 1] != '/'; begin--)
+        ;
+    *ret_length = end - begin;
+    return uri + begin;
+}
+
+static bool same_last_part(const char *a, const char *b)
+{
+    size_t a_length, b_length;
+
+    a = last_part(a, &a_length);
+    b = last_part(b, &b_length);
+    return a_length == b_length && memcmp(a, b, a_length) == 0;
+}
+
+/* The name of store i, malloc'ed; NULL: no memory. */
+static char *make_name(const char *const *uris, size_t count, size_t i)
+{
+    size_t length, same = 0;
+    const char *part = last_part(uris[i], &length);
+    char *name = NULL;
+
+    for (size_t k = 0; k < count; k++)
+        same += same_last_part(uris[k], uris[i]);
+    if (length == 0 || strspn(part, ".") >= length)
+        return asprintf(&name, "%zu", i + 1) < 0 ? NULL : name;
+    if (same == 1)
+        return strndup(part, length);
+    return asprintf(&name, "%zu-%.*s", i + 1, (int)length, part) < 0 ? NULL : name;
+}
+
+static enum status open_parts(struct store *store, const char *const *uris, size_t count,
+                              const struct store_options *options, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct part *part = &store->join->parts[i];
+        enum status status = store_open_with(uris[i], options, &part->store, err);
+
+        if (status)
+            return status;
+        store->join->count = i + 1;
+        part->name = make_name(uris, count, i);
+        if (!part->name)
+            return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", count);
+    }
+    return STATUS_OK;
+}
+
+enum status store_open_joined(const char *const *uris, size_t count,
+                              const struct store_options *options, struct store **ret_store,
+                              struct error *err)
+{
+    struct store *store = calloc(1, sizeof *store);
+    struct text uri = {0};
+
+    if (!store)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", count);
+    store->join = calloc(1, sizeof *store->join + count * sizeof store->join->parts[0]);
+    if (!store->join) {
+        free(store);
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", count);
+    }
+    for (size_t i = 0; i < count; i++)
+        text_list_put(&uri, uris[i]);
+    store->operations = &operations;
+    store->uri = uri.data;
+    store->retries = options->retries;
+    store->watch = options->watch;
+    enum status status = open_parts(store, uris, count, options, err);
+    if (status) {
+        store_free(store);
+        return status;
+    }
+    *ret_store = store;
+    return STATUS_OK;
+}
+
+const struct store *store_part(const struct store *store, size_t i, const char **ret_name)
+{
+    *ret_name = store->join ? store->join->parts[i].name : NULL;
+    return store->join ? store->join->parts[i].store : store;
+}
+
+const struct store *store_resolve(const struct store *store, const char **key, struct error *err)
+{
+    if (!store->join)
+        return store;
+    for (size_t i = 0; i < store->join->count; i++) {
+        const struct part *part = &store->join->parts[i];
+        size_t length = strlen(part->name);
+
+        if (strncmp(*key, part->name, length) != 0 || (*key)[length] != '/')
+            continue;
+        *key += length + 1;
+        return part->store;
+    }
+    error_set(err, STATUS_INVALID, "key '%s' names none of the stores '%s'", *key, store->uri);
+    return NULL;
+}

@@ -1,0 +1,98 @@
+/* See view.h. */
+#include "zarr/view.h"
+
+#include "zarr/document.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Axis `first` of `array` becomes axis 0. */
+static void turn_axes(const struct zarr_array *array, int first, struct zarr_array *view)
+{
+    uint8_t place[ZARR_MAX_RANK]; /* in the view, of each axis of the array */
+
+    for (int axis = 0; axis < array->rank; axis++) {
+        place[axis] = (uint8_t)(axis == first ? 0 : axis < first ? axis + 1 : axis);
+        view->shape[place[axis]] = array->shape[axis];
+        view->chunk_shape[place[axis]] = array->chunk_shape[axis];
+        view->chunk_counts[place[axis]] = array->chunk_counts[axis];
+    }
+    for (int i = 0; i < array->rank; i++) {
+        view->storage_axes[i] = place[array->storage_axes[i]];
+        view->key_axes[i] = place[array->key_axes[i]];
+    }
+    for (int level = 0; level < array->shard_level_count; level++)
+        for (int axis = 0; axis < array->rank; axis++) {
+            const struct zarr_shard_level *from = &array->shard_levels[level];
+            struct zarr_shard_level *to = &view->shard_levels[level];
+
+            to->counts[place[axis]] = from->counts[axis];
+            to->spans[place[axis]] = from->spans[axis];
+            to->axes[axis] = place[from->axes[axis]];
+        }
+}
+
+static enum status convert(const struct convert *convert, struct zarr_array *view,
+                           struct error *err)
+{
+    if (view->item_extent > 0 || view->stored_type[0] ||
+        !convert_is_possible(view->dtype, convert->to))
+        return error_set(
+            err, STATUS_INVALID,
+            "array '%s': items of %s cannot become %s: that takes integers or floating "
+            "point, and float16, bfloat16, float32 or float64",
+            view->path, view->stored_type[0] ? view->stored_type : dtype_name(view->dtype),
+            dtype_name(convert->to));
+    unsigned char fill[DTYPE_MAX_BYTES];
+
+    view->convert = *convert;
+    memcpy(fill, view->fill, view->item_bytes);
+    convert_items(convert, fill, 1, view->fill);
+    view->total_bytes = view->total_bytes / view->item_bytes * dtype_bytes(convert->to);
+    view->item_bytes = dtype_bytes(convert->to);
+    view->dtype = convert->to;
+    return STATUS_OK;
+}
+
+enum status zarr_view_make(const struct zarr_array *array, const struct zarr_view *view,
+                           struct zarr_array *ret_view, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    assert(view->first_axis >= 0 && view->first_axis < array->rank);
+    *ret_view = *array;
+    turn_axes(array, view->first_axis, ret_view);
+    if (convert_is_needed(&view->convert))
+        status = convert(&view->convert, ret_view, err);
+    if (status != STATUS_OK || !view->prefix)
+        return status;
+    int length = snprintf(ret_view->path, sizeof ret_view->path, "%s%s%s", view->prefix,
+                          array->key_path_bytes > 0 ? "/" : "", array->path);
+    if (length < 0 || (size_t)length >= sizeof ret_view->path)
+        return error_set(err, STATUS_INVALID, "array '%s' of store '%s': the path is too long",
+                         array->path, view->prefix);
+    ret_view->key_path_bytes += (size_t)length - strlen(array->path);
+    return STATUS_OK;
+}
+
+int zarr_node_axis(const struct zarr_node *node, const char *name)
+{
+    struct json_object *root, *names;
+    int axis = -1;
+
+    if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
+        return -1;
+    if (json_object_object_get_ex(root, "dimension_names", &names) &&
+        json_object_is_type(names, json_type_array) &&
+        json_object_array_length(names) == (size_t)node->array.rank)
+        for (int i = node->array.rank - 1; i >= 0; i--) {
+            struct json_object *item = json_object_array_get_idx(names, (size_t)i);
+
+            if (json_object_is_type(item, json_type_string) &&
+                strcmp(json_object_get_string(item), name) == 0)
+                axis = i;
+        }
+    json_object_put(root);
+    return axis;
+}

@@ -1,0 +1,107 @@
+"""Prints tests/unit/codec_vectors.h: small chunks that numcodecs made, and what they decode to.
+
+    python tests/tools/make_codec_vectors.py > tests/unit/codec_vectors.h
+
+Takes numcodecs 0.13 or later. Run by hand when a vector is added.
+"""
+
+import json
+
+import numpy as np
+from numcodecs import get_codec
+
+FLOATS = np.array([0, 1.5, -2.25, 1000.125, 65504, 1e-7], "<f8")
+BOOLS = np.array([1, 0, 0, 1, 1, 1, 0, 1, 0, 1, 1], "|b1")
+BYTES = np.arange(24, dtype="|u1") * 11
+
+VECTORS = [
+    ([{"id": "delta", "dtype": "<i4", "astype": "|i1"}], np.array([100, 98, 90, 200, -50], "<i4")),
+    ([{"id": "delta", "dtype": ">u2"}], np.array([65535, 3, 40000, 1, 0], ">u2")),
+    ([{"id": "delta", "dtype": "|i1"}], np.array([127, -128, 5, -100], "|i1")),
+    ([{"id": "delta", "dtype": "<f4", "astype": "<f4"}], np.array([0.1, 0.2, -7, 1e9, 3], "<f4")),
+    ([{"id": "delta", "dtype": "<f2"}], np.array([0.1, 0.2, -7, 600, 3], "<f2")),
+    (
+        [{"id": "fixedscaleoffset", "dtype": "<f8", "astype": "|u1", "scale": 10, "offset": 1000}],
+        np.linspace(1000, 1001, 7),
+    ),
+    (
+        [{"id": "fixedscaleoffset", "dtype": "<f4", "astype": ">i2", "scale": 3, "offset": -1.5}],
+        np.linspace(-1, 1, 7, dtype="<f4"),
+    ),
+    (
+        [{"id": "fixedscaleoffset", "dtype": "<i4", "astype": "<f2", "scale": 0.5, "offset": 7}],
+        np.arange(0, 70, 10, dtype="<i4"),
+    ),
+    ([{"id": "quantize", "digits": 1, "dtype": "<f8", "astype": "<f2"}], FLOATS),
+    ([{"id": "quantize", "digits": 2, "dtype": "<f8"}], FLOATS),
+    ([{"id": "bitround", "keepbits": 3}], FLOATS.astype("<f4")),
+    ([{"id": "astype", "encode_dtype": ">i2", "decode_dtype": "<f8"}], np.arange(-3.0, 3)),
+    ([{"id": "astype", "encode_dtype": "<f4", "decode_dtype": "<f2"}], FLOATS.astype("<f2")),
+    ([{"id": "astype", "encode_dtype": "|u1", "decode_dtype": "|b1"}], BOOLS),
+    ([{"id": "packbits"}], BOOLS),
+    ([{"id": "packbits"}], BOOLS[:8]),
+    ([{"id": "shuffle", "elementsize": 2}], BYTES),
+    ([{"id": "shuffle", "elementsize": 8}], BYTES),
+    ([{"id": "shuffle", "elementsize": 3}], BYTES),
+    ([{"id": "crc32"}], BYTES),
+    ([{"id": "adler32"}], BYTES),
+    ([{"id": "crc32c"}], BYTES),
+    ([{"id": "crc32c", "location": "start"}], BYTES),
+    ([{"id": "fletcher32"}], BYTES),
+    ([{"id": "fletcher32"}], BYTES[:7]),
+    ([{"id": "fletcher32"}], np.full(6, 255, "|u1")),
+    ([{"id": "bz2", "level": 1}], BYTES),
+    ([{"id": "lzma"}], BYTES),
+    ([{"id": "lzma", "format": 2}], BYTES),
+    ([{"id": "lzma", "format": 3, "filters": [{"id": 33, "preset": 1}]}], BYTES),
+    (
+        [
+            {"id": "delta", "dtype": "<i8", "astype": ">i4"},
+            {"id": "crc32"},
+            {"id": "shuffle", "elementsize": 4},
+            {"id": "bz2", "level": 1},
+            {"id": "fletcher32"},
+        ],
+        np.arange(6, dtype="<i8") ** 5,
+    ),
+]
+
+
+def as_bytes(data):
+    return np.asarray(memoryview(data)).reshape(-1).view("u1").tobytes()
+
+
+def c_bytes(data):
+    lines = [data[i : i + 15] for i in range(0, len(data), 15)]
+    return ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in line) for line in lines)
+
+
+def main():
+    print("/* Made by tests/tools/make_codec_vectors.py: do not edit. */")
+    print("// clang-format off")
+    rows = []
+    for number, (configs, items) in enumerate(VECTORS):
+        codecs = [get_codec(dict(config)) for config in configs]
+        chunk = items
+        for codec in codecs:
+            chunk = codec.encode(chunk)
+        stored = data = as_bytes(chunk)
+        for codec in reversed(codecs):
+            data = as_bytes(codec.decode(data))
+        print(f"static const uint8_t stored_{number}[] = {{\n{c_bytes(stored)}}};")
+        print(f"static const uint8_t decoded_{number}[] = {{\n{c_bytes(data)}}};")
+        text = json.dumps(configs).replace('"', "'")
+        rows.append(
+            f'  {{"{text}",\n   stored_{number}, sizeof stored_{number}, '
+            f"decoded_{number}, sizeof decoded_{number}}},"
+        )
+    print("\nstatic const struct {")
+    print("    const char *codecs; /* v2's */")
+    print("    const uint8_t *stored;\n    size_t stored_bytes;")
+    print("    const uint8_t *decoded;\n    size_t decoded_bytes;")
+    print("} vectors[] = {")
+    print("\n".join(rows))
+    print("};\n// clang-format on")
+
+
+main()

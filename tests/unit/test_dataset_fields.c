@@ -1,0 +1,448 @@
+/* What fields may be besides arrays as they are: views along any axis and of converted items,
+ * against item by item arithmetic; several stores; groups and patterns; and what is refused. */
+#include "dataset/dataset.h"
+#include "zarr/chunk.h"
+#include "zarr/hierarchy.h"
+#include "zarr/view.h"
+#include "zarr_fixture.h"
+
+enum { MEBIBYTE = 1 << 20 };
+
+/* Views
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The item of the view at `position` (in the view's axes), converted, by hand. */
+static void expect_item(const struct zarr_array *array, const struct zarr_view *view,
+                        const unsigned char *items, const uint64_t *position,
+                        const unsigned char *found)
+{
+    unsigned char expected[16];
+    uint64_t offset = 0;
+
+    for (int axis = 0; axis < array->rank; axis++) {
+        int place = axis == view->first_axis ? 0 : axis < view->first_axis ? axis + 1 : axis;
+        offset = offset * array->shape[axis] + position[place];
+    }
+    const unsigned char *item = items + offset * array->item_bytes;
+    if (view->convert.to == DTYPE_NONE) {
+        assert_memory_equal(found, item, array->item_bytes);
+        return;
+    }
+    convert_items(&view->convert, item, 1, expected);
+    assert_memory_equal(found, expected, dtype_bytes(view->convert.to));
+}
+
+/* Reads the view `step` indices at a time. */
+static void check_view(const struct fixture *fixture, const struct zarr_array *array,
+                       const struct zarr_view *view, const unsigned char *items, uint64_t step)
+{
+    struct zarr_read_stats stats = {0};
+    struct zarr_chunk_reader *reader;
+    struct zarr_array viewed;
+    const struct zarr_array *arrays[] = {&viewed};
+    struct error err;
+
+    assert_ok(zarr_view_make(array, view, &viewed, &err), &err);
+    assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &reader, &err), &err);
+    size_t sample_bytes = zarr_array_sample_bytes(&viewed);
+    for (uint64_t begin = 0; begin < viewed.shape[0]; begin += step) {
+        uint64_t end = begin + step < viewed.shape[0] ? begin + step : viewed.shape[0];
+        unsigned char *out = malloc((end - begin) * sample_bytes);
+        uint64_t position[ZARR_MAX_RANK] = {begin}, extents[ZARR_MAX_RANK];
+        const unsigned char *at = out;
+
+        assert_ok(zarr_read_samples(reader, &viewed, begin, end, out, &stats, &err), &err);
+        memcpy(extents, viewed.shape, sizeof extents);
+        extents[0] = end;
+        do {
+            expect_item(array, view, items, position, at);
+            at += viewed.item_bytes;
+        } while (recipe_next(position, extents, viewed.rank));
+        assert_ptr_equal(at, out + (end - begin) * sample_bytes);
+        free(out);
+    }
+    zarr_chunk_reader_free(reader);
+}
+
+static void test_views(void **state)
+{
+    static const char *const codecs[] = {NULL, "{\"id\": \"zstd\", \"level\": 1}"};
+    static const enum dtype dtypes[] = {DTYPE_FLOAT32, DTYPE_INT16, DTYPE_FLOAT64, DTYPE_UINT8};
+    static const struct convert converts[] = {
+        {.to = DTYPE_NONE},
+        {.to = DTYPE_FLOAT16, .scale = 1.0},
+        {.to = DTYPE_FLOAT32, .scale = 0.5, .offset = -3.0},
+    };
+    char path[16];
+
+    for (uint64_t i = 0; i < 60; i++) {
+        struct recipe recipe = {.path = path,
+                                .rank = 1 + (int)(i % 4),
+                                .dtype = dtypes[random_below(random_u64(1, 1, i), 4)],
+                                .codec = codecs[i / 2 % 2],
+                                .is_big = i / 3 % 2};
+        struct zarr_array array;
+        uint64_t count = 1;
+
+        snprintf(path, sizeof path, "a%d", (int)i);
+        for (int axis = 0; axis < recipe.rank; axis++) {
+            uint64_t draw = random_u64(2, i, (uint64_t)axis);
+            recipe.shape[axis] = 1 + draw % 9;
+            recipe.chunks[axis] = 1 + draw / 16 % 10;
+            count *= recipe.shape[axis];
+        }
+        unsigned char *items = random_items(i, count * dtype_bytes(recipe.dtype));
+        recipe_put(*state, &recipe, items, &array);
+        for (int axis = 0; axis < recipe.rank; axis++)
+            for (size_t c = 0; c < 3; c++) {
+                struct zarr_view view = {.first_axis = axis, .convert = converts[c]};
+                view.convert.from = recipe.dtype;
+                check_view(*state, &array, &view, items, 1 + i % 5);
+                check_view(*state, &array, &view, items, 100);
+            }
+        free(items);
+    }
+}
+
+static void test_fill_values_are_converted(void **state)
+{
+    struct recipe recipe = {.path = "x",
+                            .rank = 2,
+                            .shape = {6, 5},
+                            .chunks = {4, 5},
+                            .dtype = DTYPE_INT16,
+                            .fill = "-20"};
+    struct zarr_view view = {.first_axis = 1, .convert = {DTYPE_INT16, DTYPE_FLOAT32, 0.5, 1.0}};
+    struct zarr_array array;
+    int16_t items[30];
+
+    for (int i = 0; i < 30; i++)
+        items[i] = -20;
+    recipe_put_metadata(*state, &recipe, &array); /* and no chunks */
+    check_view(*state, &array, &view, (const unsigned char *)items, 2);
+}
+
+/* Several stores
+ * ---------------------------------------------------------------------------------------------- */
+
+enum { STORES = 3 };
+static const uint64_t lengths[STORES] = {9, 2, 14}, words[STORES] = {3, 5, 4};
+
+struct part {
+    struct fixture fixture;
+    unsigned char *frames; /* float32 [length, 3] */
+    unsigned char *labels; /* int32 [length] */
+    unsigned char *text;   /* float32 [words, 2] */
+    uint16_t index[16];
+};
+
+static void put_part(const char *folder, int i, struct part *part)
+{
+    uint64_t n = lengths[i];
+    struct recipe frames = {.path = "g/frames",
+                            .rank = 2,
+                            .shape = {n, 3},
+                            .chunks = {4, 2},
+                            .dtype = DTYPE_FLOAT32,
+                            .codec = "{\"id\": \"zstd\"}"};
+    struct recipe labels = {
+        .path = "g/labels", .rank = 1, .shape = {n}, .chunks = {5}, .dtype = DTYPE_INT32};
+    struct recipe text = {.path = "text",
+                          .rank = 2,
+                          .shape = {words[i], 2},
+                          .chunks = {2, 2},
+                          .dtype = DTYPE_FLOAT32};
+    struct recipe index = {
+        .path = "index", .rank = 1, .shape = {n}, .chunks = {n}, .dtype = DTYPE_UINT16};
+    struct zarr_array array;
+    struct error err;
+
+    snprintf(part->fixture.path, sizeof part->fixture.path, "%s/%c.zarr", folder, 'a' + i);
+    assert_ok(store_create(part->fixture.path, false, &part->fixture.store, &err), &err);
+    fixture_put(&part->fixture, ".zgroup", "{\"zarr_format\": 2}");
+    fixture_put(&part->fixture, "g/.zgroup", "{\"zarr_format\": 2}");
+    part->frames = random_items(10 + (uint64_t)i, n * 12);
+    part->labels = random_items(20 + (uint64_t)i, n * 4);
+    part->text = random_items(30 + (uint64_t)i, words[i] * 8);
+    for (uint64_t k = 0; k < n; k++)
+        part->index[k] = (uint16_t)random_below(random_u64(9, (uint64_t)i, k), words[i]);
+    recipe_put(&part->fixture, &frames, part->frames, &array);
+    recipe_put(&part->fixture, &labels, part->labels, &array);
+    recipe_put(&part->fixture, &text, part->text, &array);
+    recipe_put(&part->fixture, &index, part->index, &array);
+}
+
+static void parts_done(struct part *parts)
+{
+    for (int i = 0; i < STORES; i++) {
+        store_free(parts[i].fixture.store);
+        free(parts[i].frames);
+        free(parts[i].labels);
+        free(parts[i].text);
+    }
+}
+
+static const struct dataset_field_spec joined_fields[] = {
+    {.name = "frames", .array = "frames", .cast = DTYPE_BFLOAT16},
+    {.name = "labels", .array = "labels"},
+    {.name = "words", .array = "/text", .index = "/index", .scale = 2.0},
+};
+
+static struct text list_of(const char *folder)
+{
+    struct text list = {0};
+    char path[80];
+
+    for (int i = 0; i < STORES; i++) {
+        snprintf(path, sizeof path, "%s/%c.zarr", folder, 'a' + i);
+        text_list_put(&list, path);
+    }
+    return list;
+}
+
+static const unsigned char *sample_at(const struct dataset *dataset, size_t field,
+                                      const unsigned char *row, uint64_t i)
+{
+    const struct dataset_field *f = &dataset->fields[field];
+
+    return f->source == FIELD_ROW ? row + f->row_offset + i % dataset->row_length * f->sample_bytes
+                                  : (const unsigned char *)dataset_held_sample(dataset, field, i);
+}
+
+static void expect_sample(const struct dataset *dataset, const unsigned char *row,
+                          const struct part *part, uint64_t i, uint64_t k)
+{
+    struct convert to_bfloat16 = {DTYPE_FLOAT32, DTYPE_BFLOAT16, 1.0, 0.0};
+    struct convert twice = {DTYPE_FLOAT32, DTYPE_FLOAT32, 2.0, 0.0};
+    unsigned char frames[6], text[8];
+
+    convert_items(&to_bfloat16, part->frames + k * 12, 3, frames);
+    convert_items(&twice, part->text + part->index[k] * 8, 2, text);
+    assert_memory_equal(sample_at(dataset, 0, row, i), frames, 6);
+    assert_memory_equal(sample_at(dataset, 1, row, i), part->labels + k * 4, 4);
+    assert_memory_equal(sample_at(dataset, 2, row, i), text, 8);
+}
+
+static void check_joined(struct dataset *dataset, const struct part *parts)
+{
+    unsigned char *row = aligned_alloc(64, dataset->row_bytes);
+    void *held = aligned_alloc(64, dataset->held_bytes);
+    struct dataset_read_stats stats = {0};
+    struct dataset_stored_row stored;
+    struct dataset_reader *reader;
+    struct error err;
+    uint64_t i = 0;
+
+    assert_ok(dataset_hold(dataset, held, &err), &err);
+    assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
+    for (int s = 0; s < STORES; s++) {
+        assert_int_equal(dataset_store_first(dataset, (size_t)s), i);
+        for (uint64_t k = 0; k < lengths[s]; k++, i++) {
+            assert_ok(dataset_read_row(reader, i / dataset->row_length, row, &stats, &err), &err);
+            expect_sample(dataset, row, &parts[s], i, k);
+        }
+    }
+    assert_int_equal(i, dataset->sample_count);
+    assert_ok(dataset_stored_row_bytes(dataset, &stored, &err), &err);
+    assert_true(stored.mean_bytes > 0);
+    dataset_reader_free(reader);
+    free(held);
+    free(row);
+}
+
+static void test_joined_stores(void **state)
+{
+    struct fixture *fixture = *state;
+    struct part parts[STORES];
+    struct text list = list_of(fixture->path);
+    struct dataset *dataset, *copy;
+    struct error err;
+    void *bytes;
+    size_t size;
+
+    for (int i = 0; i < STORES; i++)
+        put_part(fixture->path, i, &parts[i]);
+    for (uint64_t hold = 0; hold <= MEBIBYTE; hold += MEBIBYTE / 4) {
+        struct dataset_options options = {.uri = list.data,
+                                          .group = "g/",
+                                          .fields = joined_fields,
+                                          .field_count = 3,
+                                          .hold_limit_bytes = hold > 0 ? hold : 96};
+        assert_ok(dataset_open(&options, &dataset, &err), &err);
+        assert_int_equal(dataset_store_count(dataset), STORES);
+        assert_int_equal(dataset->row_length, 4);
+        assert_int_equal(dataset->row_count, 7);
+        assert_int_equal(dataset->fields[1].source, hold > 0 ? FIELD_HELD : FIELD_ROW);
+        assert_true(dataset->fields[0].decode_amplification > 1.0);
+        assert_string_equal(dataset_field_array(dataset, 0)->path, "a.zarr/g/frames");
+        check_joined(dataset, parts);
+        assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
+        assert_ok(dataset_unpack(bytes, size, NULL, &copy, &err), &err);
+        assert_int_equal(copy->fingerprint, dataset->fingerprint);
+        check_joined(copy, parts);
+        dataset_free(copy);
+        dataset_free(dataset);
+        free(bytes);
+    }
+    parts_done(parts);
+    text_done(&list);
+}
+
+/* Rows whose cuts are at 4, 8, 12, ... and chunks at 4, 8 | 9 | 11, 15, 19, 23: of 3 + 1 + 4 chunks
+ * 12 lies in the first of the third store, 16, 20 and 24 likewise. */
+static void test_amplification(void **state)
+{
+    struct fixture *fixture = *state;
+    struct part parts[STORES];
+    struct text list = list_of(fixture->path);
+    struct dataset_options options = {.uri = list.data, .group = "g", .sample_axis = "0"};
+    struct dataset *dataset;
+    struct error err;
+
+    for (int i = 0; i < STORES; i++)
+        put_part(fixture->path, i, &parts[i]);
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    assert_int_equal(dataset->field_count, 2);
+    assert_true(dataset->fields[0].decode_amplification == 12.0 / 8.0);
+    dataset_free(dataset);
+    parts_done(parts);
+    text_done(&list);
+}
+
+static void test_names_of_stores(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_options options = {0};
+    char paths[3][96];
+    const char *uris[3] = {paths[0], paths[1], paths[2]}, *name, *key = "2-x.zarr/a/0.0";
+    struct store *store, *part;
+    struct error err;
+
+    snprintf(paths[0], sizeof paths[0], "%s/1/x.zarr/", fixture->path);
+    snprintf(paths[1], sizeof paths[1], "%s/2/x.zarr", fixture->path);
+    snprintf(paths[2], sizeof paths[2], "%s/y.zarr//", fixture->path);
+    fixture_put(fixture, "1/x.zarr/a", "one");
+    fixture_put(fixture, "2/x.zarr/a/0.0", "two");
+    fixture_put(fixture, "y.zarr/a", "three");
+    assert_ok(store_open_joined(uris, 3, &options, &store, &err), &err);
+    store_part(store, 0, &name);
+    assert_string_equal(name, "1-x.zarr");
+    store_part(store, 2, &name);
+    assert_string_equal(name, "y.zarr");
+    assert_non_null(store_resolve(store, &key, &err));
+    assert_string_equal(key, "a/0.0");
+
+    char buffer[16];
+    size_t size;
+    assert_ok(store_get(store, "2-x.zarr/a/0.0", buffer, sizeof buffer, &size, &err), &err);
+    assert_memory_equal(buffer, "two", 3);
+    assert_int_equal(store_get(store, "y.zarr/b", buffer, sizeof buffer, &size, &err),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(store_get(store, "y.zarr2/a", buffer, sizeof buffer, &size, &err),
+                     STATUS_INVALID);
+    assert_int_equal(store_get(store, "z/a", buffer, sizeof buffer, &size, &err), STATUS_INVALID);
+    assert_int_equal(store_get(store, "y.zarr/../a", buffer, sizeof buffer, &size, &err),
+                     STATUS_INVALID);
+    assert_int_equal(store_put(store, "z/a", "", 0, &err), STATUS_INVALID);
+    store_free(store);
+    uris[1] = "/nowhere";
+    assert_int_equal(store_open_joined(uris, 3, &options, &part, &err), STATUS_NOT_FOUND);
+}
+
+/* Lists in a string: what is put is what is taken. */
+static void test_lists(void **state)
+{
+    static const char *const items[] = {"a", "b,c", "d\\", "\\,", "e\\f", "", "\\\\g", ","};
+    struct text list = {0}, item = {0};
+    size_t count = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
+        text_list_put(&list, items[i]);
+    for (const char *at = list.data; text_list_take(&at, &item); count++)
+        assert_string_equal(item.data, items[count]);
+    assert_int_equal(count, sizeof items / sizeof items[0]);
+    const char *plain = "C:\\data,x", *nothing = NULL;
+    assert_true(text_list_take(&plain, &item));
+    assert_string_equal(item.data, "C:\\data");
+    assert_true(text_list_take(&plain, &item));
+    assert_string_equal(item.data, "x");
+    assert_false(text_list_take(&plain, &item));
+    assert_false(text_list_take(&nothing, &item));
+    text_done(&list);
+    text_done(&item);
+}
+
+/* Refusals
+ * ---------------------------------------------------------------------------------------------- */
+
+static void refuse(const struct dataset_options *options, const char *message)
+{
+    struct dataset *dataset = NULL;
+    struct error err;
+
+    error_clear(&err);
+    enum status status = dataset_open(options, &dataset, &err);
+    if (status == STATUS_OK || !strstr(err.message, message))
+        fail_msg("got '%s' (%s), expected '%s'", err.message, status_text(status), message);
+}
+
+static void test_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        struct dataset_field_spec field; /* without a name: default fields */
+        const char *group, *exclude, *axis, *message;
+    } cases[] = {
+        {.field = {.name = "x", .array = "a", .sample_axis = "2"},
+         .message = "field 'x': array 'a' has no axis '2', along which its samples are to lie: it "
+                    "has 2"},
+        {.field = {.name = "x", .array = "a", .sample_axis = "time"}, .message = "read of Zarr v3"},
+        {.field = {.name = "x", .array = "a"}, .axis = "9", .message = "has no axis '9'"},
+        {.field = {.name = "x", .array = "c", .cast = DTYPE_FLOAT16},
+         .message = "items of complex64 cannot become float16"},
+        {.field = {.name = "x", .array = "a", .cast = DTYPE_INT8},
+         .message = "items of float32 cannot become int8"},
+        {.field = {.name = "x", .array = "a", .scale = 1e308 * 10},
+         .message = "scale and offset must be finite numbers"},
+        {.field = {.name = "x", .array = "a"},
+         .exclude = "c",
+         .message = "dataset.exclude is for the default fields"},
+        {.field = {.name = "x", .array = "a"}, .group = "h", .message = "there is no array 'h/a'"},
+        {.exclude = "a,d*", .message = "dataset.exclude: 'd*' fits no array"},
+        {.exclude = "*", .message = "there are no arrays with samples"},
+        {.group = "h", .message = "there are no arrays with samples in group h"},
+        {.axis = "3", .message = "there are no arrays with samples"},
+    };
+    struct recipe a = {
+        .path = "a", .rank = 2, .shape = {8, 3}, .chunks = {2, 3}, .dtype = DTYPE_FLOAT32};
+    struct recipe c = {
+        .path = "c", .rank = 2, .shape = {8, 2}, .chunks = {2, 2}, .dtype = DTYPE_COMPLEX64};
+    struct zarr_array array;
+
+    fixture_put(fixture, ".zgroup", "{\"zarr_format\": 2}");
+    recipe_put_metadata(fixture, &a, &array);
+    recipe_put_metadata(fixture, &c, &array);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dataset_options options = {.uri = fixture->path,
+                                          .fields = cases[i].field.name ? &cases[i].field : NULL,
+                                          .field_count = 1,
+                                          .group = cases[i].group,
+                                          .exclude = cases[i].exclude,
+                                          .sample_axis = cases[i].axis};
+        refuse(&options, cases[i].message);
+    }
+}
+
+#define in_store(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_store(test_views),           in_store(test_fill_values_are_converted),
+        in_store(test_joined_stores),   in_store(test_amplification),
+        in_store(test_names_of_stores), in_store(test_refused),
+        cmocka_unit_test(test_lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
