@@ -134,7 +134,7 @@ static void report_done(struct report *report)
 int cli_inspect(int argc, char **argv)
 {
     static const struct argp argp = {option_table, parse_option, "URI", help, NULL, NULL, NULL};
-    struct options options = {.assignments = calloc((size_t)argc, sizeof(char *))};
+    struct options options = {0};
     struct report report = {0};
     struct config config;
     struct error err;
@@ -142,6 +142,7 @@ int cli_inspect(int argc, char **argv)
     enum status status = config_init(&config, &err);
     if (status)
         return cli_fail(argv[0], &err);
+    options.assignments = calloc((size_t)argc, sizeof(char *));
     if (!options.assignments)
         status = error_set(&err, STATUS_NO_MEMORY, "no memory for %d arguments", argc);
     if (!status) {

@@ -97,8 +97,10 @@ static void parse_paths(const struct argp_state *state, struct options *options,
         count++;
     free(options->paths);
     options->paths = calloc(count, sizeof *options->paths);
-    if (!options->paths)
+    if (!options->paths) {
         argp_error(state, "--arrays: no memory for %zu names", count);
+        return;
+    }
     options->rechunk.paths = (const char *const *)options->paths;
     options->rechunk.path_count = 0;
     for (char *rest = argument, *name; (name = strsep(&rest, ","));)
@@ -108,8 +110,10 @@ static void parse_paths(const struct argp_state *state, struct options *options,
 static void parse_part(const struct argp_state *state, struct options *options, char *argument)
 {
     char *slash = strchr(argument, '/');
-    if (!slash)
+    if (!slash) {
         argp_error(state, "--part '%s': not like 0/4", argument);
+        return;
+    }
     *slash = '\0';
     struct rechunk_options *rechunk = &options->rechunk;
     rechunk->part_count = (uint32_t)cli_count(state, "--part", slash + 1, 1, UINT32_MAX);

@@ -269,6 +269,7 @@ static enum status write_values(struct slab_writer *writer, const struct slab *s
     const struct zarr_array *array = &target->array;
     uint64_t counts[ZARR_MAX_RANK], total = 1;
     uint64_t first_row = slab->begin / target->value_shape[0];
+    assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
     for (int i = 0; i < array->rank; i++) {
         uint64_t high = i == 0 ? slab->end : array->shape[i];
         counts[i] = size_divide_up(high, target->value_shape[i]) - (i == 0 ? first_row : 0);

@@ -116,6 +116,10 @@ same three.zarr
 # Another source or other options do not go on.
 "$penstock" rechunk a.zarr begun.zarr --chunk 4 --part 0/2 >/dev/null
 refuses 1 "another rechunk" rechunk a.zarr begun.zarr --chunk 5
+exec 9>>begun.zarr/.penstock-rechunk/done.0
+flock -n 9
+refuses 1 "wait for its end" rechunk a.zarr begun.zarr --chunk 4 --part 0/2
+exec 9>&-
 refuses 1 "another rechunk" rechunk chunks.zarr begun.zarr --chunk 4
 touch a.zarr/base_frames/.zarray
 refuses 1 "has changed since" rechunk a.zarr begun.zarr --chunk 4
