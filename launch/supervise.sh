@@ -7,6 +7,7 @@
 #   readers     are started again when they fail, on the nodes that answer. Not for codes that would come again
 #               (FINAL_CODES), nor after a signal to penstock-run. What they print on standard output is for this
 #               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay,
+#               "left RANK PLACE" where a trainer has stopped that is gone or may be, which the next readers are told,
 #               "alive" every few seconds. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
@@ -22,6 +23,7 @@ readonly SILENCE=200       # turns of a tenth of a second without a word from re
 readonly FIRST_WORD=6000   # the same before their first word: a launcher may have thousands to start
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
+declare -A left_off=() # places, by rank
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0
 
@@ -84,8 +86,9 @@ heed() {
     silence=0
     case $1 in
         alive) patience=$SILENCE ;;
+        "left "*) read -r _ rank place <<<"$1" && left_off[$rank]=$place ;;
         "serving "*)
-            failures=0
+            failures=0 left_off=()
             [[ $failed_us ]] || return 0
             printf -v seconds '%d.%02d' $((($(now_us) - failed_us) / 1000000)) $((($(now_us) - failed_us) / 10000 % 100))
             say "serving again, from ${1#serving }: $seconds s after the readers ended (restart $restarted of $restarts)"

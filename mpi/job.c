@@ -472,7 +472,25 @@ static enum status keep_stored(struct job *job, struct error *err)
     return status;
 }
 
-static enum status take_memory(struct job *job, struct error *err)
+/* Reads job_options.left into left_off. INVALID: not of that form, or no place of this run. */
+static enum status take_left(struct job *job, const char *left, struct error *err)
+{
+    uint64_t end = place_of(job, job->setup.service.epochs, 0);
+    for (const char *at = left; *at;) {
+        unsigned long long rank, place;
+        int length = 0;
+        if (sscanf(at, "%llu:%llu%n", &rank, &place, &length) != 2 ||
+            rank >= job->config.trainers || place > end ||
+            (at[length] != ',' && at[length] != '\0'))
+            return error_set(err, STATUS_INVALID, "--left: '%s' is not RANK:PLACE,... of this run",
+                             at);
+        job->left_off[rank] = place + 1;
+        at += length + (at[length] == ',');
+    }
+    return STATUS_OK;
+}
+
+static enum status take_memory(struct job *job, const char *left, struct error *err)
 {
     uint64_t rows = job->setup.budget.buffer_rows;
     job->waker.fd = -1;
@@ -490,6 +508,8 @@ static enum status take_memory(struct job *job, struct error *err)
     job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
     if (status == STATUS_OK && !job->left_off)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
+    if (status == STATUS_OK && left)
+        status = take_left(job, left, err);
     if (status == STATUS_OK)
         status = keep_stored(job, err);
     if (status == STATUS_OK)
@@ -601,10 +621,14 @@ static enum status too_late(struct job *job, uint64_t connected, uint64_t timeou
     return status;
 }
 
+/* A supervisor is told, too, in case the readers die before the one that comes fresh is there. */
 static void note_place(struct job *job, uint32_t rank, uint64_t place)
 {
-    if (job->left_off[rank] < place + 1)
-        job->left_off[rank] = place + 1;
+    if (job->left_off[rank] >= place + 1)
+        return;
+    job->left_off[rank] = place + 1;
+    if (job->supervised)
+        printf("left %u %llu\n", rank, (unsigned long long)place);
 }
 
 /* Trainers that have gone on since the session's end, for those who come fresh should these die. */
@@ -617,6 +641,7 @@ static void note_progress(struct job *job)
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
         if (server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE)
             note_place(job, server_trainer_rank(job->server, peer), place);
+    fflush(stdout);
 }
 
 /* Trainers here that have their last batch, and lost their reader before they heard of the end. */
@@ -894,7 +919,7 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     if (status == STATUS_OK && options->command)
         status = spawn_trainers(job, options, err);
     if (status == STATUS_OK)
-        status = take_memory(job, err);
+        status = take_memory(job, options->left, err);
     if (status == STATUS_OK)
         status = held_share(&job->comm, job->dataset, &job->held, err);
     return status;
@@ -932,19 +957,20 @@ static void note_places(struct job *job)
         server_trainer_goodbye(job->server, peer, &epoch, &step);
         if (server_trainer_state(job->server, peer, NULL) == SERVER_PEER_CLOSED)
             place = place_of(job, epoch, step);
-        job->left_off[server_trainer_rank(job->server, peer)] = place + 1;
+        note_place(job, server_trainer_rank(job->server, peer), place);
     }
+    fflush(stdout);
 }
 
 enum status job_scatter(struct job *job, struct error *err)
 {
     job->ended_ns = clock_now_ns();
+    note_places(job);
     assigner_free(job->assigner);
     job->assigner = NULL;
     for (uint32_t i = 0; i < row_store_buffer_count(job->store); i++)
         if (row_store_state(job->store, (int32_t)i) != ROW_FREE)
             row_store_drop(job->store, (int32_t)i);
-    note_places(job);
     server_restart(job->server);
     enum status status = keep_stored(job, err);
     uint32_t restarted;

@@ -31,6 +31,8 @@ struct job_options {
     char *const *command; /* trainers to spawn, NULL-terminated; NULL: they are started elsewhere */
     bool quiet;           /* no tables and no progress on rank 0 */
     bool supervised;      /* somebody starts the readers again: SIGTERM is no end for trainers */
+    const char *left;     /* where trainers had stopped when a job before this one died, as it told
+                           * its supervisor: "RANK:PLACE,RANK:PLACE"; NULL: nothing is known */
 };
 
 /* A trainer that this reader serves, in order of rank. */

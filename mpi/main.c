@@ -45,7 +45,11 @@ static const char usage[] =
     "      --supervised     somebody starts the readers again when they fail: trainers are not "
     "told\n"
     "                       of SIGTERM, and come back (needs delivery.reconnect_timeout); rank 0\n"
-    "                       writes 'serving epoch E step S' to standard output when it does\n"
+    "                       writes 'serving epoch E step S' to standard output when it does,\n"
+    "                       'alive' now and then, and all 'left RANK PLACE' for those that are "
+    "gone\n"
+    "      --left RANK:PLACE,...\n"
+    "                       where trainers had stopped, as the readers before these ones wrote\n"
     "  -q, --quiet          only errors\n"
     "  -V, --version\n"
     "  -h, --help\n"
@@ -98,6 +102,9 @@ static enum status parse_option(struct arguments *arguments, int option, char **
     case 'S':
         arguments->save_path = optarg;
         return STATUS_OK;
+    case 'l':
+        arguments->job.left = optarg;
+        return STATUS_OK;
     case 'u':
         arguments->job.supervised = true;
         return STATUS_OK;
@@ -125,6 +132,7 @@ static enum status parse(int argc, char **argv, struct arguments *arguments, str
                                             {"resume", required_argument, NULL, 'r'},
                                             {"report", required_argument, NULL, 'j'},
                                             {"save-state", required_argument, NULL, 'S'},
+                                            {"left", required_argument, NULL, 'l'},
                                             {"supervised", no_argument, NULL, 'u'},
                                             {"quiet", no_argument, NULL, 'q'},
                                             {"version", no_argument, NULL, 'V'},

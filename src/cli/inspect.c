@@ -77,9 +77,15 @@ static enum status measure_arrays(struct report *report, struct error *err)
         return error_set(err, STATUS_NO_MEMORY, "%s: no memory for %zu arrays", report->uri, count);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count && !status; i++) {
+        const struct zarr_array *array = &report->hierarchy->nodes[i].array;
         uint64_t files;
-        status = store_usage(report->store, report->hierarchy->nodes[i].array.path,
+        status = store_usage(report->store, zarr_array_store_path(array).text,
                              &report->stored_bytes[i], &files, err);
+        /* members of a structured dtype share their chunks */
+        if (!status && array->stored_item_bytes > array->item_bytes)
+            report->stored_bytes[i] =
+                (uint64_t)((double)report->stored_bytes[i] * (double)array->item_bytes /
+                           (double)array->stored_item_bytes);
     }
     return status;
 }

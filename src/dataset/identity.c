@@ -22,20 +22,6 @@ static enum status stat_document(const struct store *store, const char *path, co
     return store_stat(store, key, ret_info, err);
 }
 
-/* Where an array's document lies: its path, for a member of a structured dtype that of all of it.
- */
-struct key_path {
-    char text[ZARR_PATH_BYTES];
-};
-
-static struct key_path key_path_of(const struct zarr_array *array)
-{
-    struct key_path path = {""};
-
-    memcpy(path.text, array->path, array->key_path_bytes);
-    return path;
-}
-
 /* The version of the document `name` at `path`; nothing where there is none: consolidated metadata
  * may stand alone. */
 static enum status append_version(const struct store *store, const char *path, const char *name,
@@ -55,7 +41,7 @@ static enum status find_version(const struct dataset *dataset, const struct zarr
     const char *name = array->format == ZARR_V3 ? "zarr.json" : ".zarray";
     struct store_info info = {0};
     enum status status =
-        stat_document(dataset->private->store, key_path_of(array).text, name, &info, err);
+        stat_document(dataset->private->store, zarr_array_store_path(array).text, name, &info, err);
 
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
@@ -105,7 +91,7 @@ static enum status identify_hierarchy(const struct store *store,
         const struct zarr_node *node = &hierarchy->nodes[i];
 
         text_append(out, "array '%s'\n%s\n", node->array.path, node->document);
-        status = append_version(store, key_path_of(&node->array).text,
+        status = append_version(store, zarr_array_store_path(&node->array).text,
                                 is_v3 ? "zarr.json" : ".zarray", out, err);
     }
     return status;

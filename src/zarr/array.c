@@ -47,6 +47,14 @@ enum status zarr_array_parse_member(enum zarr_format format, const char *path, c
     return status;
 }
 
+struct zarr_path zarr_array_store_path(const struct zarr_array *array)
+{
+    struct zarr_path path = {""};
+
+    memcpy(path.text, array->path, array->key_path_bytes);
+    return path;
+}
+
 uint64_t zarr_array_chunk_count(const struct zarr_array *array)
 {
     uint64_t count = 1;

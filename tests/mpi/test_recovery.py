@@ -410,6 +410,27 @@ class Trainers(RecoveryTest):
         for rank in range(self.trainers):
             self.assertEqual(self.digest(f"{rank}.new"), expected[rank][7 * 4:])
 
+    def test_trainers_and_then_readers_die(self):
+        """Readers tell their supervisor where trainers stopped, and the next ones are told."""
+        expected = self.expected()
+        settings = self.settings(**{"delivery.run_dir": self.run_dir,
+                                    "delivery.reconnect_timeout": 30})
+        job = self.start_readers(2, settings, ["--supervised"])
+        trainers = self.start_trainers("--compute-ms", "5", readers=2)
+        self.until_lines("1", 60)
+        for trainer in trainers:
+            trainer.kill()
+        self.until(lambda: len(set(re.findall(r"left (\d)", job.output()))) == 2, "both places")
+        os.kill(int(self.reader_pid(1)), signal.SIGKILL)
+        job.wait()
+        left = dict(re.findall(r"left (\d) (\d+)", job.output()))
+        job = self.start_readers(2, settings, [
+            "--supervised", "--left", ",".join(f"{rank}:{place}" for rank, place in left.items())])
+        trainers = [self.start_trainer(rank, f"digest.{rank}.new", readers=2) for rank in range(2)]
+        self.assert_ends_well(*trainers, job)
+        for rank in range(2):
+            self.assert_pieces(str(rank), f"{rank}.new", expected[rank])
+
     def test_dies_between_the_last_batch_and_its_goodbye(self):
         """The one that comes in its place hears that there is nothing more; one that wants batches again hears no."""
         script = ("import os, penstock\n"
