@@ -10,6 +10,7 @@ Usage: bench/run.sh WHAT [OPTION...]
   idle           CPU time that readers take while they wait for slow trainers
   decode         decoding on one core against the codecs' libraries called directly
   exchange       ways to exchange records between ranks, and where a reader's time goes
+  rechunk        penstock rechunk beside decoding and encoding alone
   scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
   plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
@@ -28,6 +29,9 @@ Options:
   --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024)
   --draws N        simulate: networks drawn for each band (8)
   --plots DIR      where plan_at_scale and simulate put their plots (the --work directory)
+  --chunk N, --codec NAME, --level N
+                   rechunk: what is written (chunks of 8 samples, blosc-zstd, level 5: as the dataset has it)
+  --scratch DIR    rechunk: where it is written; a file system in memory, so that no disk is measured (/dev/shm)
   --build DIR      use the programs in DIR as they are; else build/release is built first
   --ranks "N..."   exchange: how many MPI ranks, one number after another (2 3 4)
   --mpirun "..."   exchange: more arguments for mpirun, such as --hostfile FILE
@@ -39,7 +43,7 @@ USAGE
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes build='' work=$root/build/bench
-ranks='2 3 4' mpirun_arguments='' most='' draws=8 plots=''
+ranks='2 3 4' mpirun_arguments='' chunk=8 codec=blosc-zstd level=5 scratch=/dev/shm most='' draws=8 plots=''
 loader=()
 
 say() { printf '%s\n' "$*" >&2; }
@@ -48,7 +52,7 @@ fail() { say "bench/run.sh: $*"; exit 1; }
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
-    end_to_end | idle | decode | exchange | plan_at_scale | simulate) what=$1 ;;
+    end_to_end | idle | decode | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
     scaling | balance) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
@@ -59,7 +63,7 @@ parse() {
         --no-dataloader) dataloader=no; shift; continue ;;
         -h | --help) usage; exit 0 ;;
         --rounds | --samples | --batch | --threads | --hosts | --build | --work | --ranks | --mpirun | \
-            --most | --draws | --plots)
+            --most | --draws | --plots | --chunk | --codec | --level | --scratch)
             [ $# -ge 2 ] || fail "$1 needs a value" ;;
         *) fail "unknown option '$1'" ;;
         esac
@@ -264,6 +268,24 @@ exchange() {
     shares 1MiB 16 --samples 800 --shape 262144
     shares 8MiB 8 --samples 96 --shape 2048,1024
     python3 "$root/bench/exchange.py" "$results"
+}
+
+rechunk() {
+    make_dataset
+    results=$work/rechunk.jsonl
+    : >"$results"
+    local round place
+    place=$(mktemp -d "$scratch/penstock-bench-XXXXXX")
+    # shellcheck disable=SC2064 # the place of now
+    trap "rm -rf '$place'" EXIT
+    say "reading everything once into the page cache; writing to $place"
+    "$build/bin/penstock" verify "$dataset" >/dev/null
+    for ((round = 1; round <= rounds; round++)); do
+        "$build/bin/penstock-bench-rechunk" "$dataset" "$place/out" "$chunk" "$codec" "$level" "$threads" >>"$results"
+        say "round $round of $rounds: $(tail -n 1 "$results")"
+        rm -rf "$place"/out.*
+    done
+    python3 "$root/bench/rechunk.py" "$results"
 }
 
 # A Python that has matplotlib and numpy, where there is one.

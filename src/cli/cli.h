@@ -17,6 +17,8 @@ int cli_config(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
 int cli_plan(int argc, char **argv);
+int cli_rechunk(int argc, char **argv);
+int cli_verify(int argc, char **argv); /* 2: damage was found */
 
 /* Prints "<command>: <message>" on standard error; returns exit code 1. */
 int cli_fail(const char *command, const struct error *err);

@@ -5,23 +5,26 @@
  */
 #include "cli/inspect.h"
 
+#include "base/memory.h"
 #include "cli/cli.h"
+#include "config/config.h"
 
 #include <argp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 struct options {
-    const char *uri;
+    const char *uri, *config_path;
     bool json;
+    const char **assignments; /* --set, in order */
+    size_t assignment_count;
 };
 
-/* What dataset.hold_limit is when nobody sets it. */
-static const uint64_t default_hold_limit_bytes = UINT64_C(1) << 30;
-
-enum option_key { OPTION_JSON = 0x100 };
+enum option_key { OPTION_CONFIG = 'c', OPTION_SET = 's', OPTION_JSON = 0x100 };
 
 static const struct argp_option option_table[] = {
+    {"config", OPTION_CONFIG, "FILE", 0, "a run's configuration, for order and memory", 0},
+    {"set", OPTION_SET, "KEY=VALUE", 0, "one option of it, such as order.window_rows=64", 0},
     {"json", OPTION_JSON, NULL, 0, "print one JSON object, for programs", 0},
     {0},
 };
@@ -31,10 +34,12 @@ static const char help[] =
     "\v"
     "Reads metadata and sizes of files, no chunks. Arrays that Penstock cannot read are listed "
     "with "
-    "the reason: they matter only to runs that use them.\n"
+    "the reason: they matter only to runs that use them. What the layout costs is counted for the "
+    "order, global batch and memory of a run: readers.memory_limit, else half of what is free.\n"
     "\n"
     "Examples:\n"
     "  penstock inspect latents.zarr\n"
+    "  penstock inspect latents.zarr --set readers.memory_limit=8GiB\n"
     "  penstock inspect latents.zarr --json | python3 -m json.tool\n";
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -43,6 +48,12 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     switch (key) {
     case OPTION_JSON:
         options->json = true;
+        return 0;
+    case OPTION_CONFIG:
+        options->config_path = argument;
+        return 0;
+    case OPTION_SET:
+        options->assignments[options->assignment_count++] = argument;
         return 0;
     case ARGP_KEY_ARG:
         if (options->uri)
@@ -79,7 +90,21 @@ static enum status measure_arrays(struct report *report, struct error *err)
     return status;
 }
 
-static enum status collect(const char *uri, struct report *report, struct error *err)
+static enum status read_config(const struct options *options, struct config *config,
+                               struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (options->config_path)
+        status = config_read_file(config, options->config_path, err);
+    if (!status)
+        status = config_read_environment(config, err);
+    for (size_t i = 0; i < options->assignment_count && !status; i++)
+        status = config_set(config, options->assignments[i], err);
+    return status;
+}
+
+static enum status collect(const char *uri, const struct config *config, struct report *report,
+                           struct error *err)
 {
     report->uri = uri;
     enum status status = store_open(uri, &report->store, err);
@@ -92,10 +117,15 @@ static enum status collect(const char *uri, struct report *report, struct error 
     struct text list = {0}; /* of one: a comma in the name is no separator */
     text_list_put(&list, uri);
     struct dataset_options options = {.uri = list.data ? list.data : uri,
-                                      .hold_limit_bytes = default_hold_limit_bytes};
-    if (dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK)
-        error_clear(&report->dataset_error);
+                                      .hold_limit_bytes = config->hold_limit_bytes};
+    bool opened = dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK;
     text_done(&list);
+    if (!opened)
+        return STATUS_OK;
+    error_clear(&report->dataset_error);
+    uint64_t memory = config->memory_limit_bytes;
+    inspect_count_cost(report, config->window_rows, config->global_batch,
+                       memory ? memory : memory_available_bytes() / 2, &report->cost);
     return STATUS_OK;
 }
 
@@ -111,17 +141,30 @@ int cli_inspect(int argc, char **argv)
 {
     static const struct argp argp = {option_table, parse_option, "URI", help, NULL, NULL, NULL};
     struct options options = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
-
     struct report report = {0};
+    struct config config;
     struct error err;
     int code = EXIT_SUCCESS;
-    if (collect(options.uri, &report, &err) != STATUS_OK)
+    enum status status = config_init(&config, &err);
+    if (status)
+        return cli_fail(argv[0], &err);
+    options.assignments = calloc((size_t)argc, sizeof(char *));
+    if (!options.assignments)
+        status = error_set(&err, STATUS_NO_MEMORY, "no memory for %d arguments", argc);
+    if (!status) {
+        argp_parse(&argp, argc, argv, 0, NULL, &options);
+        status = read_config(&options, &config, &err);
+    }
+    if (!status)
+        status = collect(options.uri, &config, &report, &err);
+    if (status)
         code = cli_fail(argv[0], &err);
     else if (options.json)
         inspect_print_json(&report);
     else
         inspect_print_text(&report);
     report_done(&report);
+    config_done(&config);
+    free(options.assignments);
     return code;
 }

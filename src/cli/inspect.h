@@ -7,7 +7,24 @@
 #include "store/store.h"
 #include "zarr/hierarchy.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* What a layout costs a run: bytes read from the store for a sample, with the rows of a window in
+ * memory as far as they fit. */
+struct layout_cost {
+    uint64_t window_rows, window_bytes; /* that samples are shuffled over, decoded */
+    uint64_t memory_bytes;              /* that readers have for them */
+    double stored_bytes;                /* of one sample: its share of the chunks */
+    double read_bytes;                  /* for one sample */
+    double amplification;               /* read / stored */
+    double chunks;                      /* decoded for one sample */
+    bool small, large, across;          /* chunks are too small or too large; along the samples
+                                         * rather than across them */
+    bool unaligned;                     /* fields' chunks do not lie along the rows */
+    uint64_t chunk;                     /* a better length along axis 0; 0: it is right as it is */
+    double chunk_amplification;         /* what that would cost */
+};
 
 struct report {
     const char *uri;
@@ -16,7 +33,13 @@ struct report {
     uint64_t *stored_bytes;     /* [hierarchy->node_count] with the array's metadata */
     struct dataset *dataset;    /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
+    struct layout_cost cost;    /* of the dataset, if there is one */
 };
+
+/* What a run with windows of `window_rows` rows (0: the default for that global batch) and that
+ * much memory would read; inspect_cost.c tells how it is counted. */
+void inspect_count_cost(const struct report *report, uint64_t window_rows, uint64_t global_batch,
+                        uint64_t memory_bytes, struct layout_cost *ret_cost);
 
 /* To standard output. */
 void inspect_print_text(const struct report *report);

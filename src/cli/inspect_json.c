@@ -1,11 +1,13 @@
 /* `penstock inspect --json`: one object, sizes in bytes.
  *
  *     {"uri", "zarr_format", "consolidated",
- *      "arrays": [{"path", "readable", "reason" or ("dtype", "shape", "chunks", "codecs",
- *                  "stored_bytes", "decoded_bytes")}],
- *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
- *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}]},
- *      "dataset_error": why "dataset" is null}
+ *      "arrays": [{"path", "readable", "reason" or ("dtype", "stored_dtype", "shape", "chunks",
+ * "shards", "codecs", "stored_bytes", "decoded_bytes")}], "dataset": {"samples", "sample_bytes",
+ * "row_length", "rows", "row_bytes", "fingerprint", "fields": [{"name", "dtype", "shape",
+ * "sample_bytes", "held"}], "cost": {"window_rows", "window_bytes", "memory_bytes", "stored_bytes"
+ * and "read_bytes" of a sample, "amplification", "chunks" decoded for one, "findings": some of
+ * "small", "large", "across", "unaligned", "memory", "suggestion": {"chunk", "amplification"} or
+ * null}}, "dataset_error": why "dataset" is null}
  */
 #include "base/dtype.h"
 #include "base/text.h"
@@ -23,6 +25,11 @@ static void add_text(struct json_object *object, const char *key, const char *te
 static void add_count(struct json_object *object, const char *key, uint64_t count)
 {
     json_object_object_add(object, key, json_object_new_uint64(count));
+}
+
+static void add_number(struct json_object *object, const char *key, double number)
+{
+    json_object_object_add(object, key, json_object_new_double(number));
 }
 
 static void add_flag(struct json_object *object, const char *key, bool flag)
@@ -78,8 +85,41 @@ static struct json_object *field_json(const struct dataset_field *field)
     return object;
 }
 
-static struct json_object *dataset_json(const struct dataset *dataset)
+static void add_finding(struct json_object *list, bool found, const char *name)
 {
+    if (found)
+        json_object_array_add(list, json_object_new_string(name));
+}
+
+static struct json_object *cost_json(const struct layout_cost *cost)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *findings = json_object_new_array(), *suggestion = NULL;
+    add_count(object, "window_rows", cost->window_rows);
+    add_count(object, "window_bytes", cost->window_bytes);
+    add_count(object, "memory_bytes", cost->memory_bytes);
+    add_number(object, "stored_bytes", cost->stored_bytes);
+    add_number(object, "read_bytes", cost->read_bytes);
+    add_number(object, "amplification", cost->amplification);
+    add_number(object, "chunks", cost->chunks);
+    add_finding(findings, cost->small, "small");
+    add_finding(findings, cost->large, "large");
+    add_finding(findings, cost->across, "across");
+    add_finding(findings, cost->unaligned, "unaligned");
+    add_finding(findings, cost->window_bytes > cost->memory_bytes, "memory");
+    json_object_object_add(object, "findings", findings);
+    if (cost->chunk > 0) {
+        suggestion = json_object_new_object();
+        add_count(suggestion, "chunk", cost->chunk);
+        add_number(suggestion, "amplification", cost->chunk_amplification);
+    }
+    json_object_object_add(object, "suggestion", suggestion);
+    return object;
+}
+
+static struct json_object *dataset_json(const struct report *report)
+{
+    const struct dataset *dataset = report->dataset;
     char fingerprint[17];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
     struct json_object *object = json_object_new_object();
@@ -93,6 +133,7 @@ static struct json_object *dataset_json(const struct dataset *dataset)
     for (size_t i = 0; i < dataset->field_count; i++)
         json_object_array_add(fields, field_json(&dataset->fields[i]));
     json_object_object_add(object, "fields", fields);
+    json_object_object_add(object, "cost", cost_json(&report->cost));
     return object;
 }
 
@@ -107,7 +148,7 @@ void inspect_print_json(const struct report *report)
     for (size_t i = 0; i < hierarchy->node_count; i++)
         json_object_array_add(arrays, array_json(&hierarchy->nodes[i], report->stored_bytes[i]));
     json_object_object_add(root, "arrays", arrays);
-    json_object_object_add(root, "dataset", report->dataset ? dataset_json(report->dataset) : NULL);
+    json_object_object_add(root, "dataset", report->dataset ? dataset_json(report) : NULL);
     if (!report->dataset)
         add_text(root, "dataset_error", report->dataset_error.message);
     puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |

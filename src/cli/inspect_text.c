@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 8, SMALL_CHUNK_BYTES = 64 << 10, LARGE_ROW_BYTES = 256 << 20 };
+enum { COLUMNS = 8 };
 
 /* Cells are written one after another; columns are as wide as their widest cell. */
 struct table {
@@ -158,18 +158,44 @@ static void print_joins(const struct report *report)
     }
 }
 
-static void print_layout_hint(const struct dataset *dataset)
+/* What is wrong with the layout, and what would be better. */
+static void print_layout_hint(const struct report *report)
 {
-    if (dataset->row_bytes < SMALL_CHUNK_BYTES)
-        printf(
-            "hint: reading costs one request for each chunk of %s; chunks of 1 MiB and more along "
-            "axis 0 read faster\n",
-            size_format(dataset->row_bytes).text);
-    else if (dataset->row_bytes > LARGE_ROW_BYTES)
-        printf(
-            "hint: a reader holds many rows of %s at once; smaller chunks along axis 0 take less "
-            "memory and shuffle better\n",
-            size_format(dataset->row_bytes).text);
+    const struct layout_cost *cost = &report->cost;
+    const struct dataset *dataset = report->dataset;
+    if (cost->small)
+        printf("hint: reading costs one request for each chunk row of %s; 1 MiB and more read "
+               "faster\n",
+               size_format(dataset->row_bytes).text);
+    if (cost->large)
+        printf("hint: a reader holds many rows of %s at once; smaller chunks along axis 0 take "
+               "less memory and shuffle better\n",
+               size_format(dataset->row_bytes).text);
+    if (cost->across)
+        printf("hint: chunks run along the samples and cut each of them into many pieces\n");
+    if (cost->unaligned)
+        printf("hint: fields have chunks of different lengths along axis 0: some are decoded more "
+               "than once\n");
+    if (cost->window_bytes > cost->memory_bytes)
+        printf("hint: a window of %s rows takes %s, and there are %s: its rows would be read again "
+               "and again\n",
+               count_format(cost->window_rows).text, size_format(cost->window_bytes).text,
+               size_format(cost->memory_bytes).text);
+    if (cost->chunk > 0)
+        printf("hint: 'penstock rechunk %s DST --chunk %" PRIu64
+               "' would read %.1fx instead of %.1fx\n",
+               report->uri, cost->chunk, cost->chunk_amplification, cost->amplification);
+}
+
+static void print_cost(const struct layout_cost *cost)
+{
+    printf("  %s read for a sample whose share is %s: %.1fx; %.3g chunks decoded\n"
+           "    (windows of %s rows, which take %s of memory; there are %s)\n",
+           size_format((uint64_t)cost->read_bytes).text,
+           size_format((uint64_t)cost->stored_bytes).text, cost->amplification, cost->chunks,
+           count_format(cost->window_rows).text,
+           cost->window_bytes > 0 ? size_format(cost->window_bytes).text : "next to none",
+           size_format(cost->memory_bytes).text);
 }
 
 static const char *source_text(const struct dataset_field *field)
@@ -192,8 +218,9 @@ static void print_dataset(const struct report *report)
                format_shape(field->shape, field->rank, ", ").text,
                size_format(field->sample_bytes).text, source_text(field));
     }
+    print_cost(&report->cost);
     print_joins(report);
-    print_layout_hint(dataset);
+    print_layout_hint(report);
     printf("next: penstock plan --set dataset.uri=%s\n", report->uri);
 }
 

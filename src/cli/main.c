@@ -21,6 +21,8 @@ struct command {
 static const struct command commands[] = {
     {"synth", cli_synth, "write a synthetic dataset to try things with"},
     {"inspect", cli_inspect, "show what a dataset holds and what a run would make of it"},
+    {"verify", cli_verify, "read all of a dataset, list what is damaged, hash its content"},
+    {"rechunk", cli_rechunk, "write a dataset anew: Zarr v3, other chunks, shards and codecs"},
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
 };

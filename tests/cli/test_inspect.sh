@@ -45,6 +45,38 @@ assert len(dataset["fingerprint"]) == 16
 PYTHON
 done
 
+# What the layout costs, and what would be better: rows of 5 samples, of which memory holds one or none.
+text=$("$penstock" inspect v2 --set readers.memory_limit=1GiB)
+contains "$text" ": 1.0x; 0.25 chunks decoded"
+[[ $text != *"penstock rechunk"* ]] || fail "what is right is not to be rechunked: $text"
+text=$("$penstock" inspect v2 --set readers.memory_limit=100KiB)
+contains "$text" "hint: 'penstock rechunk v2 DST --chunk 1' would read 1.0x instead of"
+"$penstock" rechunk v2 across --chunk 6,5,4 --shard 12,20,4 >/dev/null
+"$penstock" inspect across --json >report.json
+python3 - <<'PYTHON'
+import json
+report = json.load(open("report.json"))
+arrays = {array["path"]: array for array in report["arrays"]}
+assert arrays["base_frames"]["chunks"] == [6, 5, 4, 32, 32]
+assert arrays["base_frames"]["shards"] == [12, 20, 4, 32, 32]
+assert "shards" not in arrays["clip_emb"]
+cost = report["dataset"]["cost"]
+assert cost["findings"] == ["across"] and abs(cost["chunks"] - 8 / 12) < 1e-9, cost
+assert cost["amplification"] == 1 and cost["suggestion"] == {"chunk": 6, "amplification": 1}, cost
+assert abs(cost["stored_bytes"] - arrays["base_frames"]["stored_bytes"] / 12) < 1
+PYTHON
+contains "$("$penstock" inspect across)" "6 x 5 x 4 x 32 x 32 in 12 x 20 x 4 x 32 x 32"
+"$penstock" inspect v2 --set order.window_rows=2 --set readers.memory_limit=820KiB --json >report.json
+python3 - <<'PYTHON'
+import json
+cost = json.load(open("report.json"))["dataset"]["cost"]
+assert cost["window_rows"] == 2 and cost["window_bytes"] == 10 * 163840, cost
+# One row of two fits: half of all samples have to be read with a row of five for themselves.
+assert 2.4 < cost["amplification"] < 2.6 and cost["findings"] == ["memory"], cost
+assert cost["suggestion"]["chunk"] == 1
+PYTHON
+refuses 1 "order.window_row" inspect v2 --set order.window_row=2
+
 # An array that cannot be read is listed with the reason, and so is why there are no default fields.
 mkdir v2/labels
 cat >v2/labels/.zarray <<'JSON'

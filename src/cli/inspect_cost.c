@@ -1,0 +1,101 @@
+/* What a dataset's layout costs a run, counted from metadata and sizes of files alone.
+ *
+ * A run shuffles samples over a window of W chunk rows of C samples each. With memory for all W,
+ * each row is read once: a sample costs its share of the stored bytes, times how often chunks that
+ * straddle rows are decoded. With memory for K < W of them, a sample's row is there with a chance
+ * of K/W, and is read for the sample alone otherwise: C (1 - K/W) rows' worth for each C samples,
+ * and at least one. (A run of Penstock refuses to start then; a loader that reads sample by sample
+ * pays it.) Rows of one sample cost 1 whatever the memory.
+ */
+#include "cli/inspect.h"
+
+#include "base/size.h"
+#include "plan/plan.h"
+
+enum { SMALL_ROW_BYTES = 64 << 10, LARGE_ROW_BYTES = 256 << 20, GOOD_ROW_BYTES = 1 << 20 };
+
+/* Below this a dataset is not written anew for it. */
+static const double small_gain = 1.1;
+
+/* How often rows of `length` samples are read where `samples` are shuffled together. */
+static double row_reads(double length, double samples, double row_bytes, double memory_bytes)
+{
+    double rows = samples / length, fitting = memory_bytes / row_bytes;
+    double reads = fitting >= rows ? 1 : length * (1 - fitting / rows);
+    return reads > 1 ? reads : 1;
+}
+
+static uint64_t stored_bytes_of(const struct report *report, const struct zarr_array *array)
+{
+    const struct zarr_node *nodes = report->hierarchy->nodes;
+    for (size_t i = 0; i < report->hierarchy->node_count; i++)
+        if (nodes[i].status == STATUS_OK &&
+            zarr_hierarchy_find(report->hierarchy, array->path) == &nodes[i])
+            return report->stored_bytes[i];
+    return 0;
+}
+
+/* Adds what one field costs where each row is read once. */
+static void add_field(const struct report *report, size_t i, struct layout_cost *cost)
+{
+    const struct dataset *dataset = report->dataset;
+    const struct dataset_field *field = &dataset->fields[i];
+    const struct zarr_array *array = dataset_field_array(dataset, i);
+    double share = (double)stored_bytes_of(report, array) / (double)dataset->sample_count;
+    if (field->source != FIELD_ROW)
+        return;
+    double chunks = (double)zarr_array_chunk_count(array) / (double)dataset->sample_count;
+    cost->stored_bytes += share;
+    cost->read_bytes += share * field->decode_amplification;
+    cost->chunks += chunks * field->decode_amplification;
+    cost->unaligned = cost->unaligned || field->decode_amplification > small_gain;
+    cost->across = cost->across || (array->chunk_shape[0] > 1 && array->chunk_counts[0] > 0 &&
+                                    zarr_array_chunk_count(array) > array->chunk_counts[0]);
+}
+
+/* Chunks of about a mebibyte, shorter where memory does not hold their window. */
+static void suggest(const struct dataset *dataset, double window_samples, struct layout_cost *cost)
+{
+    double sample_bytes = (double)dataset->row_bytes / (double)dataset->row_length;
+    uint64_t length = (uint64_t)(GOOD_ROW_BYTES / sample_bytes);
+    double memory = (double)cost->memory_bytes;
+    length = length < 1 ? 1 : length;
+    length = length > dataset->sample_count ? dataset->sample_count : length;
+    while (length > 1 && row_reads((double)length, window_samples, (double)length * sample_bytes,
+                                   memory) > small_gain)
+        length /= 2;
+    if (length == dataset->row_length && !cost->across && !cost->unaligned)
+        return;
+    cost->chunk = length;
+    cost->chunk_amplification =
+        row_reads((double)length, window_samples, (double)length * sample_bytes, memory);
+}
+
+void inspect_count_cost(const struct report *report, uint64_t window_rows, uint64_t global_batch,
+                        uint64_t memory_bytes, struct layout_cost *ret_cost)
+{
+    const struct dataset *dataset = report->dataset;
+    struct layout_cost cost = {.memory_bytes = memory_bytes};
+    if (window_rows == 0)
+        window_rows = plan_default_window_rows(dataset->sample_count, dataset->row_length,
+                                               dataset->row_bytes, global_batch);
+    cost.window_rows = window_rows < dataset->row_count ? window_rows : dataset->row_count;
+    if (!size_multiply(cost.window_rows, dataset->row_bytes, &cost.window_bytes))
+        cost.window_bytes = UINT64_MAX;
+    if (dataset->row_length == 1)
+        cost.window_bytes = 0; /* each row is one sample's, and given up after it */
+    for (size_t i = 0; i < dataset->field_count; i++)
+        add_field(report, i, &cost);
+
+    double window_samples = (double)cost.window_rows * (double)dataset->row_length;
+    double reads = row_reads((double)dataset->row_length, window_samples,
+                             (double)dataset->row_bytes, (double)memory_bytes);
+    cost.read_bytes *= reads;
+    cost.chunks *= reads;
+    cost.amplification = cost.stored_bytes > 0 ? cost.read_bytes / cost.stored_bytes : reads;
+    cost.small = dataset->row_bytes < SMALL_ROW_BYTES && dataset->row_count > 1;
+    cost.large = dataset->row_bytes > LARGE_ROW_BYTES && dataset->row_length > 1;
+    if (cost.small || cost.large || cost.across || cost.amplification > small_gain)
+        suggest(dataset, window_samples, &cost);
+    *ret_cost = cost;
+}

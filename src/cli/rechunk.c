@@ -1,0 +1,285 @@
+/* `penstock rechunk`: writes a dataset anew, for training. Main thread; tools/rechunk.h does the
+ * work. */
+#include "tools/rechunk.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "cli/cli.h"
+#include "tools/team.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    struct rechunk_options rechunk;
+    char **paths;
+    bool part_given;
+};
+
+enum option_key {
+    OPTION_CHUNK = 'c',
+    OPTION_SHARD = 's',
+    OPTION_THREADS = 'j',
+    OPTION_MEMORY = 'm',
+    OPTION_CODEC = 0x100,
+    OPTION_LEVEL,
+    OPTION_SHUFFLE,
+    OPTION_FORMAT,
+    OPTION_ARRAYS,
+    OPTION_NO_VERIFY,
+    OPTION_PART,
+};
+
+static const struct argp_option option_table[] = {
+    {"chunk", OPTION_CHUNK, "N[,N...]", 0,
+     "samples of a chunk; further numbers are lengths along further axes, which else are whole "
+     "(about 1 MiB)",
+     0},
+    {"shard", OPTION_SHARD, "N[,N...]", 0, "the same of shards, rounded up to whole chunks (none)",
+     0},
+    {"codec", OPTION_CODEC, "NAME", 0,
+     "none, zstd, gzip, lz4, blosc-zstd, blosc-lz4, ..., each also with +crc32c (blosc-zstd)", 0},
+    {"level", OPTION_LEVEL, "N", 0, "the codec's level (3; gzip 5)", 0},
+    {"shuffle", OPTION_SHUFFLE, "HOW", 0, "of blosc: noshuffle, shuffle, bitshuffle (shuffle)", 0},
+    {"format", OPTION_FORMAT, "3", 0, "the Zarr version to write: 3", 0},
+    {"arrays", OPTION_ARRAYS, "A,B,...", 0, "only these arrays (all)", 0},
+    {"no-verify", OPTION_NO_VERIFY, NULL, 0, "do not read back what was written", 0},
+    {"threads", OPTION_THREADS, "N", 0, "threads, or auto (one per core)", 0},
+    {"memory", OPTION_MEMORY, "SIZE", 0,
+     "that this process takes at most, or auto (half of what is free, shared by the node's)", 0},
+    {"part", OPTION_PART, "I/N", 0,
+     "do the I-th of N parts (0 to N-1), instead of what the launcher says", 0},
+    {0},
+};
+
+static const char help[] =
+    "Write the Zarr dataset SRC anew as DST: Zarr v3, in chunks of N samples along axis 0, or in "
+    "shards of such chunks."
+    "\v"
+    "Attributes, groups above arrays, fill values and dimension names are kept; metadata is "
+    "consolidated. The array with the most bytes says how many samples there are and gets chunks "
+    "of "
+    "N; arrays with small samples get multiples of N, 64 KiB at least; arrays of another length "
+    "keep their chunks. What is written is read back and compared, unless --no-verify. At the end "
+    "the content's digest is printed, the same that 'penstock verify --digest' prints for SRC.\n"
+    "\n"
+    "Interrupted, the same command goes on where it stopped; another source or other options are "
+    "refused then. Started by mpirun or srun each process does its part (of OMPI_COMM_WORLD_RANK, "
+    "PMI_RANK or SLURM_PROCID); processes need a common file system and nothing else, and the last "
+    "one to end writes the metadata. Elsewhere, start each with --part.\n"
+    "\n"
+    "Exit code: 0 done (this part); 1 failed: what was written stays, to go on from.\n"
+    "\n"
+    "Examples:\n"
+    "  penstock rechunk latents.zarr train.zarr --chunk 8\n"
+    "  penstock rechunk era5.zarr train.zarr --chunk 1 --shard 64 --codec zstd --level 1\n"
+    "  mpirun -np 16 penstock rechunk big.zarr train.zarr --chunk 8 --memory 4GiB\n";
+
+static struct rechunk_shape parse_shape(const struct argp_state *state, const char *option,
+                                        char *argument)
+{
+    struct rechunk_shape shape = {0};
+    char *rest = argument, *number;
+    while ((number = strsep(&rest, ",x"))) {
+        if (shape.rank == ZARR_MAX_RANK)
+            argp_error(state, "%s: more than %d axes", option, ZARR_MAX_RANK);
+        shape.lengths[shape.rank++] = cli_count(state, option, number, 1, INT64_MAX / 2);
+    }
+    return shape;
+}
+
+static void parse_paths(const struct argp_state *state, struct options *options, char *argument)
+{
+    size_t count = 1;
+    for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
+        count++;
+    free(options->paths);
+    options->paths = calloc(count, sizeof *options->paths);
+    if (!options->paths) {
+        argp_error(state, "--arrays: no memory for %zu names", count);
+        return;
+    }
+    options->rechunk.paths = (const char *const *)options->paths;
+    options->rechunk.path_count = 0;
+    for (char *rest = argument, *name; (name = strsep(&rest, ","));)
+        options->paths[options->rechunk.path_count++] = name;
+}
+
+static void parse_part(const struct argp_state *state, struct options *options, char *argument)
+{
+    char *slash = strchr(argument, '/');
+    if (!slash) {
+        argp_error(state, "--part '%s': not like 0/4", argument);
+        return;
+    }
+    *slash = '\0';
+    struct rechunk_options *rechunk = &options->rechunk;
+    rechunk->part_count = (uint32_t)cli_count(state, "--part", slash + 1, 1, UINT32_MAX);
+    rechunk->part =
+        (uint32_t)cli_count(state, "--part", argument, 0, (uint64_t)rechunk->part_count - 1);
+    options->part_given = true;
+}
+
+static void check_shuffle(const struct argp_state *state, const char *argument)
+{
+    if (strcmp(argument, "noshuffle") != 0 && strcmp(argument, "shuffle") != 0 &&
+        strcmp(argument, "bitshuffle") != 0)
+        argp_error(state, "--shuffle '%s': noshuffle, shuffle or bitshuffle", argument);
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    struct rechunk_options *rechunk = &options->rechunk;
+    struct error err;
+    switch (key) {
+    case OPTION_CHUNK:
+        rechunk->chunk = parse_shape(state, "--chunk", argument);
+        return 0;
+    case OPTION_SHARD:
+        rechunk->shard = parse_shape(state, "--shard", argument);
+        return 0;
+    case OPTION_CODEC:
+        rechunk->codec = argument;
+        return 0;
+    case OPTION_LEVEL:
+        rechunk->level = (int)cli_count(state, "--level", argument, 0, 22);
+        return 0;
+    case OPTION_SHUFFLE:
+        check_shuffle(state, argument);
+        rechunk->shuffle = argument;
+        return 0;
+    case OPTION_FORMAT:
+        if (strcmp(argument, "3") != 0)
+            argp_error(state, "--format '%s': datasets are written as Zarr v3", argument);
+        return 0;
+    case OPTION_ARRAYS:
+        parse_paths(state, options, argument);
+        return 0;
+    case OPTION_NO_VERIFY:
+        rechunk->verify = false;
+        return 0;
+    case OPTION_THREADS:
+        rechunk->thread_count = 0;
+        if (strcmp(argument, "auto") != 0)
+            rechunk->thread_count = (uint32_t)cli_count(state, "--threads", argument, 1, 1024);
+        return 0;
+    case OPTION_MEMORY:
+        rechunk->memory_bytes = 0;
+        if (strcmp(argument, "auto") != 0 &&
+            size_parse(argument, &rechunk->memory_bytes, &err) != STATUS_OK)
+            argp_error(state, "--memory: %s", err.message);
+        return 0;
+    case OPTION_PART:
+        parse_part(state, options, argument);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (rechunk->destination)
+            argp_error(state, "one source and one destination, please: '%s' is the third",
+                       argument);
+        *(rechunk->source ? &rechunk->destination : &rechunk->source) = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (!rechunk->destination)
+            argp_error(state, "which dataset, and where to?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* A whole number from the environment; false: there is none. */
+static bool from_environment(const char *name, uint32_t *ret_value)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+    if (!text || !*text)
+        return false;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*end || value > UINT32_MAX)
+        return false;
+    *ret_value = (uint32_t)value;
+    return true;
+}
+
+/* What launchers call rank, size, and processes on this node. A Slurm batch script itself has
+ * SLURM_PROCID, too; only srun sets the size of a step. */
+static void ask_launcher(struct rechunk_options *rechunk, uint32_t *ret_local)
+{
+    static const char *const names[][3] = {
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+        {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        uint32_t rank, size;
+        if (!from_environment(names[i][0], &rank) || !from_environment(names[i][1], &size) ||
+            rank >= size)
+            continue;
+        rechunk->part = rank;
+        rechunk->part_count = size;
+        /* Not known: as if all were on this node. */
+        if (!from_environment(names[i][2], ret_local) || *ret_local == 0)
+            *ret_local = size;
+        return;
+    }
+}
+
+static void settle(struct options *options)
+{
+    struct rechunk_options *rechunk = &options->rechunk;
+    uint32_t local = 1;
+    if (!options->part_given)
+        ask_launcher(rechunk, &local);
+    uint32_t cores = team_core_count();
+    if (rechunk->thread_count == 0)
+        rechunk->thread_count = cores / local > 0 ? cores / local : 1;
+    if (rechunk->memory_bytes == 0)
+        rechunk->memory_bytes = memory_available_bytes() / 2 / local;
+}
+
+static void tell(const struct rechunk_options *options, const struct rechunk_result *result)
+{
+    double seconds = (double)result->elapsed_ns / 1e9;
+    char part[48] = "";
+    if (options->part_count > 1)
+        snprintf(part, sizeof part, "part %u of %u: ", options->part, options->part_count);
+    if (result->slab_count > 0)
+        printf("%s%s in %.1f s, %s/s; %u thread%s, at most %s; %s of %s slabs were there already\n",
+               part, size_format(result->decoded_bytes).text, seconds,
+               size_format((uint64_t)((double)result->decoded_bytes / seconds)).text,
+               result->thread_count, result->thread_count == 1 ? "" : "s",
+               size_format(result->memory_bytes).text, count_format(result->slabs_found).text,
+               count_format(result->slab_count).text);
+    if (result->already_complete)
+        printf("%s%s is complete already\n", part, options->destination);
+    else if (result->slabs_left > 0)
+        printf("%s%s slabs are left to other parts\n", part, count_format(result->slabs_left).text);
+    else
+        printf("%s%s is complete%s\ndigest %s\n", part, options->destination,
+               options->verify ? ", and reads as the source does" : "", result->digest.text);
+}
+
+int cli_rechunk(int argc, char **argv)
+{
+    static const struct argp argp = {option_table, parse_option, "SRC DST", help, NULL, NULL, NULL};
+    struct options options = {
+        .rechunk = {.codec = "blosc-zstd",
+                    .level = RECHUNK_LEVEL_AUTO,
+                    .verify = true,
+                    .part_count = 1},
+    };
+    struct rechunk_result result;
+    struct error err;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    settle(&options);
+    int code = EXIT_SUCCESS;
+    if (rechunk_run(&options.rechunk, &result, &err) != STATUS_OK)
+        code = cli_fail(argv[0], &err);
+    else
+        tell(&options.rechunk, &result);
+    free(options.paths);
+    return code;
+}

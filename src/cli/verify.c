@@ -1,0 +1,385 @@
+/* `penstock verify`: reads all of a dataset and tells what of it is damaged. Main thread.
+ *
+ * tools/verify.h does the work; here are options, the report for people and the one for programs.
+ */
+#include "tools/verify.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "tools/team.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_DAMAGED = 2, SHOWN_BAD = 100 };
+
+struct options {
+    const char *uri, *json_path;
+    const char **paths; /* of arrays; none: all */
+    size_t path_count;
+    struct verify_options verify;
+};
+
+/* What is verified. */
+struct subject {
+    struct store *store;
+    struct zarr_hierarchy *hierarchy;
+    const struct zarr_node **nodes; /* those that are read */
+    size_t node_count;
+    const struct zarr_node **unread; /* those that cannot be */
+    size_t unread_count;
+    bool corrupt; /* some of those are damaged rather than not supported */
+};
+
+enum option_key {
+    OPTION_DIGEST = 0x100,
+    OPTION_MISSING,
+    OPTION_JSON,
+    OPTION_THREADS = 'j',
+    OPTION_MEMORY = 'm'
+};
+
+static const struct argp_option option_table[] = {
+    {"digest", OPTION_DIGEST, NULL, 0, "print a hash of each array's content, and of all", 0},
+    {"missing", OPTION_MISSING, "WHAT", 0,
+     "fill (chunks that are not there are the fill value) or fail (they are damage)", 0},
+    {"json", OPTION_JSON, "FILE", 0, "write what was found there, for programs", 0},
+    {"threads", OPTION_THREADS, "N", 0, "threads that read and decode, or auto (one per core)", 0},
+    {"memory", OPTION_MEMORY, "SIZE", 0, "that they take at most, or auto (half of what is free)",
+     0},
+    {0},
+};
+
+static const char help[] =
+    "Read and decode all of the Zarr dataset at URI, or the named arrays, and list every chunk "
+    "that "
+    "is damaged."
+    "\v"
+    "Sizes, checksums and shards' indices are checked as by a run. Codecs without checksums (raw, "
+    "blosc, lz4) find damage only where it cannot be decoded: compare --digest with that of the "
+    "original, which depends neither on chunks and codecs nor on the Zarr version.\n"
+    "\n"
+    "Exit code: 0 everything was read; 1 it could not be tried, or some arrays are of a kind that "
+    "Penstock does not read; 2 damage was found.\n"
+    "\n"
+    "Examples:\n"
+    "  penstock verify latents.zarr\n"
+    "  penstock verify latents.zarr base_frames --missing fail --json report.json\n"
+    "  penstock verify latents.zarr --digest\n";
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    struct error err;
+    switch (key) {
+    case OPTION_DIGEST:
+        options->verify.digest = true;
+        return 0;
+    case OPTION_MISSING:
+        if (strcmp(argument, "fill") != 0 && strcmp(argument, "fail") != 0)
+            argp_error(state, "--missing '%s': neither fill nor fail", argument);
+        options->verify.missing_is_bad = strcmp(argument, "fail") == 0;
+        return 0;
+    case OPTION_JSON:
+        options->json_path = argument;
+        return 0;
+    case OPTION_THREADS:
+        options->verify.thread_count = 0;
+        if (strcmp(argument, "auto") != 0)
+            options->verify.thread_count =
+                (uint32_t)cli_count(state, "--threads", argument, 1, 1024);
+        return 0;
+    case OPTION_MEMORY:
+        options->verify.memory_bytes = 0;
+        if (strcmp(argument, "auto") != 0 &&
+            size_parse(argument, &options->verify.memory_bytes, &err) != STATUS_OK)
+            argp_error(state, "--memory: %s", err.message);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->uri)
+            options->paths[options->path_count++] = argument;
+        else
+            options->uri = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (!options->uri)
+            argp_error(state, "which dataset?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* What is read
+ * ------------------------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct options *options, const struct zarr_node *node)
+{
+    bool wanted = options->path_count == 0;
+    for (size_t i = 0; i < options->path_count && !wanted; i++)
+        wanted = strcmp(options->paths[i] + (options->paths[i][0] == '/'), node->array.path) == 0;
+    return wanted;
+}
+
+static enum status check_names(const struct options *options, const struct subject *subject,
+                               struct error *err)
+{
+    for (size_t i = 0; i < options->path_count; i++)
+        if (!zarr_hierarchy_find(subject->hierarchy, options->paths[i]))
+            return error_set(err, STATUS_NOT_FOUND,
+                             "'%s' has no array '%s'; 'penstock inspect' lists those it has",
+                             options->uri, options->paths[i]);
+    if (subject->hierarchy->node_count == 0)
+        return error_set(err, STATUS_NOT_FOUND, "'%s' has no arrays", options->uri);
+    return STATUS_OK;
+}
+
+static enum status choose(const struct options *options, struct subject *subject, struct error *err)
+{
+    size_t count = subject->hierarchy->node_count;
+    enum status status = check_names(options, subject, err);
+    if (status)
+        return status;
+    subject->nodes = calloc(count, sizeof(void *));
+    subject->unread = calloc(count, sizeof(void *));
+    if (!subject->nodes || !subject->unread)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu arrays", count);
+    for (size_t i = 0; i < count; i++) {
+        const struct zarr_node *node = &subject->hierarchy->nodes[i];
+        if (!is_wanted(options, node))
+            continue;
+        if (node->status == STATUS_OK)
+            subject->nodes[subject->node_count++] = node;
+        else
+            subject->unread[subject->unread_count++] = node;
+        subject->corrupt = subject->corrupt || node->status == STATUS_CORRUPT;
+    }
+    return STATUS_OK;
+}
+
+static enum status open_subject(const struct options *options, struct subject *subject,
+                                struct error *err)
+{
+    enum status status = store_open(options->uri, &subject->store, err);
+    if (!status)
+        status = zarr_hierarchy_open(subject->store, &subject->hierarchy, err);
+    if (!status)
+        status = choose(options, subject, err);
+    return status;
+}
+
+static void subject_done(struct subject *subject)
+{
+    free(subject->nodes);
+    free(subject->unread);
+    zarr_hierarchy_free(subject->hierarchy);
+    store_free(subject->store);
+}
+
+/* What is told
+ * ------------------------------------------------------------------------------------------- */
+
+static const char *shown_path(const struct zarr_node *node)
+{
+    return node->array.path[0] ? node->array.path : "/";
+}
+
+static void print_array(const struct verify_array *array)
+{
+    printf("%-24s %12s chunks", shown_path(array->node), count_format(array->chunk_count).text);
+    if (array->missing_count > 0)
+        printf(", %s missing", count_format(array->missing_count).text);
+    if (array->bad_count > 0)
+        printf(", %s BAD", count_format(array->bad_count).text);
+    if (array->digest.text[0])
+        printf("  %s", array->digest.text);
+    printf("\n");
+}
+
+static void print_text(const struct subject *subject, const struct verify_result *result)
+{
+    double seconds = (double)result->elapsed_ns / 1e9;
+    for (size_t i = 0; i < result->array_count; i++)
+        print_array(&result->arrays[i]);
+    for (size_t i = 0; i < subject->unread_count; i++)
+        printf("%-24s not read: %s\n", shown_path(subject->unread[i]), subject->unread[i]->reason);
+    for (size_t i = 0; i < result->bad_count && i < SHOWN_BAD; i++)
+        printf("bad: '%s': %s\n", result->bad[i].key, result->bad[i].cause);
+    if (result->bad_chunk_count > SHOWN_BAD)
+        printf("and %s more; --json lists up to %s\n",
+               count_format(result->bad_chunk_count - SHOWN_BAD).text,
+               count_format(VERIFY_MAX_BAD).text);
+    if (result->digest.text[0] && subject->unread_count == 0)
+        printf("digest %s\n", result->digest.text);
+    printf(
+        "%s of %s chunks bad, %s missing; %s stored, %s decoded in %.1f s, %s/s\n",
+        count_format(result->bad_chunk_count).text, count_format(result->chunk_count).text,
+        count_format(result->missing_count).text, size_format(result->stored_bytes).text,
+        size_format(result->decoded_bytes).text, seconds,
+        size_format((uint64_t)((double)result->decoded_bytes / (seconds > 0 ? seconds : 1))).text);
+}
+
+static void add_text(struct json_object *object, const char *key, const char *text)
+{
+    json_object_object_add(object, key, text[0] ? json_object_new_string(text) : NULL);
+}
+
+static void add_count(struct json_object *object, const char *key, uint64_t count)
+{
+    json_object_object_add(object, key, json_object_new_uint64(count));
+}
+
+static void add_path(struct json_object *object, const char *key, const char *path)
+{
+    json_object_object_add(object, key, json_object_new_string(path));
+}
+
+static struct json_object *array_json(const struct verify_array *array, bool digest)
+{
+    struct json_object *object = json_object_new_object();
+    add_path(object, "path", array->node->array.path);
+    add_count(object, "chunks", array->chunk_count);
+    add_count(object, "missing", array->missing_count);
+    add_count(object, "bad", array->bad_count);
+    if (digest)
+        add_text(object, "digest", array->digest.text);
+    return object;
+}
+
+static struct json_object *unread_json(const struct zarr_node *node)
+{
+    struct json_object *object = json_object_new_object();
+    add_path(object, "path", node->array.path);
+    add_text(object, "reason", node->reason);
+    return object;
+}
+
+static struct json_object *bad_json(const struct verify_result *result,
+                                    const struct verify_bad *bad)
+{
+    struct json_object *object = json_object_new_object();
+    add_path(object, "array", result->arrays[bad->array].node->array.path);
+    add_text(object, "chunk", bad->chunk);
+    add_text(object, "key", bad->key);
+    add_text(object, "cause", bad->cause);
+    return object;
+}
+
+static struct json_object *report_json(const struct options *options, const struct subject *subject,
+                                       const struct verify_result *result, const char *verdict)
+{
+    struct json_object *root = json_object_new_object();
+    struct json_object *arrays = json_object_new_array(), *unread = json_object_new_array();
+    struct json_object *bad = json_object_new_array();
+    for (size_t i = 0; i < result->array_count; i++)
+        json_object_array_add(arrays, array_json(&result->arrays[i], options->verify.digest));
+    for (size_t i = 0; i < subject->unread_count; i++)
+        json_object_array_add(unread, unread_json(subject->unread[i]));
+    for (size_t i = 0; i < result->bad_count; i++)
+        json_object_array_add(bad, bad_json(result, &result->bad[i]));
+    add_text(root, "uri", options->uri);
+    add_text(root, "verdict", verdict);
+    add_count(root, "chunks", result->chunk_count);
+    add_count(root, "missing", result->missing_count);
+    add_count(root, "bad", result->bad_chunk_count);
+    add_count(root, "stored_bytes", result->stored_bytes);
+    add_count(root, "decoded_bytes", result->decoded_bytes);
+    add_count(root, "threads", result->thread_count);
+    json_object_object_add(root, "seconds",
+                           json_object_new_double((double)result->elapsed_ns / 1e9));
+    if (options->verify.digest)
+        add_text(root, "digest", subject->unread_count == 0 ? result->digest.text : "");
+    json_object_object_add(root, "arrays", arrays);
+    json_object_object_add(root, "not_read", unread);
+    json_object_object_add(root, "bad_chunks", bad);
+    return root;
+}
+
+static enum status write_json(const struct options *options, const struct subject *subject,
+                              const struct verify_result *result, const char *verdict,
+                              struct error *err)
+{
+    struct json_object *root = report_json(options, subject, result, verdict);
+    struct text text = {0};
+    text_append(&text, "%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    enum status status = file_replace(options->json_path, text.data, text.length, err);
+    text_done(&text);
+    json_object_put(root);
+    return status;
+}
+
+static int tell(const char *command, const struct options *options, const struct subject *subject,
+                const struct verify_result *result)
+{
+    static const char *const verdicts[] = {"good", "not all could be read", "damaged"};
+    struct error err;
+    int code = EXIT_SUCCESS;
+    if (result->bad_chunk_count > 0 || subject->corrupt)
+        code = EXIT_DAMAGED;
+    else if (subject->unread_count > 0)
+        code = EXIT_FAILURE;
+    print_text(subject, result);
+    printf("%s: %s\n", options->uri, verdicts[code]);
+    if (options->json_path &&
+        write_json(options, subject, result, verdicts[code], &err) != STATUS_OK)
+        return cli_fail(command, &err);
+    return code;
+}
+
+static enum status verify(const struct options *options, const struct subject *subject,
+                          struct verify_result *ret_result, struct error *err)
+{
+    uint32_t threads;
+    uint64_t memory;
+    if (subject->node_count == 0)
+        return STATUS_OK;
+    enum status status = verify_settle(subject->nodes, subject->node_count, &options->verify,
+                                       &threads, &memory, err);
+    if (status)
+        return status;
+    printf("%s: Zarr v%d, %zu array%s; %u thread%s, at most %s\n", options->uri,
+           (int)subject->hierarchy->format, subject->node_count,
+           subject->node_count == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+           size_format(memory).text);
+    return verify_run(subject->store, subject->nodes, subject->node_count, &options->verify,
+                      ret_result, err);
+}
+
+int cli_verify(int argc, char **argv)
+{
+    static const struct argp argp = {option_table, parse_option, "URI [ARRAY...]", help, NULL,
+                                     NULL,         NULL};
+    struct options options = {.paths = calloc((size_t)argc, sizeof(char *))};
+    struct subject subject = {0};
+    struct verify_result result = {0};
+    struct error err;
+    error_clear(&err);
+    if (!options.paths) {
+        error_set(&err, STATUS_NO_MEMORY, "no memory for %d arguments", argc);
+        return cli_fail(argv[0], &err);
+    }
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (options.verify.thread_count == 0)
+        options.verify.thread_count = team_core_count();
+    if (options.verify.memory_bytes == 0)
+        options.verify.memory_bytes = memory_available_bytes() / 2;
+
+    enum status status = STATUS_OK;
+    if (options.json_path)
+        status = file_check_writable(options.json_path, &err);
+    if (!status)
+        status = open_subject(&options, &subject, &err);
+    if (!status)
+        status = verify(&options, &subject, &result, &err);
+    int code = status ? cli_fail(argv[0], &err) : tell(argv[0], &options, &subject, &result);
+    verify_result_done(&result);
+    subject_done(&subject);
+    free(options.paths);
+    return code;
+}

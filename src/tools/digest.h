@@ -1,0 +1,49 @@
+/* A hash of an array's content that depends on nothing but dtype, shape and values: not on chunks,
+ * shards, codecs, byte order or the Zarr version. docs/layouts.md, "Content digest", has the
+ * definition, and tests/python/content_digest.py a second implementation.
+ *
+ * The array's bytes in C order are cut into short runs that begin at places which follow from the
+ * size of a sample (an index along axis 0) alone. Each run is hashed with its offset as the seed,
+ * and the hashes are added up: so any parts can be hashed in any order, by any number of threads.
+ * It finds damage and mistakes; it is no protection against somebody who wants to deceive.
+ *
+ * Pure functions, safe from any thread.
+ */
+#ifndef PENSTOCK_TOOLS_DIGEST_H
+#define PENSTOCK_TOOLS_DIGEST_H
+
+#include "zarr/array.h"
+
+#include <stdint.h>
+
+/* A sum modulo 2^128. Starts as zeros. */
+struct digest_sum {
+    uint64_t low, high;
+};
+
+/* 32 hexadecimal digits. */
+struct digest_text {
+    char text[33];
+};
+
+/* Samples that are hashed together: parts that are added must begin at multiples of it, and end
+ * there or at the array's end. 1, unless samples are shorter than 16 bytes; 16 at most. */
+uint64_t digest_granule(uint64_t sample_bytes);
+
+/* Adds the samples from number `begin` on, `count` of them, in C order and native byte order. */
+void digest_add(struct digest_sum *sum, uint64_t sample_bytes, uint64_t begin, uint64_t count,
+                const void *samples);
+
+void digest_merge(struct digest_sum *sum, const struct digest_sum *part);
+
+/* The array's digest, of the sum of all its parts. */
+struct digest_text digest_of_array(const struct zarr_array *array, const struct digest_sum *sum);
+
+/* The digest of a text; of a whole dataset it is that of a line "path digest\n" for each array, in
+ * byte order of the paths. */
+struct digest_text digest_of_text(const char *text, size_t size);
+
+/* "0123...": a sum as it stands in journals. */
+struct digest_text digest_sum_format(const struct digest_sum *sum);
+
+#endif

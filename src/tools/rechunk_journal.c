@@ -1,0 +1,311 @@
+/* What was done of a rechunking, in files. See rechunk_internal.h.
+ *
+ *     .penstock-rechunk/plan     "penstock-rechunk-plan 1 <digest of the plan> <slab bytes>\n"
+ *     .penstock-rechunk/done.R   lines "<slab> <sum> <XXH3-128 of what stands before it>\n"
+ *
+ * The plan appears as a whole (a link to a finished file), and the first process' one stays. Each
+ * part appends to a file of its own, which it keeps locked. A line that was cut short fails its
+ * hash and does not count.
+ */
+#include "tools/rechunk_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 128, NAME_BYTES = 64 };
+
+/* DST
+ * ------------------------------------------------------------------------------------------- */
+
+static bool is_own_entry(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, JOURNAL_FOLDER) == 0;
+}
+
+/* DST may hold a journal, and then anything; or nothing. */
+static enum status check_empty(const char *path, struct error *err)
+{
+    DIR *folder = opendir(path);
+    if (!folder)
+        return error_set_errno(err, STATUS_IO, "open '%s'", path);
+    bool empty = true;
+    const struct dirent *entry;
+    while ((entry = readdir(folder)))
+        empty = empty && is_own_entry(entry->d_name);
+    closedir(folder);
+    if (!empty)
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is not empty, and no interrupted rechunk: remove it, or choose "
+                         "another destination",
+                         path);
+    return STATUS_OK;
+}
+
+static enum status open_folder(const char *path, int *ret_fd, bool *ret_is_new, struct error *err)
+{
+    if (mkdir(path, 0777) < 0 && errno != EEXIST)
+        return error_set_errno(err, STATUS_IO, "make '%s'", path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set_errno(err, STATUS_IO, "open '%s'", path);
+    bool is_new = faccessat(fd, JOURNAL_FOLDER "/plan", F_OK, 0) < 0;
+    enum status status = is_new ? check_empty(path, err) : STATUS_OK;
+    if (!status && mkdirat(fd, JOURNAL_FOLDER, 0777) < 0 && errno != EEXIST)
+        status = error_set_errno(err, STATUS_IO, "make '%s/" JOURNAL_FOLDER "'", path);
+    int journal_fd = -1;
+    if (!status) {
+        journal_fd = openat(fd, JOURNAL_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (journal_fd < 0)
+            status = error_set_errno(err, STATUS_IO, "open '%s/" JOURNAL_FOLDER "'", path);
+    }
+    close(fd);
+    if (status)
+        return status;
+    *ret_fd = journal_fd;
+    *ret_is_new = is_new;
+    return STATUS_OK;
+}
+
+/* The plan
+ * ------------------------------------------------------------------------------------------- */
+
+static enum status write_file(int folder, const char *name, const char *text, struct error *err)
+{
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set_errno(err, STATUS_IO, "create '%s' in the journal", name);
+    ssize_t put = write(fd, text, strlen(text));
+    int number = errno;
+    if (close(fd) < 0 || put != (ssize_t)strlen(text)) {
+        errno = put < 0 ? number : ENOSPC;
+        return error_set_errno(err, STATUS_IO, "write '%s' in the journal", name);
+    }
+    return STATUS_OK;
+}
+
+static enum status offer_plan(int folder, const char *line, uint32_t part, struct error *err)
+{
+    char name[NAME_BYTES];
+    char host[32] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "plan.%u.%s.%ld", part, host, (long)getpid());
+    enum status status = write_file(folder, name, line, err);
+    if (!status && linkat(folder, name, folder, "plan", 0) < 0 && errno != EEXIST)
+        status = error_set_errno(err, STATUS_IO, "write the plan into the journal");
+    unlinkat(folder, name, 0);
+    return status;
+}
+
+static enum status read_plan(int folder, char *line, size_t size, struct error *err)
+{
+    int fd = openat(folder, "plan", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set_errno(err, STATUS_IO, "open the journal's plan");
+    ssize_t got = read(fd, line, size - 1);
+    int number = errno;
+    close(fd);
+    errno = number;
+    if (got < 0)
+        return error_set_errno(err, STATUS_IO, "read the journal's plan");
+    line[got] = '\0';
+    return STATUS_OK;
+}
+
+static enum status agree_on_plan(int folder, const char *path, const struct targets *targets,
+                                 uint32_t part, bool is_new, uint64_t *slab_bytes,
+                                 struct error *err)
+{
+    struct digest_text digest = digest_of_text(targets->plan.data, targets->plan.length);
+    char line[LINE_BYTES], found[33] = "";
+    uint64_t found_bytes = 0;
+    snprintf(line, sizeof line, "penstock-rechunk-plan 1 %s %" PRIu64 "\n", digest.text,
+             *slab_bytes);
+    enum status status = is_new ? offer_plan(folder, line, part, err) : STATUS_OK;
+    if (!status)
+        status = read_plan(folder, line, sizeof line, err);
+    if (status)
+        return error_prefix(err, status, "'%s': ", path);
+    if (sscanf(line, "penstock-rechunk-plan 1 %32s %" SCNu64, found, &found_bytes) != 2 ||
+        strcmp(found, digest.text) != 0)
+        return error_set(err, STATUS_INVALID,
+                         "'%s' holds the beginning of another rechunk: of another source, of one "
+                         "that has changed since, or with other options; remove it to start anew",
+                         path);
+    *slab_bytes = found_bytes;
+    return STATUS_OK;
+}
+
+/* Journals
+ * ------------------------------------------------------------------------------------------- */
+
+static bool has_journals(int folder)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+    bool found = false;
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)))
+        found = found || strncmp(entry->d_name, "done.", 5) == 0;
+    if (entries)
+        closedir(entries);
+    return found;
+}
+
+/* A new line first: what was cut short before ends there. */
+static enum status open_own(struct journal *journal, const char *path, uint32_t part,
+                            struct error *err)
+{
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "done.%u", part);
+    journal->resumed = has_journals(journal->folder_fd);
+    journal->file_fd =
+        openat(journal->folder_fd, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (journal->file_fd < 0)
+        return error_set_errno(err, STATUS_IO, "open '%s/" JOURNAL_FOLDER "/%s'", path, name);
+    if (flock(journal->file_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return error_set(err, STATUS_INVALID,
+                         "another process writes part %u of '%s': wait for its end", part, path);
+    if (write(journal->file_fd, "\n", 1) != 1)
+        return error_set_errno(err, STATUS_IO, "write '%s/" JOURNAL_FOLDER "/%s'", path, name);
+    return STATUS_OK;
+}
+
+enum status journal_open(const char *path, const struct targets *targets, uint32_t part,
+                         uint64_t *slab_bytes, struct journal *journal, struct error *err)
+{
+    *journal = (struct journal){.folder_fd = -1, .file_fd = -1, .lock_fd = -1};
+    pthread_mutex_init(&journal->mutex, NULL);
+    bool is_new = false;
+    enum status status = open_folder(path, &journal->folder_fd, &is_new, err);
+    if (!status)
+        status = agree_on_plan(journal->folder_fd, path, targets, part, is_new, slab_bytes, err);
+    if (!status)
+        status = open_own(journal, path, part, err);
+    if (status)
+        journal_close(journal);
+    return status;
+}
+
+void journal_close(struct journal *journal)
+{
+    if (journal->lock_fd >= 0)
+        close(journal->lock_fd);
+    if (journal->file_fd >= 0)
+        close(journal->file_fd);
+    if (journal->folder_fd >= 0)
+        close(journal->folder_fd);
+    journal->lock_fd = journal->file_fd = journal->folder_fd = -1;
+    pthread_mutex_destroy(&journal->mutex);
+}
+
+enum status journal_add(struct journal *journal, uint64_t slab, const struct digest_sum *sum,
+                        struct error *err)
+{
+    char line[LINE_BYTES];
+    int length = snprintf(line, sizeof line, "%" PRIu64 " %s", slab, digest_sum_format(sum).text);
+    struct digest_text check = digest_of_text(line, (size_t)length);
+    length += snprintf(line + length, sizeof line - (size_t)length, " %s\n", check.text);
+    pthread_mutex_lock(&journal->mutex);
+    ssize_t put = write(journal->file_fd, line, (size_t)length);
+    int number = errno;
+    pthread_mutex_unlock(&journal->mutex);
+    errno = put < 0 ? number : ENOSPC;
+    if (put != length)
+        return error_set_errno(err, STATUS_IO, "write the journal");
+    return STATUS_OK;
+}
+
+static void take_line(const char *line, uint64_t slab_count, bool *done, struct digest_sum *sums)
+{
+    uint64_t slab;
+    struct digest_sum sum;
+    char check[33];
+    int end = 0;
+    if (sscanf(line, "%" SCNu64 " %16" SCNx64 "%16" SCNx64 "%n %32s", &slab, &sum.high, &sum.low,
+               &end, check) != 4 ||
+        slab >= slab_count || strcmp(digest_of_text(line, (size_t)end).text, check) != 0)
+        return;
+    done[slab] = true;
+    sums[slab] = sum;
+}
+
+static enum status read_journal(int folder, const char *name, uint64_t slab_count, bool *done,
+                                struct digest_sum *sums, struct error *err)
+{
+    char line[LINE_BYTES];
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return STATUS_OK;
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file)
+        return error_set_errno(err, STATUS_IO, "read '%s' of the journal", name);
+    while (fgets(line, sizeof line, file))
+        take_line(line, slab_count, done, sums);
+    fclose(file);
+    return STATUS_OK;
+}
+
+enum status journal_read(const struct journal *journal, uint64_t slab_count, bool *done,
+                         struct digest_sum *sums, struct error *err)
+{
+    int fd = openat(journal->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder)
+        return error_set_errno(err, STATUS_IO, "list the journal");
+    enum status status = STATUS_OK;
+    const struct dirent *entry;
+    while (!status && (entry = readdir(folder)))
+        if (strncmp(entry->d_name, "done.", 5) == 0)
+            status = read_journal(journal->folder_fd, entry->d_name, slab_count, done, sums, err);
+    closedir(folder);
+    return status;
+}
+
+enum status journal_lock(struct journal *journal, struct error *err)
+{
+    journal->lock_fd = openat(journal->folder_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (journal->lock_fd < 0 && errno == ENOENT)
+        return STATUS_OK; /* the folder is gone: another process has finished */
+    while (journal->lock_fd < 0 || flock(journal->lock_fd, LOCK_EX) < 0)
+        if (journal->lock_fd < 0 || errno != EINTR)
+            return error_set_errno(err, STATUS_IO, "lock the journal");
+    return STATUS_OK;
+}
+
+/* The end
+ * ------------------------------------------------------------------------------------------- */
+
+static int remove_partial(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    static const char prefix[] = ".penstock-partial-";
+    (void)info;
+    if (type == FTW_F && strncmp(path + walk->base, prefix, sizeof prefix - 1) == 0)
+        unlink(path);
+    return 0;
+}
+
+void journal_remove(struct journal *journal, const char *path)
+{
+    char folder[4096];
+    if (journal->resumed)
+        nftw(path, remove_partial, 64, FTW_PHYS);
+    int fd = openat(journal->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)))
+        if (!is_own_entry(entry->d_name))
+            unlinkat(journal->folder_fd, entry->d_name, 0);
+    if (entries)
+        closedir(entries);
+    snprintf(folder, sizeof folder, "%s/" JOURNAL_FOLDER, path);
+    rmdir(folder);
+}

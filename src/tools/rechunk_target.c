@@ -1,0 +1,618 @@
+/* What is to be written: documents of arrays and groups. See rechunk_internal.h.
+ *
+ * Each array's document is made as text and parsed by our own reader, whose view of it then says
+ * how chunks are named, laid out and encoded: what is written is what is read.
+ */
+#include "tools/rechunk_internal.h"
+
+#include "base/size.h"
+#include "codec/codec.h"
+#include "zarr/chunk.h"
+#include "zarr/document.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Chunks along the sample axis, where nothing else was asked for; and the least of arrays with
+ * small samples: one file for every few labels costs more than it is worth. */
+static const uint64_t default_chunk_bytes = 1 << 20, small_chunk_bytes = 64 << 10;
+
+/* Slabs that are worth a turn. */
+static const uint64_t wanted_slab_bytes = 8 << 20;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Documents of the source
+ * ------------------------------------------------------------------------------------------- */
+
+/* The object in `key` (returned), NULL if there is no such key. */
+static enum status get_object(const struct store *store, const char *path, const char *name,
+                              struct json_object **ret_object, struct error *err)
+{
+    char key[ZARR_PATH_BYTES + 16];
+    char *text = NULL;
+    size_t size = 0;
+    snprintf(key, sizeof key, "%s%s%s", path, *path ? "/" : "", name);
+    enum status status = store_get_text(store, key, ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
+    *ret_object = NULL;
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (!status)
+        status = document_parse(text, size, ret_object, err);
+    free(text);
+    return status ? error_prefix(err, status, "'%s': ", key) : STATUS_OK;
+}
+
+/* The attributes of a node (returned), an empty object if it has none. */
+static enum status get_attributes(const struct store *store, enum zarr_format format,
+                                  const char *path, struct json_object *document,
+                                  struct json_object **ret_attributes, struct error *err)
+{
+    struct json_object *attributes = NULL;
+    if (format == ZARR_V2) {
+        enum status status = get_object(store, path, ".zattrs", &attributes, err);
+        if (status)
+            return status;
+    } else if (document && json_object_object_get_ex(document, "attributes", &attributes)) {
+        json_object_get(attributes);
+    }
+    if (!json_object_is_type(attributes, json_type_object)) {
+        json_object_put(attributes);
+        attributes = json_object_new_object();
+    }
+    *ret_attributes = attributes;
+    return STATUS_OK;
+}
+
+/* Names of dimensions (returned), or NULL: v3's own, or what xarray puts into v2's attributes, from
+ * where they are taken. */
+static struct json_object *take_dimension_names(const struct zarr_array *source,
+                                                struct json_object *document,
+                                                struct json_object *attributes)
+{
+    struct json_object *holder = source->format == ZARR_V2 ? attributes : document;
+    const char *key = source->format == ZARR_V2 ? "_ARRAY_DIMENSIONS" : "dimension_names";
+    struct json_object *names = NULL;
+    if (!json_object_object_get_ex(holder, key, &names) ||
+        !json_object_is_type(names, json_type_array) ||
+        json_object_array_length(names) != (size_t)source->rank)
+        return NULL;
+    json_object_get(names);
+    if (source->format == ZARR_V2)
+        json_object_object_del(attributes, key);
+    return names;
+}
+
+/* v3's fill_value (returned) for what the source's document says. */
+static struct json_object *make_fill(const struct zarr_array *source, struct json_object *document)
+{
+    struct json_object *fill = NULL;
+    json_object_object_get_ex(document, "fill_value", &fill);
+    if (source->dtype == DTYPE_BOOL)
+        return json_object_new_boolean(source->fill[0] != 0);
+    if (!fill && (source->dtype == DTYPE_COMPLEX64 || source->dtype == DTYPE_COMPLEX128)) {
+        fill = json_object_new_array();
+        json_object_array_add(fill, json_object_new_int(0));
+        json_object_array_add(fill, json_object_new_int(0));
+        return fill;
+    }
+    if (!fill)
+        return json_object_new_int(0);
+    if (json_object_is_type(fill, json_type_double)) {
+        double value = json_object_get_double(fill);
+        if (isnan(value))
+            return json_object_new_string("NaN");
+        if (isinf(value))
+            return json_object_new_string(value > 0 ? "Infinity" : "-Infinity");
+        if (dtype_is_integer(source->dtype))
+            return json_object_new_int64(json_object_get_int64(fill));
+    }
+    return json_object_get(fill);
+}
+
+/* Shapes
+ * ------------------------------------------------------------------------------------------- */
+
+static bool is_sampled(const struct zarr_array *array, const struct zarr_array *leader)
+{
+    return array->shape[0] == leader->shape[0];
+}
+
+/* The length of chunks along axis 0. */
+static uint64_t chunk_length(const struct rechunk_options *options, const struct zarr_array *array,
+                             const struct zarr_array *leader)
+{
+    uint64_t leader_bytes = zarr_array_sample_bytes(leader);
+    uint64_t length = options->chunk.rank > 0              ? options->chunk.lengths[0]
+                      : leader_bytes < default_chunk_bytes ? default_chunk_bytes / leader_bytes
+                                                           : 1;
+    length = least(length, array->shape[0]);
+    uint64_t sample_bytes = zarr_array_sample_bytes(array);
+    uint64_t wanted = size_divide_up(small_chunk_bytes, sample_bytes);
+    if (array != leader && length < wanted)
+        length *= wanted / length;
+    return least(length, array->shape[0]);
+}
+
+/* Chunks and values (shards, or chunks again) of an array. Arrays that are not along the sample
+ * axis keep their chunks. */
+static void settle_shapes(const struct rechunk_options *options, const struct zarr_array *array,
+                          const struct zarr_array *leader, uint64_t *ret_chunk, uint64_t *ret_value)
+{
+    bool sampled = is_sampled(array, leader);
+    for (int i = 0; i < array->rank; i++) {
+        uint64_t length = array->chunk_shape[i];
+        if (sampled && i == 0)
+            length = chunk_length(options, array, leader);
+        else if (sampled)
+            length = i < options->chunk.rank ? options->chunk.lengths[i] : array->shape[i];
+        length = least(length, array->shape[i]);
+        uint64_t value = length;
+        if (sampled && options->shard.rank > 0)
+            value = i < options->shard.rank ? options->shard.lengths[i] : array->shape[i];
+        ret_chunk[i] = length;
+        ret_value[i] = size_round_up(least(value, array->shape[i]), length);
+    }
+}
+
+static bool same_shape(const uint64_t *a, const uint64_t *b, int rank)
+{
+    return memcmp(a, b, (size_t)rank * sizeof *a) == 0;
+}
+
+/* Codecs
+ * ------------------------------------------------------------------------------------------- */
+
+static const char *shuffle_of(const struct rechunk_options *options, size_t item_bytes)
+{
+    if (options->shuffle)
+        return options->shuffle;
+    return item_bytes > 1 ? "shuffle" : "bitshuffle";
+}
+
+static enum status append_codec(const struct rechunk_options *options, const char *name,
+                                size_t item_bytes, struct text *out, struct error *err)
+{
+    static const char *const cnames[] = {"lz4", "lz4hc", "zstd", "blosclz", "zlib", "snappy"};
+    int level = options->level;
+    bool automatic = level == RECHUNK_LEVEL_AUTO;
+    if (strcmp(name, "none") == 0)
+        return STATUS_OK;
+    if (strcmp(name, "crc32c") == 0) {
+        text_append(out, ", {\"name\": \"crc32c\"}");
+        return STATUS_OK;
+    }
+    if (strcmp(name, "zstd") == 0) {
+        text_append(out,
+                    ", {\"name\": \"zstd\", \"configuration\": {\"level\": %d, \"checksum\": "
+                    "false}}",
+                    automatic ? 3 : level);
+        return STATUS_OK;
+    }
+    if (strcmp(name, "gzip") == 0) {
+        text_append(out, ", {\"name\": \"gzip\", \"configuration\": {\"level\": %d}}",
+                    automatic ? 5 : level);
+        return STATUS_OK;
+    }
+    if (strcmp(name, "lz4") == 0) {
+        text_append(out,
+                    ", {\"name\": \"numcodecs.lz4\", \"configuration\": {\"acceleration\": %d}}",
+                    automatic ? 1 : level);
+        return STATUS_OK;
+    }
+    for (size_t i = 0; strncmp(name, "blosc-", 6) == 0 && i < sizeof cnames / sizeof cnames[0]; i++)
+        if (strcmp(name + 6, cnames[i]) == 0) {
+            text_append(out,
+                        ", {\"name\": \"blosc\", \"configuration\": {\"cname\": \"%s\", "
+                        "\"clevel\": %d, \"shuffle\": \"%s\", \"typesize\": %zu, \"blocksize\": "
+                        "0}}",
+                        cnames[i], automatic ? 3 : level, shuffle_of(options, item_bytes),
+                        item_bytes);
+            return STATUS_OK;
+        }
+    return error_set(err, STATUS_INVALID,
+                     "--codec '%s': there are none, zstd, gzip, lz4, blosc-zstd, blosc-lz4, "
+                     "blosc-lz4hc, blosc-blosclz, blosc-zlib, and each with +crc32c",
+                     name);
+}
+
+/* "[{bytes}, {codec}...]" */
+static enum status make_codecs(const struct rechunk_options *options,
+                               const struct zarr_array *array, struct text *out, struct error *err)
+{
+    char names[128];
+    snprintf(names, sizeof names, "%s", options->codec);
+    text_append(out, "[{\"name\": \"bytes\"%s}",
+                dtype_swap_bytes(array->dtype) > 1 ? ", \"configuration\": {\"endian\": \"little\"}"
+                                                   : "");
+    char *rest = names, *name;
+    while ((name = strsep(&rest, "+"))) {
+        enum status status = append_codec(options, name, array->item_bytes, out, err);
+        if (status)
+            return status;
+    }
+    text_append(out, "]");
+    return STATUS_OK;
+}
+
+/* Documents of the target
+ * ------------------------------------------------------------------------------------------- */
+
+static struct json_object *shape_json(const uint64_t *shape, int rank)
+{
+    struct json_object *list = json_object_new_array();
+    for (int i = 0; i < rank; i++)
+        json_object_array_add(list, json_object_new_uint64(shape[i]));
+    return list;
+}
+
+static struct json_object *parse_own(const char *text)
+{
+    struct json_object *object = json_tokener_parse(text);
+    assert(object);
+    return object;
+}
+
+static struct json_object *named(const char *name, struct json_object *configuration)
+{
+    struct json_object *object = json_object_new_object();
+    json_object_object_add(object, "name", json_object_new_string(name));
+    json_object_object_add(object, "configuration", configuration);
+    return object;
+}
+
+static struct json_object *grid_json(const uint64_t *value_shape, int rank)
+{
+    struct json_object *configuration = json_object_new_object();
+    json_object_object_add(configuration, "chunk_shape", shape_json(value_shape, rank));
+    return named("regular", configuration);
+}
+
+/* The codecs as they are, or inside shards. */
+static struct json_object *codecs_json(const struct text *codecs, const uint64_t *chunk_shape,
+                                       int rank, bool sharded)
+{
+    if (!sharded)
+        return parse_own(codecs->data);
+    struct json_object *configuration = json_object_new_object();
+    json_object_object_add(configuration, "chunk_shape", shape_json(chunk_shape, rank));
+    json_object_object_add(configuration, "codecs", parse_own(codecs->data));
+    json_object_object_add(configuration, "index_codecs",
+                           parse_own("[{\"name\": \"bytes\", \"configuration\": {\"endian\": "
+                                     "\"little\"}}, {\"name\": \"crc32c\"}]"));
+    json_object_object_add(configuration, "index_location", json_object_new_string("end"));
+    struct json_object *list = json_object_new_array();
+    json_object_array_add(list, named("sharding_indexed", configuration));
+    return list;
+}
+
+static void append_json(struct json_object *object, struct text *out)
+{
+    text_append(out, "%s",
+                json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN |
+                                                           JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+/* Everything but the attributes' origin: `attributes` is taken. */
+static enum status write_document(const struct rechunk_options *options, struct target *target,
+                                  const struct zarr_array *leader, struct json_object *document,
+                                  struct json_object *attributes, struct error *err)
+{
+    const struct zarr_array *source = target->source;
+    uint64_t chunk_shape[ZARR_MAX_RANK] = {0};
+    struct text codecs = {0};
+    struct json_object *root = json_object_new_object();
+    struct json_object *names = take_dimension_names(source, document, attributes);
+    settle_shapes(options, source, leader, chunk_shape, target->value_shape);
+    bool sharded = !same_shape(chunk_shape, target->value_shape, source->rank);
+    enum status status = make_codecs(options, source, &codecs, err);
+    if (!status) {
+        json_object_object_add(root, "zarr_format", json_object_new_int(3));
+        json_object_object_add(root, "node_type", json_object_new_string("array"));
+        json_object_object_add(root, "shape", shape_json(source->shape, source->rank));
+        json_object_object_add(root, "data_type",
+                               json_object_new_string(dtype_name(source->dtype)));
+        json_object_object_add(root, "chunk_grid", grid_json(target->value_shape, source->rank));
+        json_object_object_add(root, "chunk_key_encoding",
+                               parse_own("{\"name\": \"default\", \"configuration\": "
+                                         "{\"separator\": \"/\"}}"));
+        json_object_object_add(root, "fill_value", make_fill(source, document));
+        json_object_object_add(root, "codecs",
+                               codecs_json(&codecs, chunk_shape, source->rank, sharded));
+        json_object_object_add(root, "attributes", json_object_get(attributes));
+        if (names)
+            json_object_object_add(root, "dimension_names", json_object_get(names));
+        append_json(root, &target->document);
+        status = zarr_array_parse(ZARR_V3, source->path, target->document.data,
+                                  target->document.length, &target->array, err);
+    }
+    json_object_put(names);
+    json_object_put(attributes);
+    json_object_put(root);
+    text_done(&codecs);
+    if (!status && memcmp(target->array.fill, source->fill, source->item_bytes) != 0)
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "its fill value cannot be written as Zarr v3; leave it out with "
+                           "--arrays");
+    return status;
+}
+
+static enum status check_writable(const struct zarr_array *source, struct error *err)
+{
+    if (source->item_extent > 0 || source->stored_type[0])
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "it holds %s, which is not written as Zarr v3; leave it out with --arrays",
+                         source->stored_type[0] ? source->stored_type : "strings");
+    if (source->stored_item_bytes != source->item_bytes)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "it is a member of a structured dtype, which Zarr v3 does not have; leave "
+                         "it out with --arrays");
+    return STATUS_OK;
+}
+
+static enum status make_target(const struct rechunk_options *options, const struct store *store,
+                               const struct zarr_node *node, const struct zarr_array *leader,
+                               struct target *target, struct error *err)
+{
+    struct json_object *document = NULL, *attributes = NULL;
+    target->source = &node->array;
+    enum status status = check_writable(target->source, err);
+    if (!status)
+        status = document_parse(node->document, node->document_bytes, &document, err);
+    if (!status)
+        status = get_attributes(store, target->source->format, target->source->path, document,
+                                &attributes, err);
+    if (!status)
+        status = write_document(options, target, leader, document, attributes, err);
+    json_object_put(document);
+    if (status)
+        return error_prefix(err, status, "array '%s': ", node->array.path);
+
+    uint64_t sample_bytes = zarr_array_sample_bytes(target->source);
+    uint64_t source_length = least(target->source->chunk_shape[0], target->source->shape[0]);
+    uint64_t granule = common_multiple(target->value_shape[0], digest_granule(sample_bytes));
+    uint64_t period = common_multiple(granule, source_length);
+    uint64_t enough = size_round_up(4 * source_length, granule);
+    target->demand = (struct slabs_demand){
+        .sample_count = target->source->shape[0],
+        .sample_bytes = sample_bytes,
+        .period = least(period, enough), /* or rows at the seams are read twice: a fifth */
+        .granule = granule,
+        .wanted_bytes = wanted_slab_bytes,
+    };
+    return STATUS_OK;
+}
+
+/* Groups
+ * ------------------------------------------------------------------------------------------- */
+
+static bool has_group(const struct targets *targets, const char *path, size_t length)
+{
+    for (size_t i = 0; i < targets->group_count; i++)
+        if (strlen(targets->groups[i].path) == length &&
+            strncmp(targets->groups[i].path, path, length) == 0)
+            return true;
+    return false;
+}
+
+static enum status add_group(struct targets *targets, const struct store *store,
+                             enum zarr_format format, const char *path, size_t length,
+                             struct error *err)
+{
+    struct json_object *document = NULL, *attributes = NULL;
+    if (has_group(targets, path, length))
+        return STATUS_OK;
+    struct target_group *groups =
+        realloc(targets->groups, (targets->group_count + 1) * sizeof *groups);
+    if (!groups)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for groups");
+    targets->groups = groups;
+    struct target_group *group = &groups[targets->group_count];
+    *group = (struct target_group){.path = strndup(path, length)};
+    if (!group->path)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for groups");
+    targets->group_count++;
+    enum status status = STATUS_OK;
+    if (format == ZARR_V3)
+        status = get_object(store, group->path, "zarr.json", &document, err);
+    if (!status)
+        status = get_attributes(store, format, group->path, document, &attributes, err);
+    if (!status) {
+        text_append(&group->document, "{\"zarr_format\":3,\"node_type\":\"group\",\"attributes\":");
+        append_json(attributes, &group->document);
+        text_append(&group->document, "}");
+    }
+    json_object_put(attributes);
+    json_object_put(document);
+    return status;
+}
+
+/* The groups above an array, the root first. */
+static enum status add_groups(struct targets *targets, const struct store *store,
+                              enum zarr_format format, const char *path, struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (!*path)
+        return STATUS_OK; /* an array that is the root */
+    status = add_group(targets, store, format, "", 0, err);
+    for (const char *slash = strchr(path, '/'); slash && !status; slash = strchr(slash + 1, '/'))
+        status = add_group(targets, store, format, path, (size_t)(slash - path), err);
+    return status;
+}
+
+static void append_member(struct json_object *metadata, const char *path,
+                          const struct text *document)
+{
+    json_object_object_add(metadata, path, parse_own(document->data));
+}
+
+/* The root's document: of the array that is the root, or of the group with all others inside. */
+static void make_root(struct targets *targets)
+{
+    if (targets->group_count == 0) {
+        text_append(&targets->root_document, "%s", targets->arrays[0].document.data);
+        return;
+    }
+    struct json_object *root = parse_own(targets->groups[0].document.data);
+    struct json_object *inline_metadata = json_object_new_object();
+    struct json_object *metadata = json_object_new_object();
+    for (size_t i = 1; i < targets->group_count; i++)
+        append_member(metadata, targets->groups[i].path, &targets->groups[i].document);
+    for (size_t i = 0; i < targets->count; i++)
+        append_member(metadata, targets->arrays[i].array.path, &targets->arrays[i].document);
+    json_object_object_add(inline_metadata, "kind", json_object_new_string("inline"));
+    json_object_object_add(inline_metadata, "must_understand", json_object_new_boolean(false));
+    json_object_object_add(inline_metadata, "metadata", metadata);
+    json_object_object_add(root, "consolidated_metadata", inline_metadata);
+    append_json(root, &targets->root_document);
+    json_object_put(root);
+}
+
+/* All of it
+ * ------------------------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct rechunk_options *options, const struct zarr_node *node)
+{
+    bool wanted = options->path_count == 0;
+    for (size_t i = 0; i < options->path_count && !wanted; i++)
+        wanted = strcmp(options->paths[i] + (options->paths[i][0] == '/'), node->array.path) == 0;
+    return wanted;
+}
+
+static enum status check_names(const struct rechunk_options *options,
+                               const struct zarr_hierarchy *hierarchy, struct error *err)
+{
+    for (size_t i = 0; i < options->path_count; i++)
+        if (!zarr_hierarchy_find(hierarchy, options->paths[i]))
+            return error_set(err, STATUS_NOT_FOUND, "'%s' has no array '%s'", options->source,
+                             options->paths[i]);
+    if (hierarchy->node_count == 0)
+        return error_set(err, STATUS_NOT_FOUND, "'%s' has no arrays", options->source);
+    return STATUS_OK;
+}
+
+/* The array with the most bytes, whose length is the number of samples. */
+static enum status find_leader(const struct rechunk_options *options,
+                               const struct zarr_hierarchy *hierarchy,
+                               const struct zarr_array **ret_leader, struct error *err)
+{
+    const struct zarr_array *leader = NULL;
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        if (!is_wanted(options, node))
+            continue;
+        if (node->status != STATUS_OK)
+            return error_set(err, node->status,
+                             "array '%s' cannot be read: %s; name the others with --arrays",
+                             node->array.path, node->reason);
+        if (!leader || node->array.total_bytes > leader->total_bytes)
+            leader = &node->array;
+    }
+    assert(leader);
+    *ret_leader = leader;
+    return STATUS_OK;
+}
+
+/* What tells this source from another, and from itself once it was written anew. */
+static enum status identify_source(const struct store *store, struct targets *targets,
+                                   const struct zarr_hierarchy *hierarchy, struct error *err)
+{
+    text_append(&targets->plan, "penstock rechunk 1\n");
+    enum status status = store_identify(store, &targets->plan, err);
+    for (size_t i = 0; i < targets->count && !status; i++) {
+        const struct zarr_array *source = targets->arrays[i].source;
+        const struct zarr_node *node = zarr_hierarchy_find(hierarchy, source->path);
+        struct store_info info = {0};
+        char key[ZARR_PATH_BYTES + 16];
+        snprintf(key, sizeof key, "%s%s%s", source->path, *source->path ? "/" : "",
+                 source->format == ZARR_V2 ? ".zarray" : "zarr.json");
+        status = store_stat(store, key, &info, err);
+        if (status == STATUS_NOT_FOUND)
+            status = STATUS_OK; /* it stands in consolidated metadata alone */
+        text_append(&targets->plan, "%s %" PRIu64 "\n%s\n%s\n", source->path, info.version,
+                    node->document, targets->arrays[i].document.data);
+    }
+    text_append(&targets->plan, "%s\n", targets->root_document.data);
+    return status;
+}
+
+static enum status make_all(const struct rechunk_options *options, const struct store *store,
+                            const struct zarr_hierarchy *hierarchy, struct targets *targets,
+                            struct error *err)
+{
+    const struct zarr_array *leader = NULL;
+    enum status status = check_names(options, hierarchy, err);
+    if (!status)
+        status = find_leader(options, hierarchy, &leader, err);
+    if (status)
+        return status;
+    targets->arrays = calloc(hierarchy->node_count, sizeof *targets->arrays);
+    if (!targets->arrays)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu arrays", hierarchy->node_count);
+    for (size_t i = 0; i < hierarchy->node_count && !status; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        if (!is_wanted(options, node))
+            continue;
+        status = make_target(options, store, node, leader, &targets->arrays[targets->count++], err);
+        if (!status)
+            status = add_groups(targets, store, hierarchy->format, node->array.path, err);
+    }
+    if (status)
+        return status;
+    make_root(targets);
+    return identify_source(store, targets, hierarchy, err);
+}
+
+enum status targets_make(const struct rechunk_options *options, const struct store *store,
+                         const struct zarr_hierarchy *hierarchy, struct targets *ret_targets,
+                         struct error *err)
+{
+    struct targets targets = {0};
+    enum status status = make_all(options, store, hierarchy, &targets, err);
+    if (status)
+        targets_done(&targets);
+    else
+        *ret_targets = targets;
+    return status;
+}
+
+void targets_done(struct targets *targets)
+{
+    for (size_t i = 0; i < targets->count; i++)
+        text_done(&targets->arrays[i].document);
+    for (size_t i = 0; i < targets->group_count; i++) {
+        free(targets->groups[i].path);
+        text_done(&targets->groups[i].document);
+    }
+    free(targets->arrays);
+    free(targets->groups);
+    text_done(&targets->root_document);
+    text_done(&targets->plan);
+    *targets = (struct targets){0};
+}
+
+void targets_cut(struct targets *targets, uint64_t slab_bytes)
+{
+    targets->slab_count = 0;
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = &targets->arrays[i];
+        target->slabs = slabs_cut(&target->demand, slab_bytes);
+        target->first_slab = targets->slab_count;
+        targets->slab_count += target->slabs.count;
+    }
+}
+
+size_t targets_find(const struct targets *targets, uint64_t slab)
+{
+    size_t i = 0;
+    while (i + 1 < targets->count && slab >= targets->arrays[i + 1].first_slab)
+        i++;
+    return i;
+}

@@ -1,0 +1,32 @@
+/* Threads that take numbered pieces of work from one counter, while the caller's thread draws the
+ * progress and waits. The first error stops all.
+ */
+#ifndef PENSTOCK_TOOLS_TEAM_H
+#define PENSTOCK_TOOLS_TEAM_H
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct team {
+    uint32_t thread_count;
+    uint64_t work_count;
+    const char *label, *unit;      /* of the progress line */
+    const _Atomic uint64_t *bytes; /* so far, for the rate; NULL: none is shown */
+    void *argument;                /* of the functions */
+    /* Makes what a thread needs; called by it. */
+    enum status (*start)(void *argument, void **ret_state, struct error *err);
+    /* Does piece `number`, in [0, work_count). */
+    enum status (*run)(void *argument, void *state, uint64_t number, struct error *err);
+    /* Frees what start made; not called where that failed. */
+    void (*stop)(void *argument, void *state);
+};
+
+/* Blocks until all is done. Errors of the functions; IO: no thread can be started. */
+MUST_USE enum status team_run(const struct team *team, struct error *err);
+
+/* Cores that this process may use, at least 1: what --threads auto stands for. */
+uint32_t team_core_count(void);
+
+#endif

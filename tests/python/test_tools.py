@@ -1,0 +1,157 @@
+"""penstock verify and rechunk against NumPy and zarr-python 3: digests by an independent implementation, datasets that
+zarr-python writes with any dtype, chunks and codecs, and what rechunk makes of them, as zarr-python reads it.
+
+    test_tools.py --penstock PROGRAM
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy
+    import xxhash  # noqa: F401  (content_digest needs it)
+    import zarr
+
+    if int(zarr.__version__.split(".")[0]) < 3:
+        raise ImportError(f"zarr-python is {zarr.__version__}, not 3")
+    import zarr.codecs
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import content_digest  # noqa: E402
+
+DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+          "float16", "float32", "float64", "complex64", "complex128"]
+# Samples of 1 byte to more than one run of 64 KiB, and shapes that no chunk divides.
+SHAPES = [((1000,), (64,)), ((37,), (10,)), ((45, 3), (7, 2)), ((5, 7, 11), (2, 3, 4)), ((3, 40, 1000), (2, 40, 300))]
+ARGUMENTS = [
+    ["--chunk", "3"],
+    ["--chunk", "4", "--codec", "zstd+crc32c", "--shard", "12"],
+    ["--chunk", "5,2", "--codec", "gzip", "--level", "1", "--threads", "3"],
+    ["--codec", "none", "--shard", "9", "--chunk", "2"],
+    ["--codec", "blosc-lz4", "--shuffle", "bitshuffle"],
+]
+
+
+def values(dtype, shape, random):
+    if dtype == "bool":
+        return random.random(shape) < 0.5
+    if dtype.startswith("complex"):
+        return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
+    if dtype.startswith("float"):
+        return random.standard_normal(shape).astype(dtype)
+    return random.integers(0, 120, shape).astype(dtype)
+
+
+def read(path):
+    group = zarr.open_group(path, mode="r")
+    return {name: array[...] for name, array in group.arrays()}
+
+
+class Tools(unittest.TestCase):
+    program = "penstock"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("OMPI_", "PMI", "SLURM_"))}
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run_tool(self, *arguments):
+        result = subprocess.run([self.program, *arguments], capture_output=True, text=True, timeout=120,
+                                env=self.environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def digests(self, path):
+        report = self.path("report.json")
+        self.run_tool("verify", path, "--digest", "--json", report)
+        with open(report, encoding="utf-8") as file:
+            content = json.load(file)
+        return {array["path"]: array["digest"] for array in content["arrays"]}, content["digest"]
+
+    def check(self, path, arrays):
+        """The digests are those of NumPy's arrays."""
+        expected = {name: content_digest.array_digest(array) for name, array in arrays.items()}
+        each, whole = self.digests(path)
+        self.assertEqual(each, expected)
+        self.assertEqual(whole, content_digest.dataset_digest(expected))
+
+    def write(self, path, zarr_format, seed):
+        random = numpy.random.default_rng(seed)
+        group = zarr.open_group(path, mode="w", zarr_format=zarr_format, attributes={"seed": seed, "ok": True})
+        arrays = {}
+        for number, dtype in enumerate(DTYPES):
+            shape, chunks = SHAPES[(number + seed) % len(SHAPES)]
+            arrays[dtype] = values(dtype, shape, random)
+            more = {"dimension_names": [f"d{i}" for i in range(len(shape))]} if zarr_format == 3 else {}
+            array = group.create_array(dtype, shape=shape, dtype=dtype, chunks=chunks, fill_value=7 if number % 2 else 0,
+                                       attributes={"units": dtype}, **more)
+            array[...] = arrays[dtype]
+        empty = group.create_array("missing", shape=(9, 5), dtype="float32", chunks=(2, 5), fill_value=numpy.nan)
+        arrays["missing"] = numpy.full(empty.shape, numpy.nan, "float32")
+        return arrays
+
+    def test_digest_and_rechunk(self):
+        for seed, arguments in enumerate(ARGUMENTS):
+            for zarr_format in (2, 3):
+                with self.subTest(arguments=arguments, zarr_format=zarr_format):
+                    source, target = self.path(f"s{seed}{zarr_format}"), self.path(f"t{seed}{zarr_format}")
+                    arrays = self.write(source, zarr_format, seed)
+                    self.check(source, arrays)
+                    self.run_tool("rechunk", source, target, *arguments)
+                    self.check(target, arrays)
+                    self.compare(target, arrays, zarr_format)
+
+    def compare(self, path, arrays, zarr_format):
+        """What zarr-python reads of it."""
+        group = zarr.open_group(path, mode="r")
+        self.assertEqual(group.metadata.zarr_format, 3)
+        self.assertIsNotNone(group.metadata.consolidated_metadata)
+        self.assertTrue(group.attrs["ok"])
+        self.assertEqual(sorted(name for name, _ in group.arrays()), sorted(arrays))
+        for name, expected in arrays.items():
+            array = group[name]
+            actual = array[...]
+            self.assertEqual(actual.dtype, expected.dtype)
+            self.assertEqual(actual.tobytes(), expected.tobytes(), name)
+            if name == "missing":
+                self.assertTrue(numpy.isnan(array.fill_value))
+                continue
+            self.assertEqual(dict(array.attrs), {"units": name})
+            if zarr_format == 3:
+                self.assertEqual(array.metadata.dimension_names, tuple(f"d{i}" for i in range(array.ndim)))
+
+    def test_digest_sees_changes(self):
+        """One bit, two samples that change places, a shape, a dtype."""
+        data = numpy.arange(60000, dtype="uint16").reshape(6, 100, 100)
+        flipped, swapped = data.copy(), data.copy()
+        flipped[5, 99, 99] ^= 1
+        swapped[[1, 4]] = data[[4, 1]]
+        variants = [data, flipped, swapped, data.reshape(6, 50, 200), data.view("int16"), data.reshape(60, 10, 100)]
+        seen = set()
+        for number, variant in enumerate(variants):
+            path = self.path(f"v{number}")
+            zarr.open_group(path, mode="w").create_array("a", data=variant, chunks=(2, 33, variant.shape[2]))
+            self.check(path, {"a": variant})
+            seen.add(self.digests(path)[1])
+        self.assertEqual(len(seen), len(variants))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--penstock", required=True)
+    options, rest = parser.parse_known_args()
+    Tools.program = options.penstock
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,7 @@
+# penstock verify and rechunk against zarr-python 3; a Python without it skips, saying why.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME python.tools
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_tools.py
+            --penstock $<TARGET_FILE:penstock-cli>)
+  set_tests_properties(python.tools PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()

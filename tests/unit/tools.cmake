@@ -1,0 +1,1 @@
+penstock_unit_test(tools slabs LINKS tools)
