@@ -6,7 +6,7 @@
 readonly BUILD_PACKAGES=(
     gcc libc6-dev cmake ninja-build pkg-config
     libblosc-dev libzstd-dev libdeflate-dev liblz4-dev libisal-dev
-    libjson-c-dev libyaml-dev libhwloc-dev libxxhash-dev librandom123-dev
+    libcurl4-openssl-dev libssl-dev libjson-c-dev libyaml-dev libhwloc-dev libxxhash-dev librandom123-dev
 )
 
 say() {

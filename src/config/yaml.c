@@ -205,8 +205,8 @@ static bool is_relative(const char *uri)
 }
 
 /* dataset.uri, relative to the file's folder. */
-static enum status store_uri(struct yaml_reader *reader, const struct option *option,
-                             const char *uri, struct error *err)
+static enum status put_uri(struct yaml_reader *reader, const struct option *option, const char *uri,
+                           struct error *err)
 {
     if (!reader->folder || !is_relative(uri))
         return option_store(reader->config, option, uri, err);
@@ -235,8 +235,8 @@ static enum status read_option(struct yaml_reader *reader, const char *section, 
         return at_node(reader, value,
                        error_set(err, STATUS_INVALID, "%s must be a single value", key), err);
     bool uri = strcmp(key, "dataset.uri") == 0;
-    enum status status = uri ? store_uri(reader, option, text, err)
-                             : option_store(reader->config, option, text, err);
+    enum status status =
+        uri ? put_uri(reader, option, text, err) : option_store(reader->config, option, text, err);
     return status ? at_node(reader, value, status, err) : STATUS_OK;
 }
 

@@ -29,13 +29,13 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "store/store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct bad_log;
-struct store_watch;
 
 enum { DATASET_MAX_FIELDS = 64, DATASET_MAX_RANK = 8, DATASET_NAME_BYTES = 64 };
 
@@ -49,7 +49,7 @@ struct dataset_field_spec {
 };
 
 struct dataset_options {
-    const char *uri; /* directory of a Zarr group (or of one array) */
+    const char *uri; /* of a Zarr group (or of one array): store/store.h */
     /* NULL: every array whose axis 0 is as long as that of the array with the most bytes, named by
      * its path ("data" for an array that is the root). */
     const struct dataset_field_spec *fields;
@@ -61,6 +61,7 @@ struct dataset_options {
     bool mask;                 /* rows tell which of their samples could be read */
     bool missing_is_bad;       /* a chunk that is not there is an error, not the fill value */
     uint32_t retries;          /* of failed reads (store/store.h) */
+    struct store_settings store; /* of remote stores; timeout_s 0: the default ones */
     struct store_watch
         *watch; /* is told of all reads; borrowed, outlives the dataset; NULL: none */
 };

@@ -29,6 +29,7 @@ struct dataset_private {
     struct store *store;
     bool missing_is_bad;
     uint32_t retries;
+    struct store_settings settings;
     struct store_watch *watch; /* borrowed, as is the next; NULL: none */
     struct bad_log *bad_log;
     struct zarr_hierarchy *hierarchy;

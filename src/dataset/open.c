@@ -28,6 +28,8 @@ static enum status allocate(const struct dataset_options *options, struct datase
     dataset->mask = options->mask;
     dataset->private->missing_is_bad = options->missing_is_bad;
     dataset->private->retries = options->retries;
+    dataset->private->settings =
+        options->store.timeout_s ? options->store : store_settings_default();
     dataset->private->watch = options->watch;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
     dataset->private->cache_dir_bytes = options->cache_dir_bytes;
@@ -60,7 +62,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_f
 static enum status open_store(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    struct store_options options = {.retries = private->retries, .watch = private->watch};
+    struct store_options options = {
+        .retries = private->retries, .watch = private->watch, .settings = &private->settings};
 
     return store_open_with(private->uri, &options, &private->store, err);
 }
@@ -123,6 +126,7 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_number(&out, dataset->mask);
     packed_put_number(&out, dataset->private->missing_is_bad);
     packed_put_number(&out, dataset->private->retries);
+    packed_put_run(&out, &dataset->private->settings, sizeof dataset->private->settings);
     packed_put_number(&out, dataset->field_count);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
@@ -153,6 +157,18 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, 
     return true;
 }
 
+/* As plain bytes: all processes of a run are the same program. */
+static bool take_settings(struct packed *packed, struct store_settings *settings)
+{
+    const char *bytes;
+    size_t size;
+
+    if (!packed_take_run(packed, &bytes, &size) || size != sizeof *settings)
+        return false;
+    memcpy(settings, bytes, size);
+    return true;
+}
+
 enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
                            struct dataset **ret_dataset, struct error *err)
 {
@@ -170,8 +186,8 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
         !packed_take_number(&packed, &options.cache_dir_bytes) ||
         !packed_take_number(&packed, &identity) || !packed_take_number(&packed, &mask) ||
         !packed_take_number(&packed, &missing_is_bad) || !packed_take_number(&packed, &retries) ||
-        !packed_take_number(&packed, &count) || count > DATASET_MAX_FIELDS ||
-        !take_specs(&packed, specs, count))
+        !take_settings(&packed, &options.store) || !packed_take_number(&packed, &count) ||
+        count > DATASET_MAX_FIELDS || !take_specs(&packed, specs, count))
         return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
     options.mask = mask;
     options.missing_is_bad = missing_is_bad;
