@@ -192,6 +192,26 @@ MUST_USE enum status dataset_stored_row_bytes(const struct dataset *dataset,
 struct text;
 void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);
 
+/* Chunks of a row in the store, for fetching them ahead of dataset_read_row() (read/fetch_stage.h)
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Whether reading waits for a network. */
+bool dataset_is_remote(const struct dataset *dataset);
+
+/* What any row takes: chunks, and the bytes that their values may have, each rounded up to 64. */
+void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_chunks, uint64_t *ret_bytes);
+
+/* Calls visit() for each chunk that dataset_read_row() of this row will ask the store for as a
+ * whole, in the order of the reads; chunks in the disk cache are left out. `key` is borrowed until
+ * visit() returns; `capacity` is the most bytes its value may have. */
+typedef void dataset_chunk_visit(const struct store *store, const char *key, size_t capacity,
+                                 void *argument);
+void dataset_row_chunks(const struct dataset *dataset, uint64_t row, dataset_chunk_visit *visit,
+                        void *argument);
+
+/* Ends all fetches of the dataset's stores (fetch_stop()). */
+void dataset_stop_fetches(const struct dataset *dataset);
+
 /* The disk cache, for its statistics and warnings; NULL if there is none. Borrowed. */
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);

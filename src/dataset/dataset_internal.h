@@ -4,6 +4,7 @@
 
 #include "dataset/dataset.h"
 #include "store/disk_cache.h"
+#include "store/fetch.h"
 #include "store/store.h"
 #include "zarr/hierarchy.h"
 

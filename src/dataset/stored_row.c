@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512 };
+/* Of a remote store, where each question waits for an answer, few are asked. */
+enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512, MAX_REMOTE_QUESTIONS = 32 };
 
 /* The chunks of one array that a row needs: a box of the chunk grid. */
 struct chunk_box {
@@ -101,6 +102,11 @@ static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t
     return status;
 }
 
+static uint64_t most_questions(const struct dataset *dataset)
+{
+    return store_is_remote(dataset->private->store) ? MAX_REMOTE_QUESTIONS : MAX_QUESTIONS;
+}
+
 /* All rows have about as many chunks as the first one. */
 static uint64_t rows_to_ask(const struct dataset *dataset)
 {
@@ -109,7 +115,7 @@ static uint64_t rows_to_ask(const struct dataset *dataset)
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_ROW)
             chunks += box_of(dataset, i, 0).count;
-    uint64_t rows = MAX_QUESTIONS / (chunks > 0 ? chunks : 1);
+    uint64_t rows = most_questions(dataset) / (chunks > 0 ? chunks : 1);
     rows = rows < MIN_ROWS ? MIN_ROWS : rows > MAX_ROWS ? MAX_ROWS : rows;
     return rows < dataset->row_count ? rows : dataset->row_count;
 }
@@ -124,7 +130,8 @@ enum status dataset_stored_row_bytes(const struct dataset *dataset,
     for (uint64_t i = 0; i < sample.row_count; i++) {
         uint64_t bytes = 0;
         uint64_t row = spread(dataset->row_count, i, sample.row_count);
-        enum status status = add_row(dataset, row, MAX_QUESTIONS / sample.row_count, &bytes, err);
+        enum status status =
+            add_row(dataset, row, most_questions(dataset) / sample.row_count, &bytes, err);
 
         if (status != STATUS_OK)
             return status;

@@ -43,6 +43,7 @@ struct fetch {
     struct error error;
 
     struct { /* the store's */
+        const struct store *store;
         struct fetch *next;
         uint64_t start_ns, due_ns;
         uint32_t tries;
@@ -56,11 +57,14 @@ struct fetch {
  * be well-formed: else done() is called at once, with INVALID. */
 void fetch_start(const struct store *store, struct fetch *fetch);
 
-/* What a thread has fetched beforehand: while it is lent to the calling thread, store_get() of that
- * store and key takes the bytes (or the error) from here instead of asking; each value once. NULL
- * ends it. Borrowed. */
+/* Ends all fetches of the store that are under way with LOST, and any that is started later. Any
+ * blocking call fails from then on. Returns when the last done() has; not to be called from one. */
+void fetch_stop(const struct store *store);
+
+/* What a thread has fetched beforehand: while it is lent to the calling thread, store_get() of the
+ * same store and key takes the bytes (or the error) from here instead of asking; each value once.
+ * NULL ends it. Borrowed. */
 struct fetched {
-    const struct store *store;
     struct fetch *fetches; /* all done; FETCH_WHOLE */
     size_t count;
     size_t next; /* where the next one is looked for first: keys come in order */

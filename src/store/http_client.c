@@ -694,13 +694,20 @@ static void *serve(void *argument)
 
 void http_client_start(struct http_client *client, struct fetch *fetch)
 {
+    const struct store *store = fetch->own.store;
     memset(&fetch->own, 0, sizeof fetch->own);
+    fetch->own.store = store;
     fetch->got = 0;
     fetch->total = fetch->version = 0;
     pthread_mutex_lock(&client->mutex);
-    append(&client->incoming, fetch);
+    bool stopping = client->stopping;
+    if (!stopping)
+        append(&client->incoming, fetch);
     pthread_mutex_unlock(&client->mutex);
-    waker_wake(&client->waker);
+    if (stopping)
+        finish(client, fetch, error_set(&fetch->error, STATUS_LOST, "the store was closed"));
+    else
+        waker_wake(&client->waker);
 }
 
 enum status http_header(struct curl_slist **headers, struct error *err, const char *format, ...)
@@ -815,14 +822,22 @@ enum status http_client_new(const struct http_target *target, const struct store
     return STATUS_OK;
 }
 
+void http_client_stop(struct http_client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+    bool stopped = client->stopping;
+    client->stopping = true;
+    pthread_mutex_unlock(&client->mutex);
+    if (stopped)
+        return;
+    waker_wake(&client->waker);
+    pthread_join(client->thread, NULL);
+}
+
 void http_client_free(struct http_client *client)
 {
     if (!client)
         return;
-    pthread_mutex_lock(&client->mutex);
-    client->stopping = true;
-    pthread_mutex_unlock(&client->mutex);
-    waker_wake(&client->waker);
-    pthread_join(client->thread, NULL);
+    http_client_stop(client);
     release(client);
 }

@@ -41,7 +41,10 @@ MUST_USE enum status http_client_new(const struct http_target *target,
                                      const struct store_options *options, const char *uri,
                                      struct http_client **ret_client, struct error *err);
 
-/* Fetches still under way are done with LOST. NULL is fine. */
+/* Ends the thread; fetches under way, and later ones, are done with LOST. */
+void http_client_stop(struct http_client *client);
+
+/* The same, and frees. NULL is fine. */
 void http_client_free(struct http_client *client);
 
 /* Any thread. */

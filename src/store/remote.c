@@ -78,11 +78,9 @@ void fetch_lend(struct fetched *fetched)
 static struct fetch *take_lent(const struct store *store, const char *key)
 {
     struct fetched *fetched = lent;
-    if (!fetched || fetched->store != store)
-        return NULL;
-    for (size_t i = 0; i < fetched->count; i++) {
+    for (size_t i = 0; fetched && i < fetched->count; i++) {
         struct fetch *fetch = &fetched->fetches[(fetched->next + i) % fetched->count];
-        if (!fetch->key || strcmp(fetch->key, key) != 0)
+        if (fetch->own.store != store || !fetch->key || strcmp(fetch->key, key) != 0)
             continue;
         fetched->next = (size_t)(fetch - fetched->fetches + 1) % fetched->count;
         fetch->key = NULL;
@@ -251,6 +249,11 @@ static void start(const struct store *store, struct fetch *fetch)
     http_client_start(remote_of(store)->client, fetch);
 }
 
+static void stop(const struct store *store)
+{
+    http_client_stop(remote_of(store)->client);
+}
+
 static void release(struct store *store)
 {
     struct remote *remote = (struct remote *)store;
@@ -271,6 +274,7 @@ static const struct store_operations operations = {
     .stat = stat_value,
     .identify = identify,
     .fetch = start,
+    .fetch_stop = stop,
     .free = release,
 };
 

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 struct store_settings store_settings_default(void)
 {
@@ -25,6 +27,15 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
+/* By name, but for a directory that is called so. */
+static bool is_zip(const char *path)
+{
+    size_t length = strlen(path);
+    struct stat info;
+    return length > 4 && strcasecmp(path + length - 4, ".zip") == 0 &&
+           !(stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+}
+
 /* The kind, and the path of a directory or file, which points into `uri`. */
 static enum status parse_uri(const char *uri, enum kind *ret_kind, const char **ret_path,
                              struct error *err)
@@ -32,7 +43,6 @@ static enum status parse_uri(const char *uri, enum kind *ret_kind, const char **
     static const char file_scheme[] = "file://";
     const char *path = uri;
     const char *colon = strstr(uri, "://");
-    *ret_kind = KIND_DIRECTORY;
     if (starts_with(uri, "http://") || starts_with(uri, "https://") || starts_with(uri, "s3://")) {
         *ret_kind = KIND_REMOTE;
         return STATUS_OK;
@@ -51,6 +61,7 @@ static enum status parse_uri(const char *uri, enum kind *ret_kind, const char **
     if (path[0] == '\0')
         return error_set(err, STATUS_INVALID,
                          "store: the uri is empty: name a directory, a .zip file or a uri");
+    *ret_kind = is_zip(path) ? KIND_ZIP : KIND_DIRECTORY;
     *ret_path = path;
     return STATUS_OK;
 }
@@ -110,6 +121,8 @@ static enum status open_kind(const char *uri, const struct store_options *option
         return status;
     if (kind == KIND_REMOTE)
         return remote_open(uri, options, ret_store, err);
+    if (kind == KIND_ZIP)
+        return zip_open(path, ret_store, err);
     return directory_open(path, ret_store, err);
 }
 
@@ -341,11 +354,18 @@ bool store_is_remote(const struct store *store)
 void fetch_start(const struct store *store, struct fetch *fetch)
 {
     if (is_well_formed(fetch->key)) {
+        fetch->own.store = store;
         store->operations->fetch(store, fetch);
         return;
     }
     fetch->status = check_key(store, fetch->key, &fetch->error);
     fetch->done(fetch);
+}
+
+void fetch_stop(const struct store *store)
+{
+    if (store->operations->fetch_stop)
+        store->operations->fetch_stop(store);
 }
 
 const char *store_uri(const struct store *store)

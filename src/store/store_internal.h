@@ -29,6 +29,7 @@ struct store_operations {
                         struct error *err);
     enum status (*identify)(const struct store *store, struct text *out, struct error *err);
     void (*fetch)(const struct store *store, struct fetch *fetch); /* NULL: not remote */
+    void (*fetch_stop)(const struct store *store);
     void (*free)(struct store *store); /* all but `uri`, which store.c frees */
 };
 

@@ -122,7 +122,8 @@ for folder, _, names in os.walk(root):
             s3.put_object(Bucket=bucket, Key="data sets/" + os.path.relpath(path, root),
                           Body=file.read())
 import urllib.request
-urllib.request.urlopen(urllib.request.Request(url + "/moto-api/reset-auth", b"0", method="POST"))
+urllib.request.urlopen(urllib.request.Request(url + "/moto-api/reset-auth", b"0",
+    {"Content-Type": "text/plain"}, method="POST"))
 print(key["AccessKeyId"], key["SecretAccessKey"])
 """
 
@@ -190,6 +191,14 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
+    def setup(self):
+        super().setup()
+        self.behind = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port)
+
+    def finish(self):
+        self.behind.close()
+        super().finish()
+
     def log_message(self, *args):
         pass
 
@@ -200,17 +209,9 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def upstream(self):
-        connection = getattr(self.server.local, "connection", None)
-        if connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port)
-            self.server.local.connection = connection
-        try:
-            connection.request(self.command, self.path, headers=dict(self.headers))
-            response = connection.getresponse()
-            return response, response.read()
-        except OSError:
-            self.server.local.connection = None
-            raise
+        self.behind.request(self.command, self.path, headers=dict(self.headers))
+        response = self.behind.getresponse()
+        return response, response.read()
 
     def fail(self, status, headers):
         body = b"<Error><Code>SlowDown</Code><Message>fewer, please</Message></Error>"
@@ -226,8 +227,7 @@ class Handler(BaseHTTPRequestHandler):
         linger = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
-        self.wfile.close = lambda: None
-        self.connection.close()
+        self.server.shutdown_request(self.connection)
 
     def answer(self):
         faults = self.server.faults
@@ -278,7 +278,7 @@ class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def __init__(self, upstream_port, faults):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.upstream_port, self.faults, self.local = upstream_port, faults, threading.local()
+        self.upstream_port, self.faults = upstream_port, faults
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
