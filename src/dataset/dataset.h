@@ -93,6 +93,7 @@ struct dataset {
     size_t scratch_bytes;  /* that each dataset_reader takes */
     bool mask;             /* as the options said: then row buffers end with a byte a sample */
     size_t valid_offset;   /* mask: of those bytes in a row buffer: 1, or 0 for a bad sample */
+    bool remote;           /* reading waits for a network */
     uint64_t fingerprint;  /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
     size_t field_count;
     struct dataset_field *fields; /* in order of name */
@@ -194,9 +195,6 @@ void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);
 
 /* Chunks of a row in the store, for fetching them ahead of dataset_read_row() (read/fetch_stage.h)
  * ---------------------------------------------------------------------------------------------- */
-
-/* Whether reading waits for a network. */
-bool dataset_is_remote(const struct dataset *dataset);
 
 /* What any row takes: chunks, and the bytes that their values may have, each rounded up to 64. */
 void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_chunks, uint64_t *ret_bytes);

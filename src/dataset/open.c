@@ -65,7 +65,10 @@ static enum status open_store(struct dataset *dataset, struct error *err)
     struct store_options options = {
         .retries = private->retries, .watch = private->watch, .settings = &private->settings};
 
-    return store_open_with(private->uri, &options, &private->store, err);
+    enum status status = store_open_with(private->uri, &options, &private->store, err);
+    if (status == STATUS_OK)
+        dataset->remote = store_is_remote(private->store);
+    return status;
 }
 
 static enum status open_cache(struct dataset *dataset, struct error *err)

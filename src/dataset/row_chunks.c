@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-bool dataset_is_remote(const struct dataset *dataset)
-{
-    return store_is_remote(dataset->private->store);
-}
-
 void dataset_stop_fetches(const struct dataset *dataset)
 {
     fetch_stop(dataset->private->store);

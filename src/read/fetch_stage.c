@@ -65,7 +65,7 @@ static uint64_t count_slots(const struct dataset *dataset, uint64_t memory_bytes
                             uint64_t *ret_chunks, uint64_t *ret_slot_bytes, uint64_t *ret_cost)
 {
     uint64_t chunks, bytes;
-    if (!dataset_is_remote(dataset))
+    if (!dataset->remote)
         return 0;
     dataset_row_demand(dataset, &chunks, &bytes);
     if (chunks > MOST_CHUNKS)

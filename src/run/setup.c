@@ -73,7 +73,7 @@ static uint64_t connection_bytes(const struct config *config, const struct datas
 {
     enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
     uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
-    return dataset_is_remote(dataset) ? count * CONNECTION_BYTES : 0;
+    return dataset->remote ? count * CONNECTION_BYTES : 0;
 }
 
 /* Of a record, those fields that travel packed; each on a multiple of 16 bytes. So does the byte

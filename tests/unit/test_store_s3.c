@@ -93,10 +93,9 @@ static void expect_page(const char *page, const char *entries, bool more, const 
     struct text noted = {0};
     struct s3_page read;
     struct error err;
-    text_append(&noted, "%s", "");
     if (s3_page_read(page, note, &noted, &read, &err))
         fail_msg("%s", err.message);
-    assert_string_equal(noted.data, entries);
+    assert_string_equal(noted.data ? noted.data : "", entries);
     assert_int_equal(read.more, more);
     assert_string_equal(read.next, next);
     text_done(&noted);
