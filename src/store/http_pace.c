@@ -4,10 +4,11 @@
 #include <string.h>
 
 enum {
-    LEAST_KNOWN = 64, /* answers of a class before any is called late */
-    FORGET_AT = 1024, /* answers after which the old ones count half */
-    REST_ROUNDS = 24, /* after a try that brought nothing */
-    LEAST_ROUND = 32, /* answers */
+    LEAST_KNOWN = 64,   /* answers of a class before any is called late */
+    FORGET_AT = 1024,   /* answers after which the old ones count half */
+    REST_ROUNDS = 24,   /* after a try that brought nothing */
+    REST_THROTTLED = 8, /* after the server asked for fewer */
+    LEAST_ROUND = 32,   /* answers */
 };
 static const double second_share = 0.03, second_most = 4;
 static const uint64_t least_late_ns = 20000000, least_round_ns = 20000000;
@@ -132,6 +133,6 @@ void pace_throttled(struct pace *pace, uint64_t now_ns)
     pace->throttled_ns = now_ns;
     pace->window = pace->window / 2 > PACE_LEAST ? pace->window / 2 : PACE_LEAST;
     pace->rate_before = 0;
-    pace->rest = REST_ROUNDS;
+    pace->rest = REST_THROTTLED;
     begin_round(pace, now_ns);
 }

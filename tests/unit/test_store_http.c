@@ -163,7 +163,7 @@ static void test_the_window_shrinks_when_the_server_says_so(void **state)
     for (unsigned i = 1; i < 20; i++)
         pace_throttled(&pace, now_ns + i * 1000 * ms_ns);
     assert_int_equal(pace.window, PACE_LEAST);
-    serve(&pace, now_ns + 20000 * ms_ns, 200, 50, 1e12);
+    serve(&pace, now_ns + 20000 * ms_ns, 400, 50, 1e12);
     assert_in_range(pace.window, PACE_FIRST, PACE_MOST);
 }
 
