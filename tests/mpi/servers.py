@@ -53,10 +53,14 @@ def nginx_program():
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 
-class Nginx:
-    """Serves a folder over plain HTTP, or over HTTPS with a certificate of its own (`ca_file`)."""
+ECHO_MODULE = "/usr/lib/nginx/modules/ngx_http_echo_module.so"
 
-    def __init__(self, root, tls=False):
+
+class Nginx:
+    """Serves a folder over plain HTTP, or over HTTPS with a certificate of its own (`ca_file`). With latency_s each
+    answer is held back (needs ECHO_MODULE, a part of Debian's nginx-light)."""
+
+    def __init__(self, root, tls=False, latency_s=0.0):
         self.folder = tempfile.mkdtemp(prefix="penstock-nginx-")
         self.port = free_port()
         self.ca_file = os.path.join(self.folder, "cert.pem")
@@ -71,8 +75,13 @@ class Nginx:
             certificate = (f"ssl_certificate {self.ca_file};"
                            f"ssl_certificate_key {self.folder}/key.pem;")
         user = "user root;" if os.getuid() == 0 else ""
+        module, serve = "", f"location / {{ root {root}; }}"
+        if latency_s:
+            module = f"load_module {ECHO_MODULE};"
+            serve = (f"location / {{ echo_sleep {latency_s}; echo_exec /files$uri; }}"
+                     f"location /files/ {{ internal; alias {root}/; }}")
         with open(os.path.join(self.folder, "nginx.conf"), "w", encoding="ascii") as file:
-            file.write(f"""{user} daemon off; pid {self.folder}/pid; worker_processes 1;
+            file.write(f"""{module} {user} daemon off; pid {self.folder}/pid; worker_processes 1;
 error_log {self.folder}/error.log;
 events {{ worker_connections 2048; }}
 http {{
@@ -83,7 +92,7 @@ http {{
   keepalive_requests 100000;
   server {{
     listen {listen}; {certificate}
-    root {root};
+    {serve}
     location /moved/ {{ return 302 http://127.0.0.1:1/$uri; }}
     location /denied/ {{ return 403 "not you\\n"; }}
   }}
