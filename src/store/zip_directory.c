@@ -148,9 +148,9 @@ static void read_entry(const unsigned char *at, size_t left, struct zip_entry *e
         *ret_size = HEADER_BYTES + name + extra + comment;
 }
 
-static unsigned char rank_of(char c)
+static int rank_of(char c)
 {
-    return c == '/' ? 0 : (unsigned char)c;
+    return c == '/' ? -1 : (unsigned char)c;
 }
 
 int zip_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
@@ -158,7 +158,7 @@ int zip_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     size_t least = a_bytes < b_bytes ? a_bytes : b_bytes;
     for (size_t i = 0; i < least; i++)
         if (a[i] != b[i])
-            return (int)rank_of(a[i]) - (int)rank_of(b[i]);
+            return rank_of(a[i]) - rank_of(b[i]);
     return (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
