@@ -32,6 +32,7 @@ struct slot {
     unsigned char *memory;
     size_t used_bytes;
     _Atomic size_t left; /* fetches that are not done; one more while they are started */
+    bool flying;         /* under the mutex: not all of them are done */
     int32_t buffer;      /* FETCH_NONE: forgotten */
     int32_t next;        /* on a list */
 };
@@ -199,6 +200,7 @@ static void count_down(struct slot *slot)
     if (atomic_fetch_sub(&slot->left, 1) > 1)
         return;
     pthread_mutex_lock(&stage->mutex);
+    slot->flying = false;
     push_slot(stage, &stage->ready, (int32_t)(slot - stage->slots));
     struct waker *waker = stage->waker;
     waker_wake(waker); /* before the stage may be gone */
@@ -240,6 +242,7 @@ static void start_row(struct fetch_stage *stage, struct slot *slot, int32_t buff
     slot->left = 1;
     pthread_mutex_lock(&stage->mutex);
     stage->flying++;
+    slot->flying = true;
     pthread_mutex_unlock(&stage->mutex);
     dataset_row_chunks(stage->dataset, stage->rows[buffer], add_chunk, slot);
     count_down(slot);
@@ -268,8 +271,14 @@ int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot)
 void fetch_stage_forget(struct fetch_stage *stage)
 {
     stage->waiting.first = FETCH_NONE;
-    for (uint32_t i = 0; i < stage->slot_count; i++)
+    pthread_mutex_lock(&stage->mutex);
+    stage->free.first = stage->ready.first = FETCH_NONE;
+    for (uint32_t i = 0; i < stage->slot_count; i++) {
         stage->slots[i].buffer = FETCH_NONE;
+        if (!stage->slots[i].flying)
+            push_slot(stage, &stage->free, (int32_t)i);
+    }
+    pthread_mutex_unlock(&stage->mutex);
 }
 
 void fetch_stage_lend(struct fetch_stage *stage, int32_t slot)

@@ -47,7 +47,7 @@ void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row);
  * *ret_slot, which is the worker's then; FETCH_NONE if there is none now. */
 int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot);
 
-/* Forgets all rows that are queued or on their way. Slots with workers stay theirs. */
+/* Forgets all rows: queued, on their way, or taken and not given back. No worker may be at work. */
 void fetch_stage_forget(struct fetch_stage *stage);
 
 /* The worker: before and after it reads the row. The owner is not woken: it is when the worker's

@@ -387,13 +387,9 @@ void row_store_use_stage(struct row_store *store, struct fetch_stage *stage)
 
 void row_store_forget_fetches(struct row_store *store)
 {
-    if (!store->stage)
-        return;
-    if (store->fetched != ROW_NONE) {
-        fetch_stage_give_back(store->stage, store->buffers[store->fetched].slot);
-        store->fetched = ROW_NONE;
-    }
-    fetch_stage_forget(store->stage);
+    store->fetched = ROW_NONE;
+    if (store->stage)
+        fetch_stage_forget(store->stage);
 }
 
 /* Gives a claimed buffer's row to the workers of its domain; false when their queue is full. */

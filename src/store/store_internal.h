@@ -46,7 +46,7 @@ MUST_USE enum status directory_open(const char *path, struct store **ret_store, 
 /* zip.c: `path` likewise. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
 
-/* remote.c: http://, https:// and s3:// uris. Built without libcurl: UNSUPPORTED. */
+/* remote.c: http://, https:// and s3:// uris. */
 MUST_USE enum status remote_open(const char *uri, const struct store_options *options,
                                  struct store **ret_store, struct error *err);
 

@@ -199,6 +199,18 @@ class Http(RemoteTest):
         self.check(proxy.url + "/v2", readers=(2,), **{"store.retries": 8, "readers.cache": "off"})
         self.assertTrue(all(proxy.faults.counts.values()), proxy.faults.counts)
 
+    def test_what_is_late_is_asked_for_twice(self):
+        self.synth("singles", self.SAMPLES, chunk=1, videos=7)
+        for hedge in ("true", "false"):
+            proxy = self.proxy(self.server.port, chunks_only=True, slow=0.03)
+            before = self.server.requests()
+            self.lines(1, self.settings(proxy.url + "/singles", **{
+                "store.hedge": hedge, "store.retries": 0, "readers.cache": "off"}), self.env())
+            asked = re.findall(r"GET /singles/base_frames/(\S+)", self.server.requests()[len(before):])
+            most = max(asked.count(key) for key in set(asked))
+            with self.subTest(hedge=hedge):
+                (self.assertGreater if hedge == "true" else self.assertLessEqual)(most, 2)
+
     def test_what_fails_for_good(self):
         proxy = self.proxy(self.server.port, chunks_only=True, broken=1)
         self.refused(r"array '\w+' chunk .*tried 2 times: GET 'http://127.0.0.1:\d+/v2/\S+': 500 .*: "
