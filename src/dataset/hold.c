@@ -44,12 +44,13 @@ static enum status refuse_index(const struct field_origin *origin, uint64_t posi
 
 /* Reads an index array as int64[N] to `out`. Narrower integers are read to the end of `out` and
  * widened from its start: the write of item i ends where item i + 1 is read, or before. */
-static enum status hold_index(struct zarr_chunk_reader *reader, const struct field_origin *origin,
-                              int64_t *out, struct zarr_read_stats *stats, struct error *err)
+static enum status hold_index(const struct dataset *dataset, struct zarr_chunk_reader *reader,
+                              const struct field_origin *origin, int64_t *out,
+                              struct zarr_read_stats *stats, struct error *err)
 {
     uint64_t count = origin->index->shape[0];
     unsigned char *items = (unsigned char *)out + count * (sizeof *out - origin->index->item_bytes);
-    enum status status = zarr_read_samples(reader, origin->index, 0, count, items, stats, err);
+    enum status status = hold_samples(dataset, reader, origin->index, items, stats, err);
 
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t value = integer_at(origin->index->dtype, items, i);
@@ -61,16 +62,17 @@ static enum status hold_index(struct zarr_chunk_reader *reader, const struct fie
     return status;
 }
 
-static enum status hold_field(struct zarr_chunk_reader *reader, const struct field_origin *origin,
-                              unsigned char *memory, struct error *err)
+static enum status hold_field(const struct dataset *dataset, struct zarr_chunk_reader *reader,
+                              const struct field_origin *origin, unsigned char *memory,
+                              struct error *err)
 {
     struct zarr_read_stats stats = {0};
-    enum status status = zarr_read_samples(reader, origin->array, 0, origin->array->shape[0],
-                                           memory + origin->held_offset, &stats, err);
+    enum status status =
+        hold_samples(dataset, reader, origin->array, memory + origin->held_offset, &stats, err);
 
     if (status == STATUS_OK && origin->index)
-        status = hold_index(reader, origin, (int64_t *)(void *)(memory + origin->index_offset),
-                            &stats, err);
+        status = hold_index(dataset, reader, origin,
+                            (int64_t *)(void *)(memory + origin->index_offset), &stats, err);
     return status;
 }
 
@@ -99,7 +101,7 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
     zarr_chunk_reader_use_faults(reader, &faults);
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_HELD)
-            status = hold_field(reader, &private->origins[i], memory, err);
+            status = hold_field(dataset, reader, &private->origins[i], memory, err);
     if (status != STATUS_OK && dataset->mask)
         status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
     zarr_chunk_reader_free(reader);

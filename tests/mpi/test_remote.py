@@ -180,6 +180,16 @@ class Http(RemoteTest):
         again = self.server.requests().count("GET /v2/base_frames/") - before
         self.assertLess(again, 5, "what is in the cache was asked for again")
 
+    def test_held_arrays(self):
+        """A joined array of more chunks than are fetched at once."""
+        path = self.synth("singles", self.SAMPLES, chunk=1, videos=7)
+        fields = {"dataset.fields.a": "base_frames", "dataset.fields.b": "base_frames[segment_to_video]",
+                  "order.epochs": 1}
+        proxy = self.proxy(self.server.port, chunks_only=True, busy=0.1, cut=0.1)
+        expected = self.lines(1, self.settings(path, **fields), self.env())
+        self.assertEqual(self.lines(2, self.settings(proxy.url + "/singles", **fields), self.env()),
+                         expected)
+
     def test_few_requests(self):
         """Whatever the window, and without second requests."""
         self.check(self.server.url + "/v2", readers=(2,),
