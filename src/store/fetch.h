@@ -46,7 +46,7 @@ struct fetch {
         const struct store *store;
         struct fetch *next;
         uint64_t start_ns, due_ns;
-        uint32_t tries;
+        uint32_t tries, failures; /* the latter without those that were throttled */
         bool refreshed;
         int call; /* in the watch */
         struct transfer *transfer, *second;

@@ -331,8 +331,9 @@ static void again(struct http_client *client, struct fetch *fetch, enum http_ver
     uint64_t now_ns = clock_now_ns(), deadline_ns = deadline_of(client, fetch);
     bool in_time = now_ns + (retry_after_s + 1) * second_ns / 2 < deadline_ns &&
                    now_ns + retry_after_s * second_ns < deadline_ns;
+    fetch->own.failures += verdict != HTTP_THROTTLED;
     bool allowed =
-        verdict == HTTP_THROTTLED ? client->retries > 0 : fetch->own.tries <= client->retries;
+        verdict == HTTP_THROTTLED ? client->retries > 0 : fetch->own.failures <= client->retries;
     if (allowed && in_time) {
         if (client->watch)
             store_watch_retried(client->watch, &fetch->error);

@@ -184,7 +184,7 @@ class Http(RemoteTest):
         """A joined array of more chunks than are fetched at once."""
         path = self.synth("singles", self.SAMPLES, chunk=1, videos=7)
         fields = {"dataset.fields.a": "base_frames", "dataset.fields.b": "base_frames[segment_to_video]",
-                  "order.epochs": 1}
+                  "order.epochs": 1, "store.retries": 8}
         proxy = self.proxy(self.server.port, chunks_only=True, busy=0.1, cut=0.1)
         expected = self.lines(1, self.settings(path, **fields), self.env())
         self.assertEqual(self.lines(2, self.settings(proxy.url + "/singles", **fields), self.env()),
