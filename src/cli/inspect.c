@@ -69,6 +69,10 @@ static enum status measure_arrays(struct report *report, struct error *err)
         uint64_t files;
         status = store_usage(report->store, report->hierarchy->nodes[i].array.path,
                              &report->stored_bytes[i], &files, err);
+        if (status == STATUS_UNSUPPORTED) { /* a store without listings */
+            report->stored_bytes[i] = STORED_UNKNOWN;
+            status = STATUS_OK;
+        }
     }
     return status;
 }

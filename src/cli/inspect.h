@@ -9,11 +9,14 @@
 
 #include <stdint.h>
 
+#define STORED_UNKNOWN UINT64_MAX
+
 struct report {
     const char *uri;
     struct store *store;
     struct zarr_hierarchy *hierarchy;
-    uint64_t *stored_bytes;     /* [hierarchy->node_count] with the array's metadata */
+    uint64_t
+        *stored_bytes; /* [hierarchy->node_count] with the array's metadata; or STORED_UNKNOWN */
     struct dataset *dataset;    /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
 };

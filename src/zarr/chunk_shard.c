@@ -404,6 +404,9 @@ static enum status tell_chunk(const struct stored_chunk *chunk, zarr_visit_piece
                                .offset = chunk->offset,
                                .bytes = chunk->bytes};
 
+    struct cache_key cache_key = cache_key_of(chunk);
+
+    piece.cache_key = cache_key.text;
     if (chunk->is_missing)
         piece = (struct zarr_piece){.kind = ZARR_PIECE_MISSING, .key = chunk->key};
     if (!chunk->is_range) {
