@@ -423,9 +423,12 @@ enum status chunk_tell_piece(struct zarr_chunk_reader *reader, struct stored_chu
                              zarr_visit_piece *visit, void *argument, struct shard_name *last,
                              bool *complete, struct error *err)
 {
-    struct place place = first_place(chunk);
     enum status status = STATUS_OK;
     bool missing = false;
+
+    if (chunk->array->shard_level_count == 0)
+        return tell_chunk(chunk, visit, argument, err);
+    struct place place = first_place(chunk);
 
     for (int i = 0; i < chunk->array->shard_level_count && !missing; i++) {
         struct shard_index *index = known_index(reader, place.name);
@@ -444,8 +447,7 @@ enum status chunk_tell_piece(struct zarr_chunk_reader *reader, struct stored_chu
         if (status != STATUS_OK)
             return status;
     }
-    if (chunk->array->shard_level_count > 0)
-        status = settle(chunk, &place, missing, err);
+    status = settle(chunk, &place, missing, err);
     return status == STATUS_OK ? tell_chunk(chunk, visit, argument, err) : status;
 }
 
