@@ -13,6 +13,7 @@ Usage: bench/run.sh WHAT [OPTION...]
   rechunk        penstock rechunk beside decoding and encoding alone
   scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
+  remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
   plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
   simulate       how the exchange scales, on 64 to 1,024 simulated nodes
 
@@ -53,7 +54,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance) on_hosts "$@" ;;
+    scaling | balance | remote) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac

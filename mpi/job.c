@@ -207,6 +207,8 @@ static enum status settle(struct job *job, const struct job_options *options, st
         .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
         .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world),
         .stored_row_cost = first.stored_row_cost};
+    job->shape.fetch_bytes =
+        fetch_stage_bytes(job->dataset, run_fetch_memory(&job->config, &job->shape));
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
                               options->resume_path ? &first.state : NULL, &job->setup, err);
     return comm_agree(comm, status, err);
@@ -505,6 +507,11 @@ static enum status take_memory(struct job *job, const char *left, struct error *
     if (status == STATUS_OK)
         status =
             row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
+    if (status == STATUS_OK && job->shape.fetch_bytes > 0)
+        status = fetch_stage_new(job->dataset, job->shape.fetch_bytes, (uint32_t)rows, &job->waker,
+                                 &job->fetches, err);
+    if (status == STATUS_OK)
+        row_store_use_stage(job->store, job->fetches);
     job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
     if (status == STATUS_OK && !job->left_off)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
@@ -997,6 +1004,7 @@ enum status job_scatter(struct job *job, struct error *err)
     note_places(job);
     assigner_free(job->assigner);
     job->assigner = NULL;
+    row_store_forget_fetches(job->store);
     for (uint32_t i = 0; i < row_store_buffer_count(job->store); i++)
         if (row_store_state(job->store, (int32_t)i) != ROW_FREE)
             row_store_drop(job->store, (int32_t)i);
@@ -1016,6 +1024,7 @@ bool job_may_restart(const struct job *job)
 static void free_what_workers_use(struct job *job)
 {
     pool_free(job->pool);
+    fetch_stage_free(job->fetches);
     row_store_free(job->store);
     stored_rows_free(job->stored);
     if (job->pool)

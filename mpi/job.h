@@ -63,8 +63,9 @@ struct job {
     struct pool *pool;
     bool stuck; /* a worker hangs in the store: what it uses is left to it */
     struct row_store *store;
-    struct stored_rows *stored; /* NULL: rows are not kept as stored */
-    uint64_t stored_row_bytes;  /* of a row in the store, on average */
+    struct stored_rows *stored;  /* NULL: rows are not kept as stored */
+    struct fetch_stage *fetches; /* NULL: the dataset is not remote */
+    uint64_t stored_row_bytes;   /* of a row in the store, on average */
     uint64_t session_count;
     int stopped_by;      /* the signal that a session ended of in good order; 0: none */
     uint64_t stop_place; /* then: what comes before, every trainer has had, and nothing else */

@@ -66,7 +66,8 @@ skipped() {
 # --- packages ---------------------------------------------------------------------------------
 
 # Debian's zarr is 2.x and belongs to /usr/bin/python3, whatever else comes first in PATH.
-packages=(libcmocka-dev python3 python3-venv python3-numpy python3-zarr python3-xxhash)
+packages=(libcmocka-dev python3 python3-venv python3-numpy python3-zarr python3-xxhash
+    nginx-light openssl)
 [[ ! $mpich ]] || packages+=(mpich libmpich-dev)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
 if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
@@ -101,6 +102,11 @@ make_venv() {
     fi
     has_module build/venv/bin/python tensorstore || in_venv tensorstore ||
         skipped "shards written by tensorstore: pip cannot install it, see build/venv.log"
+    if has_module build/venv/bin/python moto.server || in_venv 'moto[server]'; then
+        CMAKE_ARGUMENTS+=(-DPENSTOCK_MOTO_PYTHON="$root/build/venv/bin/python")
+    else
+        skipped "tests of S3: pip cannot install moto's server, see build/venv.log"
+    fi
     add_torch
     ! has_module build/venv/bin/python numpy || python=$root/build/venv/bin/python
 }

@@ -81,11 +81,15 @@ static enum status measure_arrays(struct report *report, struct error *err)
         uint64_t files;
         status = store_usage(report->store, zarr_array_store_path(array).text,
                              &report->stored_bytes[i], &files, err);
-        /* members of a structured dtype share their chunks */
-        if (!status && array->stored_item_bytes > array->item_bytes)
+        if (status == STATUS_UNSUPPORTED) { /* a store without listings */
+            report->stored_bytes[i] = STORED_UNKNOWN;
+            status = STATUS_OK;
+        } else if (!status && array->stored_item_bytes > array->item_bytes) {
+            /* members of a structured dtype share their chunks */
             report->stored_bytes[i] =
                 (uint64_t)((double)report->stored_bytes[i] * (double)array->item_bytes /
                            (double)array->stored_item_bytes);
+        }
     }
     return status;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define STORED_UNKNOWN UINT64_MAX
+
 /* What a layout costs a run: bytes read from the store for a sample, with the rows of a window in
  * memory as far as they fit. */
 struct layout_cost {
@@ -30,7 +32,8 @@ struct report {
     const char *uri;
     struct store *store;
     struct zarr_hierarchy *hierarchy;
-    uint64_t *stored_bytes;     /* [hierarchy->node_count] with the array's metadata */
+    uint64_t
+        *stored_bytes; /* [hierarchy->node_count] with the array's metadata; or STORED_UNKNOWN */
     struct dataset *dataset;    /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
     struct layout_cost cost;    /* of the dataset, if there is one */

@@ -68,7 +68,8 @@ static struct json_object *array_json(const struct zarr_node *node, uint64_t sto
         add_shape(object, "shards", shards, array->rank);
     }
     add_text(object, "codecs", codecs.data);
-    add_count(object, "stored_bytes", stored_bytes);
+    if (stored_bytes != STORED_UNKNOWN)
+        add_count(object, "stored_bytes", stored_bytes);
     add_count(object, "decoded_bytes", array->total_bytes);
     text_done(&codecs);
     return object;

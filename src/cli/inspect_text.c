@@ -66,14 +66,15 @@ static void add_array(struct table *table, const struct zarr_node *node, uint64_
     struct text codecs = {0};
     char ratio[32] = "-";
     codec_chain_describe(&array->codecs, &codecs);
-    if (stored_bytes > 0)
+    bool known = stored_bytes != STORED_UNKNOWN;
+    if (known && stored_bytes > 0)
         snprintf(ratio, sizeof ratio, "%.2f", (double)array->total_bytes / (double)stored_bytes);
     add_cell(table, array->path[0] ? array->path : "/");
     add_cell(table, array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
     add_cell(table, format_shape(array->shape, array->rank, " x ").text);
     add_chunks(table, array);
     add_cell(table, codecs.data);
-    add_cell(table, size_format(stored_bytes).text);
+    add_cell(table, known ? size_format(stored_bytes).text : "-");
     add_cell(table, size_format(array->total_bytes).text);
     add_cell(table, ratio);
     text_done(&codecs);

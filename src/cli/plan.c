@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
+#include "read/fetch_stage.h"
 #include "read/stored_rows.h"
 #include "run/forecast.h"
 #include "run/setup.h"
@@ -162,6 +163,7 @@ static enum status settle(const struct options *options, const struct config *co
         .node_available_bytes =
             config->memory_limit_bytes > 0 ? UINT64_MAX : memory_available_bytes(),
     };
+    shape.fetch_bytes = fetch_stage_bytes(dataset, run_fetch_memory(config, &shape));
     uint64_t stored_row_bytes;
     enum status status =
         count_workers(options, config, shape.readers_on_node, &shape.worker_count, err);

@@ -243,7 +243,13 @@ enum status config_set(struct config *config, const char *assignment, struct err
     copy[equals - assignment] = '\0';
     enum status status = set_key(config, copy, copy + (equals - assignment) + 1, err);
     free(copy);
-    return status ? error_prefix(err, status, "--set %s: ", assignment) : STATUS_OK;
+    if (!status)
+        return STATUS_OK;
+    /* The value is shown unless it may be a secret. */
+    int shown = option_is_secret(assignment) || strstr(assignment, "://")
+                    ? (int)(equals - assignment)
+                    : (int)strlen(assignment);
+    return error_prefix(err, status, "--set %.*s: ", shown, assignment);
 }
 
 /* "order.seed" -> "PENSTOCK_ORDER_SEED". */
@@ -354,12 +360,79 @@ enum status config_check(const struct config *config, struct error *err)
                          "readers.cache_dir '%s' is relative: name the directory, which each node "
                          "has its own of, by its absolute path",
                          config->cache_dir);
+    struct store_settings settings;
+    status = config_store_settings(config, &settings, err);
+    if (status)
+        return status;
     return check_global_batch(config->global_batch, config->trainers, err);
+}
+
+/* "403,404" */
+static enum status parse_missing(struct store_settings *settings, const char *text,
+                                 struct error *err)
+{
+    uint32_t count = 0;
+    uint16_t missing[STORE_MISSING_MOST];
+    const char *at = text;
+    for (;;) {
+        char *end;
+        at += strspn(at, " ");
+        unsigned long status = strtoul(at, &end, 10);
+        if (end - at != 3 || status < 400 || status > 499 || count == STORE_MISSING_MOST)
+            break;
+        missing[count++] = (uint16_t)status;
+        end += strspn(end, " ");
+        if (*end == '\0') {
+            settings->missing_count = count;
+            memcpy(settings->missing, missing, sizeof missing[0] * count);
+            return STATUS_OK;
+        }
+        if (*end != ',')
+            break;
+        at = end + 1;
+    }
+    return error_set(err, STATUS_INVALID,
+                     "store.missing_status: '%s': write one to %d HTTP statuses from 400 to 499, "
+                     "separated by commas: \"403,404\"",
+                     text, STORE_MISSING_MOST);
+}
+
+static enum status copy_setting(char out[STORE_TEXT_BYTES], const char *text, const char *key,
+                                struct error *err)
+{
+    if (strlen(text) >= STORE_TEXT_BYTES)
+        return error_set(err, STATUS_INVALID, "%s: more than %d bytes", key, STORE_TEXT_BYTES - 1);
+    strcpy(out, text);
+    return STATUS_OK;
+}
+
+enum status config_store_settings(const struct config *config, struct store_settings *ret_settings,
+                                  struct error *err)
+{
+    struct store_settings settings = {.requests = (uint32_t)config->store_requests,
+                                      .timeout_s = (uint32_t)config->store_timeout_s,
+                                      .fetch_bytes = config->store_fetch_bytes,
+                                      .hedge = config->store_hedge,
+                                      .anonymous = config->s3_anonymous,
+                                      .metadata = config->s3_metadata,
+                                      .addressing = (uint8_t)config->s3_addressing};
+    enum status status = parse_missing(&settings, config->store_missing, err);
+    if (!status)
+        status = copy_setting(settings.ca_file, config->store_ca_file, "store.ca_file", err);
+    if (!status)
+        status = copy_setting(settings.endpoint, config->s3_endpoint, "store.s3_endpoint", err);
+    if (!status)
+        status = copy_setting(settings.region, config->s3_region, "store.s3_region", err);
+    if (!status)
+        *ret_settings = settings;
+    return status;
 }
 
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch)
 {
+    struct store_settings settings = {0}; /* the default ones, where nobody checked */
+    (void)!config_store_settings(config, &settings, NULL);
     return (struct dataset_options){.uri = config->uri,
                                     .group = config->group,
                                     .exclude = config->exclude,
@@ -375,6 +448,7 @@ struct dataset_options config_dataset_options(const struct config *config,
                                     .index_cache_bytes = config->index_cache_bytes,
                                     .coalesce_gap_bytes = config->coalesce_gap_bytes,
                                     .coalesce_bytes = config->coalesce_bytes,
+                                    .store = settings,
                                     .watch = watch};
 }
 

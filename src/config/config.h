@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "plan/plan.h"
+#include "store/store.h"
 #include "topology/topology.h"
 
 #include <stdbool.h>
@@ -86,6 +87,27 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
       "chunks of one shard that lie that close together are read by one request")                  \
     X("store.coalesce_size", coalesce_bytes, SIZE, "4MiB", 0, INT32_MAX,                           \
       "what one such request reads at most, and a thread at once")                                 \
+    X("store.requests", store_requests, AUTO_U64, "auto", 1, 1024,                                 \
+      "http and s3: requests in flight of each reader; auto: 4 to 256, by what brings throughput") \
+    X("store.fetch_memory", store_fetch_bytes, SIZE, "128MiB", 1048576, UINT64_MAX / 2,            \
+      "http and s3: chunks fetched ahead of decoding, as stored; of each reader")                  \
+    X("store.hedge", store_hedge, BOOL, "true", 0, 0,                                              \
+      "http and s3: ask a second time for what takes far longer than usual (3 in 100 at most)")    \
+    X("store.missing_status", store_missing, STRING, "404", 0, 0,                                  \
+      "http and s3: statuses that mean that there is no such chunk, separated by commas")          \
+    X("store.ca_file", store_ca_file, STRING, "", 0, 0,                                            \
+      "https: file of the certificates to trust, on each node; \"\": the system's")                \
+    X("store.s3_endpoint", s3_endpoint, STRING, "", 0, 0,                                          \
+      "s3: http(s)://HOST[:PORT] of a server; \"\": of AWS_ENDPOINT_URL(_S3) or the profile, or "  \
+      "AWS")                                                                                       \
+    X("store.s3_region", s3_region, STRING, "", 0, 0,                                              \
+      "s3: region; \"\": of AWS_REGION, AWS_DEFAULT_REGION or the profile, or us-east-1")          \
+    X("store.s3_addressing", s3_addressing, CHOICE_ADDRESSING, "auto", 0, 0,                       \
+      "s3: the bucket is part of the path, or (virtual) of the host; auto: virtual for AWS")       \
+    X("store.s3_anonymous", s3_anonymous, BOOL, "false", 0, 0,                                     \
+      "s3: for public buckets: requests are not signed, no credentials looked for")                \
+    X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0,                                       \
+      "s3: credentials may be asked of the container's or instance's metadata endpoint")           \
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0,                            \
       "a chunk that cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
     X("errors.max_bad", max_bad, U64, "1000", 0, 10000000,                                         \
@@ -109,6 +131,7 @@ enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 #define CONFIG_C_CHOICE_CACHE         enum config_cache
 #define CONFIG_C_CHOICE_BAD_SAMPLE    enum config_bad_sample
 #define CONFIG_C_CHOICE_MISSING_CHUNK enum config_missing_chunk
+#define CONFIG_C_CHOICE_ADDRESSING    enum store_addressing
 
 struct config {
 #define CONFIG_MEMBER(key, member, type, preset, low, high, help) CONFIG_C_##type member;
@@ -142,8 +165,8 @@ MUST_USE enum status config_read_environment(struct config *config, struct error
  * scale, offset or sample_axis. A field that has no array yet gets the one of its name. */
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
-/* Checks across options: a dataset.uri is given, readers.cache_dir is absolute, the global batch is
- * a multiple of the trainers. */
+/* Checks across options: a dataset.uri is given, readers.cache_dir is absolute, the store's
+ * settings make sense, the global batch is a multiple of the trainers. */
 MUST_USE enum status config_check(const struct config *config, struct error *err);
 
 /* The whole configuration as YAML that config_read_text() reads back to the same; also how rank 0
@@ -158,8 +181,12 @@ void config_help_markdown(struct text *out);
 
 void config_done(struct config *config);
 
-/* What the configuration asks of the dataset; borrows the configuration's strings, and `watch`,
- * which may be NULL. */
+/* How remote stores are asked. INVALID: a text that is too long, or not what the option takes. */
+MUST_USE enum status config_store_settings(const struct config *config,
+                                           struct store_settings *ret_settings, struct error *err);
+
+/* What the configuration, which config_check() found good, asks of the dataset; borrows the
+ * configuration's strings, and `watch`, which may be NULL. */
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch);
 

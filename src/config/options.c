@@ -19,6 +19,7 @@ static const char *const bind_names[] = {"none", "numa", "core", NULL};
 static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
 static const char *const bad_sample_names[] = {"fail", "mask", NULL};
 static const char *const missing_chunk_names[] = {"fill", "fail", NULL};
+static const char *const addressing_names[] = {"auto", "path", "virtual", NULL};
 
 _Static_assert(PLAN_DROP == 0 && PLAN_PAD == 1 && PLAN_PARTIAL == 2, "order of last_names");
 _Static_assert(BIND_NONE == 0 && BIND_NUMA == 1 && BIND_CORE == 2, "order of bind_names");
@@ -26,6 +27,8 @@ _Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CAC
                "order of cache_names");
 _Static_assert(BAD_SAMPLE_FAIL == 0 && BAD_SAMPLE_MASK == 1, "order of bad_sample_names");
 _Static_assert(MISSING_CHUNK_FILL == 0 && MISSING_CHUNK_FAIL == 1, "order of missing_chunk_names");
+_Static_assert(ADDRESSING_AUTO == 0 && ADDRESSING_PATH == 1 && ADDRESSING_VIRTUAL == 2,
+               "order of addressing_names");
 _Static_assert(sizeof(enum plan_last) == sizeof(unsigned), "choices are stored as unsigned");
 
 static const char *const *choice_names(enum option_type type)
@@ -41,6 +44,8 @@ static const char *const *choice_names(enum option_type type)
         return bad_sample_names;
     case OPTION_CHOICE_MISSING_CHUNK:
         return missing_chunk_names;
+    case OPTION_CHOICE_ADDRESSING:
+        return addressing_names;
     default:
         return NULL;
     }
@@ -148,9 +153,26 @@ static enum status parse_number(const struct option *option, const char *text, u
     return STATUS_OK;
 }
 
+/* "scheme://user:password@host", in any uri of a list: whoever prints the configuration would tell.
+ */
+static bool has_password(const char *text)
+{
+    for (const char *at = text; (at = strstr(at, "://")) != NULL;) {
+        at += 3;
+        if (memchr(at, '@', strcspn(at, "/?#")))
+            return true;
+    }
+    return false;
+}
+
 static enum status store_string(char **member, const struct option *option, const char *text,
                                 struct error *err)
 {
+    if (has_password(text))
+        return error_set(err, STATUS_INVALID,
+                         "%s: a uri with a user or password in it: credentials are taken from the "
+                         "environment and files alone (AWS_ACCESS_KEY_ID, ~/.aws/credentials)",
+                         option->key);
     char *copy = strdup(text);
     if (!copy)
         return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", option->key);

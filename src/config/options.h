@@ -26,6 +26,7 @@ enum option_type {
     OPTION_CHOICE_CACHE,
     OPTION_CHOICE_BAD_SAMPLE,
     OPTION_CHOICE_MISSING_CHUNK,
+    OPTION_CHOICE_ADDRESSING,
 };
 
 struct option {
@@ -45,6 +46,9 @@ extern const struct option options[OPTION_COUNT];
 
 /* The option of that key, NULL if there is none. */
 const struct option *option_find(const char *key);
+
+/* Whether an unknown key (up to a '=') looks as if its value were a secret, which is not shown. */
+bool option_is_secret(const char *key);
 
 /* Bytes of the part of a key before its dot. */
 size_t option_section_length(const char *key);

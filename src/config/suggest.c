@@ -91,8 +91,29 @@ static enum status list_section(const char *key, const char *section, struct err
     return status;
 }
 
+bool option_is_secret(const char *key)
+{
+    static const char *const words[] = {"secret",     "password",   "passwd",   "token",
+                                        "access_key", "credential", "signature"};
+    size_t length = strcspn(key, "=");
+    if (option_find(key))
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *found = strcasestr(key, words[i]);
+        if (found && found < key + length)
+            return true;
+    }
+    return false;
+}
+
 enum status option_unknown(const char *key, struct error *err)
 {
+    if (option_is_secret(key))
+        return error_set(err, STATUS_INVALID,
+                         "'%s': no secrets in the configuration, which is printed and sent around: "
+                         "credentials are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                         "or from ~/.aws/credentials (AWS_PROFILE)",
+                         key);
     if (strcmp(key, "dataset.fields") == 0)
         return error_set(err, STATUS_INVALID,
                          "dataset.fields is a map: write it in the YAML file, or one field at a "

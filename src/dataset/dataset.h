@@ -36,13 +36,13 @@
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "store/store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct bad_log;
-struct store_watch;
 
 enum {
     DATASET_MAX_FIELDS = 64,
@@ -88,6 +88,7 @@ struct dataset_options {
     uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/shard.h) */
     uint64_t coalesce_gap_bytes; /* chunks of a shard that far apart are read by one range */
     uint64_t coalesce_bytes;     /* of one such range at most */
+    struct store_settings store; /* of remote stores; timeout_s 0: the default ones */
     struct store_watch
         *watch; /* is told of all reads; borrowed, outlives the dataset; NULL: none */
 };
@@ -121,6 +122,7 @@ struct dataset {
     size_t index_bytes;    /* that the cache of shards' indices takes, which they share */
     bool mask;             /* as the options said: then row buffers end with a byte a sample */
     size_t valid_offset;   /* mask: of those bytes in a row buffer: 1, or 0 for a bad sample */
+    bool remote;           /* reading waits for a network */
     uint64_t fingerprint;  /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
     size_t field_count;
     struct dataset_field *fields; /* in order of name */
@@ -221,6 +223,24 @@ MUST_USE enum status dataset_stored_row_bytes(const struct dataset *dataset,
  */
 struct text;
 void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);
+
+/* What a row takes from stores, for fetching it ahead of dataset_read_row() (read/fetch_stage.h)
+ * ---------------------------------------------------------------------------------------------- */
+
+/* What any row takes: pieces, and the bytes that they may have, each rounded up to 64. */
+void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uint64_t *ret_bytes);
+
+/* Calls visit() for each piece (zarr/chunk.h) that dataset_read_row() of this row will ask remote
+ * stores for: values and ranges, in the order of the reads. Left out are those in the disk cache,
+ * and arrays in shards. The piece is borrowed until visit() returns. */
+struct zarr_piece;
+typedef void dataset_piece_visit(const struct store *store, const struct zarr_piece *piece,
+                                 void *argument);
+void dataset_row_pieces(const struct dataset *dataset, uint64_t row, dataset_piece_visit *visit,
+                        void *argument);
+
+/* Ends all fetches of the dataset's stores (fetch_stop()). */
+void dataset_stop_fetches(const struct dataset *dataset);
 
 /* The disk cache, for its statistics and warnings; NULL if there is none. Borrowed. */
 struct disk_cache;

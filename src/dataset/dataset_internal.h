@@ -4,6 +4,7 @@
 
 #include "dataset/dataset.h"
 #include "store/disk_cache.h"
+#include "store/fetch.h"
 #include "store/store.h"
 #include "zarr/chunk.h"
 #include "zarr/hierarchy.h"
@@ -44,6 +45,7 @@ struct dataset_private {
     struct store *store;      /* of all: joined, where there are several */
     bool missing_is_bad;
     uint32_t retries;
+    struct store_settings settings;
     uint64_t index_cache_bytes;
     struct zarr_read_options read; /* its cache of indices is owned */
     struct store_watch *watch;     /* borrowed, as is the next; NULL: none */
@@ -75,6 +77,19 @@ struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
 /* The store that holds sample `index`. */
 size_t dataset_store_of(const struct dataset *dataset, uint64_t index);
 
+/* Goes through what a row is read from, in the order in which it is: samples [begin, end) of an
+ * array, for each row field and each store that the row touches. parts.c */
+struct row_span {
+    const struct zarr_array *array;
+    uint64_t begin, end;
+};
+struct row_cursor {
+    uint64_t begin, end; /* samples of the row */
+    size_t field, store;
+};
+struct row_cursor row_begin(const struct dataset *dataset, uint64_t row);
+bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct row_span *ret_span);
+
 /* The arrays of all row fields in all stores; returns how many. */
 size_t dataset_row_arrays(const struct dataset *dataset,
                           const struct zarr_array *ret_arrays[DATASET_MAX_PARTS]);
@@ -90,6 +105,12 @@ MUST_USE enum status dataset_identify(const struct dataset *dataset, uint64_t *r
 MUST_USE enum status dataset_note_versions(struct dataset *dataset, struct error *err);
 MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
                                              const struct zarr_array *array, struct error *err);
+
+/* hold_samples.c: zarr_read_samples() of a whole array, with its chunks fetched ahead where the
+ * store is remote. */
+MUST_USE enum status hold_samples(const struct dataset *dataset, struct zarr_chunk_reader *reader,
+                                  const struct zarr_array *array, void *out,
+                                  struct zarr_read_stats *stats, struct error *err);
 
 /* fingerprint.c: of a dataset that is otherwise settled. */
 uint64_t fingerprint_of(const struct dataset *dataset);

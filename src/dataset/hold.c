@@ -44,12 +44,13 @@ static enum status refuse_index(const struct field_part *part, uint64_t position
 /* Reads an index array as int64[its samples] to `out`. Narrower integers are read to the end of
  * `out` and widened from its start: the write of item i ends where item i + 1 is read, or before.
  */
-static enum status hold_index(struct zarr_chunk_reader *reader, const struct field_part *part,
-                              int64_t *out, struct zarr_read_stats *stats, struct error *err)
+static enum status hold_index(const struct dataset *dataset, struct zarr_chunk_reader *reader,
+                              const struct field_part *part, int64_t *out,
+                              struct zarr_read_stats *stats, struct error *err)
 {
     uint64_t count = part->index.shape[0];
     unsigned char *items = (unsigned char *)out + count * (sizeof *out - part->index.item_bytes);
-    enum status status = zarr_read_samples(reader, &part->index, 0, count, items, stats, err);
+    enum status status = hold_samples(dataset, reader, &part->index, items, stats, err);
 
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t value = integer_at(part->index.dtype, items, i);
@@ -76,11 +77,11 @@ static enum status hold_parts(struct zarr_chunk_reader *reader, const struct dat
     for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++) {
         const struct field_part *part = &origin->parts[s];
 
-        status =
-            zarr_read_samples(reader, &part->array, 0, part->array.shape[0], elements, &stats, err);
+        status = hold_samples(dataset, reader, &part->array, elements, &stats, err);
         elements += part->array.total_bytes;
         if (status == STATUS_OK && origin->index)
-            status = hold_index(reader, part, indices + private->first_sample[s], &stats, err);
+            status =
+                hold_index(dataset, reader, part, indices + private->first_sample[s], &stats, err);
     }
     return status;
 }

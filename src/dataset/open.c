@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 4";
+static const char pack_magic[] = "penstock dataset 5";
 
 /* Takes over what `options` say of the stores and their cache. */
 static enum status allocate(const struct dataset_options *options, struct dataset **ret_dataset,
@@ -31,6 +31,8 @@ static enum status allocate(const struct dataset_options *options, struct datase
     dataset->private->index_cache_bytes = options->index_cache_bytes;
     dataset->private->read.coalesce_gap = options->coalesce_gap_bytes;
     dataset->private->read.coalesce_bytes = options->coalesce_bytes;
+    dataset->private->settings =
+        options->store.timeout_s ? options->store : store_settings_default();
     dataset->private->watch = options->watch;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
     dataset->private->cache_dir_bytes = options->cache_dir_bytes;
@@ -95,7 +97,8 @@ static enum status cut_uris(const char *list, char *ret_uris[DATASET_MAX_PARTS],
 static enum status open_stores(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    struct store_options options = {.retries = private->retries, .watch = private->watch};
+    struct store_options options = {
+        .retries = private->retries, .watch = private->watch, .settings = &private->settings};
     char *uris[DATASET_MAX_PARTS];
     size_t count;
     enum status status = cut_uris(private->uri, uris, &count, err);
@@ -110,6 +113,7 @@ static enum status open_stores(struct dataset *dataset, struct error *err)
         free(uris[i]);
     if (status != STATUS_OK)
         return status;
+    dataset->remote = store_is_remote(private->store);
     private->hierarchies = calloc(private->store_count, sizeof *private->hierarchies);
     private->first_sample = calloc(private->store_count + 1, sizeof *private->first_sample);
     if (!private->hierarchies || !private->first_sample)
@@ -216,6 +220,7 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_number(&out, dataset->private->index_cache_bytes);
     packed_put_number(&out, dataset->private->read.coalesce_gap);
     packed_put_number(&out, dataset->private->read.coalesce_bytes);
+    packed_put_run(&out, &dataset->private->settings, sizeof dataset->private->settings);
     packed_put_number(&out, dataset->field_count);
     for (size_t i = 0; i < dataset->field_count; i++)
         put_spec(&out, &dataset->private->origins[i]);
@@ -276,6 +281,18 @@ static enum status unpack_hierarchies(struct dataset *dataset, struct packed *pa
     return status;
 }
 
+/* As plain bytes: all processes of a run are the same program. */
+static bool take_settings(struct packed *packed, struct store_settings *settings)
+{
+    const char *bytes;
+    size_t size;
+
+    if (!packed_take_run(packed, &bytes, &size) || size != sizeof *settings)
+        return false;
+    memcpy(settings, bytes, size);
+    return true;
+}
+
 enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
                            struct dataset **ret_dataset, struct error *err)
 {
@@ -296,8 +313,8 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
         !packed_take_number(&packed, &options.index_cache_bytes) ||
         !packed_take_number(&packed, &options.coalesce_gap_bytes) ||
         !packed_take_number(&packed, &options.coalesce_bytes) ||
-        !packed_take_number(&packed, &count) || count > DATASET_MAX_FIELDS ||
-        !take_specs(&packed, specs, count))
+        !take_settings(&packed, &options.store) || !packed_take_number(&packed, &count) ||
+        count > DATASET_MAX_FIELDS || !take_specs(&packed, specs, count))
         return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
     options.mask = mask;
     options.missing_is_bad = missing_is_bad;

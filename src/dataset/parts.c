@@ -180,6 +180,40 @@ size_t dataset_store_of(const struct dataset *dataset, uint64_t index)
     return low;
 }
 
+struct row_cursor row_begin(const struct dataset *dataset, uint64_t row)
+{
+    uint64_t begin = row * dataset->row_length;
+
+    return (struct row_cursor){.begin = begin,
+                               .end = begin + dataset_row_samples(dataset, row),
+                               .store = dataset_store_of(dataset, begin)};
+}
+
+bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct row_span *ret_span)
+{
+    const struct dataset_private *private = dataset->private;
+
+    if (cursor->store == private->store_count ||
+        private->first_sample[cursor->store] >= cursor->end) {
+        cursor->field++;
+        cursor->store = dataset_store_of(dataset, cursor->begin);
+    }
+    while (cursor->field < dataset->field_count &&
+           dataset->fields[cursor->field].source != FIELD_ROW)
+        cursor->field++;
+    if (cursor->field == dataset->field_count)
+        return false;
+    uint64_t first = private->first_sample[cursor->store];
+    uint64_t stop = private->first_sample[cursor->store + 1];
+    *ret_span = (struct row_span){
+        .array = &private->origins[cursor->field].parts[cursor->store].array,
+        .begin = (cursor->begin > first ? cursor->begin : first) - first,
+        .end = (cursor->end < stop ? cursor->end : stop) - first,
+    };
+    cursor->store++;
+    return true;
+}
+
 size_t dataset_row_arrays(const struct dataset *dataset,
                           const struct zarr_array *ret_arrays[DATASET_MAX_PARTS])
 {

@@ -75,6 +75,7 @@ uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row)
 enum status dataset_reader_new(const struct dataset *dataset, struct dataset_reader **ret_reader,
                                struct error *err)
 {
+    _Static_assert(2 * DATASET_MAX_PARTS <= ZARR_READER_MAX_ARRAYS, "with indices, a reader's");
     const struct zarr_array *arrays[DATASET_MAX_PARTS];
     struct dataset_reader *reader = calloc(1, sizeof *reader);
 

@@ -5,7 +5,8 @@
 
 #include <assert.h>
 
-enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512 };
+/* Of a remote store, where each question waits for an answer, few are asked. */
+enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512, MAX_REMOTE_QUESTIONS = 32 };
 
 /* The chunks of one array that a row needs: a box of the chunk grid. */
 struct chunk_box {
@@ -32,50 +33,22 @@ static struct chunk_box box_of(const struct dataset *dataset, const struct zarr_
     return box;
 }
 
-/* Goes through a row's boxes: those of each row field in each store that the row touches. */
-struct box_cursor {
-    uint64_t begin, end; /* samples of the row */
-    size_t field, store;
-};
-
-static struct box_cursor first_box(const struct dataset *dataset, uint64_t row)
-{
-    uint64_t begin = row * dataset->row_length;
-
-    return (struct box_cursor){.begin = begin,
-                               .end = begin + dataset_row_samples(dataset, row),
-                               .store = dataset_store_of(dataset, begin)};
-}
-
-static bool next_box(const struct dataset *dataset, struct box_cursor *cursor,
+/* Steps to the next of the row's boxes: those of each row field in each store that it touches. */
+static bool next_box(const struct dataset *dataset, struct row_cursor *cursor,
                      struct chunk_box *ret_box)
 {
-    const struct dataset_private *private = dataset->private;
+    struct row_span span;
 
-    if (cursor->store == private->store_count ||
-        private->first_sample[cursor->store] >= cursor->end) {
-        cursor->field++;
-        cursor->store = dataset_store_of(dataset, cursor->begin);
-    }
-    while (cursor->field < dataset->field_count &&
-           dataset->fields[cursor->field].source != FIELD_ROW)
-        cursor->field++;
-    if (cursor->field == dataset->field_count)
+    if (!row_next(dataset, cursor, &span))
         return false;
-    uint64_t first = private->first_sample[cursor->store];
-    uint64_t stop = private->first_sample[cursor->store + 1];
-    uint64_t begin = cursor->begin > first ? cursor->begin : first;
-    uint64_t end = cursor->end < stop ? cursor->end : stop;
-    *ret_box = box_of(dataset, &private->origins[cursor->field].parts[cursor->store].array,
-                      begin - first, end - first);
-    cursor->store++;
+    *ret_box = box_of(dataset, span.array, span.begin, span.end);
     return true;
 }
 
 /* Chunks of a row, and in how many boxes. */
 static uint64_t count_chunks(const struct dataset *dataset, uint64_t row, uint64_t *ret_boxes)
 {
-    struct box_cursor cursor = first_box(dataset, row);
+    struct row_cursor cursor = row_begin(dataset, row);
     uint64_t chunks = 0, boxes = 0;
     struct chunk_box box;
 
@@ -132,7 +105,7 @@ static enum status add_box(const struct store *store, const struct chunk_box *bo
 static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t limit,
                            uint64_t *bytes, struct error *err)
 {
-    struct box_cursor cursor = first_box(dataset, row);
+    struct row_cursor cursor = row_begin(dataset, row);
     enum status status = STATUS_OK;
     struct chunk_box box;
     uint64_t boxes, chunks = count_chunks(dataset, row, &boxes);
@@ -149,11 +122,16 @@ static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t
     return status;
 }
 
+static uint64_t most_questions(const struct dataset *dataset)
+{
+    return store_is_remote(dataset->private->store) ? MAX_REMOTE_QUESTIONS : MAX_QUESTIONS;
+}
+
 /* All rows have about as many chunks as the first one. */
 static uint64_t rows_to_ask(const struct dataset *dataset)
 {
     uint64_t boxes, chunks = count_chunks(dataset, 0, &boxes);
-    uint64_t rows = MAX_QUESTIONS / (chunks > 0 ? chunks : 1);
+    uint64_t rows = most_questions(dataset) / (chunks > 0 ? chunks : 1);
 
     rows = rows < MIN_ROWS ? MIN_ROWS : rows > MAX_ROWS ? MAX_ROWS : rows;
     return rows < dataset->row_count ? rows : dataset->row_count;
@@ -169,7 +147,8 @@ enum status dataset_stored_row_bytes(const struct dataset *dataset,
     for (uint64_t i = 0; i < sample.row_count; i++) {
         uint64_t bytes = 0;
         uint64_t row = spread(dataset->row_count, i, sample.row_count);
-        enum status status = add_row(dataset, row, MAX_QUESTIONS / sample.row_count, &bytes, err);
+        enum status status =
+            add_row(dataset, row, most_questions(dataset) / sample.row_count, &bytes, err);
 
         if (status != STATUS_OK)
             return status;

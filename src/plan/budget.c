@@ -188,16 +188,18 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         err, STATUS_NO_MEMORY,
         "readers.memory_limit %s is too low for one reader: it takes at least %lluMiB: row buffers "
         "%s (%llu x "
-        "%s), held arrays %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s; raise "
+        "%s), held arrays %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s, fetches "
+        "%s; raise "
         "the limit, use more "
-        "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit or "
-        "readers.threads",
+        "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit, "
+        "readers.threads or store.fetch_memory",
         size_format(d->limit_bytes).text,
         (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
         size_format(times(least_rows, buffer_bytes(d))).text, (unsigned long long)least_rows,
         size_format(d->row_bytes).text, size_format(b->held_bytes).text, d->trainers_served,
         size_format(b->rings_bytes).text, size_format(b->exchange_bytes).text, d->worker_count,
-        size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text);
+        size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
+        size_format(b->fetch_bytes).text);
 }
 
 enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,
@@ -210,10 +212,12 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         .rings_bytes = times(d->trainers_served, d->ring_bytes),
         .exchange_bytes = exchange_bytes(d),
         .scratch_bytes = plus(times(d->worker_count, d->scratch_bytes), d->index_bytes),
+        .fetch_bytes = d->fetch_bytes,
     };
     b.plan_bytes = plan_bytes(d, b.window_slots);
-    uint64_t fixed_bytes = plus(plus(b.held_bytes, b.rings_bytes),
-                                plus(plus(b.exchange_bytes, b.scratch_bytes), b.plan_bytes));
+    uint64_t fixed_bytes =
+        plus(plus(b.held_bytes, b.rings_bytes),
+             plus(plus(b.exchange_bytes, b.scratch_bytes), plus(b.plan_bytes, b.fetch_bytes)));
     struct row_counts rows = count_rows(d);
     b.least_bytes = plus(fixed_bytes, times(rows.least, buffer_bytes(d)));
     if (b.least_bytes > d->limit_bytes)
@@ -253,6 +257,10 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
                 count_format(round_max_records(demand->plan, demand->shape)).text);
     describe_line(out, "decoding", budget->scratch_bytes);
     text_append(out, "  %u threads\n", demand->worker_count);
+    if (budget->fetch_bytes > 0) {
+        describe_line(out, "fetches", budget->fetch_bytes);
+        text_append(out, "  chunks on their way from the store, connections\n");
+    }
     describe_line(out, "plan", budget->plan_bytes);
     text_append(out, "  %s windows at once\n", count_format(budget->window_slots).text);
     describe_line(out, "total", budget->total_bytes);

@@ -40,6 +40,7 @@ struct budget_demand {
     uint64_t scratch_bytes; /* of one worker */
     uint64_t index_bytes;   /* for shards' indices, which they share */
     uint64_t ring_bytes;    /* of one trainer's ring */
+    uint64_t fetch_bytes;   /* chunks on their way from a remote store, and its connections */
     enum budget_keep keep;
     uint64_t stored_row_bytes; /* BUDGET_KEEP_STORED: of a kept row on average, tables included */
     bool last_epoch;           /* there is only one epoch: nothing to keep rows for */
@@ -53,7 +54,8 @@ struct budget {
     uint64_t most_rows;      /* of a window, that one reader is given to read */
     uint64_t window_slots;   /* windows planned at once */
     uint64_t stored_bytes;   /* for rows that stay as stored */
-    uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes;
+    uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes,
+        fetch_bytes;
     uint64_t total_bytes;
     uint64_t least_bytes; /* the smallest limit that would do */
 };

@@ -32,6 +32,7 @@ struct buffer {
     int32_t next_ended; /* valid while on the stack */
     int32_t next_free;  /* valid while free */
     int32_t tape;       /* of stored_rows_claim(), while LOADING */
+    int32_t slot;       /* of the fetch stage, with a worker; FETCH_NONE: none */
     uint64_t row;
     uint32_t domain;
     bool kept;
@@ -56,6 +57,8 @@ struct row_store {
     struct buffer *buffers;
     struct row_index index;
     struct stored_rows *stored; /* borrowed; NULL: none */
+    struct fetch_stage *stage;  /* likewise */
+    int32_t fetched;            /* a buffer whose row waits for a place in the queue, or ROW_NONE */
     _Atomic int32_t ended;      /* top of the stack, ROW_NONE when empty */
 };
 
@@ -131,6 +134,7 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
     store->buffer_count = buffer_count;
     store->region_count = pool_placement(pool)->domain_count;
     store->ended = ROW_NONE;
+    store->fetched = ROW_NONE;
     enum status status = allocate(store, err);
     if (status != STATUS_OK) {
         row_store_free(store);
@@ -235,8 +239,29 @@ void row_store_keep(struct row_store *store, int32_t buffer)
     store->buffers[buffer].kept = true;
 }
 
+static bool submit(struct row_store *store, int32_t buffer);
+
+/* Hands rows that have been fetched to workers. */
+static void submit_fetched(struct row_store *store)
+{
+    for (;;) {
+        if (store->fetched == ROW_NONE) {
+            int32_t slot = FETCH_NONE, buffer = fetch_stage_take(store->stage, &slot);
+            if (buffer == FETCH_NONE)
+                return;
+            store->buffers[buffer].slot = slot;
+            store->fetched = buffer;
+        }
+        if (!submit(store, store->fetched))
+            return;
+        store->fetched = ROW_NONE;
+    }
+}
+
 uint32_t row_store_collect(struct row_store *store)
 {
+    if (store->stage)
+        submit_fetched(store);
     if (store->ended == ROW_NONE)
         return 0;
     uint32_t freed = 0;
@@ -330,14 +355,18 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     struct row_store *store = argument;
     int32_t buffer = (int32_t)begin;
     uint64_t row = row_store_row(store, buffer);
-    int32_t tape = store->buffers[buffer].tape;
+    int32_t tape = store->buffers[buffer].tape, slot = store->buffers[buffer].slot;
     struct stored_rows_pass pass;
     struct error err;
+    if (slot != FETCH_NONE)
+        fetch_stage_lend(store->stage, slot);
     if (tape != STORED_ROWS_NONE)
         stored_rows_start(store->stored, tape, worker->domain, &pass);
     enum status status =
         dataset_read_row_taped(worker->reader, row, row_store_data(store, buffer),
                                tape != STORED_ROWS_NONE ? &pass.tape : NULL, &worker->stats, &err);
+    if (slot != FETCH_NONE)
+        fetch_stage_give_back(store->stage, slot);
     if (tape != STORED_ROWS_NONE)
         stored_rows_end(&pass, status == STATUS_OK);
     if (status == STATUS_OK)
@@ -351,7 +380,20 @@ void row_store_use_stored(struct row_store *store, struct stored_rows *stored)
     store->stored = stored;
 }
 
-bool row_store_load(struct row_store *store, int32_t buffer)
+void row_store_use_stage(struct row_store *store, struct fetch_stage *stage)
+{
+    store->stage = stage;
+}
+
+void row_store_forget_fetches(struct row_store *store)
+{
+    store->fetched = ROW_NONE;
+    if (store->stage)
+        fetch_stage_forget(store->stage);
+}
+
+/* Gives a claimed buffer's row to the workers of its domain; false when their queue is full. */
+static bool submit(struct row_store *store, int32_t buffer)
 {
     int32_t tape = STORED_ROWS_NONE;
     if (store->stored)
@@ -362,4 +404,15 @@ bool row_store_load(struct row_store *store, int32_t buffer)
     if (!submitted && tape != STORED_ROWS_NONE)
         stored_rows_cancel(store->stored, tape);
     return submitted;
+}
+
+bool row_store_load(struct row_store *store, int32_t buffer)
+{
+    uint64_t row = row_store_row(store, buffer);
+    store->buffers[buffer].slot = FETCH_NONE;
+    if (!store->stage || (store->stored && stored_rows_has(store->stored, row)))
+        return submit(store, buffer);
+    fetch_stage_push(store->stage, buffer, row);
+    submit_fetched(store);
+    return true;
 }

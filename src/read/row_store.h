@@ -16,6 +16,7 @@
 #define PENSTOCK_READ_ROW_STORE_H
 
 #include "base/error.h"
+#include "read/fetch_stage.h"
 #include "read/pool.h"
 #include "read/stored_rows.h"
 
@@ -76,8 +77,15 @@ uint32_t row_store_buffer_count(const struct row_store *store);
  * they are loaded, and loaded from there once it has them. */
 void row_store_use_stored(struct row_store *store, struct stored_rows *stored);
 
+/* From now on rows go through `stage` (borrowed, may be NULL) before they are decoded, but for
+ * those held as stored; row_store_collect() hands on what has been fetched. */
+void row_store_use_stage(struct row_store *store, struct fetch_stage *stage);
+
+/* Forgets rows on their way, before their buffers are dropped; no worker may be at work. */
+void row_store_forget_fetches(struct row_store *store);
+
 /* Submits the read of a claimed buffer to its domain's workers, as a POOL_NORMAL task; false when
- * their queue is full. The pool must have a dataset. */
+ * their queue is full. With a fetch stage, it is queued there. The pool must have a dataset. */
 MUST_USE bool row_store_load(struct row_store *store, int32_t buffer);
 
 #endif

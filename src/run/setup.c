@@ -62,6 +62,20 @@ uint64_t run_memory_limit(const struct config *config, const struct run_shape *s
     return shape->node_available_bytes / 2 / shape->readers_on_node;
 }
 
+uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape)
+{
+    uint64_t most = run_memory_limit(config, shape) / 4;
+    return config->store_fetch_bytes < most ? config->store_fetch_bytes : most;
+}
+
+/* Buffers of the connections that a reader may have open. */
+static uint64_t connection_bytes(const struct config *config, const struct dataset *dataset)
+{
+    enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
+    uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
+    return dataset->remote ? dataset_store_count(dataset) * count * CONNECTION_BYTES : 0;
+}
+
 /* Of a record, those fields that travel packed; each on a multiple of 16 bytes. So does the byte
  * that says whether the sample could be read. */
 static uint64_t packed_bytes(const struct dataset *dataset)
@@ -102,6 +116,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
+        .fetch_bytes = shape->fetch_bytes + connection_bytes(config, dataset),
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = config->epochs == 1,
         .limit_bytes = run_memory_limit(config, shape),

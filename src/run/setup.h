@@ -27,6 +27,7 @@ struct run_shape {
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node; UINT64_MAX: not
                                       known, and not to be looked at */
     uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
+    uint64_t fetch_bytes;     /* of the fetch stage (read/fetch_stage.h) */
 };
 
 struct run_setup {
@@ -59,6 +60,9 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
 
 /* The memory one reader may take: readers.memory_limit, or what "auto" stands for. */
 uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape);
+
+/* How much of it the fetch stage may take: store.fetch_memory, and no more than a quarter. */
+uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape);
 
 /* Memory by purpose, one line each, against the limit: budget_describe() of this setup. */
 void run_setup_describe_memory(const struct run_setup *setup, struct text *out);

@@ -57,6 +57,9 @@ void disk_cache_free(struct disk_cache *cache);
 bool disk_cache_get(struct disk_cache *cache, const char *key, void *buffer, size_t capacity,
                     size_t *ret_size);
 
+/* Whether there is a value of `key`; whether it is good only disk_cache_get() tells. */
+bool disk_cache_has(struct disk_cache *cache, const char *key);
+
 /* Writes the value if there is room and it is not there yet. Does not fail: see
  * disk_cache_stats(). Blocks on the disk; nothing is flushed. */
 void disk_cache_put(struct disk_cache *cache, const char *key, const void *data, size_t size);

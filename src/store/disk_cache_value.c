@@ -146,6 +146,12 @@ bool disk_cache_get(struct disk_cache *cache, const char *key, void *buffer, siz
     return true;
 }
 
+bool disk_cache_has(struct disk_cache *cache, const char *key)
+{
+    struct value_name name = name_of(XXH3_128bits(key, strlen(key)));
+    return faccessat(cache->folder_fd, name.text, R_OK, 0) == 0;
+}
+
 /* Writing
  * ------------------------------------------------------------------------------------------ */
 

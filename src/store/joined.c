@@ -35,8 +35,22 @@ static void joined_free(struct store *store)
     free(store);
 }
 
-static const struct store_operations operations = {.identify = joined_identify,
-                                                   .free = joined_free};
+static void joined_fetch_stop(const struct store *store)
+{
+    for (size_t i = 0; i < store->join->count; i++)
+        fetch_stop(store->join->parts[i].store);
+}
+
+bool joined_is_remote(const struct store *store)
+{
+    for (size_t i = 0; i < store->join->count; i++)
+        if (store_is_remote(store->join->parts[i].store))
+            return true;
+    return false;
+}
+
+static const struct store_operations operations = {
+    .identify = joined_identify, .fetch_stop = joined_fetch_stop, .free = joined_free};
 
 /* The last part of a uri: "b.zarr" of "a/b.zarr/"; *ret_length may be 0. */
 static const char *last_part(const char *uri, size_t *ret_length)

@@ -10,25 +10,58 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
-/* The path of a directory uri: it points into `uri`. */
-static enum status path_of(const char *uri, const char **ret_path, struct error *err)
+struct store_settings store_settings_default(void)
+{
+    return (struct store_settings){
+        .timeout_s = 60, .hedge = true, .missing_count = 1, .missing = {404}};
+}
+
+/* Kinds of uris. */
+enum kind { KIND_DIRECTORY, KIND_ZIP, KIND_REMOTE };
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* By name, but for a directory that is called so. */
+static bool is_zip(const char *path)
+{
+    size_t length = strlen(path);
+    struct stat info;
+    return length > 4 && strcasecmp(path + length - 4, ".zip") == 0 &&
+           !(stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+}
+
+/* The kind, and the path of a directory or file, which points into `uri`. */
+static enum status parse_uri(const char *uri, enum kind *ret_kind, const char **ret_path,
+                             struct error *err)
 {
     static const char file_scheme[] = "file://";
     const char *path = uri;
     const char *colon = strstr(uri, "://");
-    if (strncmp(uri, file_scheme, strlen(file_scheme)) == 0) {
+    if (starts_with(uri, "http://") || starts_with(uri, "https://") || starts_with(uri, "s3://")) {
+        *ret_kind = KIND_REMOTE;
+        return STATUS_OK;
+    }
+    if (starts_with(uri, file_scheme)) {
         path = uri + strlen(file_scheme);
         if (path[0] != '/')
             return error_set(err, STATUS_INVALID,
                              "store '%s': a file:// uri needs an absolute path (file:///...)", uri);
     } else if (colon && !memchr(uri, '/', (size_t)(colon - uri))) {
         return error_set(err, STATUS_UNSUPPORTED,
-                         "store '%s': %.*s stores are not supported: copy it to a directory", uri,
-                         (int)(colon - uri), uri);
+                         "store '%s': %.*s stores are not supported; there are directories, .zip "
+                         "files, http://, https:// and s3://",
+                         uri, (int)(colon - uri), uri);
     }
     if (path[0] == '\0')
-        return error_set(err, STATUS_INVALID, "store: the uri is empty: name a directory");
+        return error_set(err, STATUS_INVALID,
+                         "store: the uri is empty: name a directory, a .zip file or a uri");
+    *ret_kind = is_zip(path) ? KIND_ZIP : KIND_DIRECTORY;
     *ret_path = path;
     return STATUS_OK;
 }
@@ -78,30 +111,49 @@ static enum status add_faults(struct store **store, struct error *err)
 #endif
 }
 
-enum status store_open_with(const char *uri, const struct store_options *options,
-                            struct store **ret_store, struct error *err)
+static enum status open_kind(const char *uri, const struct store_options *options,
+                             struct store **ret_store, struct error *err)
 {
+    enum kind kind;
     const char *path = NULL;
-    enum status status = path_of(uri, &path, err);
+    enum status status = parse_uri(uri, &kind, &path, err);
     if (status)
         return status;
+    if (kind == KIND_REMOTE)
+        return remote_open(uri, options, ret_store, err);
+    if (kind == KIND_ZIP)
+        return zip_open(path, ret_store, err);
+    return directory_open(path, ret_store, err);
+}
+
+enum status store_open_with(const char *uri, const struct store_options *given,
+                            struct store **ret_store, struct error *err)
+{
+    const struct store_settings preset = store_settings_default();
+    struct store_options options = *given;
+    struct store *store = NULL;
     char *copy = strdup(uri);
     if (!copy)
         return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
-    struct store *store = NULL;
-    int call = options->watch ? store_watch_begin(options->watch, uri, "") : 0;
-    status = directory_open(path, &store, err);
-    if (options->watch)
-        store_watch_end(options->watch, call);
-    if (!status)
+    if (!options.settings)
+        options.settings = &preset;
+    int call = options.watch ? store_watch_begin(options.watch, uri, "") : 0;
+    enum status status = open_kind(uri, &options, &store, err);
+    if (options.watch)
+        store_watch_end(options.watch, call);
+    if (!status) {
+        store->uri = copy;
+        store->retries = options.retries;
+        store->watch = options.watch;
         status = add_faults(&store, err);
+    }
     if (status) {
         free(copy);
         return status;
     }
     store->uri = copy;
-    store->retries = options->retries;
-    store->watch = options->watch;
+    store->retries = options.retries;
+    store->watch = options.watch;
     *ret_store = store;
     return STATUS_OK;
 }
@@ -116,7 +168,11 @@ enum status store_create(const char *uri, bool overwrite, struct store **ret_sto
                          struct error *err)
 {
     const char *path = NULL;
-    enum status status = path_of(uri, &path, err);
+    enum kind kind;
+    enum status status = parse_uri(uri, &kind, &path, err);
+    if (!status && kind != KIND_DIRECTORY)
+        status =
+            error_set(err, STATUS_UNSUPPORTED, "store '%s': only directories are written", uri);
     if (!status)
         status = directory_create(path, overwrite, err);
     return status ? status : store_open(uri, ret_store, err);
@@ -296,6 +352,28 @@ enum status store_stat(const struct store *store, const char *key, struct store_
 enum status store_identify(const struct store *store, struct text *out, struct error *err)
 {
     return store->operations->identify(store, out, err);
+}
+
+bool store_is_remote(const struct store *store)
+{
+    return store->join ? joined_is_remote(store) : store->operations->fetch != NULL;
+}
+
+void fetch_start(const struct store *store, struct fetch *fetch)
+{
+    store = store_resolve(store, &fetch->key, &fetch->error);
+    fetch->status = store ? check_key(store, fetch->key, &fetch->error) : STATUS_INVALID;
+    fetch->own.store = store;
+    if (fetch->status == STATUS_OK)
+        store->operations->fetch(store, fetch);
+    else
+        fetch->done(fetch);
+}
+
+void fetch_stop(const struct store *store)
+{
+    if (store->operations->fetch_stop)
+        store->operations->fetch_stop(store);
 }
 
 const char *store_uri(const struct store *store)

@@ -20,10 +20,42 @@
 struct store;
 struct store_watch;
 
-/* Opens the store at `uri`: a directory path, or "file://" and an absolute one.
- * NOT_FOUND: no such directory. UNSUPPORTED: a kind of store that is not supported (.zip, http,
- * s3), by name. INVALID: a file, or a uri that makes no sense. IO: cannot be opened. */
+/* Opens the store at `uri`:
+ *
+ *     DIRECTORY, file:///DIRECTORY     a directory
+ *     FILE.zip, file:///FILE.zip       a zip archive (zip.h)
+ *     http://HOST/PATH, https://...    values by HTTP; no listing
+ *     s3://BUCKET/PREFIX               S3 and servers that speak its protocol
+ *
+ * Stores behind a network ("remote") have a thread of their own until store_free(). Opening them
+ * asks nothing of the server. NOT_FOUND: no such directory or file. UNSUPPORTED: another kind of
+ * uri, by name. INVALID: a file, a uri that makes no sense, or one with credentials in it. IO:
+ * cannot be opened. */
 MUST_USE enum status store_open(const char *uri, struct store **ret_store, struct error *err);
+
+enum store_addressing { ADDRESSING_AUTO, ADDRESSING_PATH, ADDRESSING_VIRTUAL };
+
+enum { STORE_TEXT_BYTES = 256, STORE_MISSING_MOST = 8 };
+
+/* How remote stores are asked. No pointers and no secrets: it is sent between processes as plain
+ * bytes. Where credentials come from is told in credentials.h. */
+struct store_settings {
+    uint32_t requests;    /* in flight at most; 0: found out while reading */
+    uint32_t timeout_s;   /* for one value, all tries together */
+    uint64_t fetch_bytes; /* of values fetched ahead of decoding (read/fetch_stage.h); 0: default */
+    uint8_t hedge;        /* whatever takes far longer than usual is asked for a second time */
+    uint8_t anonymous;    /* requests to S3 are not signed */
+    uint8_t metadata;     /* credentials may be asked of instance and container endpoints */
+    uint8_t addressing;   /* enum store_addressing: where the bucket's name stands */
+    uint32_t missing_count; /* HTTP statuses that mean: there is no such value */
+    uint16_t missing[STORE_MISSING_MOST];
+    char ca_file[STORE_TEXT_BYTES];  /* certificates to trust; "": the system's */
+    char endpoint[STORE_TEXT_BYTES]; /* "http://127.0.0.1:9000"; "": of the environment, or AWS */
+    char region[STORE_TEXT_BYTES];   /* "": of the environment, or us-east-1 */
+};
+
+/* 60 s, hedging on, 404 alone is missing. */
+struct store_settings store_settings_default(void);
 
 /* How reads behave. A read that fails for a cause that may pass (EIO, ESTALE, a lost connection;
  * not a value that is not there) is tried again after a pause, of 0.1 s at first and four times as
@@ -31,6 +63,7 @@ MUST_USE enum status store_open(const char *uri, struct store **ret_store, struc
 struct store_options {
     uint32_t retries;          /* tries after the first; 0: none */
     struct store_watch *watch; /* borrowed, outlives the store; is told of all reads; NULL: none */
+    const struct store_settings *settings; /* copied; NULL: the default ones */
 };
 MUST_USE enum status store_open_with(const char *uri, const struct store_options *options,
                                      struct store **ret_store, struct error *err);
@@ -101,7 +134,7 @@ MUST_USE enum status store_put(const struct store *store, const char *key, const
 
 /* Calls visit(name, is_prefix, argument) for what lies directly below `prefix` ("" is the root), in
  * order of name. A status other than OK from visit ends the listing and is returned. NOT_FOUND: no
- * such prefix. */
+ * such prefix. UNSUPPORTED: plain HTTP has no listings; store_usage() likewise. */
 typedef enum status store_visit(const char *name, bool is_prefix, void *argument,
                                 struct error *err);
 MUST_USE enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
@@ -128,6 +161,10 @@ MUST_USE enum status store_identify(const struct store *store, struct text *out,
 
 /* The uri as messages show it; borrowed. */
 const char *store_uri(const struct store *store);
+
+/* Whether reads wait for a network, and fetch_start() (fetch.h) is there to overlap them; of joined
+ * stores, whether those of any do. */
+bool store_is_remote(const struct store *store);
 
 void store_free(struct store *store);
 

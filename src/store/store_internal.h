@@ -7,6 +7,7 @@
 #ifndef PENSTOCK_STORE_STORE_INTERNAL_H
 #define PENSTOCK_STORE_STORE_INTERNAL_H
 
+#include "store/fetch.h"
 #include "store/store.h"
 
 struct store_operations {
@@ -27,6 +28,8 @@ struct store_operations {
     enum status (*stat)(const struct store *store, const char *key, struct store_info *ret_info,
                         struct error *err);
     enum status (*identify)(const struct store *store, struct text *out, struct error *err);
+    void (*fetch)(const struct store *store, struct fetch *fetch); /* NULL: not remote */
+    void (*fetch_stop)(const struct store *store);
     void (*free)(struct store *store); /* all but `uri`, which store.c frees */
 };
 
@@ -38,8 +41,18 @@ struct store {
     struct store_join *join;   /* joined.c; NULL: this store is one */
 };
 
+/* joined.c: whether any of them is remote. */
+bool joined_is_remote(const struct store *store);
+
 /* directory.c: `path` is the uri without its scheme. */
 MUST_USE enum status directory_open(const char *path, struct store **ret_store, struct error *err);
+
+/* zip.c: `path` likewise. */
+MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
+
+/* remote.c: http://, https:// and s3:// uris. */
+MUST_USE enum status remote_open(const char *uri, const struct store_options *options,
+                                 struct store **ret_store, struct error *err);
 
 /* directory_tree.c: makes the folder, or empties it if `overwrite` allows that (store_create()). */
 MUST_USE enum status directory_create(const char *path, bool overwrite, struct error *err);

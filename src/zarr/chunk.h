@@ -41,7 +41,7 @@ struct zarr_read_stats {
     uint64_t decode_ns;           /* in codecs and copies */
 };
 
-enum { ZARR_READER_MAX_ARRAYS = 128 };
+enum { ZARR_READER_MAX_ARRAYS = 2048 };
 
 /* What the store answered to a sequence of chunk reads: told while they happen, or giving the
  * answers when the same reads are made again. Whoever keeps tapes embeds this struct.
@@ -137,7 +137,8 @@ enum zarr_piece_kind {
 };
 struct zarr_piece {
     enum zarr_piece_kind kind;
-    const char *key; /* borrowed, until the call returns */
+    const char *key;       /* borrowed, until the call returns, as is the next */
+    const char *cache_key; /* what the disk cache has a chunk under; NULL: an index, or nothing */
     uint64_t offset;
     size_t bytes;
     bool is_index; /* bytes for zarr_take_index(), not for the tape */
@@ -151,7 +152,8 @@ typedef enum status zarr_visit_piece(void *argument, const struct zarr_piece *pi
  * false where indices had to be asked for first: then the chunks of those shards are left out, and
  * the list is to be asked for again when zarr_take_index() had them. It takes a reader with a cache
  * of indices; where that has not enough room for all those shards at once, it never becomes
- * complete, and zarr_read_samples() reads what it needs. Reads nothing. CORRUPT: an index that
+ * complete, and zarr_read_samples() reads what it needs. For an array without shards the reader may
+ * be NULL. Reads nothing. CORRUPT: an index that
  * makes no sense. */
 MUST_USE enum status zarr_list_pieces(struct zarr_chunk_reader *reader,
                                       const struct zarr_array *array, uint64_t begin, uint64_t end,

@@ -404,6 +404,9 @@ static enum status tell_chunk(const struct stored_chunk *chunk, zarr_visit_piece
                                .offset = chunk->offset,
                                .bytes = chunk->bytes};
 
+    struct cache_key cache_key = cache_key_of(chunk);
+
+    piece.cache_key = cache_key.text;
     if (chunk->is_missing)
         piece = (struct zarr_piece){.kind = ZARR_PIECE_MISSING, .key = chunk->key};
     if (!chunk->is_range) {
@@ -420,9 +423,12 @@ enum status chunk_tell_piece(struct zarr_chunk_reader *reader, struct stored_chu
                              zarr_visit_piece *visit, void *argument, struct shard_name *last,
                              bool *complete, struct error *err)
 {
-    struct place place = first_place(chunk);
     enum status status = STATUS_OK;
     bool missing = false;
+
+    if (chunk->array->shard_level_count == 0)
+        return tell_chunk(chunk, visit, argument, err);
+    struct place place = first_place(chunk);
 
     for (int i = 0; i < chunk->array->shard_level_count && !missing; i++) {
         struct shard_index *index = known_index(reader, place.name);
@@ -441,8 +447,7 @@ enum status chunk_tell_piece(struct zarr_chunk_reader *reader, struct stored_chu
         if (status != STATUS_OK)
             return status;
     }
-    if (chunk->array->shard_level_count > 0)
-        status = settle(chunk, &place, missing, err);
+    status = settle(chunk, &place, missing, err);
     return status == STATUS_OK ? tell_chunk(chunk, visit, argument, err) : status;
 }
 

@@ -114,6 +114,6 @@ refuses 64 "'b'" inspect a b
 refuses 1 "'nowhere'" inspect nowhere
 mkdir empty
 refuses 1 "empty" inspect empty
-refuses 1 "not supported" inspect s3://bucket/key
+refuses 1 "not supported" inspect gs://bucket/key
 mkdir broken && echo '{"zarr_format": 2}' >broken/.zgroup && echo '{"metadata"' >broken/.zmetadata
 refuses 1 "broken" inspect broken

@@ -1,6 +1,6 @@
 """What fields may be made of, against NumPy and zarr-python: casts, scales, sample axes, groups,
 joined stores, and the layouts that are found in the wild. Every sample of each run is compared, with
-one reader and with three.
+one reader and with three; and, where there is nginx, with two over HTTP.
 
 Run by a Python with NumPy, xxhash and zarr; its major version (2 or 3) is the format that is tested.
 """
@@ -8,7 +8,9 @@ Run by a Python with NumPy, xxhash and zarr; its major version (2 or 3) is the f
 import json
 import os
 import sys
+import warnings
 
+import servers
 from job import JobTest, run, program
 
 try:
@@ -88,12 +90,26 @@ class FieldTest(JobTest):
         self.assertEqual(sorted(int(line[3]) for line in whole), list(range(count)))
         self.expect_digests(whole, expected)
         self.assertEqual(self.digests(3, 3, settings), whole)
+        if servers.nginx_program():
+            self.assertEqual(self.digests(2, 2, {**settings, "dataset.uri": self.serve(uri)}), whole)
         if resume_at:
             state = os.path.join(self.folder, "state")
             head = self.digests(3, 2, settings, ["--steps", str(resume_at), "--state",
                                                  state + ".{rank}"], expect=EXIT_STOPPED_EARLY)
             tail = self.digests(1, 1, settings, options=["--resume", state + ".0"])
             self.assertEqual(head + tail, whole)
+
+    def serve(self, uri):
+        """The same over HTTP; of several stores all but the first."""
+        self.server = servers.Nginx(self.folder)
+        self.addCleanup(self.server.close)
+        uris = uri.split(",")
+        local, remote = uris[:-1][:1], uris[len(uris[:-1][:1]):]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # v3 has no consolidated metadata, officially
+            for path in remote:
+                zarr.consolidate_metadata(path)
+        return ",".join(local + [self.server.url + path[len(self.folder):] for path in remote])
 
     def refused(self, uri, fields=None, **more):
         """What `penstock plan` says."""
@@ -460,6 +476,20 @@ class Layouts(FieldTest):
         expected = {name: converted(values[name], "bfloat16", 0.01, -3) for name in names}
         self.check(uri, fields, expected)
         self.check(uri, fields, expected, dataset__hold_limit="1KiB")  # nothing is held
+
+    def test_ranges_of_chunks_without_codecs(self):
+        """Rows are shorter than the chunks of one array, of which each needs a part alone."""
+        rng = np.random.default_rng(7)
+        raw = {"compressors": None} if FORMAT == 3 else {"compressor": None}
+        arrays = {"x": (rng.standard_normal((101, 40)).astype("f4"), (2, 40)),
+                  "parts": (rng.standard_normal((101, 30)).astype("f4"), (24, 30), raw)}
+        uri = write(self.path("raw.zarr"), arrays)
+        self.check(uri, None, {name: entry[0] for name, entry in arrays.items()},
+                   dataset__hold_limit="0", readers__cache="off")
+        if servers.nginx_program():
+            asked = [line for line in self.server.requests().splitlines()
+                     if "GET /raw.zarr/parts/" in line and " 206 " in line]
+            self.assertIn(len(asked), range(51, 60), "each range is asked for once, or was late")
 
     def test_anemoi(self):
         rng = np.random.default_rng(7)

@@ -10,6 +10,7 @@ import sys
 import time
 import unittest
 
+import servers
 from job import MPIEXEC, JobTest, environment, launcher_is_open_mpi, leftovers, program
 
 WAIT_S = 60
@@ -354,6 +355,15 @@ class Trainers(RecoveryTest):
 
     def test_spawned(self):
         self.check_spawned(2)
+
+    @unittest.skipUnless(servers.nginx_program(), "needs nginx")
+    def test_spawned_with_chunks_on_their_way(self):
+        """Over HTTP: what was fetched ahead is forgotten, and the run goes on."""
+        settings = self.settings()
+        server = servers.Nginx(self.datasets)
+        self.addCleanup(server.close)
+        uri = server.url + "/" + os.path.basename(settings["dataset.uri"])
+        self.check_spawned(2, **{"dataset.uri": uri, "readers.cache": "off"})
 
     def test_spawned_by_one_reader(self):
         self.check_spawned(1)

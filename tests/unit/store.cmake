@@ -1,3 +1,5 @@
 penstock_unit_test(store directory LINKS store)
 penstock_unit_test(store disk_cache LINKS store)
 penstock_unit_test(store watch LINKS store)
+penstock_unit_test(store http LINKS store)
+penstock_unit_test(store s3 LINKS store)

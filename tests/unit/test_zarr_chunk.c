@@ -85,9 +85,33 @@ static void put_with_gaps(const struct fixture *fixture, const struct recipe *re
     } while (recipe_next(chunk_index, array->chunk_counts, array->rank));
 }
 
-/* Reads [begin, end) between guard bytes and compares. */
-static void check_region(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                         uint64_t begin, uint64_t end, const unsigned char *items)
+/* Gets the pieces that were told beforehand. */
+struct told {
+    const struct store *store;
+    uint64_t count, bytes;
+};
+
+static enum status get_piece(void *argument, const struct zarr_piece *piece, struct error *err)
+{
+    struct told *told = argument;
+    unsigned char *bytes = malloc(piece->bytes);
+    struct store_range range = {piece->offset, piece->bytes, bytes};
+    size_t size = piece->bytes;
+    enum status status = piece->kind == ZARR_PIECE_RANGE
+                             ? store_get_ranges(told->store, piece->key, &range, 1, err)
+                             : store_get(told->store, piece->key, bytes, piece->bytes, &size, err);
+
+    assert_false(piece->is_index);
+    told->count++;
+    told->bytes += status == STATUS_OK ? size : 0;
+    free(bytes);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+/* Reads [begin, end) between guard bytes and compares; what was told beforehand is what is read. */
+static void check_region(const struct store *store, struct zarr_chunk_reader *reader,
+                         const struct zarr_array *array, uint64_t begin, uint64_t end,
+                         const unsigned char *items)
 {
     enum { GUARD = 32 };
     struct zarr_read_stats stats = {0};
@@ -103,6 +127,12 @@ static void check_region(struct zarr_chunk_reader *reader, const struct zarr_arr
         assert_int_equal(out[GUARD + size + (size_t)i], 0xa5);
     }
     assert_int_equal(stats.decoded_bytes, size);
+    struct told told = {.store = store};
+    bool complete = false;
+    assert_ok(zarr_list_pieces(NULL, array, begin, end, get_piece, &told, &complete, &err), &err);
+    assert_true(complete);
+    assert_int_equal(told.count, stats.chunk_count);
+    assert_int_equal(told.bytes, stats.stored_bytes);
     free(out);
 }
 
@@ -125,11 +155,11 @@ static void check_case(uint64_t seed)
     unsigned char *items = random_items(seed, size);
     put_with_gaps(fixture, &recipe, seed, items, &array);
     assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &reader, &err), &err);
-    check_region(reader, &array, 0, array.shape[0], items);
+    check_region(fixture->store, reader, &array, 0, array.shape[0], items);
     for (uint64_t i = 0; i < 4; i++) {
         uint64_t begin = pick(seed, 50 + i, array.shape[0]);
-        check_region(reader, &array, begin, begin + 1 + pick(seed, 60 + i, array.shape[0] - begin),
-                     items);
+        check_region(fixture->store, reader, &array, begin,
+                     begin + 1 + pick(seed, 60 + i, array.shape[0] - begin), items);
     }
     zarr_chunk_reader_free(reader);
     free(items);

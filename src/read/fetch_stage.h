@@ -1,0 +1,58 @@
+/* The fetch stage: chunks of rows on their way from a remote store, before a worker decodes them.
+ *
+ * Rows wait in order for one of the stage's slots, each with memory for whatever any row takes.
+ * Once a row has a slot, all its chunks are asked for at once (store/fetch.h); when the last one is
+ * there, or has failed, the owner is woken and hands the row to a worker, which finds the bytes
+ * where the store would be asked:
+ *
+ *     push --> waiting --> slot: chunks in flight --> fetched --> worker: lend, read, give back
+ *
+ * So a few workers keep hundreds of requests in flight. What cannot be had becomes the error of the
+ * read that needs it.
+ *
+ * Owner (one thread): everything but lending and giving back, which the worker does. Nothing is
+ * allocated after fetch_stage_new().
+ */
+#ifndef PENSTOCK_READ_FETCH_STAGE_H
+#define PENSTOCK_READ_FETCH_STAGE_H
+
+#include "base/error.h"
+#include "base/waker.h"
+#include "dataset/dataset.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { FETCH_NONE = -1 };
+
+struct fetch_stage;
+
+/* What a stage of at most `memory_bytes` takes, tables included: 0 for a dataset that is not
+ * remote, or of whose rows not even one fits. Pure. */
+uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes);
+
+/* For up to `buffer_count` rows at once; `dataset` and `waker` are borrowed. *ret_stage is NULL
+ * where fetch_stage_bytes() is 0. NO_MEMORY. */
+MUST_USE enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes,
+                                     uint32_t buffer_count, struct waker *waker,
+                                     struct fetch_stage **ret_stage, struct error *err);
+
+/* Ends the dataset's fetches, waits for them, frees. No worker may use the stage. NULL is fine. */
+void fetch_stage_free(struct fetch_stage *stage);
+
+/* Queues a row for `buffer` (0 to buffer_count - 1, not queued already). Never blocks. */
+void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row);
+
+/* Starts what there is room for. The next row that is fetched: its buffer, and the slot in
+ * *ret_slot, which is the worker's then; FETCH_NONE if there is none now. */
+int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot);
+
+/* Forgets all rows: queued, on their way, or taken and not given back. No worker may be at work. */
+void fetch_stage_forget(struct fetch_stage *stage);
+
+/* The worker: before and after it reads the row. The owner is not woken: it is when the worker's
+ * task ends. */
+void fetch_stage_lend(struct fetch_stage *stage, int32_t slot);
+void fetch_stage_give_back(struct fetch_stage *stage, int32_t slot);
+
+#endif

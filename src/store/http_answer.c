@@ -1,0 +1,310 @@
+/* See http_answer.h. */
+#include "store/http_answer.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Header lines
+ * ---------------------------------------------------------------------------------------------- */
+
+/* A number of digits alone, which end in what is no digit. */
+static bool take_number(const char **at, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    if (!isdigit((unsigned char)**at))
+        return false;
+    for (; isdigit((unsigned char)**at); (*at)++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(**at - '0'), &value))
+            return false;
+    *ret_value = value;
+    return true;
+}
+
+static bool take_char(const char **at, char c)
+{
+    if (**at != c)
+        return false;
+    (*at)++;
+    return true;
+}
+
+/* "bytes 0-9/100", "bytes 0-9/" followed by '*', and of a 416 "bytes" with '*' and "/100". */
+static void read_range(struct http_answer *answer, const char *value)
+{
+    if (strncasecmp(value, "bytes ", 6) != 0)
+        return;
+    value += 6;
+    uint64_t first = 0, last = 0;
+    bool unsatisfied = take_char(&value, '*');
+    if (!unsatisfied && !(take_number(&value, &first) && take_char(&value, '-') &&
+                          take_number(&value, &last) && last >= first))
+        return;
+    answer->has_range = !unsatisfied;
+    answer->range_first = first;
+    answer->range_last = last;
+    answer->has_total = take_char(&value, '/') && take_number(&value, &answer->range_all);
+}
+
+/* FNV-1a, over all that tells versions apart. */
+static void stir(uint64_t *hash, const char *text)
+{
+    if (*hash == 0)
+        *hash = UINT64_C(0xcbf29ce484222325);
+    for (; *text; text++)
+        *hash = (*hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+}
+
+/* Copies what can be shown, up to a stop character. */
+static void copy_text(char *out, size_t capacity, const char *text, char stop)
+{
+    size_t used = 0;
+    for (; *text && *text != stop && used + 1 < capacity; text++)
+        out[used++] = (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text;
+    out[used] = '\0';
+}
+
+static void begin_answer(struct http_answer *answer, const char *line)
+{
+    const char *space = strchr(line, ' ');
+    memset(answer, 0, sizeof *answer);
+    if (!space)
+        return;
+    uint64_t status = 0;
+    const char *at = space + 1;
+    if (take_number(&at, &status) && status < 1000)
+        answer->status = (int)status;
+    if (take_char(&at, ' '))
+        copy_text(answer->reason, sizeof answer->reason, at, '\r');
+}
+
+static const char *value_of(const char *line, const char *name)
+{
+    size_t length = strlen(name);
+    if (strncasecmp(line, name, length) != 0 || line[length] != ':')
+        return NULL;
+    line += length + 1;
+    return line + strspn(line, " \t");
+}
+
+void http_answer_line(struct http_answer *answer, const char *bytes, size_t size)
+{
+    char line[512];
+    const char *value;
+    size = size < sizeof line - 1 ? size : sizeof line - 1;
+    memcpy(line, bytes, size);
+    line[size] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    if (strncmp(line, "HTTP/", 5) == 0)
+        begin_answer(answer, line);
+    else if ((value = value_of(line, "Content-Length")))
+        answer->has_length = take_number(&value, &answer->length);
+    else if ((value = value_of(line, "Content-Range")))
+        read_range(answer, value);
+    else if ((value = value_of(line, "Transfer-Encoding")))
+        answer->chunked = strcasestr(value, "chunked") != NULL;
+    else if ((value = value_of(line, "ETag")) || (value = value_of(line, "Last-Modified")))
+        stir(&answer->version, value);
+    else if ((value = value_of(line, "Location")))
+        copy_text(answer->location, sizeof answer->location, value, '?');
+    else if ((value = value_of(line, "Retry-After"))) {
+        uint64_t seconds = 0;
+        if (take_number(&value, &seconds) && *value == '\0')
+            answer->retry_after_s = seconds < 3600 ? (uint32_t)seconds : 3600;
+    }
+}
+
+void http_answer_body(struct http_answer *answer, const char *bytes, size_t size)
+{
+    size_t room = sizeof answer->body - 1 - answer->body_bytes;
+    size = size < room ? size : room;
+    memcpy(answer->body + answer->body_bytes, bytes, size);
+    answer->body_bytes += size;
+    answer->body[answer->body_bytes] = '\0';
+}
+
+/* Judging
+ * ---------------------------------------------------------------------------------------------- */
+
+bool http_answer_is_value(const struct http_answer *answer, const struct fetch *fetch)
+{
+    switch (fetch->kind) {
+    case FETCH_WHOLE:
+    case FETCH_QUERY:
+        return answer->status == 200;
+    case FETCH_RANGE: /* some servers call the range that is all there is just that */
+        return answer->status == 206 || (answer->status == 200 && fetch->offset == 0 &&
+                                         answer->has_length && answer->length == fetch->size);
+    case FETCH_TAIL:
+        return answer->status == 206;
+    default:
+        return false;
+    }
+}
+
+/* The text between <Name> and </Name>, which S3 servers say what is wrong in. */
+static bool tagged(const char *body, const char *name, char *out, size_t capacity)
+{
+    char tag[32];
+    snprintf(tag, sizeof tag, "<%s>", name);
+    const char *at = strstr(body, tag);
+    if (!at)
+        return false;
+    copy_text(out, capacity, at + strlen(tag), '<');
+    return true;
+}
+
+/* ": " and what the body says: code and message of S3's documents, else the first line. */
+static void describe_body(const char *body, char *out, size_t capacity)
+{
+    char code[96], message[320] = "";
+    out[0] = '\0';
+    if (tagged(body, "Code", code, sizeof code)) {
+        tagged(body, "Message", message, sizeof message);
+        snprintf(out, capacity, ": %s%s%s", code, message[0] ? ": " : "", message);
+        return;
+    }
+    body += strspn(body, " \t\r\n");
+    copy_text(message, sizeof message, body, '\n');
+    if (message[0])
+        snprintf(out, capacity, ": %s", message);
+}
+
+static bool is_missing(const struct store_settings *settings, int status)
+{
+    for (uint32_t i = 0; i < settings->missing_count; i++)
+        if (settings->missing[i] == status)
+            return true;
+    return false;
+}
+
+static const char *hint_of(int status)
+{
+    if (status == 403)
+        return " (if that is how this server answers for a value that is not there, set "
+               "store.missing_status to 403,404)";
+    if (status == 401)
+        return " (credentials are taken from the environment and files alone; see the user guide)";
+    return "";
+}
+
+static enum http_verdict judge_failure(const struct http_answer *answer,
+                                       const struct store_settings *settings,
+                                       const struct fetch *fetch, struct error *err)
+{
+    char body[512];
+    int status = answer->status;
+    describe_body(answer->body, body, sizeof body);
+    /* A page of a listing is there, or its bucket is not. */
+    if (is_missing(settings, status) && fetch->kind != FETCH_QUERY) {
+        error_set(err, STATUS_NOT_FOUND, "%d %s%s", status, answer->reason, body);
+        return HTTP_FAILED;
+    }
+    if (status >= 300 && status < 400) {
+        error_set(err, STATUS_IO, "%d %s: redirected to '%s': redirects are not followed%s%s",
+                  status, answer->reason, answer->location, body,
+                  ": name the place itself (for S3: check region and endpoint)");
+        return HTTP_FAILED;
+    }
+    if (status == 416) {
+        error_set(err, STATUS_CORRUPT, "the value ends before byte %" PRIu64 ": it was cut short",
+                  fetch->offset + fetch->size);
+        return HTTP_FAILED;
+    }
+    if ((fetch->kind == FETCH_RANGE || fetch->kind == FETCH_TAIL) &&
+        (status == 200 || status == 501)) {
+        error_set(err, STATUS_UNSUPPORTED,
+                  "%d %s to a request for a range: the server has no ranges, or none from the end",
+                  status, answer->reason);
+        return HTTP_FAILED;
+    }
+    error_set(err, STATUS_IO, "%d %s%s%s", status, answer->reason, body, hint_of(status));
+    if (status == 429 || status == 503)
+        return HTTP_THROTTLED;
+    if (status == 408 || status == 500 || status == 502 || status == 504 ||
+        (status == 400 && strstr(answer->body, "<Code>RequestTimeout</Code>")))
+        return HTTP_AGAIN;
+    if (strstr(answer->body, "<Code>ExpiredToken</Code>") ||
+        strstr(answer->body, "<Code>TokenRefreshRequired</Code>"))
+        return HTTP_EXPIRED;
+    return HTTP_FAILED;
+}
+
+static enum http_verdict ends_early(struct error *err, uint64_t got, uint64_t expected)
+{
+    error_set(err, STATUS_IO, "the answer ended after %" PRIu64 " of %" PRIu64 " bytes", got,
+              expected);
+    return HTTP_AGAIN;
+}
+
+static enum http_verdict too_short(struct error *err, uint64_t total, uint64_t needed)
+{
+    error_set(err, STATUS_CORRUPT,
+              "it has %" PRIu64 " bytes, %" PRIu64 " are needed: it was cut short", total, needed);
+    return HTTP_FAILED;
+}
+
+static enum http_verdict judge_range(const struct http_answer *answer, struct fetch *fetch,
+                                     size_t got, struct error *err)
+{
+    uint64_t end = fetch->offset + fetch->size;
+    if (answer->status == 206 && (!answer->has_range || answer->range_first != fetch->offset)) {
+        error_set(err, STATUS_IO, "206 without the range that was asked for");
+        return HTTP_AGAIN;
+    }
+    if (answer->has_total && answer->range_all < end)
+        return too_short(err, answer->range_all, end);
+    return got == fetch->size ? HTTP_GOOD : ends_early(err, got, fetch->size);
+}
+
+static enum http_verdict judge_tail(const struct http_answer *answer, struct fetch *fetch,
+                                    size_t got, struct error *err)
+{
+    if (!answer->has_range || !answer->has_total || answer->range_last != answer->range_all - 1) {
+        error_set(err, STATUS_UNSUPPORTED, "206 without the end that was asked for");
+        return HTTP_FAILED;
+    }
+    if (answer->range_all < fetch->size)
+        return too_short(err, answer->range_all, fetch->size);
+    fetch->total = answer->range_all;
+    return got == fetch->size ? HTTP_GOOD : ends_early(err, got, fetch->size);
+}
+
+static enum http_verdict judge_whole(const struct http_answer *answer, size_t got,
+                                     struct error *err)
+{
+    if (answer->has_length)
+        return got == answer->length ? HTTP_GOOD : ends_early(err, got, answer->length);
+    if (answer->chunked)
+        return HTTP_GOOD;
+    error_set(err, STATUS_IO,
+              "the answer does not say how long it is, so that nobody can know "
+              "whether it is whole");
+    return HTTP_FAILED;
+}
+
+enum http_verdict http_answer_judge(const struct http_answer *answer,
+                                    const struct store_settings *settings, struct fetch *fetch,
+                                    size_t got, struct error *err)
+{
+    if (fetch->kind == FETCH_STAT && answer->status == 200) {
+        if (!answer->has_length) {
+            error_set(err, STATUS_IO, "the server does not say how long the value is");
+            return HTTP_FAILED;
+        }
+        fetch->total = answer->length;
+        fetch->version = answer->version ^ answer->length * UINT64_C(0x9e3779b97f4a7c15);
+        return HTTP_GOOD;
+    }
+    if (!http_answer_is_value(answer, fetch))
+        return judge_failure(answer, settings, fetch, err);
+    if (fetch->kind == FETCH_RANGE)
+        return judge_range(answer, fetch, got, err);
+    if (fetch->kind == FETCH_TAIL)
+        return judge_tail(answer, fetch, got, err);
+    return judge_whole(answer, got, err);
+}

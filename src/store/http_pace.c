@@ -1,0 +1,138 @@
+/* See http_pace.h. */
+#include "store/http_pace.h"
+
+#include <string.h>
+
+enum {
+    LEAST_KNOWN = 64,   /* answers of a class before any is called late */
+    FORGET_AT = 1024,   /* answers after which the old ones count half */
+    REST_ROUNDS = 24,   /* after a try that brought nothing */
+    REST_THROTTLED = 8, /* after the server asked for fewer */
+    LEAST_ROUND = 32,   /* answers */
+};
+static const double second_share = 0.03, second_most = 4;
+static const uint64_t least_late_ns = 20000000, least_round_ns = 20000000;
+
+void pace_init(struct pace *pace, uint32_t requests)
+{
+    memset(pace, 0, sizeof *pace);
+    pace->adapts = requests == 0;
+    pace->window = requests ? requests : PACE_FIRST;
+    pace->most = requests ? requests : PACE_MOST;
+}
+
+static uint32_t size_class(size_t bytes)
+{
+    uint32_t class = 0;
+    for (bytes >>= 10; bytes > 0 && class < PACE_CLASSES - 1; bytes >>= 2)
+        class ++;
+    return class;
+}
+
+/* Upper bounds: 2^(i/2) x 64 us. */
+static uint64_t latency_bound(uint32_t i)
+{
+    uint64_t bound = UINT64_C(64000) << i / 2;
+    return i % 2 ? bound + bound * 41 / 100 : bound;
+}
+
+static void note_latency(struct pace *pace, uint64_t latency_ns, size_t bytes)
+{
+    uint32_t class = size_class(bytes), i = 0;
+    while (i < PACE_LATENCIES - 1 && latency_bound(i) < latency_ns)
+        i++;
+    pace->latencies[class][i]++;
+    if (++pace->counts[class] < FORGET_AT)
+        return;
+    pace->counts[class] = 0;
+    for (i = 0; i < PACE_LATENCIES; i++)
+        pace->counts[class] += pace->latencies[class][i] /= 2;
+}
+
+uint64_t pace_late_ns(const struct pace *pace, size_t bytes)
+{
+    uint32_t class = size_class(bytes), seen = 0;
+    if (pace->counts[class] < LEAST_KNOWN)
+        return UINT64_MAX;
+    for (uint32_t i = 0; i < PACE_LATENCIES; i++) {
+        seen += pace->latencies[class][i];
+        uint64_t late = 2 * latency_bound(i);
+        if (seen * 100 >= pace->counts[class] * 95)
+            return late > least_late_ns ? late : least_late_ns;
+    }
+    return UINT64_MAX;
+}
+
+bool pace_take_second(struct pace *pace)
+{
+    if (pace->second_tokens < 1)
+        return false;
+    pace->second_tokens -= 1;
+    return true;
+}
+
+static void begin_round(struct pace *pace, uint64_t now_ns)
+{
+    pace->round_start_ns = now_ns;
+    pace->round_bytes = 0;
+    pace->round_count = 0;
+    pace->round_waited = true;
+}
+
+static void grow(struct pace *pace, double rate)
+{
+    uint32_t wider = pace->window + pace->window / 2;
+    pace->rate_before = rate;
+    pace->window_before = pace->window;
+    pace->window = wider < pace->most ? wider : pace->most;
+}
+
+/* The end of a round in which the window was what held things up. */
+static void judge_round(struct pace *pace, double rate)
+{
+    bool tried = pace->rate_before > 0;
+    if (pace->rest > 0) {
+        pace->rest--;
+    } else if (tried && rate < 1.1 * pace->rate_before) {
+        pace->window = pace->window_before;
+        pace->rate_before = 0;
+        pace->rest = REST_ROUNDS;
+    } else if (pace->window < pace->most) {
+        grow(pace, rate);
+    }
+}
+
+void pace_answered(struct pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
+                   bool waiting)
+{
+    note_latency(pace, latency_ns, bytes);
+    pace->second_tokens += second_share;
+    if (pace->second_tokens > second_most)
+        pace->second_tokens = second_most;
+    if (!pace->adapts)
+        return;
+    if (pace->round_start_ns == 0)
+        begin_round(pace, now_ns);
+    pace->round_count++;
+    pace->round_bytes += bytes;
+    pace->round_waited = pace->round_waited && waiting;
+    uint64_t elapsed_ns = now_ns - pace->round_start_ns;
+    uint32_t enough = pace->window > LEAST_ROUND ? pace->window : LEAST_ROUND;
+    if (pace->round_count < enough || elapsed_ns < least_round_ns)
+        return;
+    if (pace->round_waited)
+        judge_round(pace, (double)pace->round_bytes / (double)elapsed_ns * 1e9);
+    begin_round(pace, now_ns);
+}
+
+void pace_throttled(struct pace *pace, uint64_t now_ns)
+{
+    const uint64_t once_ns = 200000000;
+    if (!pace->adapts || (pace->throttled_ns && now_ns - pace->throttled_ns < once_ns))
+        return;
+    pace->throttled_ns = now_ns;
+    pace->window = pace->window / 2 > PACE_LEAST ? pace->window / 2 : PACE_LEAST;
+    pace->rate_before = 0;
+    pace->rest = REST_THROTTLED;
+    begin_round(pace, now_ns);
+}

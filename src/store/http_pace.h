@@ -1,0 +1,60 @@
+/* How many requests a server is asked at once, and when one is late. Pure; one thread.
+ *
+ * The window climbs the hill of throughput: round by round (as many answers as the window is wide)
+ * it grows by half while that brings at least a tenth more bytes a second, goes back and rests
+ * where it does not, and tries again a while later. A server that says "too many" (429, 503) halves
+ * it. Rounds in which nothing waited for the window say nothing, and are left out.
+ *
+ * Late is what takes twice as long as 95 of 100 answers of about that size, over the last few
+ * hundred. At most 3 in 100 requests are sent a second time for that.
+ */
+#ifndef PENSTOCK_STORE_HTTP_PACE_H
+#define PENSTOCK_STORE_HTTP_PACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PACE_LEAST = 4,
+    PACE_FIRST = 32,
+    PACE_MOST = 256,
+    PACE_CLASSES = 12,   /* of sizes, each four times the one before */
+    PACE_LATENCIES = 48, /* classes of latencies, each 1.41 times the one before */
+};
+
+struct pace {
+    uint32_t window, most;
+    bool adapts;
+    /* the round */
+    uint64_t round_start_ns, round_bytes;
+    uint32_t round_count;
+    bool round_waited; /* something waited for the window all the time */
+    /* the climb */
+    double rate_before; /* bytes a second of the round before growing; 0: none */
+    uint32_t window_before;
+    uint32_t rest; /* rounds until the next try */
+    uint64_t throttled_ns;
+    /* lateness */
+    uint16_t latencies[PACE_CLASSES][PACE_LATENCIES];
+    uint32_t counts[PACE_CLASSES];
+    double second_tokens;
+};
+
+/* `requests`: a fixed window; 0: from PACE_FIRST, PACE_LEAST to PACE_MOST. */
+void pace_init(struct pace *pace, uint32_t requests);
+
+/* An answer of `bytes` came after `latency_ns`. `waiting`: others wait for a place. */
+void pace_answered(struct pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
+                   bool waiting);
+
+/* The server asked for fewer requests. */
+void pace_throttled(struct pace *pace, uint64_t now_ns);
+
+/* After how long a request for `bytes` is late; UINT64_MAX while too little is known. */
+uint64_t pace_late_ns(const struct pace *pace, size_t bytes);
+
+/* Whether a second request may be sent now; if so, it is counted. */
+bool pace_take_second(struct pace *pace);
+
+#endif

@@ -1,0 +1,366 @@
+/* Stores behind a network: http://, https:// and s3:// uris. The operations of a store are made of
+ * fetches (fetch.h), which http_client.c answers; what differs between plain HTTP and S3 is how
+ * requests are made and whether there are listings (s3.c).
+ */
+#include "store/remote_internal.h"
+
+#include "store/s3_sign.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct remote *remote_of(const struct store *store)
+{
+    return (const struct remote *)store;
+}
+
+/* Waiting for fetches
+ * ---------------------------------------------------------------------------------------------- */
+
+struct batch {
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    size_t left;
+};
+
+static void count_down(struct fetch *fetch)
+{
+    struct batch *batch = fetch->argument;
+    pthread_mutex_lock(&batch->mutex);
+    if (--batch->left == 0)
+        pthread_cond_signal(&batch->done);
+    pthread_mutex_unlock(&batch->mutex);
+}
+
+void remote_run(const struct remote *remote, struct fetch *fetches, size_t count)
+{
+    struct batch batch = {
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .left = count};
+    for (size_t i = 0; i < count; i++) {
+        fetches[i].done = count_down;
+        fetches[i].argument = &batch;
+        http_client_start(remote->client, &fetches[i]);
+    }
+    pthread_mutex_lock(&batch.mutex);
+    while (batch.left > 0)
+        pthread_cond_wait(&batch.done, &batch.mutex);
+    pthread_mutex_unlock(&batch.mutex);
+    pthread_cond_destroy(&batch.done);
+    pthread_mutex_destroy(&batch.mutex);
+}
+
+static enum status outcome(const struct fetch *fetch, struct error *err)
+{
+    if (fetch->status != STATUS_OK && err)
+        *err = fetch->error;
+    return fetch->status;
+}
+
+static enum status run_one(const struct store *store, struct fetch *fetch, struct error *err)
+{
+    remote_run(remote_of(store), fetch, 1);
+    return outcome(fetch, err);
+}
+
+/* What was fetched beforehand
+ * ---------------------------------------------------------------------------------------------- */
+
+static _Thread_local struct fetched *lent;
+
+void fetch_lend(struct fetched *fetched)
+{
+    lent = fetched;
+}
+
+/* The fetch of that key, or of that range of its value, that was not taken yet; NULL if there is
+ * none.
+ */
+static struct fetch *take_lent(const struct store *store, const char *key,
+                               const struct store_range *range)
+{
+    struct fetched *fetched = lent;
+    for (size_t i = 0; fetched && i < fetched->count; i++) {
+        struct fetch *fetch = &fetched->fetches[(fetched->next + i) % fetched->count];
+        bool fits = range ? fetch->kind == FETCH_RANGE && fetch->offset == range->offset &&
+                                fetch->size == range->size
+                          : fetch->kind == FETCH_WHOLE;
+        if (!fits || fetch->own.store != store || !fetch->key || strcmp(fetch->key, key) != 0)
+            continue;
+        fetched->next = (size_t)(fetch - fetched->fetches + 1) % fetched->count;
+        fetch->key = NULL;
+        return fetch;
+    }
+    return NULL;
+}
+
+/* Operations
+ * ---------------------------------------------------------------------------------------------- */
+
+static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
+                       size_t *ret_size, struct error *err)
+{
+    struct fetch fetch = {.kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity};
+    struct fetch *before = take_lent(store, key, NULL);
+    if (!before || (before->status == STATUS_OK && before->got > capacity)) {
+        enum status status = run_one(store, &fetch, err);
+        if (status == STATUS_OK)
+            *ret_size = fetch.got;
+        return status;
+    }
+    if (before->status == STATUS_OK) {
+        if (before->got > 0)
+            memcpy(buffer, before->buffer, before->got);
+        *ret_size = before->got;
+    }
+    return outcome(before, err);
+}
+
+/* So many at once that nothing has to be allocated. */
+enum { RANGES_AT_ONCE = 16 };
+
+static enum status get_ranges(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, struct error *err)
+{
+    struct fetch fetches[RANGES_AT_ONCE];
+    for (size_t i = 0; i < count;) {
+        size_t used = 0;
+        for (; i < count && used < RANGES_AT_ONCE; i++) {
+            const struct fetch *before = take_lent(store, key, &ranges[i]);
+            if (before && before->status != STATUS_OK)
+                return outcome(before, err);
+            if (before)
+                memcpy(ranges[i].buffer, before->buffer, before->size);
+            if (before || ranges[i].size == 0)
+                continue;
+            fetches[used++] = (struct fetch){.kind = FETCH_RANGE,
+                                             .key = key,
+                                             .offset = ranges[i].offset,
+                                             .size = ranges[i].size,
+                                             .buffer = ranges[i].buffer};
+        }
+        if (used > 0)
+            remote_run(remote_of(store), fetches, used);
+        for (size_t j = 0; j < used; j++)
+            if (fetches[j].status != STATUS_OK)
+                return outcome(&fetches[j], err);
+    }
+    return STATUS_OK;
+}
+
+static enum status stat_value(const struct store *store, const char *key,
+                              struct store_info *ret_info, struct error *err)
+{
+    struct fetch fetch = {.kind = FETCH_STAT, .key = key};
+    enum status status = run_one(store, &fetch, err);
+    if (status == STATUS_OK)
+        *ret_info = (struct store_info){fetch.total, fetch.version};
+    return status;
+}
+
+/* By a range from the end; servers that have none of those are asked for the size first. */
+static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
+                            uint64_t *ret_total, struct error *err)
+{
+    struct fetch fetch = {.kind = FETCH_TAIL, .key = key, .size = size, .buffer = buffer};
+    enum status status = size > 0 ? run_one(store, &fetch, err) : STATUS_UNSUPPORTED;
+    if (status == STATUS_OK)
+        *ret_total = fetch.total;
+    if (status != STATUS_UNSUPPORTED)
+        return status;
+    struct store_info info;
+    status = stat_value(store, key, &info, err);
+    if (status == STATUS_OK && info.bytes < size)
+        status = error_set(err, STATUS_CORRUPT,
+                           "'%s/%s' has %llu bytes, %zu are needed: it was cut short", store->uri,
+                           key, (unsigned long long)info.bytes, size);
+    if (status == STATUS_OK)
+        status =
+            get_ranges(store, key, &(struct store_range){info.bytes - size, size, buffer}, 1, err);
+    if (status == STATUS_OK)
+        *ret_total = info.bytes;
+    return status;
+}
+
+/* Most documents are small: a second request is made for those that are not. */
+static enum status get_text(const struct store *store, const char *key, size_t limit,
+                            char **ret_text, size_t *ret_size, struct error *err)
+{
+    size_t capacity = limit < 64 << 10 ? limit : 64 << 10;
+    for (;;) {
+        char *text = malloc(capacity + 1);
+        if (!text)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for the %zu bytes of '%s/%s'",
+                             capacity, store->uri, key);
+        struct fetch fetch = {
+            .kind = FETCH_WHOLE, .key = key, .buffer = text, .capacity = capacity};
+        enum status status = run_one(store, &fetch, err);
+        if (status == STATUS_OK) {
+            text[fetch.got] = '\0';
+            *ret_text = text;
+            *ret_size = fetch.got;
+            return STATUS_OK;
+        }
+        free(text);
+        if (status != STATUS_CORRUPT || capacity == limit || fetch.total > limit)
+            return status;
+        size_t more = fetch.total > capacity ? (size_t)fetch.total : 8 * capacity;
+        capacity = more < limit ? more : limit;
+    }
+}
+
+static enum status put(const struct store *store, const char *key, const void *data, size_t size,
+                       struct error *err)
+{
+    (void)data;
+    (void)size;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "write '%s/%s': stores behind a network are only read: write to a directory",
+                     store->uri, key);
+}
+
+static enum status no_listing(const struct store *store, const char *prefix, struct error *err)
+{
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "list '%s/%s': plain HTTP has no listings, so that arrays can only be found "
+                     "by consolidated metadata: write it with zarr.consolidate_metadata(), or name "
+                     "the uri of one array",
+                     store->uri, prefix);
+}
+
+static enum status list(const struct store *store, const char *prefix, store_visit *visit,
+                        void *argument, struct error *err)
+{
+    const struct remote *remote = remote_of(store);
+    return remote->s3 ? s3_list(remote, prefix, visit, argument, err)
+                      : no_listing(store, prefix, err);
+}
+
+static enum status usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
+                         uint64_t *ret_count, struct error *err)
+{
+    const struct remote *remote = remote_of(store);
+    return remote->s3 ? s3_usage(remote, prefix, ret_bytes, ret_count, err)
+                      : no_listing(store, prefix, err);
+}
+
+static enum status identify(const struct store *store, struct text *out, struct error *err)
+{
+    const struct remote *remote = remote_of(store);
+    (void)err;
+    if (remote->s3)
+        s3_identify(remote->s3, out);
+    text_append(out, "%s\n", remote->uri);
+    return STATUS_OK;
+}
+
+static void start(const struct store *store, struct fetch *fetch)
+{
+    http_client_start(remote_of(store)->client, fetch);
+}
+
+static void stop(const struct store *store)
+{
+    http_client_stop(remote_of(store)->client);
+}
+
+static void release(struct store *store)
+{
+    struct remote *remote = (struct remote *)store;
+    http_client_free(remote->client);
+    s3_free(remote->s3);
+    free(remote->uri);
+    free(remote);
+}
+
+static const struct store_operations operations = {
+    .get = get,
+    .get_ranges = get_ranges,
+    .get_tail = get_tail,
+    .get_text = get_text,
+    .put = put,
+    .list = list,
+    .usage = usage,
+    .stat = stat_value,
+    .identify = identify,
+    .fetch = start,
+    .fetch_stop = stop,
+    .free = release,
+};
+
+/* Opening
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The uri of a plain HTTP store is a url as it is. */
+static enum status http_prepare(void *context, const struct fetch *fetch, struct text *url,
+                                struct curl_slist **headers, struct error *err)
+{
+    const struct remote *remote = context;
+    (void)headers;
+    (void)err;
+    text_append(url, "%s/", remote->uri);
+    s3_encode(fetch->key, true, url);
+    return STATUS_OK;
+}
+
+/* The uri is not shown where it may hold a secret. */
+static enum status check_uri(const char *uri, struct error *err)
+{
+    int scheme_length = (int)(strstr(uri, "://") - uri);
+    const char *authority = uri + scheme_length + 3;
+    size_t length = strcspn(authority, "/?#");
+    bool is_s3 = strncmp(uri, "s3:", 3) == 0;
+    if (memchr(authority, '@', length))
+        return error_set(err, STATUS_INVALID,
+                         "a %.*s:// uri with a user or password in it: credentials are taken from "
+                         "the environment and files alone (see the user guide)",
+                         scheme_length, uri);
+    if (!is_s3 && authority[strcspn(authority, "?#")])
+        return error_set(err, STATUS_INVALID,
+                         "a %.*s:// uri with '?' or '#' (%.*s/...): signatures and other queries "
+                         "cannot be part of a store's uri",
+                         scheme_length, uri, (int)length, authority);
+    if (length == 0)
+        return error_set(err, STATUS_INVALID, "store '%s': no %s in it", uri,
+                         is_s3 ? "bucket" : "host");
+    for (const char *c = uri; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f || (!is_s3 && *c == ' '))
+            return error_set(err, STATUS_INVALID,
+                             "store: the uri holds a space or a control character");
+    return STATUS_OK;
+}
+
+enum status remote_open(const char *uri, const struct store_options *options,
+                        struct store **ret_store, struct error *err)
+{
+    enum status status = check_uri(uri, err);
+    if (status != STATUS_OK)
+        return status;
+    struct remote *remote = calloc(1, sizeof *remote);
+    char *copy = strdup(uri);
+    if (!remote || !copy) {
+        free(remote);
+        free(copy);
+        return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+    }
+    size_t length = strlen(copy);
+    while (copy[length - 1] == '/' && copy[length - 2] != '/')
+        copy[--length] = '\0';
+    remote->store.operations = &operations;
+    remote->uri = copy;
+    remote->settings = *options->settings;
+    struct http_target target = {.context = remote, .prepare = http_prepare};
+    if (strncmp(uri, "s3:", 3) == 0) {
+        status = s3_new(copy, &remote->settings, &remote->s3, err);
+        target = (struct http_target){remote->s3, s3_prepare, s3_refresh};
+    }
+    if (status == STATUS_OK)
+        status = http_client_new(&target, options, copy, &remote->client, err);
+    if (status != STATUS_OK) {
+        release(&remote->store);
+        return status;
+    }
+    *ret_store = &remote->store;
+    return STATUS_OK;
+}

@@ -1,0 +1,406 @@
+/* S3 and servers that speak its protocol: where a bucket lies, signed requests, listings.
+ *
+ * Requests are made by the client's thread alone; it is also the one that asks for new credentials
+ * when those of an endpoint run out. Listings run on the caller's thread, one page after another.
+ */
+#include "store/remote_internal.h"
+
+#include "store/credentials.h"
+#include "store/s3_list.h"
+#include "store/s3_sign.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE_BYTES = 8 << 20, ENTRIES_MOST = 1000000, REFRESH_BEFORE_S = 120 };
+
+struct s3 {
+    struct credentials credentials; /* the client's thread's */
+    bool metadata;
+    char region[STORE_TEXT_BYTES];
+    char *base;   /* "https://host" or "http://host:port" */
+    char *host;   /* as in the Host header */
+    char *bucket; /* path of the bucket, encoded: "" or "/bucket" */
+    char *prefix; /* of all keys: "" or "prefix/" */
+};
+
+/* Requests
+ * ---------------------------------------------------------------------------------------------- */
+
+static enum status sign(const struct s3 *s3, const struct fetch *fetch, const char *path,
+                        struct curl_slist **headers, struct error *err)
+{
+    const struct credentials *credentials = &s3->credentials;
+    struct s3_request request = {.method = fetch->kind == FETCH_STAT ? "HEAD" : "GET",
+                                 .host = s3->host,
+                                 .path = path,
+                                 .query = fetch->kind == FETCH_QUERY ? fetch->key : "",
+                                 .token = credentials->token[0] ? credentials->token : NULL,
+                                 .region = s3->region,
+                                 .time = time(NULL)};
+    char stamp[S3_TIME_BYTES];
+    struct text authorization = {0};
+    s3_time(request.time, stamp);
+    s3_authorize(&request, credentials->access_key, credentials->secret, &authorization);
+    enum status status = http_header(headers, err, "Authorization: %s", authorization.data);
+    if (status == STATUS_OK)
+        status = http_header(headers, err, "x-amz-date: %s", stamp);
+    if (status == STATUS_OK)
+        status = http_header(headers, err, "x-amz-content-sha256: %s", s3_empty_hash);
+    if (status == STATUS_OK && request.token)
+        status = http_header(headers, err, "x-amz-security-token: %s", request.token);
+    text_done(&authorization);
+    return status;
+}
+
+enum status s3_prepare(void *context, const struct fetch *fetch, struct text *url,
+                       struct curl_slist **headers, struct error *err)
+{
+    struct s3 *s3 = context;
+    if (s3->credentials.expires && time(NULL) > s3->credentials.expires - REFRESH_BEFORE_S)
+        (void)s3_refresh(s3); /* what there is may still do */
+    text_append(url, "%s", s3->base);
+    size_t path = url->length;
+    text_append(url, "%s/", s3->bucket);
+    if (fetch->kind != FETCH_QUERY) {
+        s3_encode(s3->prefix, true, url);
+        s3_encode(fetch->key, true, url);
+    }
+    enum status status =
+        s3->credentials.found ? sign(s3, fetch, url->data + path, headers, err) : STATUS_OK;
+    if (fetch->kind == FETCH_QUERY)
+        text_append(url, "?%s", fetch->key);
+    return status;
+}
+
+bool s3_refresh(void *context)
+{
+    struct s3 *s3 = context;
+    struct credentials fresh;
+    if (!s3->metadata || !s3->credentials.expires ||
+        credentials_find(true, true, &fresh, NULL) != STATUS_OK)
+        return false;
+    bool newer = fresh.found && strcmp(fresh.token, s3->credentials.token) != 0;
+    if (newer)
+        s3->credentials = fresh;
+    else /* not asked for again with every request */
+        s3->credentials.expires = time(NULL) + REFRESH_BEFORE_S + 10;
+    credentials_done(&fresh);
+    return newer;
+}
+
+/* Opening
+ * ---------------------------------------------------------------------------------------------- */
+
+static enum status copy_region(struct s3 *s3, const char *region, struct error *err)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    if (!*region)
+        region = "us-east-1";
+    if (strspn(region, plain) != strlen(region) || strlen(region) >= sizeof s3->region)
+        return error_set(err, STATUS_INVALID, "store.s3_region: '%.100s' is no name of a region",
+                         region);
+    strcpy(s3->region, region);
+    return STATUS_OK;
+}
+
+/* "http://HOST[:PORT]", without what curl leaves out of the Host header, too. */
+static enum status check_endpoint(const char *endpoint, struct error *err)
+{
+    const char *host = strncmp(endpoint, "http://", 7) == 0    ? endpoint + 7
+                       : strncmp(endpoint, "https://", 8) == 0 ? endpoint + 8
+                                                               : NULL;
+    size_t length = host ? strcspn(host, "/?#") : 0;
+    if (host && memchr(host, '@', strlen(host)))
+        return error_set(err, STATUS_INVALID,
+                         "the endpoint for S3 has a user or password in it: credentials are taken "
+                         "from the environment and files alone");
+    if (length == 0 || strspn(host + length, "/") != strlen(host + length) ||
+        strpbrk(endpoint, " \t\r\n"))
+        return error_set(err, STATUS_INVALID,
+                         "the endpoint for S3 is '%.200s': write http://HOST:PORT or https://HOST "
+                         "(store.s3_endpoint, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL)",
+                         endpoint);
+    return STATUS_OK;
+}
+
+static void cut_end(char *text, const char *end)
+{
+    size_t length = strlen(text), cut = strlen(end);
+    if (length > cut && strcmp(text + length - cut, end) == 0)
+        text[length - cut] = '\0';
+}
+
+/* Names of buckets that a certificate for *.s3.REGION.amazonaws.com does not cover, or that are no
+ * host's name at all. */
+static bool needs_path(const char *bucket)
+{
+    return strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(bucket);
+}
+
+static enum status settle_place(struct s3 *s3, const char *bucket, const char *given,
+                                enum store_addressing addressing, struct error *err)
+{
+    char *endpoint = NULL;
+    enum status status = *given ? check_endpoint(given, err) : STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
+    if ((*given ? asprintf(&endpoint, "%.*s",
+                           (int)(strcspn(strstr(given, "://") + 3, "/") +
+                                 (size_t)(strstr(given, "://") + 3 - given)),
+                           given)
+                : asprintf(&endpoint, "https://s3.%s.amazonaws.com", s3->region)) < 0)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open the store");
+    cut_end(endpoint, strncmp(endpoint, "http:", 5) == 0 ? ":80" : ":443");
+    bool by_path = addressing == ADDRESSING_PATH ||
+                   (addressing == ADDRESSING_AUTO && (*given || needs_path(bucket)));
+    const char *host = strstr(endpoint, "://") + 3;
+    struct text encoded = {0};
+    if (by_path) {
+        text_append(&encoded, "/");
+        s3_encode(bucket, false, &encoded);
+        s3->bucket = strdup(encoded.data);
+        s3->host = strdup(host);
+        s3->base = strdup(endpoint);
+    } else {
+        s3->bucket = strdup("");
+        if (asprintf(&s3->host, "%s.%s", bucket, host) < 0 ||
+            asprintf(&s3->base, "%.*s%s", (int)(host - endpoint), endpoint, s3->host) < 0)
+            s3->host = s3->base = NULL;
+    }
+    text_done(&encoded);
+    free(endpoint);
+    return s3->bucket && s3->host && s3->base
+               ? STATUS_OK
+               : error_set(err, STATUS_NO_MEMORY, "no memory to open the store");
+}
+
+static enum status settle_credentials(struct s3 *s3, const struct store_settings *settings,
+                                      struct error *err)
+{
+    s3->metadata = settings->metadata;
+    enum status status =
+        credentials_find(!settings->anonymous, settings->metadata, &s3->credentials, err);
+    if (status != STATUS_OK || s3->credentials.found || settings->anonymous)
+        return status;
+    return error_set(err, STATUS_INVALID,
+                     "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+                     "AWS_PROFILE; for a public bucket, store.s3_anonymous: true%s",
+                     settings->metadata ? ""
+                                        : "; for those of the cloud's instance or container, "
+                                          "store.s3_metadata: true");
+}
+
+static enum status settle(struct s3 *s3, const char *uri, const struct store_settings *settings,
+                          struct error *err)
+{
+    const char *name = uri + strlen("s3://");
+    size_t length = strcspn(name, "/");
+    char bucket[256];
+    if (length >= sizeof bucket)
+        return error_set(err, STATUS_INVALID, "no bucket has a name of %zu bytes", length);
+    memcpy(bucket, name, length);
+    bucket[length] = '\0';
+    name += length + (name[length] == '/');
+    enum status status = settle_credentials(s3, settings, err);
+    if (status == STATUS_OK)
+        status =
+            copy_region(s3, settings->region[0] ? settings->region : s3->credentials.region, err);
+    if (status == STATUS_OK)
+        status = settle_place(s3, bucket,
+                              settings->endpoint[0] ? settings->endpoint : s3->credentials.endpoint,
+                              (enum store_addressing)settings->addressing, err);
+    if (status == STATUS_OK && asprintf(&s3->prefix, "%s%s", name, *name ? "/" : "") < 0) {
+        s3->prefix = NULL;
+        status = error_set(err, STATUS_NO_MEMORY, "no memory to open the store");
+    }
+    return status;
+}
+
+enum status s3_new(const char *uri, const struct store_settings *settings, struct s3 **ret_s3,
+                   struct error *err)
+{
+    struct s3 *s3 = calloc(1, sizeof *s3);
+    if (!s3)
+        return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+    enum status status = settle(s3, uri, settings, err);
+    if (status != STATUS_OK) {
+        s3_free(s3);
+        return error_prefix(err, status, "store '%s': ", uri);
+    }
+    *ret_s3 = s3;
+    return STATUS_OK;
+}
+
+void s3_free(struct s3 *s3)
+{
+    if (!s3)
+        return;
+    credentials_done(&s3->credentials);
+    free(s3->base);
+    free(s3->host);
+    free(s3->bucket);
+    free(s3->prefix);
+    free(s3);
+}
+
+void s3_identify(const struct s3 *s3, struct text *out)
+{
+    text_append(out, "%s%s ", s3->base, s3->bucket);
+}
+
+/* Listings
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The query of a page, its parts in order of name. `mark` is "" for the first page. */
+static void page_query(const char *prefix, bool folders, const char *mark, struct text *out)
+{
+    if (*mark) {
+        text_append(out, "continuation-token=");
+        s3_encode(mark, false, out);
+        text_append(out, "&");
+    }
+    text_append(out, "%slist-type=2&max-keys=1000&prefix=", folders ? "delimiter=%2F&" : "");
+    s3_encode(prefix, false, out);
+}
+
+/* All pages of what starts with `prefix`, one after another. */
+static enum status each_entry(const struct remote *remote, const char *prefix, bool folders,
+                              s3_entry *entry, void *argument, struct error *err)
+{
+    struct s3_page page = {.more = true};
+    char *answer = malloc(PAGE_BYTES + 1);
+    enum status status =
+        answer ? STATUS_OK
+               : error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
+    while (status == STATUS_OK && page.more) {
+        struct text query = {0};
+        page_query(prefix, folders, page.next, &query);
+        struct fetch fetch = {
+            .kind = FETCH_QUERY, .key = query.data, .buffer = answer, .capacity = PAGE_BYTES};
+        remote_run(remote, &fetch, 1);
+        status = fetch.status;
+        if (status != STATUS_OK && err)
+            *err = fetch.error;
+        if (status == STATUS_OK) {
+            answer[fetch.got] = '\0';
+            status = s3_page_read(answer, entry, argument, &page, err);
+        }
+        text_done(&query);
+    }
+    free(answer);
+    if (status == STATUS_NOT_FOUND)
+        status = error_set(err, STATUS_IO, "list '%s': no such bucket", remote->uri);
+    return status;
+}
+
+/* "prefix/" of the store and of `below`. */
+static char *whole_prefix(const struct s3 *s3, const char *below)
+{
+    char *prefix = NULL;
+    if (asprintf(&prefix, "%s%s%s", s3->prefix, below, *below ? "/" : "") < 0)
+        return NULL;
+    return prefix;
+}
+
+struct names {
+    size_t skip; /* bytes of the prefix */
+    struct name {
+        char *text;
+        bool is_prefix;
+    } * names;
+    size_t count, capacity;
+};
+
+static enum status add_name(const char *key, bool is_prefix, uint64_t bytes, void *argument,
+                            struct error *err)
+{
+    struct names *names = argument;
+    (void)bytes;
+    size_t length = strlen(key);
+    if (length <= names->skip) /* the folder's own marker */
+        return STATUS_OK;
+    if (names->count == ENTRIES_MOST)
+        return error_set(err, STATUS_INVALID, "more than %d names in one folder", ENTRIES_MOST);
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity ? 2 * names->capacity : 64;
+        struct name *longer = realloc(names->names, capacity * sizeof *longer);
+        if (!longer)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for a listing");
+        names->names = longer;
+        names->capacity = capacity;
+    }
+    char *name = strdup(key + names->skip);
+    if (!name)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a listing");
+    name[strcspn(name, "/")] = '\0';
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        free(name); /* what no key of a store can reach */
+        return STATUS_OK;
+    }
+    names->names[names->count++] = (struct name){name, is_prefix};
+    return STATUS_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
+
+enum status s3_list(const struct remote *remote, const char *prefix, store_visit *visit,
+                    void *argument, struct error *err)
+{
+    char *whole = whole_prefix(remote->s3, prefix);
+    if (!whole)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
+    struct names names = {.skip = strlen(whole)};
+    enum status status = each_entry(remote, whole, true, add_name, &names, err);
+    if (status == STATUS_OK && names.count == 0)
+        status =
+            error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
+    if (names.count > 0)
+        qsort(names.names, names.count, sizeof *names.names, by_name);
+    for (size_t i = 0; status == STATUS_OK && i < names.count; i++)
+        status = visit(names.names[i].text, names.names[i].is_prefix, argument, err);
+    for (size_t i = 0; i < names.count; i++)
+        free(names.names[i].text);
+    free(names.names);
+    free(whole);
+    return status;
+}
+
+struct sum {
+    uint64_t bytes, count;
+};
+
+static enum status add_size(const char *key, bool is_prefix, uint64_t bytes, void *argument,
+                            struct error *err)
+{
+    struct sum *sum = argument;
+    (void)key;
+    (void)is_prefix;
+    if (__builtin_add_overflow(sum->bytes, bytes, &sum->bytes))
+        return error_set(err, STATUS_CORRUPT, "the listing's sizes exceed 2^64 bytes");
+    sum->count++;
+    return STATUS_OK;
+}
+
+enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t *ret_bytes,
+                     uint64_t *ret_count, struct error *err)
+{
+    struct sum sum = {0};
+    char *whole = whole_prefix(remote->s3, prefix);
+    if (!whole)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
+    enum status status = each_entry(remote, whole, false, add_size, &sum, err);
+    free(whole);
+    if (status == STATUS_OK && sum.count == 0)
+        status =
+            error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
+    if (status != STATUS_OK)
+        return status;
+    *ret_bytes = sum.bytes;
+    *ret_count = sum.count;
+    return STATUS_OK;
+}

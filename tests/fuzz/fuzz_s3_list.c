@@ -1,0 +1,56 @@
+/* Fuzz target for what servers say: an input is a page of a listing, and also the header lines and
+ * body of an answer. */
+#include "fuzz.h"
+
+#include "store/http_answer.h"
+#include "store/s3_list.h"
+
+static enum status note(const char *key, bool is_prefix, uint64_t bytes, void *argument,
+                        struct error *err)
+{
+    (void)is_prefix;
+    (void)bytes;
+    CHECK(strlen(key) < S3_KEY_BYTES);
+    if (++*(uint64_t *)argument < 1000)
+        return STATUS_OK;
+    return error_set(err, STATUS_ENDED, "enough");
+}
+
+static void read_page(const char *text)
+{
+    struct s3_page page;
+    struct error err;
+    uint64_t count = 0;
+    if (s3_page_read(text, note, &count, &page, &err) == STATUS_OK)
+        CHECK(!page.more || (page.next[0] && strlen(page.next) < S3_MARK_BYTES));
+    else
+        CHECK(err.message[0]);
+}
+
+static void read_answer(const char *text, enum fetch_kind kind)
+{
+    const struct store_settings settings = {.missing_count = 1, .missing = {404}};
+    struct fetch fetch = {.kind = kind, .offset = 10, .size = 5};
+    struct http_answer answer = {0};
+    struct error err = {0};
+    while (*text && *text != '\n') {
+        size_t length = strcspn(text, "\n");
+        http_answer_line(&answer, text, length);
+        text += length + (text[length] == '\n');
+    }
+    http_answer_body(&answer, text, strlen(text));
+    enum http_verdict verdict = http_answer_judge(&answer, &settings, &fetch, 5, &err);
+    CHECK((verdict == HTTP_GOOD) == !err.message[0]);
+    CHECK(strlen(answer.location) < sizeof answer.location && answer.status < 1000);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size};
+    char *text = take_text(&input);
+    read_page(text);
+    for (int kind = FETCH_WHOLE; kind <= FETCH_QUERY; kind++)
+        read_answer(text, (enum fetch_kind)kind);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,301 @@
+"""Servers on loopback for the tests of remote stores: nginx, an S3 server that checks signatures, and a proxy
+that fails on purpose. Each takes a free port and is ended by close().
+
+Only the standard library; the S3 server is moto, run by the interpreter that PENSTOCK_MOTO_PYTHON names.
+"""
+
+import http.client
+import os
+import random
+import shutil
+import socket
+import socketserver
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+
+MOTO_PYTHON = os.environ.get("PENSTOCK_MOTO_PYTHON", sys.executable)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port, process, seconds=60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise AssertionError(f"server ended with {process.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(f"no server on port {port} after {seconds} s")
+
+
+def end(process):
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def nginx_program():
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+ECHO_MODULE = "/usr/lib/nginx/modules/ngx_http_echo_module.so"
+
+
+class Nginx:
+    """Serves a folder over plain HTTP, or over HTTPS with a certificate of its own (`ca_file`). With latency_s each
+    answer is held back (needs ECHO_MODULE, a part of Debian's nginx-light)."""
+
+    def __init__(self, root, tls=False, latency_s=0.0):
+        self.folder = tempfile.mkdtemp(prefix="penstock-nginx-")
+        self.port = free_port()
+        self.ca_file = os.path.join(self.folder, "cert.pem")
+        os.chmod(self.folder, 0o755)
+        listen, certificate = f"127.0.0.1:{self.port}", ""
+        if tls:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                            "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+                            "-keyout", os.path.join(self.folder, "key.pem"), "-out", self.ca_file],
+                           check=True, capture_output=True)
+            listen += " ssl"
+            certificate = (f"ssl_certificate {self.ca_file};"
+                           f"ssl_certificate_key {self.folder}/key.pem;")
+        user = "user root;" if os.getuid() == 0 else ""
+        module, serve = "", f"location / {{ root {root}; }}"
+        if latency_s:
+            module = f"load_module {ECHO_MODULE};"
+            serve = (f"location / {{ echo_sleep {latency_s}; echo_exec /files$uri; }}"
+                     f"location /files/ {{ internal; alias {root}/; }}")
+        with open(os.path.join(self.folder, "nginx.conf"), "w", encoding="ascii") as file:
+            file.write(f"""{module} {user} daemon off; pid {self.folder}/pid; worker_processes 1;
+error_log {self.folder}/error.log;
+events {{ worker_connections 2048; }}
+http {{
+  access_log {self.folder}/access.log;
+  client_body_temp_path {self.folder}/t1; proxy_temp_path {self.folder}/t2;
+  fastcgi_temp_path {self.folder}/t3; uwsgi_temp_path {self.folder}/t4;
+  scgi_temp_path {self.folder}/t5;
+  keepalive_requests 100000;
+  server {{
+    listen {listen}; {certificate}
+    {serve}
+    location /moved/ {{ return 302 http://127.0.0.1:1/$uri; }}
+    location /denied/ {{ return 403 "not you\\n"; }}
+  }}
+}}
+""")
+        self.process = subprocess.Popen([nginx_program(), "-c",
+                                         os.path.join(self.folder, "nginx.conf")],
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        wait_for(self.port, self.process)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
+
+    def requests(self):
+        with open(os.path.join(self.folder, "access.log"), encoding="utf-8") as file:
+            return file.read()
+
+    def close(self):
+        end(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+SETUP = """
+import boto3, os, sys
+url, bucket, root = sys.argv[1:4]
+place = dict(endpoint_url=url, region_name="us-east-1")
+iam = boto3.client("iam", aws_access_key_id="none", aws_secret_access_key="none", **place)
+iam.create_user(UserName="tester")
+key = iam.create_access_key(UserName="tester")["AccessKey"]
+iam.put_user_policy(UserName="tester", PolicyName="all", PolicyDocument=
+    '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}')
+s3 = boto3.client("s3", aws_access_key_id="none", aws_secret_access_key="none", **place)
+s3.create_bucket(Bucket=bucket)
+for folder, _, names in os.walk(root):
+    for name in names:
+        path = os.path.join(folder, name)
+        with open(path, "rb") as file:
+            s3.put_object(Bucket=bucket, Key="data sets/" + os.path.relpath(path, root),
+                          Body=file.read())
+import urllib.request
+urllib.request.urlopen(urllib.request.Request(url + "/moto-api/reset-auth", b"0",
+    {"Content-Type": "text/plain"}, method="POST"))
+print(key["AccessKeyId"], key["SecretAccessKey"])
+"""
+
+
+class S3:
+    """An S3 server that checks signatures, with all files below `root` as keys "data sets/..."."""
+
+    BUCKET = "bucket"
+
+    def __init__(self, root):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        env = {**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": "1000000", "MOTO_PORT": str(self.port)}
+        env.pop("PYTHONHOME", None)
+        self.process = subprocess.Popen(
+            [MOTO_PYTHON, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)], env=env,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            wait_for(self.port, self.process)
+            made = subprocess.run([MOTO_PYTHON, "-c", SETUP, self.url, self.BUCKET, root], text=True,
+                                  capture_output=True, timeout=300, check=False)
+            if made.returncode != 0:
+                raise AssertionError(made.stderr)
+        except BaseException:
+            self.close()
+            raise
+        self.access_key, self.secret = made.stdout.split()
+
+    def environment(self, **more):
+        return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret, **more}
+
+    def close(self):
+        end(self.process)
+
+
+def has_moto():
+    return subprocess.run([MOTO_PYTHON, "-c", "import moto.server, flask, boto3"],
+                          capture_output=True, check=False).returncode == 0
+
+
+class Faults:
+    """What the proxy does to which share of requests. Metadata documents are left alone where `chunks_only`."""
+
+    def __init__(self, seed=1, chunks_only=False, latency_s=0.0, **shares):
+        self.random = random.Random(seed)
+        self.shares, self.chunks_only, self.latency_s = shares, chunks_only, latency_s
+        self.lock = threading.Lock()
+        self.counts = {kind: 0 for kind in shares}
+
+    def choose(self, path):
+        if self.chunks_only and path.split("?")[0].endswith((".zarray", ".zgroup", ".zattrs",
+                                                             ".zmetadata", "zarr.json")):
+            return None
+        with self.lock:
+            draw = self.random.random()
+            for kind, share in self.shares.items():
+                if draw < share:
+                    self.counts[kind] += 1
+                    return kind
+                draw -= share
+        return None
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def setup(self):
+        super().setup()
+        self.behind = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port)
+
+    def finish(self):
+        self.behind.close()
+        super().finish()
+
+    def log_message(self, *args):
+        pass
+
+    def do_HEAD(self):
+        self.answer()
+
+    def do_GET(self):
+        self.answer()
+
+    def upstream(self):
+        self.behind.request(self.command, self.path, headers=dict(self.headers))
+        response = self.behind.getresponse()
+        return response, response.read()
+
+    def fail(self, status, headers):
+        body = b"<Error><Code>SlowDown</Code><Message>fewer, please</Message></Error>"
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def reset(self):
+        linger = struct.pack("ii", 1, 0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.close_connection = True
+        self.server.shutdown_request(self.connection)
+
+    def answer(self):
+        faults = self.server.faults
+        fault = faults.choose(self.path)
+        time.sleep(faults.latency_s)
+        if fault == "busy":
+            self.fail(503, {})
+        elif fault == "later":
+            self.fail(429, {"Retry-After": "1"})
+        elif fault == "broken":
+            self.fail(500, {})
+        elif fault == "reset":
+            self.reset()
+        else:
+            response, body = self.upstream()
+            self.pass_on(response, body, fault)
+
+    def pass_on(self, response, body, fault):
+        self.send_response(response.status, response.reason)
+        for name, value in response.getheaders():
+            if name.lower() not in ("connection", "date", "server", "transfer-encoding",
+                                    "content-length"):
+                self.send_header(name, value)
+        length = response.getheader("Content-Length") if self.command == "HEAD" else len(body)
+        self.send_header("Content-Length", str(length or 0))
+        self.end_headers()
+        if self.command == "HEAD" or not body:
+            return
+        half = len(body) // 2
+        if fault == "cut":
+            self.wfile.write(body[:half])
+            self.close_connection = True
+        elif fault == "slow":
+            self.wfile.write(body[:half])
+            self.wfile.flush()
+            time.sleep(1.5)
+            self.wfile.write(body[half:])
+        else:
+            self.wfile.write(body)
+
+
+class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Passes requests on to a server on loopback, with faults."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 1024
+
+    def __init__(self, upstream_port, faults):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.upstream_port, self.faults = upstream_port, faults
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+        self.thread.start()
+
+    def handle_error(self, request, client_address):
+        pass
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+        self.thread.join()

@@ -1,0 +1,368 @@
+"""Datasets in zip archives, over HTTP and from S3: the same samples as from the directory, also when the network fails; and what
+is said where something is wrong. The servers are real ones, on loopback."""
+
+import os
+import re
+import unittest
+import warnings
+import zipfile
+
+import servers
+from job import JobTest, environment, program, run
+
+AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
+       "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+
+
+class RemoteTest(JobTest):
+    SAMPLES = 203
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for zarr_format in (2, 3):
+            cls.synth(f"v{zarr_format}", cls.SAMPLES, format=zarr_format, chunk=8, videos=7)
+        cls.expected = None
+
+    def settings(self, uri, **more):
+        return {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial",
+                "order.epochs": 2, "order.seed": 5, "order.window_rows": 9, "readers.threads": 2,
+                **more}
+
+    def env(self, **more):
+        """Without credentials from outside."""
+        home = os.path.join(self.folder, "home")
+        os.makedirs(home, exist_ok=True)
+        env = environment(HOME=home, **more)
+        return {key: value for key, value in env.items() if key not in AWS or key in more}
+
+    def lines(self, readers, settings, env):
+        """Digests of a run that must succeed."""
+        outcome = self.reader(readers, {"delivery.trainers": 2, **settings},
+                              ["--digest", os.path.join(self.folder, "digest.{rank}")], ["--quiet"],
+                              timeout=180, env=env)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        return self.digest_lines()
+
+    def directory_lines(self, name="v2"):
+        cls = type(self)
+        cls.expected = cls.expected or {}
+        if name not in cls.expected:
+            cls.expected[name] = self.lines(
+                1, self.settings(os.path.join(self.datasets, name)), self.env())
+        return cls.expected[name]
+
+    def check(self, uri, name="v2", env=None, readers=(1, 3), **more):
+        """`uri` delivers what the directory does."""
+        expected = self.directory_lines(name)
+        for count in readers:
+            with self.subTest(readers=count):
+                self.assertEqual(self.lines(count, self.settings(uri, **more), env or self.env()),
+                                 expected)
+
+    def refused(self, message, settings, env=None):
+        outcome = self.reader(1, settings, [], ["--quiet"], env=env or self.env())
+        self.assertNotEqual(outcome.code, 0, outcome.output)
+        self.assertRegex(outcome.output, message)
+        return outcome.output
+
+    def proxy(self, port, **faults):
+        proxy = servers.Proxy(port, servers.Faults(**faults))
+        self.addCleanup(proxy.close)
+        return proxy
+
+
+class Zip(RemoteTest):
+    def archive(self, name="v2", method=zipfile.ZIP_STORED, folder="", force_zip64=False, extra=()):
+        """A zip of a dataset. `extra`: (name, bytes) that are put first."""
+        path = os.path.join(self.folder, "data.zarr.zip")
+        root = os.path.join(self.datasets, name)
+        with zipfile.ZipFile(path, "w", method) as archive:
+            for key, content in extra:
+                archive.writestr(key, content)
+            for parent, _, files in os.walk(root):
+                for file in files:
+                    source = os.path.join(parent, file)
+                    key = folder + os.path.relpath(source, root)
+                    with archive.open(zipfile.ZipInfo(key), "w", force_zip64=force_zip64) as out, \
+                            open(source, "rb") as content:
+                        out.write(content.read())
+        return path
+
+    def test_stored(self):
+        self.check(self.archive())
+
+    def test_stored_v3(self):
+        self.check("file://" + self.archive("v3"), "v3", readers=(2,))
+
+    def test_deflated(self):
+        path = self.archive()
+        packed = os.path.join(self.folder, "packed.zip")
+        with zipfile.ZipFile(path) as source, \
+                zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for info in source.infolist():
+                archive.writestr(info.filename, source.read(info))
+        self.check(packed, readers=(2,))
+
+    def test_root_one_level_down(self):
+        self.check(self.archive(folder="latents.zarr/"), readers=(1,))
+
+    def test_zip64_and_bytes_in_front(self):
+        path = self.archive(force_zip64=True)
+        with open(path, "rb") as file:
+            content = file.read()
+        with open(path, "wb") as file:
+            file.write(b"#!/bin/sh\n" * 7 + content)
+        self.check(path, readers=(1,))
+
+    def test_the_last_of_a_name_counts(self):
+        wrong = [(".zmetadata", "{}"), ("base_frames/0.0.0.0.0", b"wrong")]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.check(self.archive(extra=wrong), readers=(1,))
+
+    def test_refusals(self):
+        path = self.archive()
+        other = os.path.join(self.folder, "other.zip")
+        with zipfile.ZipFile(path) as source, \
+                zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as archive:
+            for info in source.infolist():
+                archive.writestr(info.filename, source.read(info))
+        self.refused("compressed by bzip2 .method 12.*stored entries", self.settings(other))
+        with open(path, "rb") as file:
+            content = file.read()
+        for name, part in (("cut", content[:-30]), ("none", b"")):
+            with open(path, "wb") as file:
+                file.write(part)
+            with self.subTest(name):
+                self.refused("no zip archive, or one that was cut off", self.settings(path))
+
+    def test_damage_is_found(self):
+        path = self.archive()
+        with zipfile.ZipFile(path) as archive:
+            info = archive.getinfo("base_frames/8.0.0.0.0")
+        with open(path, "r+b") as file:
+            file.seek(info.header_offset + 30 + len(info.filename) + info.file_size // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+        self.refused("'base_frames/8.0.0.0.0' in .* fails its CRC-32", self.settings(path))
+
+    def test_inspect(self):
+        sizes = []
+        for uri in (self.archive(), os.path.join(self.datasets, "v2")):
+            outcome = run([program("penstock"), "inspect", "--json", uri])
+            self.assertEqual(outcome.code, 0, outcome.output)
+            sizes.append(re.findall(r'"stored_bytes": *(\d+)', outcome.output))
+        self.assertEqual(*sizes)
+
+
+@unittest.skipUnless(servers.nginx_program(), "needs nginx")
+class Http(RemoteTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = servers.Nginx(cls.datasets)
+        cls.addClassCleanup(cls.server.close)
+
+    def test_same_digests(self):
+        self.check(self.server.url + "/v2")
+
+    def test_same_digests_of_v3(self):
+        self.check(self.server.url + "/v3/", "v3", **{"readers.cache": "stored"})
+
+    def test_with_a_disk_cache(self):
+        cache = os.path.join(self.folder, "cache")
+        more = {"readers.cache_dir": cache, "readers.cache": "off"}
+        self.check(self.server.url + "/v2", readers=(2,), **more)
+        before = self.server.requests().count("/base_frames/")
+        self.check(self.server.url + "/v2", readers=(2,), **more)
+        again = self.server.requests().count("GET /v2/base_frames/") - before
+        self.assertLess(again, 5, "what is in the cache was asked for again")
+
+    def test_held_arrays(self):
+        """A joined array of more chunks than are fetched at once."""
+        path = self.synth("singles", self.SAMPLES, chunk=1, videos=7)
+        fields = {"dataset.fields.a": "base_frames", "dataset.fields.b": "base_frames[segment_to_video]",
+                  "order.epochs": 1, "store.retries": 8}
+        proxy = self.proxy(self.server.port, chunks_only=True, busy=0.1, cut=0.1)
+        expected = self.lines(1, self.settings(path, **fields), self.env())
+        self.assertEqual(self.lines(2, self.settings(proxy.url + "/singles", **fields), self.env()),
+                         expected)
+
+    def test_few_requests(self):
+        """Whatever the window, and without second requests."""
+        self.check(self.server.url + "/v2", readers=(2,),
+                   **{"store.requests": 1, "store.hedge": "false"})
+
+    def test_https(self):
+        server = servers.Nginx(self.datasets, tls=True)
+        self.addCleanup(server.close)
+        self.check(server.url + "/v2", readers=(1,), **{"store.ca_file": server.ca_file})
+        self.refused("certificate is not trusted: name the certificates.* store.ca_file",
+                     self.settings(server.url + "/v2"))
+
+    def test_faults(self):
+        """Nothing is lost, whatever goes wrong on the way."""
+        proxy = self.proxy(self.server.port, busy=0.08, later=0.03, broken=0.08, reset=0.08,
+                           cut=0.08, slow=0.05)
+        self.check(proxy.url + "/v2", readers=(2,), **{"store.retries": 8, "readers.cache": "off"})
+        self.assertTrue(all(proxy.faults.counts.values()), proxy.faults.counts)
+
+    def test_what_is_late_is_asked_for_twice(self):
+        self.synth("singles", self.SAMPLES, chunk=1, videos=7)
+        for hedge in ("true", "false"):
+            proxy = self.proxy(self.server.port, chunks_only=True, slow=0.03)
+            before = self.server.requests()
+            self.lines(1, self.settings(proxy.url + "/singles", **{
+                "store.hedge": hedge, "store.retries": 0, "readers.cache": "off"}), self.env())
+            asked = re.findall(r"GET /singles/base_frames/(\S+)", self.server.requests()[len(before):])
+            most = max(asked.count(key) for key in set(asked))
+            with self.subTest(hedge=hedge):
+                (self.assertGreater if hedge == "true" else self.assertLessEqual)(most, 2)
+
+    def test_what_fails_for_good(self):
+        proxy = self.proxy(self.server.port, chunks_only=True, broken=1)
+        self.refused(r"array '\w+' chunk .*tried 2 times: GET 'http://127.0.0.1:\d+/v2/\S+': 500 .*: "
+                     r"SlowDown: fewer, please",
+                     self.settings(proxy.url + "/v2",
+                                   **{"store.retries": 1, "readers.cache": "off"}))
+
+    def test_bad_samples_are_masked(self):
+        proxy = self.proxy(self.server.port, chunks_only=True, broken=0.1)
+        settings = self.settings(proxy.url + "/v2", **{
+            "store.retries": 0, "errors.bad_sample": "mask", "readers.cache": "off",
+            "errors.report": os.path.join(self.folder, "bad.jsonl")})
+        outcome = self.reader(2, settings, [], timeout=180, env=self.env())
+        self.assertEqual(outcome.code, 0, outcome.output)
+        with open(os.path.join(self.folder, "bad.jsonl"), encoding="utf-8") as file:
+            self.assertIn("500", file.read())
+
+    def test_messages(self):
+        url = self.server.url
+        self.refused("no Zarr array or group there", self.settings(url + "/none"))
+        self.refused("redirected to 'http://127.0.0.1:1/.*redirects are not followed",
+                     self.settings(url + "/moved/v2"))
+        self.refused("403 .*: not you.*store.missing_status", self.settings(url + "/denied/v2"))
+        self.refused("no Zarr array", self.settings(url + "/denied/v2",
+                                                    **{"store.missing_status": "403,404"}))
+        self.refused("(Failed|refused|connect)", self.settings(
+            f"http://127.0.0.1:{servers.free_port()}/v2", **{"store.retries": 0}))
+
+    def test_groups_without_consolidated_metadata(self):
+        os.rename(os.path.join(self.datasets, "v2", ".zmetadata"),
+                  os.path.join(self.datasets, "hidden"))
+        try:
+            self.refused("plain HTTP has no listings.*consolidate", self.settings(
+                self.server.url + "/v2"))
+        finally:
+            os.rename(os.path.join(self.datasets, "hidden"),
+                      os.path.join(self.datasets, "v2", ".zmetadata"))
+
+    def test_anonymous_bucket(self):
+        """Unsigned requests by path: what any HTTP server takes."""
+        env = self.env(AWS_ACCESS_KEY_ID="unused", AWS_SECRET_ACCESS_KEY="unused")
+        self.check("s3://v2", env=env, readers=(1,),
+                   **{"store.s3_endpoint": self.server.url, "store.s3_anonymous": "true"})
+
+    def test_inspect(self):
+        outcome = run([program("penstock"), "inspect", self.server.url + "/v2"], env=self.env())
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertIn("base_frames", outcome.output)
+
+
+@unittest.skipUnless(servers.has_moto(), "needs moto's server: pip install 'moto[server]'")
+class S3(RemoteTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = servers.S3(cls.datasets)
+        cls.addClassCleanup(cls.server.close)
+
+    def uri(self, name="v2"):
+        return f"s3://{servers.S3.BUCKET}/data sets/{name}"
+
+    def signed(self, **more):
+        return self.env(**{**self.server.environment(AWS_ENDPOINT_URL=self.server.url), **more})
+
+    def test_same_digests(self):
+        self.check(self.uri(), env=self.signed())
+
+    def test_same_digests_of_v3_by_settings(self):
+        self.check(self.uri("v3"), "v3", env=self.env(**self.server.environment()), readers=(2,),
+                   **{"store.s3_endpoint": self.server.url, "store.s3_region": "eu-west-1"})
+
+    def test_credentials_of_a_profile(self):
+        env = self.env(AWS_PROFILE="team")
+        folder = os.path.join(env["HOME"], ".aws")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "credentials"), "w", encoding="ascii") as file:
+            file.write("[default]\naws_access_key_id = wrong\naws_secret_access_key = wrong\n"
+                       f"[team]\naws_access_key_id = {self.server.access_key}\n"
+                       f"aws_secret_access_key={self.server.secret}\n")
+        with open(os.path.join(folder, "config"), "w", encoding="ascii") as file:
+            file.write(f"[profile team]\nendpoint_url = {self.server.url}\nregion = us-west-2\n")
+        self.check(self.uri(), env=env, readers=(1,))
+        self.refused("AWS_PROFILE is 'none', and neither", self.settings(self.uri()),
+                     self.env(AWS_PROFILE="none"))
+
+    def test_listing(self):
+        """Without consolidated metadata groups are listed; inspect adds up sizes."""
+        outcome = run([program("penstock"), "inspect", "--json", self.uri()], env=self.signed())
+        self.assertEqual(outcome.code, 0, outcome.output)
+        directory = run([program("penstock"), "inspect", "--json",
+                         os.path.join(self.datasets, "v2")])
+        sizes = [re.findall(r'"stored_bytes": *(\d+)', text.output) for text in (outcome, directory)]
+        self.assertEqual(*sizes)
+        self.assertTrue(any(size != "0" for size in sizes[0]), sizes)
+
+    def test_wrong_credentials(self):
+        wrong = self.signed(AWS_SECRET_ACCESS_KEY="AbCdEfGhIjKlMnOp0123456789")
+        output = self.refused("403 .*SignatureDoesNotMatch", self.settings(self.uri()), wrong)
+        self.assertNotIn("AbCdEfGhIjKlMnOp0123456789", output)
+        self.refused("no credentials: set AWS_ACCESS_KEY_ID", self.settings(self.uri()),
+                     self.env(AWS_ENDPOINT_URL=self.server.url))
+        self.refused("an access key but no secret", self.settings(self.uri()),
+                     self.env(AWS_ACCESS_KEY_ID="alone"))
+
+    def test_secrets_stay_secret(self):
+        """Not in any output of a whole run with everything shown, nor where a key is refused."""
+        env = self.signed(AWS_SESSION_TOKEN="")
+        outcome = self.reader(2, self.settings(self.uri()), [], [], timeout=180, env=env)
+        config = run([program("penstock"), "config", "--set", "dataset.uri=" + self.uri()], env=env)
+        secret = self.server.secret
+        told = run([program("penstock"), "config", "--set", "store.s3_secret=" + secret], env=env)
+        uri = run([program("penstock"), "config", "--set",
+                   f"dataset.uri=https://me:{secret}@host/x"], env=env)
+        self.assertNotEqual(told.code, 0)
+        self.assertIn("no secrets in the configuration", told.output)
+        self.assertIn("a user or password in it", uri.output)
+        for output in (outcome.output, config.output, told.output, uri.output):
+            self.assertNotIn(secret, output)
+
+    def test_container_credentials(self):
+        """Asked for only where that is allowed."""
+        body = (f'{{"AccessKeyId":"{self.server.access_key}","SecretAccessKey":'
+                f'"{self.server.secret}","Expiration":"2099-01-01T00:00:00Z"}}')
+        with open(os.path.join(self.folder, "credentials"), "w", encoding="ascii") as file:
+            file.write(body)
+        if not servers.nginx_program():
+            self.skipTest("needs nginx")
+        os.chmod(self.folder, 0o755)
+        endpoint = servers.Nginx(self.folder)
+        self.addCleanup(endpoint.close)
+        env = self.env(AWS_ENDPOINT_URL=self.server.url,
+                       AWS_CONTAINER_CREDENTIALS_FULL_URI=endpoint.url + "/credentials")
+        self.refused("no credentials", self.settings(self.uri()), env)
+        self.assertEqual(endpoint.requests(), "")
+        self.check(self.uri(), env=env, readers=(1,), **{"store.s3_metadata": "true"})
+
+    def test_faults(self):
+        proxy = self.proxy(self.server.port, busy=0.08, broken=0.05, reset=0.05, cut=0.05)
+        env = self.signed(AWS_ENDPOINT_URL=proxy.url)
+        # The proxy passes Host on as it is, so that signatures stay right.
+        self.check(self.uri(), env=env, readers=(2,), **{"store.retries": 8})
+
+
+if __name__ == "__main__":
+    unittest.main()

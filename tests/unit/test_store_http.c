@@ -1,0 +1,198 @@
+/* What answers are taken for, and how many requests are made at once: both without a network. */
+#include "store/http_answer.h"
+#include "store/http_pace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Header lines separated by newlines, then a blank line and the body of an error. */
+static struct http_answer answer_of(const char *text)
+{
+    struct http_answer answer = {0};
+    while (*text && *text != '\n') {
+        size_t length = strcspn(text, "\n");
+        http_answer_line(&answer, text, length);
+        text += length + (text[length] == '\n');
+    }
+    if (*text)
+        http_answer_body(&answer, text + 1, strlen(text + 1));
+    return answer;
+}
+
+static enum http_verdict judge(const char *text, struct fetch *fetch, size_t got, struct error *err)
+{
+    struct store_settings settings = {.missing_count = 2, .missing = {404, 403}};
+    struct http_answer answer = answer_of(text);
+    return http_answer_judge(&answer, &settings, fetch, got, err);
+}
+
+static void expect(const char *text, struct fetch fetch, size_t got, enum http_verdict verdict,
+                   enum status status)
+{
+    struct error err;
+    error_clear(&err);
+    enum http_verdict found = judge(text, &fetch, got, &err);
+    if (found != verdict || (verdict != HTTP_GOOD && err.status != (int32_t)status))
+        fail_msg("'%s': verdict %d, status %d: %s", text, (int)found, (int)err.status, err.message);
+}
+
+static void test_whole_values(void **state)
+{
+    const struct fetch whole = {.kind = FETCH_WHOLE};
+    (void)state;
+    expect("HTTP/1.1 200 OK\ncontent-length: 10", whole, 10, HTTP_GOOD, 0);
+    expect("HTTP/1.1 200 OK\nContent-Length: 10", whole, 9, HTTP_AGAIN, STATUS_IO);
+    expect("HTTP/1.1 200 OK\nTransfer-Encoding: chunked", whole, 9, HTTP_GOOD, 0);
+    expect("HTTP/1.0 200 OK", whole, 9, HTTP_FAILED, STATUS_IO);
+    expect("HTTP/1.1 206 Partial\nContent-Range: bytes 0-9/20", whole, 10, HTTP_FAILED, STATUS_IO);
+    expect("HTTP/1.1 100 Continue\nHTTP/1.1 404 Not Found", whole, 0, HTTP_FAILED,
+           STATUS_NOT_FOUND);
+    expect("HTTP/1.1 403 Forbidden", whole, 0, HTTP_FAILED, STATUS_NOT_FOUND);
+    expect("HTTP/1.1 401 Unauthorized", whole, 0, HTTP_FAILED, STATUS_IO);
+    expect("HTTP/1.1 410 Gone", whole, 0, HTTP_FAILED, STATUS_IO);
+    expect("HTTP/1.1 302 Found\nLocation: http://else/where?secret", whole, 0, HTTP_FAILED,
+           STATUS_IO);
+    expect("HTTP/1.1 503 Slow Down", whole, 0, HTTP_THROTTLED, STATUS_IO);
+    expect("HTTP/1.1 429 Too Many", whole, 0, HTTP_THROTTLED, STATUS_IO);
+    expect("HTTP/1.1 502 Bad Gateway", whole, 0, HTTP_AGAIN, STATUS_IO);
+    expect("HTTP/1.1 400 Bad\n\n<Code>RequestTimeout</Code>", whole, 0, HTTP_AGAIN, STATUS_IO);
+    expect("HTTP/1.1 400 Bad\n\n<Code>ExpiredToken</Code>", whole, 0, HTTP_EXPIRED, STATUS_IO);
+    expect("HTTP/1.1 404 No\n\nlist", (struct fetch){.kind = FETCH_QUERY}, 0, HTTP_FAILED,
+           STATUS_IO);
+}
+
+static void test_ranges(void **state)
+{
+    const struct fetch range = {.kind = FETCH_RANGE, .offset = 10, .size = 5};
+    struct fetch tail = {.kind = FETCH_TAIL, .size = 5};
+    struct error err;
+    (void)state;
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 10-14/100", range, 5, HTTP_GOOD, 0);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 10-14/*", range, 5, HTTP_GOOD, 0);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 10-14/100", range, 4, HTTP_AGAIN, STATUS_IO);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 0-4/100", range, 5, HTTP_AGAIN, STATUS_IO);
+    expect("HTTP/1.1 206 x", range, 5, HTTP_AGAIN, STATUS_IO);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 10-12/13", range, 3, HTTP_FAILED, STATUS_CORRUPT);
+    expect("HTTP/1.1 416 x\nContent-Range: bytes */7", range, 0, HTTP_FAILED, STATUS_CORRUPT);
+    expect("HTTP/1.1 200 x\nContent-Length: 100", range, 0, HTTP_FAILED, STATUS_UNSUPPORTED);
+    expect("HTTP/1.1 200 x\nContent-Length: 5", (struct fetch){.kind = FETCH_RANGE, .size = 5}, 5,
+           HTTP_GOOD, 0);
+    assert_int_equal(judge("HTTP/1.1 206 x\nContent-Range: bytes 95-99/100", &tail, 5, &err),
+                     HTTP_GOOD);
+    assert_int_equal(tail.total, 100);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 0-2/3", tail, 3, HTTP_FAILED, STATUS_CORRUPT);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 0-4/100", tail, 5, HTTP_FAILED,
+           STATUS_UNSUPPORTED);
+    expect("HTTP/1.1 200 x\nContent-Length: 100", tail, 0, HTTP_FAILED, STATUS_UNSUPPORTED);
+}
+
+static void test_messages(void **state)
+{
+    struct fetch whole = {.kind = FETCH_WHOLE};
+    struct error err;
+    (void)state;
+    judge("HTTP/1.1 400 Bad\n\n<?xml?>\n<Error><Code>NoSuch</Code><Message>what\x1b</Message>",
+          &whole, 0, &err);
+    assert_string_equal(err.message, "400 Bad: NoSuch: what ");
+    judge("HTTP/1.1 302 Found\nLocation: http://else/where?secret", &whole, 0, &err);
+    assert_null(strstr(err.message, "secret"));
+}
+
+static void test_versions(void **state)
+{
+    struct fetch a = {.kind = FETCH_STAT}, b = a;
+    struct error err;
+    (void)state;
+    assert_int_equal(judge("HTTP/1.1 200 x\nContent-Length: 7\nETag: \"1\"", &a, 0, &err),
+                     HTTP_GOOD);
+    assert_int_equal(judge("HTTP/1.1 200 x\nContent-Length: 7\nETag: \"2\"", &b, 0, &err),
+                     HTTP_GOOD);
+    assert_int_equal(a.total, 7);
+    assert_true(a.version != b.version);
+    expect("HTTP/1.1 200 x", a, 0, HTTP_FAILED, STATUS_IO);
+}
+
+static const uint64_t ms_ns = 1000000;
+
+/* Answers of 64 KiB as a server gives them that needs `latency_ms` and has `most` bytes a second.
+ */
+static uint64_t serve(struct pace *pace, uint64_t now_ns, unsigned rounds, unsigned latency_ms,
+                      double most)
+{
+    for (unsigned i = 0; i < rounds; i++) {
+        double seconds = latency_ms / 1e3, bytes = pace->window * 65536.0;
+        if (bytes / seconds > most)
+            seconds = bytes / most;
+        now_ns += (uint64_t)(seconds * 1e9);
+        for (uint32_t j = 0, count = pace->window; j < count; j++)
+            pace_answered(pace, now_ns, (uint64_t)(seconds * 1e9), 65536, true);
+    }
+    return now_ns;
+}
+
+static void test_the_window_grows_while_that_helps(void **state)
+{
+    struct pace pace;
+    (void)state;
+    pace_init(&pace, 0);
+    serve(&pace, ms_ns, 40, 50, 1e12);
+    assert_in_range(pace.window, PACE_MOST * 3 / 4, PACE_MOST);
+    pace_init(&pace, 0);
+    serve(&pace, ms_ns, 40, 50, 100e6); /* 76 requests fill the link */
+    assert_in_range(pace.window, 60, 120);
+    pace_init(&pace, 17);
+    serve(&pace, ms_ns, 40, 50, 1e12);
+    assert_int_equal(pace.window, 17);
+}
+
+static void test_the_window_shrinks_when_the_server_says_so(void **state)
+{
+    struct pace pace;
+    (void)state;
+    pace_init(&pace, 0);
+    uint64_t now_ns = serve(&pace, ms_ns, 40, 50, 1e12);
+    uint32_t before = pace.window;
+    pace_throttled(&pace, now_ns);
+    pace_throttled(&pace, now_ns + ms_ns); /* of the same burst */
+    assert_int_equal(pace.window, before / 2);
+    for (unsigned i = 1; i < 20; i++)
+        pace_throttled(&pace, now_ns + i * 1000 * ms_ns);
+    assert_int_equal(pace.window, PACE_LEAST);
+    serve(&pace, now_ns + 20000 * ms_ns, 400, 50, 1e12);
+    assert_in_range(pace.window, PACE_FIRST, PACE_MOST);
+}
+
+static void test_lateness(void **state)
+{
+    struct pace pace;
+    unsigned taken = 0;
+    (void)state;
+    pace_init(&pace, 8);
+    assert_true(pace_late_ns(&pace, 1000) == UINT64_MAX);
+    for (unsigned i = 0; i < 1000; i++) {
+        pace_answered(&pace, i * ms_ns, (i % 50 == 0 ? 900 : 30) * ms_ns, 1000, false);
+        taken += pace_take_second(&pace);
+    }
+    assert_in_range(pace_late_ns(&pace, 1000), 60 * ms_ns, 120 * ms_ns);
+    assert_true(pace_late_ns(&pace, 10 << 20) == UINT64_MAX); /* of that size nothing is known */
+    assert_in_range(taken, 20, 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole_values),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_the_window_grows_while_that_helps),
+        cmocka_unit_test(test_the_window_shrinks_when_the_server_says_so),
+        cmocka_unit_test(test_lateness),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
