@@ -78,3 +78,24 @@ bool text_list_take(const char **at, struct text *ret_item)
     *at = *c ? c + 1 : c;
     return true;
 }
+
+/* Whether "me:a" of "me:a/b@host" is no "host:80". */
+static bool has_odd_port(const char *authority)
+{
+    size_t length = strcspn(authority, "/?#,");
+    const char *host = *authority == '[' ? authority + strcspn(authority, "],/?#") : authority;
+    const char *colon = memchr(host, ':', length - (size_t)(host - authority));
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+
+    return colon && (digits == 0 || colon + 1 + digits != authority + length);
+}
+
+bool text_has_password(const char *text)
+{
+    for (const char *at = text; (at = strstr(at, "://")) != NULL;) {
+        at += 3;
+        if (memchr(at, '@', strcspn(at, "/?#")) || has_odd_port(at))
+            return true;
+    }
+    return false;
+}

@@ -27,6 +27,10 @@ void text_append_bytes(struct text *text, const void *data, size_t size);
 void text_list_put(struct text *list, const char *item);
 bool text_list_take(const char **at, struct text *ret_item);
 
+/* Whether a uri in `text` (one, a list of them, or anything else) has a user or password in it,
+ * also such that are not encoded as they should be: "https://me:a/b@host". */
+bool text_has_password(const char *text);
+
 /* Frees the content and leaves an empty text. */
 void text_done(struct text *text);
 

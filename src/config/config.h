@@ -26,8 +26,8 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
  * Limits hold for numbers. */
 #define CONFIG_TABLE(X)                                                                            \
     X("dataset.uri", uri, LIST, "", 0, 0,                                                          \
-      "the dataset: directory of a Zarr group, or several whose samples follow one another; "      \
-      "relative paths start at the YAML file's folder")                                            \
+      "the dataset: a Zarr group, in a directory or .zip file, or behind http(s):// or s3://; or " \
+      "several whose samples follow one another; relative paths start at the YAML file's folder")  \
     X("dataset.group", group, STRING, "", 0, 0,                                                    \
       "group in which names of arrays start; one with a '/' in front starts at the root")          \
     X("dataset.exclude", exclude, LIST, "", 0, 0,                                                  \

@@ -153,22 +153,10 @@ static enum status parse_number(const struct option *option, const char *text, u
     return STATUS_OK;
 }
 
-/* "scheme://user:password@host", in any uri of a list: whoever prints the configuration would tell.
- */
-static bool has_password(const char *text)
-{
-    for (const char *at = text; (at = strstr(at, "://")) != NULL;) {
-        at += 3;
-        if (memchr(at, '@', strcspn(at, "/?#")))
-            return true;
-    }
-    return false;
-}
-
 static enum status store_string(char **member, const struct option *option, const char *text,
                                 struct error *err)
 {
-    if (has_password(text))
+    if (text_has_password(text)) /* whoever prints the configuration would tell */
         return error_set(err, STATUS_INVALID,
                          "%s: a uri with a user or password in it: credentials are taken from the "
                          "environment and files alone (AWS_ACCESS_KEY_ID, ~/.aws/credentials)",

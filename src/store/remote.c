@@ -311,7 +311,7 @@ static enum status check_uri(const char *uri, struct error *err)
     const char *authority = uri + scheme_length + 3;
     size_t length = strcspn(authority, "/?#");
     bool is_s3 = strncmp(uri, "s3:", 3) == 0;
-    if (memchr(authority, '@', length))
+    if (text_has_password(uri))
         return error_set(err, STATUS_INVALID,
                          "a %.*s:// uri with a user or password in it: credentials are taken from "
                          "the environment and files alone (see the user guide)",

@@ -91,7 +91,8 @@ class FieldTest(JobTest):
         self.expect_digests(whole, expected)
         self.assertEqual(self.digests(3, 3, settings), whole)
         if servers.nginx_program():
-            self.assertEqual(self.digests(2, 2, {**settings, "dataset.uri": self.serve(uri)}), whole)
+            served = {**settings, "dataset.uri": self.serve(uri)}
+            self.assertEqual(self.digests(2, 3, served), whole)
         if resume_at:
             state = os.path.join(self.folder, "state")
             head = self.digests(3, 2, settings, ["--steps", str(resume_at), "--state",

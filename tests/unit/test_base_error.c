@@ -83,6 +83,30 @@ static void texts_grow(void **state)
     assert_null(text.data);
 }
 
+static void passwords_in_uris(void **state)
+{
+    static const char *const with[] = {
+        "https://me:secret@host/x", "http://me@host",
+        "https://me:ab/cd@host/x",  "https://me:/cd@host/x",
+        "https://me:12ab/cd@host",  "data.zarr,s3://key:word/part@bucket/x"};
+    static const char *const without[] = {"",
+                                          "a:b@c",
+                                          "/data/me@here.zarr",
+                                          "file:///data/a@b:c",
+                                          "http://host:8080/a:b@c",
+                                          "http://[::1]:80/x",
+                                          "https://[fe80::1]/x",
+                                          "s3://bucket/a@b:c",
+                                          "http://a:1,http://b/x:y"};
+    (void)state;
+    for (size_t i = 0; i < sizeof with / sizeof with[0]; i++)
+        if (!text_has_password(with[i]))
+            fail_msg("%s", with[i]);
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
+        if (text_has_password(without[i]))
+            fail_msg("%s", without[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +116,7 @@ int main(void)
         cmocka_unit_test(every_status_has_a_text),
         cmocka_unit_test(dtypes_know_their_sizes),
         cmocka_unit_test(texts_grow),
+        cmocka_unit_test(passwords_in_uris),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

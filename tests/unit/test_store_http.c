@@ -59,6 +59,7 @@ static void test_whole_values(void **state)
            STATUS_IO);
     expect("HTTP/1.1 503 Slow Down", whole, 0, HTTP_THROTTLED, STATUS_IO);
     expect("HTTP/1.1 429 Too Many", whole, 0, HTTP_THROTTLED, STATUS_IO);
+    expect("HTTP/1.1 500 Internal Server Error", whole, 0, HTTP_AGAIN, STATUS_IO);
     expect("HTTP/1.1 502 Bad Gateway", whole, 0, HTTP_AGAIN, STATUS_IO);
     expect("HTTP/1.1 400 Bad\n\n<Code>RequestTimeout</Code>", whole, 0, HTTP_AGAIN, STATUS_IO);
     expect("HTTP/1.1 400 Bad\n\n<Code>ExpiredToken</Code>", whole, 0, HTTP_EXPIRED, STATUS_IO);
