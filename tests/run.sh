@@ -100,7 +100,7 @@ make_venv() {
         skipped "tests that need zarr-python 3: pip cannot install it, see build/venv.log"
     fi
     has_module build/venv/bin/python tensorstore || in_venv tensorstore ||
-        skipped "shards written by tensorstore: pip cannot install it, see build/venv.log"
+        skipped "arrays written by tensorstore: pip cannot install it, see build/venv.log"
     add_torch
     ! has_module build/venv/bin/python numpy || python=$root/build/venv/bin/python
 }
