@@ -6,8 +6,9 @@
 decode: arrays of float16, one sample a chunk, that zarr-python 3 has written with four codecs and
 chunks of 64 KiB to 16 MiB; one thread each. small_chunks: 100,000 raw chunks of 8 KiB in random
 order, with N threads. Readers are Penstock (penstock-bench-limit cold: its pool, all rows once),
-zarr-python 3, tensorstore, and zarrs, which is zarr-python 3 with a codec pipeline in Rust. Of the
-others, each read is a batch of samples into new memory. All files are in the page cache.
+zarr-python 3, tensorstore (with several threads: as many as it likes), and zarrs, which is
+zarr-python 3 with a codec pipeline in Rust. Of the others, each read is a batch of samples into new
+memory. All files are in the page cache.
 
 Readers take turns, each in a process of its own; start-up and opening are not counted. Printed are
 medians over rounds, by CPU time of the whole process (decode) and by wall time (small_chunks). What
@@ -119,13 +120,10 @@ def open_tensorstore(folder, threads):
     import tensorstore
 
     driver = "zarr3" if (folder / "data" / "zarr.json").exists() else "zarr"
-    limits = {
-        "data_copy_concurrency": {"limit": threads},
-        "file_io_concurrency": {"limit": threads},
-    }
+    one = {"data_copy_concurrency": {"limit": 1}, "file_io_concurrency": {"limit": 1}}
     array = tensorstore.open(
         {"driver": driver, "kvstore": {"driver": "file", "path": str(folder / "data")}},
-        context=tensorstore.Context(limits),
+        context=tensorstore.Context(one if threads == 1 else {}),
         read=True,
     ).result()
     return (
