@@ -55,14 +55,21 @@ static void decode_thread(struct pool_worker *worker, void *argument, uint64_t b
     }
 }
 
+static uint64_t cpu_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static enum status run_decode(struct decode *decode, const struct limit *limit,
                               struct limit_result *ret_result, struct error *err)
 {
     struct pool_stats before, after;
     pool_stats(limit->pool, &before);
-    uint64_t start_ns = clock_now_ns();
+    uint64_t start_ns = clock_now_ns(), start_cpu_ns = cpu_now_ns();
     pool_run_on_workers(limit->pool, decode_thread, decode);
-    uint64_t end_ns = clock_now_ns();
+    uint64_t end_ns = clock_now_ns(), end_cpu_ns = cpu_now_ns();
     (void)!pool_drain(limit->pool, UINT32_MAX); /* makes the numbers exact */
     pool_stats(limit->pool, &after);
     if (decode->status != STATUS_OK) {
@@ -73,6 +80,7 @@ static enum status run_decode(struct decode *decode, const struct limit *limit,
     *ret_result =
         (struct limit_result){.samples = decode->dataset->sample_count,
                               .duration_ns = end_ns - start_ns,
+                              .cpu_ns = end_cpu_ns - start_cpu_ns,
                               .stored_bytes = after.read.stored_bytes - before.read.stored_bytes,
                               .read_ns = after.read.read_ns - before.read.read_ns,
                               .decode_ns = after.read.decode_ns - before.read.decode_ns};

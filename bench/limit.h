@@ -28,6 +28,7 @@ struct limit {
 struct limit_result {
     uint64_t samples;
     uint64_t duration_ns;
+    uint64_t cpu_ns;                           /* cold: of all threads */
     uint64_t stored_bytes, read_ns, decode_ns; /* cold: sums over workers */
 };
 

@@ -120,10 +120,11 @@ static void print_result(const char *mode, const struct limit *limit,
     double seconds = (double)result->duration_ns / 1e9;
     printf("{\"mode\":\"%s\",\"threads\":%" PRIu32 ",\"samples\":%" PRIu64
            ",\"sample_bytes\":%zu,\"seconds\":%.6f,\"samples_per_s\":%.3f,\"stored_bytes\":%" PRIu64
-           ",\"read_s\":%.6f,\"decode_s\":%.6f}\n",
+           ",\"read_s\":%.6f,\"decode_s\":%.6f,\"cpu_s\":%.6f}\n",
            mode, pool_worker_count(limit->pool), result->samples, limit->dataset->sample_bytes,
            seconds, (double)result->samples / seconds, result->stored_bytes,
-           (double)result->read_ns / 1e9, (double)result->decode_ns / 1e9);
+           (double)result->read_ns / 1e9, (double)result->decode_ns / 1e9,
+           (double)result->cpu_ns / 1e9);
 }
 
 static enum status measure(const struct arguments *arguments, struct limit *limit,

@@ -8,7 +8,9 @@ Usage: bench/run.sh WHAT [OPTION...]
 
   end_to_end     Penstock beside the limits of the machine and a PyTorch DataLoader
   idle           CPU time that readers take while they wait for slow trainers
-  decode         decoding on one core against the codecs' libraries called directly
+  decode         decoding on one core against the codecs' libraries called directly, and reading the same arrays
+                 with zarr-python, tensorstore and zarrs
+  small_chunks   100,000 chunks of 8 KiB from a directory, in random order, beside the same
   exchange       ways to exchange records between ranks, and where a reader's time goes
   rechunk        penstock rechunk beside decoding and encoding alone
   scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
@@ -27,6 +29,7 @@ Options:
   --threads N      threads that read and decode; auto: one a CPU (auto)
   --hosts N        idle: one reader and one trainer on each of so many hosts made of this machine (2 readers on one)
   --no-dataloader  leave the PyTorch DataLoader out
+  --no-peers       decode, small_chunks: leave the other libraries out
   --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024)
   --draws N        simulate: networks drawn for each band (8)
   --plots DIR      where plan_at_scale and simulate put their plots (the --work directory)
@@ -43,7 +46,7 @@ USAGE
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes build='' work=$root/build/bench
+rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes peers=yes build='' work=$root/build/bench
 ranks='2 3 4' mpirun_arguments='' chunk=8 codec=blosc-zstd level=5 scratch=/dev/shm most='' draws=8 plots=''
 loader=()
 
@@ -53,7 +56,7 @@ fail() { say "bench/run.sh: $*"; exit 1; }
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
-    end_to_end | idle | decode | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
+    end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
     scaling | balance | remote) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
@@ -62,6 +65,7 @@ parse() {
     while [ $# -gt 0 ]; do
         case $1 in
         --no-dataloader) dataloader=no; shift; continue ;;
+        --no-peers) peers=no; shift; continue ;;
         -h | --help) usage; exit 0 ;;
         --rounds | --samples | --batch | --threads | --hosts | --build | --work | --ranks | --mpirun | \
             --most | --draws | --plots | --chunk | --codec | --level | --scratch)
@@ -301,8 +305,32 @@ plot_python() {
     echo python3
 }
 
+# peers WHAT OPTION...: Penstock beside other libraries. What pip cannot install is skipped, with the reason.
+peers() {
+    local library python=$work/peers/bin/python3
+    if [ $peers = no ]; then
+        python=python3
+        set -- "$@" --no-peers
+    elif [ -x "$python" ] || python3 -m venv "$work/peers" >"$work/peers.log" 2>&1; then
+        for library in 'zarr>=3' tensorstore zarrs; do
+            "$python" -c "import ${library%%>*}" 2>/dev/null ||
+                "$work/peers/bin/pip" install --quiet "$library" >>"$work/peers.log" 2>&1 ||
+                say "$library cannot be installed: $(tail -n 1 "$work/peers.log")"
+        done
+    else
+        say "no Python environment: $(tail -n 1 "$work/peers.log")"
+        python=python3
+    fi
+    "$python" "$root/bench/peers.py" "$@" --build "$build" --work "$work" --rounds "$rounds"
+}
+
 decode() {
-    "$build/bin/penstock-bench-codecs" "$rounds"
+    "$build/bin/penstock-bench-codecs" $((3 * rounds))
+    [ $peers = no ] || peers decode
+}
+
+small_chunks() {
+    peers small_chunks --threads "$threads"
 }
 
 plan_at_scale() {

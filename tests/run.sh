@@ -101,7 +101,7 @@ make_venv() {
         skipped "tests that need zarr-python 3: pip cannot install it, see build/venv.log"
     fi
     has_module build/venv/bin/python tensorstore || in_venv tensorstore ||
-        skipped "shards written by tensorstore: pip cannot install it, see build/venv.log"
+        skipped "arrays written by tensorstore: pip cannot install it, see build/venv.log"
     if has_module build/venv/bin/python moto.server || in_venv 'moto[server]'; then
         CMAKE_ARGUMENTS+=(-DPENSTOCK_MOTO_PYTHON="$root/build/venv/bin/python")
     else

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { NAME_BYTES = 64, OPEN_DIRECTORY = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
@@ -66,6 +67,12 @@ static enum status open_value(const struct directory *directory, const char *key
     return STATUS_OK;
 }
 
+static enum status read_failed(const struct directory *directory, const char *key, size_t at,
+                               struct error *err)
+{
+    return error_set_errno(err, STATUS_IO, "read '%s/%s' at byte %zu", directory->path, key, at);
+}
+
 /* Reads up to `size` bytes at `offset`; less only at the end of the file. */
 static enum status read_range(const struct directory *directory, const char *key, int fd,
                               void *buffer, size_t size, off_t offset, size_t *ret_size,
@@ -79,8 +86,7 @@ static enum status read_range(const struct directory *directory, const char *key
         if (got > 0)
             done += (size_t)got;
         else if (errno != EINTR)
-            return error_set_errno(err, STATUS_IO, "read '%s/%s' at byte %zu", directory->path, key,
-                                   (size_t)offset + done);
+            return read_failed(directory, key, (size_t)offset + done, err);
     }
     *ret_size = done;
     return STATUS_OK;
@@ -96,21 +102,27 @@ static enum status too_long(const struct directory *directory, const char *key, 
                      directory->path, key, (intmax_t)info.st_size, capacity);
 }
 
-/* The whole file, which must end within `capacity`. */
+/* The whole file, which must end within `capacity`. One byte more is asked for, into a place of its
+ * own: a value of just the capacity, as raw chunks are, ends there, and needs no second read to
+ * know. */
 static enum status read_whole(const struct directory *directory, const char *key, int fd,
                               void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
-    size_t size = 0, excess = 0;
-    enum status status = read_range(directory, key, fd, buffer, capacity, 0, &size, err);
-    if (!status && size == capacity) {
+    size_t done = 0;
+    ssize_t got;
+    do {
         char more;
-        status = read_range(directory, key, fd, &more, 1, (off_t)capacity, &excess, err);
-    }
-    if (!status && excess > 0)
-        status = too_long(directory, key, fd, capacity, err);
-    if (!status)
-        *ret_size = size;
-    return status;
+        struct iovec parts[] = {{(char *)buffer + done, capacity - done}, {&more, 1}};
+        got = preadv(fd, parts, 2, (off_t)done);
+        if (got > 0)
+            done += (size_t)got;
+        else if (got < 0 && errno != EINTR)
+            return read_failed(directory, key, done, err);
+    } while (got < 0 || (got > 0 && done < capacity));
+    if (done > capacity)
+        return too_long(directory, key, fd, capacity, err);
+    *ret_size = done;
+    return STATUS_OK;
 }
 
 static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,

@@ -16,7 +16,7 @@ foreach(format 2 3)
       COMMAND ${PENSTOCK_ZARR${format}_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_oracle.py
               --format ${format} --dump $<TARGET_FILE:dump_array>)
     set_tests_properties(python.zarr_oracle_v${format} PROPERTIES
-      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
   else()
     message(STATUS "no Python for zarr v${format}: python.zarr_oracle_v${format} is not built")
   endif()
@@ -30,12 +30,27 @@ foreach(python ZARR2 ZARR3)
     string(TOLOWER ${python} name)
     add_test(NAME python.numcodecs_${name} COMMAND ${numcodecs_test} --matrix)
     set_tests_properties(python.numcodecs_${name} PROPERTIES
-      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
     if(NOT TEST conformance.numcodecs)
       add_test(NAME conformance.numcodecs COMMAND ${numcodecs_test} --corpus)
       set_tests_properties(conformance.numcodecs PROPERTIES
         LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
     endif()
+  endif()
+endforeach()
+
+# The same matrix of arrays by every writer there is, in each format that it has, against NumPy.
+foreach(writer zarr2-v2 zarr3-v2 zarr3-v3 tensorstore-v2 tensorstore-v3)
+  set(python ${PENSTOCK_ZARR3_PYTHON})
+  if(writer STREQUAL zarr2-v2)
+    set(python ${PENSTOCK_ZARR2_PYTHON})
+  endif()
+  if(python)
+    add_test(NAME matrix.${writer}
+      COMMAND ${python} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_matrix.py
+              --writer ${writer} --dump $<TARGET_FILE:dump_array>)
+    set_tests_properties(matrix.${writer} PROPERTIES
+      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
   endif()
 endforeach()
 
@@ -45,7 +60,7 @@ if(PENSTOCK_ZARR3_PYTHON)
     COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_shards.py
             --dump $<TARGET_FILE:dump_array>)
   set_tests_properties(python.zarr_shards PROPERTIES
-    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
 if(PENSTOCK_ZARR2_PYTHON)
   add_test(NAME conformance.zarrs
