@@ -214,7 +214,7 @@ clean_up() {
             rm -rf "$1" && [ ! -e "$1" ] && break
             sleep 0.2
         done
-        cd "$0" && rm -f reader-*.sock reader-*.lock && rmdir "$0"
+        cd "$0" && rm -f reader-*.sock reader-*.lock place-* && rmdir "$0"
         true' "$run_dir" "$scratch")
     "${remove[@]}" 2>/dev/null
     ((${#host_list[@]})) || return 0

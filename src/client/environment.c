@@ -157,6 +157,7 @@ enum status environment_fill(struct connect_options *options, struct error *err)
         return status;
     if (!filled.run_dir)
         filled.run_dir = value_of("PENSTOCK_RUN_DIR");
+    filled.places = value_of("PENSTOCK_PLACES");
     if (!filled.run_dir || !*filled.run_dir)
         return error_set(
             err, STATUS_INVALID,

@@ -2,6 +2,7 @@
 #include "delivery/session.h"
 
 #include "base/clock.h"
+#include "delivery/kept_place.h"
 #include "delivery/message.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ struct tenant {
 /* A ring and what is held of it. */
 struct use {
     struct link link;       /* of an old one, the ring alone */
+    uint64_t start;         /* place of its first slot */
     struct tenant *tenants; /* [slot_count] */
     uint32_t spare_slots;   /* of slot_count */
     _Atomic uint32_t held;  /* slots */
@@ -44,8 +46,9 @@ struct session {
     bool dialing; /* for another one */
     bool ended;   /* END came: what is published is all there is */
     struct dial dial;
-    struct error final; /* status is OK as long as batches may come */
-    int wake_fd;        /* eventfd: session_leave() was called */
+    struct kept_place *kept; /* NULL: none */
+    struct error final;      /* status is OK as long as batches may come */
+    int wake_fd;             /* eventfd: session_leave() was called */
     _Atomic bool left;
     pthread_mutex_t lock; /* on `use` for all but session_next()'s reading it, on older ones, and on
                              sending a goodbye */
@@ -105,10 +108,12 @@ static enum status attach(struct session *session, struct link *link,
         link_done(link);
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
     }
-    *use = (struct use){
-        .link = *link, .tenants = tenants, .spare_slots = terms->header.layout.spare_slots};
+    *use = (struct use){.link = *link,
+                        .start = place_of(service, service->start_epoch, service->start_step),
+                        .tenants = tenants,
+                        .spare_slots = terms->header.layout.spare_slots};
     session->reconnect_ms = terms->reconnect_ms;
-    session->expected = place_of(service, service->start_epoch, service->start_step);
+    session->expected = use->start;
     session->taken = 0;
     session->lost = session->ended = false;
     pthread_mutex_lock(&session->lock);
@@ -198,9 +203,25 @@ static enum status own_options(struct session *session, const struct connect_opt
     return event_new(&session->wake_fd, err);
 }
 
+/* A process that comes fresh goes on where one before it was, if that can still be told. */
+static void take_up_place(struct session *session)
+{
+    struct ring_service service;
+    uint64_t place;
+    if (session->options.wish != WISH_FRESH || !session->options.places ||
+        !kept_place_read(session->options.places, session->options.rank, &service, &place))
+        return;
+    struct message_welcome welcome = {.epoch = place / service.steps_per_epoch,
+                                      .step = place % service.steps_per_epoch};
+    session_print_state(&service, &welcome, session->state, sizeof session->state);
+    session->options.state = session->state;
+    session->options.wish = WISH_CONTINUE;
+}
+
 static enum status connect_first(struct session *session, struct error *err)
 {
     bool over;
+    take_up_place(session);
     struct link link;
     struct link_terms terms;
     dial_begin(&session->dial, &session->options);
@@ -217,6 +238,9 @@ static enum status connect_first(struct session *session, struct error *err)
     session->header = terms.header;
     session->end = place_of(service, service->epochs, 0);
     atomic_store(&session->place, place);
+    if (session->options.places)
+        session->kept =
+            kept_place_open(session->options.places, session->options.rank, service, place);
     return attach(session, &link, &terms, err);
 }
 
@@ -350,7 +374,7 @@ static bool take_slot(struct session *session, struct session_batch *ret_batch)
 
 /* Moves the tail over everything that is released. Any number of threads; each slot is passed by
  * exactly one. */
-static void advance_tail(struct use *use)
+static void advance_tail(struct session *session, struct use *use)
 {
     struct ring *ring = &use->link.ring;
     _Atomic uint64_t *shared_tail = &ring->control->tail;
@@ -360,7 +384,10 @@ static void advance_tail(struct use *use)
         struct tenant *oldest = &use->tenants[tail % ring->slot_count];
         if (atomic_load(&oldest->stamp) != 2 * tail + 2)
             break;
-        moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
+        if (!atomic_compare_exchange_strong(shared_tail, &tail, tail + 1))
+            continue;
+        kept_place_note(session->kept, use->start + tail + 1);
+        moved = true;
     }
     if (moved && use->link.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
         event_signal(use->link.release_fd);
@@ -376,7 +403,7 @@ static bool take(struct session *session, struct session_batch *ret_batch)
         struct tenant *tenant = &use->tenants[batch.slot];
         if (session->expected <= atomic_load(&session->place)) {
             atomic_store(&tenant->stamp, 2 * sequence + 2);
-            advance_tail(use);
+            advance_tail(session, use);
             continue;
         }
         atomic_store_explicit(&tenant->epoch, batch.header.epoch, memory_order_relaxed);
@@ -547,7 +574,8 @@ enum status session_next(struct session *session, int64_t timeout_ms,
 }
 
 /* False: this ring's slot does not hold the batch. */
-static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t step)
+static bool give_up(struct session *session, struct use *use, uint32_t slot, uint64_t epoch,
+                    uint64_t step)
 {
     if (slot >= use->link.ring.slot_count)
         return false;
@@ -557,7 +585,7 @@ static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t ste
         held % 2 == 1 && atomic_load(&tenant->epoch) == epoch && atomic_load(&tenant->step) == step;
     if (!ours || !atomic_compare_exchange_strong(&tenant->stamp, &held, held + 1))
         return false;
-    advance_tail(use);
+    advance_tail(session, use);
     atomic_fetch_sub(&use->held, 1);
     return true;
 }
@@ -567,7 +595,7 @@ enum status session_release(struct session *session, uint32_t slot, uint64_t epo
 {
     pthread_mutex_lock(&session->lock);
     struct use **at = &session->use, *done = NULL;
-    while (*at && !give_up(*at, slot, epoch, step))
+    while (*at && !give_up(session, *at, slot, epoch, step))
         at = &(*at)->older;
     bool found = *at != NULL;
     if (found && *at != session->use && atomic_load(&(*at)->held) == 0) {
@@ -588,6 +616,7 @@ void session_leave(struct session *session)
 {
     if (atomic_exchange(&session->left, true))
         return;
+    kept_place_remove(session->kept);
     pthread_mutex_lock(&session->lock);
     send_goodbye(session);
     pthread_mutex_unlock(&session->lock);
@@ -603,6 +632,7 @@ void session_close(struct session *session)
         use_free(use);
     }
     dial_done(&session->dial);
+    kept_place_close(session->kept);
     if (session->wake_fd >= 0)
         close(session->wake_fd);
     pthread_mutex_destroy(&session->lock);

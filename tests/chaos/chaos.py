@@ -84,6 +84,8 @@ class Run:
         found = sorted((process for process in processes() if process.kind() == victim), key=lambda p: p.pid)
         if not found:
             return False  # not started yet, or just dead
+        if victim.endswith("mpirun"):
+            found = found[:1]  # not what it has forked and is about to be ssh: that is no launcher's death
         try:
             os.kill(found[int(pick * len(found))].pid, signal.SIGKILL)
         except ProcessLookupError:

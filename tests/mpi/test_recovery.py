@@ -455,6 +455,27 @@ class Trainers(RecoveryTest):
         for rank in range(2):
             self.assert_pieces(str(rank), f"{rank}.new", expected[rank])
 
+    def test_readers_and_then_trainers_die(self):
+        """Nobody is left who was told: those that come fresh find their places in files."""
+        expected = self.expected()
+        settings = self.settings(**{"delivery.run_dir": self.run_dir,
+                                    "delivery.reconnect_timeout": 30})
+        places = os.path.join(self.run_dir, "place-1-")
+        job = self.start_readers(2, settings, ["--supervised"])
+        trainers = self.start_trainers("--compute-ms", "5", readers=2, PENSTOCK_PLACES=places)
+        self.until_lines("1", 60)
+        os.kill(self.reader_pid(1), signal.SIGKILL)
+        job.wait()
+        for trainer in trainers:
+            trainer.kill()
+        job = self.start_readers(2, settings, ["--supervised"])
+        trainers = [self.start_trainer(rank, f"digest.{rank}.new", readers=2, PENSTOCK_PLACES=places)
+                    for rank in range(2)]
+        self.assert_ends_well(*trainers, job)
+        for rank in range(2):
+            self.assert_pieces(str(rank), f"{rank}.new", expected[rank])
+        self.assert_nothing_left_behind()
+
     def test_dies_between_the_last_batch_and_its_goodbye(self):
         """The one that comes in its place hears that there is nothing more; one that wants batches again hears no."""
         script = ("import os, penstock\n"
