@@ -21,7 +21,10 @@ state = None
 if os.path.exists(path):
     with open(path, encoding="ascii") as file:
         state = json.load(file)
-torch.distributed.init_process_group("gloo")
+# torchrun's store outlives its workers: without a prefix, gloo may find the address of one that is dead.
+store = torch.distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+torch.distributed.init_process_group("gloo", store=torch.distributed.PrefixStore(f"life{life}", store),
+                                     rank=rank, world_size=int(os.environ["WORLD_SIZE"]))
 with penstock.connect(state=state) as loader, \
         open(os.path.join(folder, f"log.{rank}.{life}"), "w", encoding="ascii") as log:
     for count, batch in enumerate(loader, 1):
