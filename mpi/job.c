@@ -832,7 +832,12 @@ static bool own_place(const struct job *job, const struct wishes *wishes, uint64
     uint64_t wish = wishes->wish[rank], left_off = job->left_off[rank];
     if (!wish && !left_off)
         return false;
+    bool has_state = wish % 2 == 1;
     *ret_place = wish ? place_in(wish) : left_off - 1;
+    /* What one that is not gone says of itself is never less than what was seen of it; what it has
+     * read of one before it may be. */
+    if (wish && !has_state && left_off && left_off - 1 > *ret_place)
+        *ret_place = left_off - 1;
     return true;
 }
 

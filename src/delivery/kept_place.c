@@ -1,11 +1,14 @@
 /* See kept_place.h. */
 #include "delivery/kept_place.h"
 
+#include "base/clock.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,6 +22,7 @@ struct content {
 };
 
 struct kept_place {
+    int fd;                  /* locked as long as this process lives */
     struct content *content; /* mapped */
     char *path;
 };
@@ -29,11 +33,21 @@ static char *path_of(const char *prefix, uint32_t rank)
     return asprintf(&path, "%s%" PRIu32, prefix, rank) < 0 ? NULL : path;
 }
 
+/* Waits until the process that has the file is dead: a moment, or for ever where it has forked. */
+static void await_lock(int fd)
+{
+    enum { TRIES = 500 };
+    const uint64_t pause_ns = 10000000;
+    for (int i = 0; i < TRIES && flock(fd, LOCK_EX | LOCK_NB) < 0; i++)
+        clock_sleep_ns(pause_ns);
+}
+
 static bool read_content(const char *path, struct content *ret_content)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return false;
+    await_lock(fd);
     bool whole = read(fd, ret_content, sizeof *ret_content) == sizeof *ret_content;
     close(fd);
     return whole && ret_content->magic == magic && ret_content->steps_per_epoch > 0;
@@ -57,14 +71,11 @@ bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret
 }
 
 /* All of it is allocated, so that a full disk is no SIGBUS later. */
-static struct content *map_content(const char *path)
+static struct content *map_content(int fd)
 {
     void *memory = MAP_FAILED;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0 && posix_fallocate(fd, 0, sizeof(struct content)) == 0)
+    if (posix_fallocate(fd, 0, sizeof(struct content)) == 0)
         memory = mmap(NULL, sizeof(struct content), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -74,8 +85,13 @@ struct kept_place *kept_place_open(const char *prefix, uint32_t rank,
     struct kept_place *kept = calloc(1, sizeof *kept);
     if (kept)
         kept->path = path_of(prefix, rank);
-    if (kept && kept->path)
-        kept->content = map_content(kept->path);
+    if (kept)
+        kept->fd =
+            kept->path ? open(kept->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    if (kept && kept->fd >= 0) {
+        await_lock(kept->fd);
+        kept->content = map_content(kept->fd);
+    }
     if (!kept || !kept->content) {
         kept_place_close(kept);
         return NULL;
@@ -109,6 +125,8 @@ void kept_place_close(struct kept_place *kept)
 {
     if (!kept)
         return;
+    if (kept->fd >= 0)
+        close(kept->fd);
     if (kept->content)
         munmap(kept->content, sizeof *kept->content);
     free(kept->path);

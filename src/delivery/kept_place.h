@@ -17,7 +17,8 @@
 
 struct kept_place;
 
-/* Reads what a trainer of that rank has left: of *ret_service the members that tell runs apart.
+/* Reads what a trainer of that rank has left, when it is dead (five seconds at most are waited for
+ * that): of *ret_service the members that tell runs apart.
  * False: nothing, or nothing that makes sense. */
 bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
                      uint64_t *ret_place);
