@@ -111,8 +111,8 @@ MUST_USE enum status zarr_array_parse_member(enum zarr_format format, const char
                                              const char *text, size_t text_bytes, size_t member,
                                              struct zarr_array *ret_array, struct error *err);
 
-/* Where the array's document and chunks lie in the store: its path, less a member's name. Returned by
- * value so that it can stand in a call. */
+/* Where the array's document and chunks lie in the store: its path, less a member's name. Returned
+ * by value so that it can stand in a call. */
 struct zarr_path {
     char text[ZARR_PATH_BYTES];
 };
