@@ -32,7 +32,7 @@ static const struct {
     {"base64", "bytes as text", "store the bytes themselves"},
     {"zfpy", "values compressed by ZFP", "store them through blosc, with bitround before it"},
     {"pcodec", "values compressed by Pcodec", "store them through blosc or zstd"},
-    {"jenkins_lookup3", "a checksum that is not implemented", "use crc32c"},
+    {"jenkins_lookup3", "another checksum than those we check", "use crc32c"},
 };
 
 /* zarr-python's v3 names for the codecs of numcodecs. */

@@ -20,6 +20,7 @@ struct content {
     uint64_t fingerprint, seed, global_batch, steps_per_epoch;
     _Atomic uint64_t place;
 };
+_Static_assert(sizeof(struct content) == 48, "as in docs/layouts.md");
 
 struct kept_place {
     int fd;                  /* locked as long as this process lives */
