@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "held.h"
 
 #include <arpa/inet.h>
