@@ -137,7 +137,7 @@ if [[ $mpich ]]; then
         cat build/mpich.log >&2
         fail "cannot configure build/mpich"
     }
-    build_directory build/mpich penstock-cli penstock-reader penstock-trainer penstock hostile-trainer demo-server
+    build_directory build/mpich penstock-cli penstock-reader penstock-trainer penstock hostile-trainer
 fi
 
 # --- tests --------------------------------------------------------------------------------------
