@@ -188,7 +188,7 @@ static double median(double *values, size_t count)
 static void measure(size_t subject, size_t bytes, size_t rounds, struct text *json)
 {
     struct chunk chunk;
-    double ours_rates[MAX_ROUNDS], bare_rates[MAX_ROUNDS], ratios[MAX_ROUNDS];
+    double ours_rates[MAX_ROUNDS] = {0}, bare_rates[MAX_ROUNDS] = {0}, ratios[MAX_ROUNDS] = {0};
     make_chunk(subject, bytes, &chunk);
     size_t count = ROUND_BYTES / bytes;
     decode *bare = subjects[subject].bare;

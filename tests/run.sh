@@ -91,6 +91,7 @@ has_module() {
 
 make_venv() {
     mkdir -p build
+    [[ -x build/venv/bin/pip ]] || say "making build/venv by pip: current zarr, tensorstore, moto; takes a minute or more"
     if [[ ! -x build/venv/bin/pip ]] && ! "$python" -m venv build/venv >build/venv.log 2>&1; then
         skipped "the Python environment: venv failed, see build/venv.log"
         return

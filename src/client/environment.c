@@ -155,9 +155,11 @@ enum status environment_fill(struct connect_options *options, struct error *err)
         status = fill_place(&filled, err);
     if (status)
         return status;
+    const char *usual = value_of("PENSTOCK_RUN_DIR");
     if (!filled.run_dir)
-        filled.run_dir = value_of("PENSTOCK_RUN_DIR");
-    filled.places = value_of("PENSTOCK_PLACES");
+        filled.run_dir = usual;
+    if (!usual || strcmp(filled.run_dir, usual) == 0)
+        filled.places = value_of("PENSTOCK_PLACES");
     if (!filled.run_dir || !*filled.run_dir)
         return error_set(
             err, STATUS_INVALID,

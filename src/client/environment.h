@@ -26,9 +26,10 @@
 
 /* Fills what is not given: run_dir where NULL, rank and world_size where world_size is 0, and
  * always the place on the node, the reader (PENSTOCK_READER, or -1), and where places outlive
- * processes (PENSTOCK_PLACES, of a supervisor). Strings are borrowed from
- * the environment. INVALID: a variable that is not a number, no run_dir, a rank that is not below
- * its world size, one of RANK and WORLD_SIZE without the other and no other launcher's pair. */
+ * processes (PENSTOCK_PLACES, of the supervisor of the service at PENSTOCK_RUN_DIR; not for
+ * another). Strings are borrowed from the environment. INVALID: a variable that is not a number, no
+ * run_dir, a rank that is not below its world size, one of RANK and WORLD_SIZE without the other
+ * and no other launcher's pair. */
 MUST_USE enum status environment_fill(struct connect_options *options, struct error *err);
 
 /* The state of PENSTOCK_STATE: what it holds if that begins with {, else what is in the file of

@@ -139,7 +139,7 @@ uint16_t values_half_of_double(double value)
 /* C leaves open what numbers out of range become. */
 static inline int64_t whole(double value)
 {
-    return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN;
+    return value >= (double)INT64_MIN && value < -(double)INT64_MIN ? (int64_t)value : INT64_MIN;
 }
 
 static inline uint64_t whole_unsigned(double value)

@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,7 +22,7 @@ struct content {
 _Static_assert(sizeof(struct content) == 48, "as in docs/layouts.md");
 
 struct kept_place {
-    int fd;                  /* locked as long as this process lives */
+    int fd;                  /* locked as long as this process lives, whatever it forks */
     struct content *content; /* mapped */
     char *path;
 };
@@ -34,18 +33,20 @@ static char *path_of(const char *prefix, uint32_t rank)
     return asprintf(&path, "%s%" PRIu32, prefix, rank) < 0 ? NULL : path;
 }
 
-/* Waits until the process that has the file is dead: a moment, or for ever where it has forked. */
+/* Waits until the process that has the file is dead. Not flock(): what a dead trainer has forked
+ * would keep that lock. */
 static void await_lock(int fd)
 {
     enum { TRIES = 500 };
     const uint64_t pause_ns = 10000000;
-    for (int i = 0; i < TRIES && flock(fd, LOCK_EX | LOCK_NB) < 0; i++)
+    const struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    for (int i = 0; i < TRIES && fcntl(fd, F_SETLK, &all) < 0; i++)
         clock_sleep_ns(pause_ns);
 }
 
 static bool read_content(const char *path, struct content *ret_content)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return false;
     await_lock(fd);

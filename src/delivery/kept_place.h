@@ -23,7 +23,8 @@ struct kept_place;
 bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
                      uint64_t *ret_place);
 
-/* Makes the file, or takes it over; NULL where that fails: then nothing is kept. */
+/* Makes the file, or takes it over, waiting likewise; NULL where that fails: then nothing is kept.
+ */
 struct kept_place *kept_place_open(const char *prefix, uint32_t rank,
                                    const struct ring_service *service, uint64_t place);
 

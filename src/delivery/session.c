@@ -208,28 +208,31 @@ static enum status own_options(struct session *session, const struct connect_opt
 }
 
 /* A process that comes fresh goes on where one before it was, if that can still be told. */
-static void take_up_place(struct session *session)
+static bool take_up_place(struct session *session)
 {
     struct ring_service service;
     uint64_t place;
     if (session->options.wish != WISH_FRESH || !session->options.places ||
         !kept_place_read(session->options.places, session->options.rank, &service, &place))
-        return;
+        return false;
     struct message_welcome welcome = {.epoch = place / service.steps_per_epoch,
                                       .step = place % service.steps_per_epoch};
     session_print_state(&service, &welcome, session->state, sizeof session->state);
     session->options.state = session->state;
     session->options.wish = WISH_CONTINUE;
+    return true;
 }
 
 static enum status connect_first(struct session *session, struct error *err)
 {
-    bool over;
-    take_up_place(session);
+    bool over, found = take_up_place(session);
     struct link link;
     struct link_terms terms;
     dial_begin(&session->dial, &session->options);
     enum status status = dial_continue(&session->dial, UINT64_MAX, -1, &over, &link, &terms, err);
+    if (status == STATUS_REFUSED && found)
+        return error_prefix(err, status, "with the place in '%s%" PRIu32 "'",
+                            session->options.places, session->options.rank);
     if (status)
         return status;
     const struct ring_service *service = &terms.header.service;

@@ -256,7 +256,7 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
     text_append(out, "  %u rounds in flight, %s records each at most\n", demand->shape.in_flight,
                 count_format(round_max_records(demand->plan, demand->shape)).text);
     describe_line(out, "decoding", budget->scratch_bytes);
-    text_append(out, "  %u threads\n", demand->worker_count);
+    text_append(out, "  %u thread%s\n", demand->worker_count, demand->worker_count == 1 ? "" : "s");
     if (budget->fetch_bytes > 0) {
         describe_line(out, "fetches", budget->fetch_bytes);
         text_append(out, "  chunks on their way from the store, connections\n");

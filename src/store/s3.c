@@ -318,9 +318,12 @@ static enum status add_name(const char *key, bool is_prefix, uint64_t bytes, voi
 {
     struct names *names = argument;
     (void)bytes;
-    size_t length = strlen(key);
-    if (length <= names->skip) /* the folder's own marker */
+    if (strlen(key) <= names->skip) /* the folder's own marker */
         return STATUS_OK;
+    const char *text = key + names->skip;
+    size_t length = strcspn(text, "/");
+    if (length == 0 || (length <= 2 && strncmp(text, "..", length) == 0))
+        return STATUS_OK; /* what no key of a store can reach */
     if (names->count == ENTRIES_MOST)
         return error_set(err, STATUS_INVALID, "more than %d names in one folder", ENTRIES_MOST);
     if (names->count == names->capacity) {
@@ -331,15 +334,11 @@ static enum status add_name(const char *key, bool is_prefix, uint64_t bytes, voi
         names->names = longer;
         names->capacity = capacity;
     }
-    char *name = strdup(key + names->skip);
-    if (!name)
+    struct name *name = &names->names[names->count];
+    *name = (struct name){strndup(text, length), is_prefix};
+    if (!name->text)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a listing");
-    name[strcspn(name, "/")] = '\0';
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        free(name); /* what no key of a store can reach */
-        return STATUS_OK;
-    }
-    names->names[names->count++] = (struct name){name, is_prefix};
+    names->count++;
     return STATUS_OK;
 }
 

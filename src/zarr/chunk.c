@@ -485,7 +485,7 @@ bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uin
     /* Decoding a part costs a copy more; a half of the chunk is well worth it. */
     bool helps = raw ? high - low < length
                      : codec_chain_has_parts(&array->codecs) && high - low <= length / 2;
-    size_t strides[ZARR_MAX_RANK];
+    size_t strides[ZARR_MAX_RANK] = {0};
 
     chunk_strides(array, strides);
     if (!helps || strides[0] * length != array->chunk_bytes)

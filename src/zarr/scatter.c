@@ -22,7 +22,7 @@ void scatter_merge(struct scatter *scatter)
         if (scatter->extents[i] == 1)
             continue;
         int last = rank - 1;
-        bool is_one = rank > 0 && scatter->from[last] == scatter->extents[i] * scatter->from[i] &&
+        bool is_one = last >= 0 && scatter->from[last] == scatter->extents[i] * scatter->from[i] &&
                       scatter->to[last] == scatter->extents[i] * scatter->to[i];
         int at = is_one ? last : rank++;
         scatter->extents[at] = (is_one ? scatter->extents[at] : 1) * scatter->extents[i];
@@ -231,9 +231,13 @@ static void convert_line(const struct conversion *line, uint64_t count, const un
             bytes_swap(in, items * line->from_bytes, line->swap_bytes);
             source = in;
         }
-        convert_items(line->convert, source, items, spreads ? out : to + done * line->to_bytes);
+        unsigned char *target = to + done * line->to_bytes;
+
+        if (spreads)
+            target = out;
+        convert_items(line->convert, source, items, target);
         for (uint64_t i = 0; spreads && i < items; i++)
-            memcpy(to + (done + i) * line->to_stride, out + i * line->to_bytes, line->to_bytes);
+            memcpy(to + (done + i) * line->to_stride, target + i * line->to_bytes, line->to_bytes);
     }
 }
 

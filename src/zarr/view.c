@@ -10,7 +10,7 @@
 /* Axis `first` of `array` becomes axis 0. */
 static void turn_axes(const struct zarr_array *array, int first, struct zarr_array *view)
 {
-    uint8_t place[ZARR_MAX_RANK]; /* in the view, of each axis of the array */
+    uint8_t place[ZARR_MAX_RANK] = {0}; /* in the view, of each axis of the array */
 
     for (int axis = 0; axis < array->rank; axis++) {
         place[axis] = (uint8_t)(axis == first ? 0 : axis < first ? axis + 1 : axis);

@@ -149,6 +149,23 @@ static void given_options_win(void **state)
     assert_string_equal(options.run_dir, "/tmp/run");
 }
 
+/* Places are of the service at PENSTOCK_RUN_DIR. */
+static void another_service_has_no_places(void **state)
+{
+    (void)state;
+    static const char *const variables[] = {"PENSTOCK_RUN_DIR=/tmp/run",
+                                            "PENSTOCK_PLACES=/tmp/run/place-", NULL};
+    struct connect_options usual = {0}, same = {.run_dir = "/tmp/run"},
+                           other = {.run_dir = "/tmp/validation"};
+    set_environment(variables);
+    assert_int_equal(environment_fill(&usual, NULL), STATUS_OK);
+    assert_string_equal(usual.places, "/tmp/run/place-");
+    assert_int_equal(environment_fill(&same, NULL), STATUS_OK);
+    assert_string_equal(same.places, "/tmp/run/place-");
+    assert_int_equal(environment_fill(&other, NULL), STATUS_OK);
+    assert_null(other.places);
+}
+
 static void nonsense_is_named(void **state)
 {
     (void)state;
@@ -217,9 +234,10 @@ static void a_state_is_text_or_a_file(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(innermost_launcher_counts), cmocka_unit_test(pairs_are_whole),
-        cmocka_unit_test(tasks_are_listed_by_node),  cmocka_unit_test(given_options_win),
-        cmocka_unit_test(nonsense_is_named),         cmocka_unit_test(a_state_is_text_or_a_file),
+        cmocka_unit_test(innermost_launcher_counts),     cmocka_unit_test(pairs_are_whole),
+        cmocka_unit_test(tasks_are_listed_by_node),      cmocka_unit_test(given_options_win),
+        cmocka_unit_test(another_service_has_no_places), cmocka_unit_test(nonsense_is_named),
+        cmocka_unit_test(a_state_is_text_or_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
