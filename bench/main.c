@@ -1,6 +1,8 @@
 /* penstock-bench-limit: command line, setup and output. See limit.h. */
 #include "limit.h"
 
+#include "run/setup.h"
+
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,16 +86,7 @@ static enum status open_dataset(struct limit *limit, struct error *err)
     enum status status = dataset_open(&dataset, &limit->dataset, err);
     if (status != STATUS_OK)
         return status;
-    struct plan_options plan = {.sample_count = limit->dataset->sample_count,
-                                .row_length = limit->dataset->row_length,
-                                .window_rows = config->window_rows,
-                                .row_bytes = limit->dataset->row_bytes,
-                                .seed = config->seed,
-                                .shuffle = config->shuffle,
-                                .global_batch = config->global_batch,
-                                .last = config->last,
-                                .trainer_count = (uint32_t)config->trainers};
-    return plan_init(&limit->plan, &plan, err);
+    return run_plan_settle(config, limit->dataset, &limit->plan, err);
 }
 
 /* The pool that one reader with these trainers beside it would have. */

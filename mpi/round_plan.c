@@ -169,10 +169,11 @@ struct run {
     uint64_t samples[RUN_BLOCK];
     uint64_t table_limit;              /* windows of more rows are not worth a table */
     const struct window *table_window; /* NULL: there is no table */
-    uint64_t table[RUN_ROWS];          /* the window's rows, by slot */
+    uint64_t table[RUN_ROWS];          /* the first samples of the window's rows, by slot */
 };
 
-/* A window's rows are looked up once each where that is cheaper than once a sample. */
+/* A window's rows, and the samples they begin with, are looked up once each where that is cheaper
+ * than once a sample. */
 static bool tabulate_rows(struct run *run)
 {
     const struct window *window = run->window;
@@ -183,6 +184,8 @@ static bool tabulate_rows(struct run *run)
     for (uint64_t slot = 0; slot < window->plan.row_count; slot++)
         run->table[slot] = window->plan.first_row_position + slot;
     plan_rows_at(&window->epoch, run->table, window->plan.row_count);
+    for (uint64_t slot = 0; slot < window->plan.row_count; slot++)
+        run->table[slot] = plan_row_first(&window->epoch.plan, run->table[slot]);
     run->table_window = window;
     return true;
 }
@@ -198,9 +201,11 @@ static void find_samples(struct run *run, uint64_t unpadded)
         for (size_t i = 0; i < run->count; i++)
             run->samples[i] = window->plan.first_row_position + run->places[i].slot;
         plan_rows_at(&window->epoch, run->samples, run->count);
+        for (size_t i = 0; i < run->count; i++)
+            run->samples[i] = plan_row_first(&window->epoch.plan, run->samples[i]);
     }
     for (size_t i = 0; i < run->count; i++)
-        run->samples[i] = run->samples[i] * window->plan.row_length + run->places[i].offset;
+        run->samples[i] += run->places[i].offset;
 }
 
 /* Everything in the slot that does not come with the row. */

@@ -206,8 +206,8 @@ static void describe_dataset(const struct config *config, const struct dataset *
                 config->uri, count_format(dataset->sample_count).text,
                 plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
                 dataset->fingerprint);
-    if (dataset_store_count(dataset) > 1)
-        text_append(out, "%-11s%zu, one after another\n", "stores", dataset_store_count(dataset));
+    if (dataset->store_count > 1)
+        text_append(out, "%-11s%zu, one after another\n", "stores", dataset->store_count);
     describe_fields(dataset, out);
     text_append(out, "%-11s%s of %s sample%s, %s each\n", "chunk rows",
                 count_format(dataset->row_count).text, count_format(dataset->row_length).text,

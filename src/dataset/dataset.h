@@ -6,8 +6,8 @@
  * (base/convert.h): rows, records and held memory have what comes of that.
  *
  * The arrays may lie in several stores of the same fields, whose samples follow one another: then
- * all of the above is for each store, and an index counts in the array of its own store. Rows go on
- * across the end of a store.
+ * all of the above is for each store, and an index counts in the array of its own store. Rows are
+ * cut from each store by itself, so that none goes on across its end.
  *
  * How fields are read decides where their bytes live:
  *
@@ -16,10 +16,11 @@
  *     FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows: read whole at
  *                 start, kept in one piece of memory once per node, never exchanged
  *
- * The row length C is the chunk length along the sample axis (at most N) of the direct field with
- * the most bytes a sample (first by name on a tie). Chunk row r holds samples [r*C, min((r+1)*C,
- * N)). A row buffer is field after field, each [C, sample shape...] at its row_offset; a record is
- * one sample's row fields one after another:
+ * The row length C is the chunk length along the sample axis (at most the samples of a store) of
+ * the direct field with the most bytes a sample (first by name on a tie). Of a store with samples
+ * [a, b) chunk row r holds [a + r*C, min(a + (r+1)*C, b)); rows of all stores are numbered through.
+ * A row buffer is field after field, each [C, sample shape...] at its row_offset; a record is one
+ * sample's row fields one after another:
  *
  *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
  *     record       | field a: 1 sample  | pad to 16 | field b: 1 sample  | pad to 16 |
@@ -113,7 +114,10 @@ struct dataset_private;
 struct dataset {
     uint64_t sample_count; /* N */
     uint64_t row_length;   /* C */
-    uint64_t row_count;    /* M = ceil(N / C) */
+    uint64_t row_count;    /* M: ceil(n / C) of each store with n samples */
+    size_t store_count;
+    /* [store_count + 1] each: the first sample and the first row of each store; then N and M. */
+    const uint64_t *store_samples, *store_rows;
     size_t row_bytes;      /* of a row buffer, multiple of 64 */
     size_t record_bytes;   /* of one sample's row fields, multiple of 16 */
     size_t sample_bytes;   /* of one sample's fields together, as delivered */
@@ -182,8 +186,9 @@ void dataset_attach(struct dataset *dataset, const void *memory);
  * borrowed. After dataset_hold() or dataset_attach(). */
 const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index);
 
-/* Samples in row `row`: row_length, less in the last one. */
+/* Samples in row `row`: row_length, less in the last one of a store; and the first of them. */
 uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row);
+uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row);
 
 /* A reader: one thread's decode contexts and scratch memory (scratch_bytes, touched by the caller).
  */
@@ -193,7 +198,7 @@ MUST_USE enum status dataset_reader_new(const struct dataset *dataset,
 void dataset_reader_free(struct dataset_reader *reader);
 
 /* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned).
- * Allocates nothing. Padding and the samples beyond N of a short last row are left as they were.
+ * Allocates nothing. Padding and what a short row lacks are left as they were.
  * The buffer's content is undefined after a failure. IO, CORRUPT: the message names array and
  * chunk; with masking only where the log is full. */
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
@@ -257,10 +262,6 @@ const struct zarr_array *dataset_field_index_array(const struct dataset *dataset
 
 /* What becomes of the field's items: `to` DTYPE_NONE if they stay as they are. */
 struct convert dataset_field_convert(const struct dataset *dataset, size_t field);
-
-/* How many stores there are, and the first sample of store `store`. */
-size_t dataset_store_count(const struct dataset *dataset);
-uint64_t dataset_store_first(const struct dataset *dataset, size_t store);
 
 void dataset_free(struct dataset *dataset);
 

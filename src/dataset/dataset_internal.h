@@ -37,6 +37,7 @@ struct dataset_private {
     char *uri; /* the list */
     size_t store_count;
     uint64_t *first_sample; /* [store_count + 1]: of each store; then how many there are */
+    uint64_t *first_row;    /* likewise */
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
     uint64_t cache_dir_bytes;
@@ -74,18 +75,17 @@ struct store_text {
 };
 struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
 
-/* The store that holds sample `index`. */
-size_t dataset_store_of(const struct dataset *dataset, uint64_t index);
-
 /* Goes through what a row is read from, in the order in which it is: samples [begin, end) of an
- * array, for each row field and each store that the row touches. parts.c */
+ * array, for each row field. parts.c */
 struct row_span {
+    size_t field;
     const struct zarr_array *array;
     uint64_t begin, end;
 };
 struct row_cursor {
-    uint64_t begin, end; /* samples of the row */
-    size_t field, store;
+    size_t store;
+    uint64_t begin, end; /* samples of the row in the store */
+    size_t field;        /* the next one */
 };
 struct row_cursor row_begin(const struct dataset *dataset, uint64_t row);
 bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct row_span *ret_span);

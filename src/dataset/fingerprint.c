@@ -62,8 +62,9 @@ static void describe_part(const struct field_origin *origin, size_t store, struc
 
 static void describe_all(const struct dataset *dataset, struct text *text)
 {
-    text_append(text, "penstock dataset 2\nsamples %" PRIu64 " rows of %" PRIu64 "\n",
-                dataset->sample_count, dataset->row_length);
+    text_append(text, "penstock dataset 2\nsamples %" PRIu64 " rows of %" PRIu64 "%s\n",
+                dataset->sample_count, dataset->row_length,
+                dataset->private->store_count > 1 ? " of each store" : "");
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 

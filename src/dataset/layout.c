@@ -32,6 +32,27 @@ static void describe_samples(struct dataset *dataset)
     }
 }
 
+/* Rows of `length` samples, no longer than a store has: each store's own. */
+static void cut_rows(struct dataset *dataset, uint64_t length)
+{
+    const struct dataset_private *private = dataset->private;
+    uint64_t longest = 0;
+
+    for (size_t s = 0; s < private->store_count; s++) {
+        uint64_t samples = private->first_sample[s + 1] - private->first_sample[s];
+
+        longest = samples > longest ? samples : longest;
+    }
+    dataset->row_length = length < longest ? length : longest;
+    for (size_t s = 0; s < private->store_count; s++) {
+        uint64_t samples = private->first_sample[s + 1] - private->first_sample[s];
+
+        private->first_row[s + 1] =
+            private->first_row[s] + size_divide_up(samples, dataset->row_length);
+    }
+    dataset->row_count = private->first_row[private->store_count];
+}
+
 /* The direct field with the most bytes a sample gives the rows their length. Returns its index. */
 static enum status settle_rows(struct dataset *dataset, size_t *ret_leader, struct error *err)
 {
@@ -48,9 +69,7 @@ static enum status settle_rows(struct dataset *dataset, size_t *ret_leader, stru
             "all fields are joined through an index: add one that is read directly, for "
             "example array '%s'",
             dataset->private->origins[0].index->array.path);
-    uint64_t length = dataset->private->origins[leader].parts[0].array.chunk_shape[0];
-    dataset->row_length = length < dataset->sample_count ? length : dataset->sample_count;
-    dataset->row_count = size_divide_up(dataset->sample_count, dataset->row_length);
+    cut_rows(dataset, dataset->private->origins[leader].parts[0].array.chunk_shape[0]);
     *ret_leader = leader;
     return STATUS_OK;
 }
@@ -65,41 +84,22 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Places strictly inside a store's samples [first, first + count) where both a row and a chunk of
- * `length` end. */
-static uint64_t common_cuts(uint64_t row_length, uint64_t length, uint64_t first, uint64_t count)
-{
-    uint64_t divisor = greatest_common_divisor(length, row_length), step = row_length / divisor;
-    uint64_t common_length;
-
-    if (first % divisor != 0 || !size_multiply(step, length, &common_length))
-        common_length = UINT64_MAX;
-    for (uint64_t i = 1; i <= step && first % divisor == 0; i++) {
-        uint64_t cut = i * length; /* the first one of those that repeat after common_length */
-
-        if (cut >= count)
-            return 0;
-        if ((first + cut) % row_length == 0)
-            return 1 + (count - 1 - cut) / common_length;
-    }
-    return 0;
-}
-
 /* Chunk reads of an epoch per chunk along the sample axis. Rows and chunks cut the samples of a
- * store into pieces, each read once. */
+ * store, both from its first one on, into pieces, each read once. */
 static double decode_amplification(const struct dataset *dataset, const struct field_origin *origin)
 {
     const struct dataset_private *private = dataset->private;
-    uint64_t reads = 0, chunks = 0, rows = dataset->row_length;
+    uint64_t reads = 0, chunks = 0, row = dataset->row_length;
 
     for (size_t s = 0; s < private->store_count; s++) {
         const struct zarr_array *array = &origin->parts[s].array;
-        uint64_t first = private->first_sample[s], count = array->shape[0];
-        uint64_t row_cuts = (first + count - 1) / rows - first / rows;
+        uint64_t chunk = array->chunk_shape[0], both;
+        uint64_t last = array->shape[0] > 0 ? array->shape[0] - 1 : 0;
 
+        if (!size_multiply(row / greatest_common_divisor(chunk, row), chunk, &both))
+            both = UINT64_MAX; /* samples from one place where both are cut to the next */
         chunks += array->chunk_counts[0];
-        reads += array->chunk_counts[0] + row_cuts -
-                 common_cuts(rows, array->chunk_shape[0], first, count);
+        reads += array->chunk_counts[0] + last / row - last / both;
     }
     return (double)reads / (double)chunks;
 }

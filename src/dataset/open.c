@@ -116,8 +116,12 @@ static enum status open_stores(struct dataset *dataset, struct error *err)
     dataset->remote = store_is_remote(private->store);
     private->hierarchies = calloc(private->store_count, sizeof *private->hierarchies);
     private->first_sample = calloc(private->store_count + 1, sizeof *private->first_sample);
-    if (!private->hierarchies || !private->first_sample)
+    private->first_row = calloc(private->store_count + 1, sizeof *private->first_row);
+    if (!private->hierarchies || !private->first_sample || !private->first_row)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
+    dataset->store_count = private->store_count;
+    dataset->store_samples = private->first_sample;
+    dataset->store_rows = private->first_row;
     return STATUS_OK;
 }
 
@@ -389,6 +393,7 @@ void dataset_free(struct dataset *dataset)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);
     free(private->first_sample);
+    free(private->first_row);
     store_free(private->store);
     free(private->cache_dir);
     free(private->uri);

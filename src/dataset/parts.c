@@ -163,16 +163,17 @@ enum status parts_settle(struct dataset *dataset, struct error *err)
     return status;
 }
 
-size_t dataset_store_of(const struct dataset *dataset, uint64_t index)
+/* The store that holds row `row`. */
+static size_t store_of(const struct dataset *dataset, uint64_t row)
 {
-    const uint64_t *first_sample = dataset->private->first_sample;
+    const uint64_t *first_row = dataset->private->first_row;
     size_t low = 0, high = dataset->private->store_count;
 
-    assert(index < dataset->sample_count);
+    assert(row < dataset->row_count);
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
 
-        if (first_sample[middle] <= index)
+        if (first_row[middle] <= row)
             low = middle;
         else
             high = middle;
@@ -182,36 +183,43 @@ size_t dataset_store_of(const struct dataset *dataset, uint64_t index)
 
 struct row_cursor row_begin(const struct dataset *dataset, uint64_t row)
 {
-    uint64_t begin = row * dataset->row_length;
+    const struct dataset_private *private = dataset->private;
+    size_t store = store_of(dataset, row);
+    uint64_t begin = (row - private->first_row[store]) * dataset->row_length;
+    uint64_t end = begin + dataset->row_length;
+    uint64_t samples = private->first_sample[store + 1] - private->first_sample[store];
 
-    return (struct row_cursor){.begin = begin,
-                               .end = begin + dataset_row_samples(dataset, row),
-                               .store = dataset_store_of(dataset, begin)};
+    return (struct row_cursor){
+        .store = store, .begin = begin, .end = end < samples ? end : samples};
 }
 
 bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct row_span *ret_span)
 {
-    const struct dataset_private *private = dataset->private;
-
-    if (cursor->store == private->store_count ||
-        private->first_sample[cursor->store] >= cursor->end) {
-        cursor->field++;
-        cursor->store = dataset_store_of(dataset, cursor->begin);
-    }
     while (cursor->field < dataset->field_count &&
            dataset->fields[cursor->field].source != FIELD_ROW)
         cursor->field++;
     if (cursor->field == dataset->field_count)
         return false;
-    uint64_t first = private->first_sample[cursor->store];
-    uint64_t stop = private->first_sample[cursor->store + 1];
-    *ret_span = (struct row_span){
-        .array = &private->origins[cursor->field].parts[cursor->store].array,
-        .begin = (cursor->begin > first ? cursor->begin : first) - first,
-        .end = (cursor->end < stop ? cursor->end : stop) - first,
-    };
-    cursor->store++;
+    const struct field_origin *origin = &dataset->private->origins[cursor->field];
+    *ret_span = (struct row_span){.field = cursor->field++,
+                                  .array = &origin->parts[cursor->store].array,
+                                  .begin = cursor->begin,
+                                  .end = cursor->end};
     return true;
+}
+
+uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row)
+{
+    struct row_cursor cursor = row_begin(dataset, row);
+
+    return cursor.end - cursor.begin;
+}
+
+uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row)
+{
+    struct row_cursor cursor = row_begin(dataset, row);
+
+    return dataset->private->first_sample[cursor.store] + cursor.begin;
 }
 
 size_t dataset_row_arrays(const struct dataset *dataset,
@@ -224,14 +232,4 @@ size_t dataset_row_arrays(const struct dataset *dataset,
             if (dataset->fields[i].source == FIELD_ROW)
                 ret_arrays[count++] = &dataset->private->origins[i].parts[s].array;
     return count;
-}
-
-size_t dataset_store_count(const struct dataset *dataset)
-{
-    return dataset->private->store_count;
-}
-
-uint64_t dataset_store_first(const struct dataset *dataset, size_t store)
-{
-    return dataset->private->first_sample[store];
 }

@@ -15,8 +15,8 @@ struct dataset_reader {
     struct zarr_chunk_reader *chunks;
     struct zarr_faults faults;
     uint64_t checked_ns;  /* when the metadata was last looked at */
-    uint64_t row_begin;   /* of the row that is being read */
-    uint64_t part_first;  /* first sample of the store that is being read */
+    uint64_t row_begin;   /* of the row that is being read, in its store */
+    uint64_t store_first; /* first sample of that store */
     unsigned char *valid; /* its bytes that say which samples are good; NULL: no masking */
 };
 
@@ -47,10 +47,8 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
                                 const struct error *cause, struct error *err)
 {
     struct dataset_reader *reader = reader_of(faults);
-    begin += reader->part_first;
-    end += reader->part_first;
     struct bad_chunk bad = {.chunk = zarr_index_format(array, chunk_index),
-                            .first_sample = begin,
+                            .first_sample = reader->store_first + begin,
                             .sample_count = end - begin,
                             .cause = *cause};
 
@@ -63,13 +61,6 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
     }
     memset(reader->valid + (begin - reader->row_begin), 0, end - begin);
     return STATUS_OK;
-}
-
-uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row)
-{
-    uint64_t left = dataset->sample_count - row * dataset->row_length;
-
-    return left < dataset->row_length ? left : dataset->row_length;
 }
 
 enum status dataset_reader_new(const struct dataset *dataset, struct dataset_reader **ret_reader,
@@ -143,38 +134,18 @@ static void zero_bad_samples(const struct dataset *dataset, uint64_t count, unsi
 }
 
 /* Samples are good until a chunk of theirs is found bad. */
-static void begin_row(struct dataset_reader *reader, uint64_t row, unsigned char *buffer)
+static void begin_row(struct dataset_reader *reader, const struct row_cursor *row,
+                      unsigned char *buffer)
 {
     const struct dataset *dataset = reader->dataset;
     bool masks = dataset->mask && dataset->private->bad_log;
 
-    reader->row_begin = row * dataset->row_length;
+    reader->row_begin = row->begin;
+    reader->store_first = dataset->private->first_sample[row->store];
     reader->valid = dataset->mask ? buffer + dataset->valid_offset : NULL;
     reader->faults.skip = masks ? mask_samples : NULL;
     if (dataset->mask)
         memset(reader->valid, 1, dataset->row_length);
-}
-
-/* Samples [begin, end) of a field, which may lie in several stores, to `out`. */
-static enum status read_field(struct dataset_reader *reader, size_t field, uint64_t begin,
-                              uint64_t end, unsigned char *out, struct zarr_read_stats *stats,
-                              struct error *err)
-{
-    const struct dataset *dataset = reader->dataset;
-    const uint64_t *first_sample = dataset->private->first_sample;
-    enum status status = STATUS_OK;
-
-    for (size_t s = dataset_store_of(dataset, begin); status == STATUS_OK && begin < end; s++) {
-        uint64_t first = first_sample[s];
-        uint64_t stop = end < first_sample[s + 1] ? end : first_sample[s + 1];
-
-        reader->part_first = first;
-        status = zarr_read_samples(reader->chunks, &dataset->private->origins[field].parts[s].array,
-                                   begin - first, stop - first, out, stats, err);
-        out += (stop - begin) * dataset->fields[field].sample_bytes;
-        begin = stop;
-    }
-    return status;
 }
 
 enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, void *buffer,
@@ -182,21 +153,20 @@ enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, 
                                    struct error *err)
 {
     const struct dataset *dataset = reader->dataset;
-    uint64_t begin = row * dataset->row_length, count = dataset_row_samples(dataset, row);
+    struct row_cursor cursor = row_begin(dataset, row);
     struct zarr_read_stats row_stats = {0};
     enum status status = STATUS_OK;
+    struct row_span span;
 
-    assert(row < dataset->row_count);
-    begin_row(reader, row, buffer);
+    begin_row(reader, &cursor, buffer);
     zarr_chunk_reader_use_tape(reader->chunks, tape);
-    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
-        if (dataset->fields[i].source == FIELD_ROW)
-            status = read_field(reader, i, begin, begin + count,
-                                (unsigned char *)buffer + dataset->fields[i].row_offset, &row_stats,
-                                err);
+    while (status == STATUS_OK && row_next(dataset, &cursor, &span))
+        status = zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
+                                   (unsigned char *)buffer + dataset->fields[span.field].row_offset,
+                                   &row_stats, err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)
-        zero_bad_samples(dataset, count, buffer);
+        zero_bad_samples(dataset, cursor.end - cursor.begin, buffer);
     add_stats(stats, &row_stats);
     return status;
 }

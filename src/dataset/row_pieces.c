@@ -41,16 +41,13 @@ static void raise(struct demand *most, struct demand other)
     most->bytes = most->bytes > other.bytes ? most->bytes : other.bytes;
 }
 
-/* The most chunks along the sample axis that a row within the store touches, which begins with
- * sample `first` of the dataset. */
-static uint64_t most_along(const struct dataset *dataset, const struct zarr_array *array,
-                           uint64_t first)
+/* The most chunks along the sample axis that a row touches. */
+static uint64_t most_along(const struct dataset *dataset, const struct zarr_array *array)
 {
     uint64_t row = dataset->row_length, chunk = array->chunk_shape[0];
-    bool aligned = first % (row < chunk ? row : chunk) == 0;
-    uint64_t most = aligned && row % chunk == 0   ? row / chunk
-                    : aligned && chunk % row == 0 ? 1
-                                                  : size_divide_up(row - 1, chunk) + 1;
+    uint64_t most = row % chunk == 0   ? row / chunk
+                    : chunk % row == 0 ? 1
+                                       : size_divide_up(row - 1, chunk) + 1;
 
     return most < array->chunk_counts[0] ? most : array->chunk_counts[0];
 }
@@ -63,35 +60,18 @@ static struct demand field_demand(const struct dataset *dataset, size_t field)
     for (size_t s = 0; s < private->store_count; s++) {
         const struct zarr_array *array = &private->origins[field].parts[s].array;
 
-        raise(&most, demand_of(array, most_along(dataset, array, private->first_sample[s])));
+        raise(&most, demand_of(array, most_along(dataset, array)));
     }
     return most;
 }
 
-static struct demand row_demand(const struct dataset *dataset, uint64_t row)
-{
-    struct row_cursor cursor = row_begin(dataset, row);
-    struct demand sum = {0};
-    struct row_span span;
-
-    while (row_next(dataset, &cursor, &span)) {
-        uint64_t chunk = span.array->chunk_shape[0];
-
-        add(&sum, demand_of(span.array, (span.end - 1) / chunk - span.begin / chunk + 1));
-    }
-    return sum;
-}
-
 void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uint64_t *ret_bytes)
 {
-    const struct dataset_private *private = dataset->private;
     struct demand most = {0};
 
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW)
             add(&most, field_demand(dataset, f));
-    for (size_t s = 1; s < private->store_count; s++) /* rows of more than one store */
-        raise(&most, row_demand(dataset, private->first_sample[s] / dataset->row_length));
     *ret_pieces = most.pieces;
     *ret_bytes = most.bytes;
 }

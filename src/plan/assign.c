@@ -340,8 +340,7 @@ static void count_exchanged(struct assigner *assigner, const struct plan_epoch *
             stats->samples += 1;
             stats->exchanged_samples += wanting != owner;
         } else if (wanting == WANTED_BY_ANY) {
-            double samples = delivered * (double)(slot == window->short_slot ? window->short_length
-                                                                             : window->row_length);
+            double samples = delivered * (double)plan_slot_samples(window, slot);
             stats->samples += samples;
             stats->exchanged_samples += samples * (1 - assigner->share[owner]);
         }

@@ -175,7 +175,7 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
     for (uint64_t slot = 0; slot < window->row_count; slot++) {
         if ((owners[slot] & ASSIGN_READER_MASK) != reader)
             continue;
-        uint64_t length = slot == window->short_slot ? window->short_length : window->row_length;
+        uint64_t length = plan_slot_samples(window, slot);
         for (uint64_t offset = 0; offset < length; offset++)
             collect(&c, (struct plan_place){slot, offset});
     }

@@ -1,38 +1,111 @@
-/* See plan.h: the order of an epoch. rows -> windows -> positions, and back, each in O(1).
+/* See plan.h: the order of an epoch. rows -> windows -> positions, and back.
  *
- * Only the dataset's last row can be short, and it may stand anywhere in an epoch's order; all
- * positions after it come forward by what it lacks. `short_row_position` is all that is needed to
- * account for it.
+ * The last row of each part can be short, and stands anywhere in an epoch's order; all positions
+ * after it come forward by what it lacks. An epoch has a table of the short rows by their places,
+ * with what those before them lack; a window has its part of the table.
  */
 #include "plan/plan.h"
 
 #include "base/random.h"
 #include "plan/keys.h"
+#include "plan/order_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
-static uint64_t last_row_length(const struct plan *plan)
+/* Puts the short rows where they stand in the permuted order; what each lacks in `lack_before`. */
+static void place_shorts(struct plan_epoch *epoch)
 {
-    return plan->sample_count - (plan->row_count - 1) * plan->row_length;
+    const struct plan *plan = &epoch->plan;
+    const uint64_t whole_samples[] = {0, plan->sample_count}, whole_rows[] = {0, plan->row_count};
+    bool whole = plan->part_count == 0;
+    const uint64_t *samples = whole ? whole_samples : plan->part_samples;
+    const uint64_t *part_rows = whole ? whole_rows : plan->part_rows;
+    uint64_t rows[PLAN_MAX_PARTS];
+    size_t count = 0;
+    for (size_t i = 0; i < (whole ? 1 : plan->part_count); i++) {
+        uint64_t rest = (samples[i + 1] - samples[i]) % plan->row_length;
+        if (rest == 0)
+            continue;
+        epoch->shorts[count].lack_before = plan->row_length - rest;
+        rows[count++] = part_rows[i + 1] - 1;
+    }
+    if (plan->shuffle)
+        permutation_inverse_many(&epoch->rows, rows, count);
+    for (size_t k = 0; k < count; k++)
+        epoch->shorts[k].row_position = rows[k];
+    epoch->short_count = count;
+}
+
+static int compare_positions(const void *a, const void *b)
+{
+    const struct plan_short *x = a, *y = b;
+    return (x->row_position > y->row_position) - (x->row_position < y->row_position);
+}
+
+static void list_shorts(struct plan_epoch *epoch)
+{
+    uint64_t sum = 0;
+    place_shorts(epoch);
+    qsort(epoch->shorts, epoch->short_count, sizeof epoch->shorts[0], compare_positions);
+    for (size_t k = 0; k < epoch->short_count; k++) {
+        uint64_t lack = epoch->shorts[k].lack_before;
+        epoch->shorts[k].lack_before = sum;
+        sum += lack;
+    }
+    epoch->shorts[epoch->short_count] = (struct plan_short){UINT64_MAX, sum};
+}
+
+/* Returns the first of `count` short rows that stands at `row_position` or after. */
+static size_t shorts_before(const struct plan_short *shorts, size_t count, uint64_t row_position)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (shorts[middle].row_position < row_position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch)
 {
-    uint64_t last_row = plan->row_count - 1;
-    struct plan_epoch e = {
-        .plan = *plan,
-        .epoch = epoch,
-        .window_key = random_u64(plan->seed, KEY_WINDOWS, epoch),
-    };
-    permutation_init(&e.rows, plan->row_count, random_u64(plan->seed, KEY_ROWS, epoch));
-    e.short_row_position = plan->shuffle ? permutation_inverse(&e.rows, last_row) : last_row;
-    *ret_epoch = e;
+    ret_epoch->plan = *plan;
+    ret_epoch->epoch = epoch;
+    ret_epoch->window_key = random_u64(plan->seed, KEY_WINDOWS, epoch);
+    permutation_init(&ret_epoch->rows, plan->row_count, random_u64(plan->seed, KEY_ROWS, epoch));
+    list_shorts(ret_epoch);
+}
+
+uint64_t plan_row_first(const struct plan *plan, uint64_t row)
+{
+    assert(row < plan->row_count);
+    if (plan->part_count == 0)
+        return row * plan->row_length;
+    size_t low = 0, high = plan->part_count; /* the last part that begins at the row or before */
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (plan->part_rows[middle] <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return plan->part_samples[low] + (row - plan->part_rows[low]) * plan->row_length;
 }
 
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)
 {
     assert(i < epoch->plan.row_count);
     return epoch->plan.shuffle ? permutation_apply(&epoch->rows, i) : i;
+}
+
+/* The position at which the row order's row `row_position` <= M begins. */
+static uint64_t row_begins(const struct plan_epoch *epoch, uint64_t row_position)
+{
+    size_t k = shorts_before(epoch->shorts, epoch->short_count, row_position);
+    return row_position * epoch->plan.row_length - epoch->shorts[k].lack_before;
 }
 
 void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epoch, uint64_t index)
@@ -42,19 +115,18 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
     uint64_t first_row = index * plan->window_rows;
     uint64_t rows_left = plan->row_count - first_row;
     uint64_t rows = rows_left < plan->window_rows ? rows_left : plan->window_rows;
-    uint64_t short_length = last_row_length(plan);
-    uint64_t lack = plan->row_length - short_length;
-    bool after = epoch->short_row_position < first_row;
-    bool within = !after && epoch->short_row_position < first_row + rows;
+    size_t first_short = shorts_before(epoch->shorts, epoch->short_count, first_row);
+    size_t end_short = shorts_before(epoch->shorts, epoch->short_count, first_row + rows);
+    uint64_t first_position = row_begins(epoch, first_row);
     struct plan_window window = {
         .index = index,
         .first_row_position = first_row,
         .row_count = rows,
-        .first_position = first_row * plan->row_length - (after ? lack : 0),
-        .sample_count = rows * plan->row_length - (within ? lack : 0),
+        .first_position = first_position,
+        .sample_count = row_begins(epoch, first_row + rows) - first_position,
         .row_length = plan->row_length,
-        .short_slot = within ? epoch->short_row_position - first_row : rows,
-        .short_length = short_length,
+        .shorts = &epoch->shorts[first_short],
+        .short_count = end_short - first_short,
         .shuffle = plan->shuffle,
     };
     permutation_init(&window.samples, window.sample_count, random_u64(epoch->window_key, 0, index));
@@ -66,10 +138,46 @@ uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position)
     const struct plan *plan = &epoch->plan;
     assert(position < plan->sample_count);
     uint64_t window_samples = plan->window_rows * plan->row_length;
-    uint64_t lack = plan->row_length - last_row_length(plan);
-    uint64_t short_window = epoch->short_row_position / plan->window_rows;
-    bool after = position >= (short_window + 1) * window_samples - lack;
-    return (position + (after ? lack : 0)) / window_samples;
+    uint64_t low = position / window_samples;
+    uint64_t high = (position + epoch->shorts[epoch->short_count].lack_before) / window_samples;
+    while (low < high) {
+        uint64_t middle = low + (high - low + 1) / 2;
+        if (middle < plan->window_count &&
+            row_begins(epoch, middle * plan->window_rows) <= position)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+uint64_t plan_window_lack(const struct plan_window *window, uint64_t number)
+{
+    const struct plan_short *shorts = window->shorts;
+    size_t low = 0, high = window->short_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint64_t row_end =
+            (shorts[middle].row_position - window->first_row_position + 1) * window->row_length -
+            (shorts[middle + 1].lack_before - shorts[0].lack_before);
+        if (row_end <= number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return shorts[low].lack_before - shorts[0].lack_before;
+}
+
+uint64_t plan_slot_lack(const struct plan_window *window, uint64_t slot)
+{
+    size_t k =
+        shorts_before(window->shorts, window->short_count, window->first_row_position + slot);
+    return window->shorts[k].lack_before - window->shorts[0].lack_before;
+}
+
+uint64_t plan_slot_samples(const struct plan_window *window, uint64_t slot)
+{
+    return window->row_length + plan_slot_lack(window, slot) - plan_slot_lack(window, slot + 1);
 }
 
 struct plan_place plan_place_at(const struct plan_window *window, uint64_t position)
@@ -78,17 +186,14 @@ struct plan_place plan_place_at(const struct plan_window *window, uint64_t posit
     uint64_t i = position - window->first_position;
     if (window->shuffle)
         i = permutation_apply(&window->samples, i);
-    uint64_t short_end = window->short_slot * window->row_length + window->short_length;
-    if (window->short_slot < window->row_count && i >= short_end)
-        i += window->row_length - window->short_length;
+    i += plan_window_lack(window, i);
     return (struct plan_place){i / window->row_length, i % window->row_length};
 }
 
 uint64_t plan_position_of(const struct plan_window *window, struct plan_place place)
 {
-    uint64_t i = place.slot * window->row_length + place.offset;
-    if (place.slot > window->short_slot)
-        i -= window->row_length - window->short_length;
+    uint64_t i =
+        place.slot * window->row_length + place.offset - plan_slot_lack(window, place.slot);
     if (window->shuffle)
         i = permutation_inverse(&window->samples, i);
     return window->first_position + i;
@@ -112,5 +217,5 @@ uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position)
     plan_window_at(&window, epoch, plan_window_of(epoch, source));
     struct plan_place place = plan_place_at(&window, source);
     uint64_t row = plan_row_at(epoch, window.first_row_position + place.slot);
-    return row * epoch->plan.row_length + place.offset;
+    return plan_row_first(&epoch->plan, row) + place.offset;
 }

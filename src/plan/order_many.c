@@ -4,6 +4,7 @@
 #include "base/divide.h"
 #include "base/random.h"
 #include "plan/keys.h"
+#include "plan/order_internal.h"
 
 #include <assert.h>
 
@@ -26,8 +27,6 @@ void plan_places_at(const struct plan_window *window, uint64_t first_position, s
     assert(count == 0 || (first_position >= window->first_position &&
                           first_position + count <= window->first_position + window->sample_count));
     struct divider row_length = divider_of(window->row_length);
-    bool lacks = window->short_slot < window->row_count;
-    uint64_t short_end = window->short_slot * window->row_length + window->short_length;
     uint64_t first = first_position - window->first_position;
     for (size_t done = 0; done < count;) {
         uint64_t numbers[BLOCK];
@@ -38,8 +37,8 @@ void plan_places_at(const struct plan_window *window, uint64_t first_position, s
             permutation_apply_many(&window->samples, numbers, block);
         for (size_t i = 0; i < block; i++) {
             uint64_t number = numbers[i];
-            if (lacks && number >= short_end)
-                number += window->row_length - window->short_length;
+            if (window->short_count > 0)
+                number += plan_window_lack(window, number);
             uint64_t slot = divide(row_length, number);
             ret_places[done + i] = (struct plan_place){slot, number - slot * window->row_length};
         }
@@ -52,8 +51,8 @@ void plan_positions_of(const struct plan_window *window, const struct plan_place
 {
     for (size_t i = 0; i < count; i++) {
         ret_positions[i] = places[i].slot * window->row_length + places[i].offset;
-        if (places[i].slot > window->short_slot)
-            ret_positions[i] -= window->row_length - window->short_length;
+        if (window->short_count > 0)
+            ret_positions[i] -= plan_slot_lack(window, places[i].slot);
     }
     if (window->shuffle)
         permutation_inverse_many(&window->samples, ret_positions, count);

@@ -17,7 +17,7 @@ static uint64_t least_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-uint64_t plan_default_window_rows(uint64_t sample_count, uint64_t row_length, uint64_t row_bytes,
+uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint64_t row_bytes,
                                   uint64_t global_batch)
 {
     uint64_t rows = size_divide_up(DEFAULT_WINDOW_STEPS * global_batch, row_length);
@@ -25,8 +25,35 @@ uint64_t plan_default_window_rows(uint64_t sample_count, uint64_t row_length, ui
         rows = DEFAULT_WINDOW_ROWS;
     if (row_bytes > 0)
         rows = least_of(rows, DEFAULT_WINDOW_BYTES / row_bytes);
-    rows = least_of(rows, size_divide_up(sample_count, row_length));
+    rows = least_of(rows, row_count);
     return rows > 0 ? rows : 1;
+}
+
+/* Each part has the rows that its samples take. */
+static bool parts_are_whole(const struct plan_options *o)
+{
+    if (o->part_samples[0] != 0 || o->part_rows[0] != 0)
+        return false;
+    for (size_t i = 0; i < o->part_count; i++) {
+        if (o->part_samples[i] > o->part_samples[i + 1])
+            return false;
+        uint64_t samples = o->part_samples[i + 1] - o->part_samples[i];
+        if (o->part_rows[i + 1] - o->part_rows[i] != size_divide_up(samples, o->row_length))
+            return false;
+    }
+    return o->part_samples[o->part_count] == o->sample_count;
+}
+
+static enum status check_parts(const struct plan_options *o, struct error *err)
+{
+    if (o->part_count > PLAN_MAX_PARTS)
+        return error_set(err, STATUS_INVALID, "samples in %zu parts: a plan takes up to %d",
+                         o->part_count, PLAN_MAX_PARTS);
+    if (o->part_count > 0 && !parts_are_whole(o))
+        return error_set(err, STATUS_INVALID,
+                         "the parts of a plan must be its %llu samples, in order, in whole rows",
+                         (unsigned long long)o->sample_count);
+    return STATUS_OK;
 }
 
 static enum status check_options(const struct plan_options *o, struct error *err)
@@ -52,7 +79,7 @@ static enum status check_options(const struct plan_options *o, struct error *err
             "global batch %llu exceeds the dataset's %llu samples, so that an epoch has no step: "
             "choose a smaller one, or batch.last pad or partial",
             (unsigned long long)o->global_batch, (unsigned long long)o->sample_count);
-    return STATUS_OK;
+    return check_parts(o, err);
 }
 
 enum status plan_init(struct plan *ret_plan, const struct plan_options *options, struct error *err)
@@ -61,9 +88,10 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
     enum status status = check_options(o, err);
     if (status)
         return status;
-    uint64_t row_count = size_divide_up(o->sample_count, o->row_length);
+    uint64_t row_count = o->part_count > 0 ? o->part_rows[o->part_count]
+                                           : size_divide_up(o->sample_count, o->row_length);
     uint64_t window_rows = o->window_rows ? least_of(o->window_rows, row_count)
-                                          : plan_default_window_rows(o->sample_count, o->row_length,
+                                          : plan_default_window_rows(row_count, o->row_length,
                                                                      o->row_bytes, o->global_batch);
     if (window_rows > UINT32_MAX)
         return error_set(err, STATUS_INVALID, "window of %llu rows: at most 2^32-1",
@@ -74,6 +102,9 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .sample_count = o->sample_count,
         .row_length = o->row_length,
         .row_count = row_count,
+        .part_samples = o->part_samples,
+        .part_rows = o->part_rows,
+        .part_count = o->part_count,
         .window_rows = window_rows,
         .window_count = size_divide_up(row_count, window_rows),
         .seed = o->seed,

@@ -1,10 +1,11 @@
 /* The plan: pure functions from (dataset shape, seed, epoch, batch) to who gets which sample when.
  *
- * Vocabulary. N samples lie in M = ceil(N/C) chunk rows of C samples (the last may be short). In
- * epoch e the rows are put into a pseudo-random order; window j takes the next `window_rows` of
- * them; the samples of a window are put into a pseudo-random order of their own; the epoch's
- * sequence is the windows one after another. Step s is positions [s*B, (s+1)*B); trainer t of T
- * owns [t*B/T, (t+1)*B/T) of it:
+ * Vocabulary. N samples lie in parts, one after another (a dataset's stores; one, most of the
+ * time); a part of n samples in ceil(n/C) chunk rows of C samples, of which its last may be short;
+ * all M rows are numbered through. In epoch e the rows are put into a pseudo-random order; window j
+ * takes the next `window_rows` of them; the samples of a window are put into a pseudo-random order
+ * of their own; the epoch's sequence is the windows one after another. Step s is positions [s*B,
+ * (s+1)*B); trainer t of T owns [t*B/T, (t+1)*B/T) of it:
  *
  *     rows, permuted   | r7 r2 r9 | r0 r5 r1 | r8 ...        window_rows = 3
  *     windows          |    0     |    1     |    2 ...
@@ -12,9 +13,9 @@
  *     steps            |  0  |  1  |  2  |  3  | ...          B positions each
  *
  * Everything here is a function of its arguments: no I/O, no clock, no MPI, no table of all
- * samples. position -> sample and sample -> position cost O(1). The structs are plain values, small
- * enough to copy; all functions are safe from any thread. Positions and samples are 64-bit
- * throughout: 10^10 samples work.
+ * samples. position -> sample and sample -> position cost O(1), and a search among the short rows
+ * where there are any. The structs are plain values; all functions are safe from any thread.
+ * Positions and samples are 64-bit throughout: 10^10 samples work.
  */
 #ifndef PENSTOCK_PLAN_PLAN_H
 #define PENSTOCK_PLAN_PLAN_H
@@ -23,7 +24,10 @@
 #include "plan/permutation.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+enum { PLAN_MAX_PARTS = 1024 };
 
 /* What becomes of the N mod B samples that do not fill a step. */
 enum plan_last {
@@ -36,8 +40,13 @@ enum plan_last {
 struct plan_options {
     uint64_t sample_count; /* N, 1 .. 2^48 */
     uint64_t row_length;   /* C, 1 .. 2^32 - 1 */
-    uint64_t window_rows;  /* 0: plan_default_window_rows() */
-    uint64_t row_bytes;    /* of one decoded row, for the default window */
+    /* Where parts begin, in samples and in rows: [part_count + 1] each, from 0 to N and M. Borrowed
+     * for as long as the plan, and all that is made of it, is used. NULL with a count of 0: one
+     * part. */
+    const uint64_t *part_samples, *part_rows;
+    size_t part_count;    /* at most PLAN_MAX_PARTS */
+    uint64_t window_rows; /* 0: plan_default_window_rows() */
+    uint64_t row_bytes;   /* of one decoded row, for the default window */
     uint64_t seed;
     bool shuffle;          /* false: the identity order */
     uint64_t global_batch; /* B, 1 .. 2^31 - 1 */
@@ -47,6 +56,8 @@ struct plan_options {
 
 struct plan {
     uint64_t sample_count, row_length, row_count;
+    const uint64_t *part_samples, *part_rows; /* as in the options */
+    size_t part_count;
     uint64_t window_rows, window_count; /* of one epoch */
     uint64_t seed;
     bool shuffle;
@@ -61,12 +72,19 @@ struct plan {
 /* The default of window_rows, from the dataset and the global batch alone, never from the cluster:
  * enough rows that a step mixes samples of many (8 steps' worth, at least 64 rows), at most 16 GiB
  * of them, at most all. */
-uint64_t plan_default_window_rows(uint64_t sample_count, uint64_t row_length, uint64_t row_bytes,
+uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint64_t row_bytes,
                                   uint64_t global_batch);
 
-/* INVALID: a size out of its range, B not divisible by T, B > N with PLAN_DROP (no step at all). */
+/* INVALID: a size out of its range, parts that are not all of the N samples, B not divisible by T,
+ * B > N with PLAN_DROP (no step at all). */
 MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                struct error *err);
+
+/* A row that is shorter than C. */
+struct plan_short {
+    uint64_t row_position; /* in an epoch's permuted order */
+    uint64_t lack_before;  /* samples that the short rows at earlier positions lack together */
+};
 
 /* The order of one epoch. */
 struct plan_epoch {
@@ -74,8 +92,8 @@ struct plan_epoch {
     uint64_t epoch;
     uint64_t window_key;
     struct permutation rows;
-    uint64_t
-        short_row_position; /* where the last, possibly short, row stands in the permuted order */
+    size_t short_count;
+    struct plan_short shorts[PLAN_MAX_PARTS + 1]; /* by row_position; one more behind the last */
 };
 
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch);
@@ -83,8 +101,12 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
 /* The row at position i of the epoch's row order, i < M. */
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i);
 
+/* The first sample of row `row` < M. */
+uint64_t plan_row_first(const struct plan *plan, uint64_t row);
+
 /* One window of an epoch: rows first_row_position .. +row_count of the row order, samples at
- * positions [first_position, first_position + sample_count). */
+ * positions [first_position, first_position + sample_count). Refers to its epoch, which must stay
+ * where it is. */
 struct plan_window {
     uint64_t index;
     uint64_t first_row_position;
@@ -92,8 +114,8 @@ struct plan_window {
     uint64_t first_position;
     uint64_t sample_count;
     uint64_t row_length;
-    uint64_t short_slot; /* slot of the epoch's last row, row_count if it is not in this window */
-    uint64_t short_length;
+    const struct plan_short *shorts; /* [short_count], and one more: borrowed from the epoch */
+    size_t short_count;
     bool shuffle;
     struct permutation samples;
 };
@@ -103,6 +125,9 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
 
 /* The window that holds position p < N. */
 uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position);
+
+/* Samples of the window's row in `slot`: C, or less. */
+uint64_t plan_slot_samples(const struct plan_window *window, uint64_t slot);
 
 /* Where a sample lies within its window: the slot-th row of the window, `offset` samples into it.
  */

@@ -18,6 +18,9 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     const struct plan_options options = {
         .sample_count = dataset->sample_count,
         .row_length = dataset->row_length,
+        .part_samples = dataset->store_samples,
+        .part_rows = dataset->store_rows,
+        .part_count = dataset->store_count,
         .window_rows = config->window_rows,
         .row_bytes = dataset->row_bytes,
         .seed = config->seed,
@@ -73,7 +76,7 @@ static uint64_t connection_bytes(const struct config *config, const struct datas
 {
     enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
     uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
-    return dataset->remote ? dataset_store_count(dataset) * count * CONNECTION_BYTES : 0;
+    return dataset->remote ? dataset->store_count * count * CONNECTION_BYTES : 0;
 }
 
 /* Of a record, those fields that travel packed; each on a multiple of 16 bytes. So does the byte

@@ -1,13 +1,17 @@
 """Writes order_v1.txt: the order of samples, worked out a second time from its description.
 
 Shares no code with src/plan: Philox 4x32-10 from its paper, the permutation and the windows from
-docs/design.md. The file is fixed for ever; this program is here to show where it comes from.
+docs/design.md. The files are fixed for ever; this program is here to show where they come from.
+Arguments are the samples of stores that are joined.
 
-    python3 tests/golden/order_v1.py > tests/golden/order_v1.txt
+    python3 tests/golden/order_v1.py 1000 > tests/golden/order_v1.txt
+    python3 tests/golden/order_v1.py 37 200 3 96 61 > tests/golden/order_v1_stores.txt
 """
+import sys
 from math import isqrt
 
-N, C, W, B, SEED, EPOCHS = 1000, 8, 5, 50, 17, 2
+STORES = [int(argument) for argument in sys.argv[1:]]
+C, W, B, SEED, EPOCHS = 8, 5, 50, 17, 2
 KEY_ROWS, KEY_WINDOWS = 1, 2
 M64, M32 = 2**64 - 1, 2**32 - 1
 
@@ -37,18 +41,21 @@ def permute(i, n, key):
 
 
 def epoch_order(epoch):
-    row_count = -(-N // C)
+    rows, end = [], 0
+    for count in STORES:
+        begin, end = end, end + count
+        rows += [range(i, min(i + C, end)) for i in range(begin, end, C)]
     row_key = random_u64(SEED, KEY_ROWS, epoch)
-    rows = [permute(i, row_count, row_key) for i in range(row_count)]
-    for j in range(0, row_count, W):
-        samples = [s for r in rows[j:j + W] for s in range(r * C, min((r + 1) * C, N))]
+    order = [permute(i, len(rows), row_key) for i in range(len(rows))]
+    for j in range(0, len(rows), W):
+        samples = [s for r in order[j:j + W] for s in rows[r]]
         key = random_u64(random_u64(SEED, KEY_WINDOWS, epoch), 0, j // W)
         yield from (samples[permute(i, len(samples), key)] for i in range(len(samples)))
 
 
 if __name__ == "__main__":
     print("# epoch step position index: "
-          f"{N} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
+          f"{'+'.join(map(str, STORES))} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
     for e in range(EPOCHS):
         for p, sample in enumerate(epoch_order(e)):
             print(e, p // B, p % B, sample)

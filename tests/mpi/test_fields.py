@@ -352,6 +352,21 @@ class Stores(FieldTest):
         self.check(",".join(uris), self.FIELDS, expected, dataset__hold_limit="2KiB")
         self.check(",".join(reversed(uris)), self.FIELDS, self.expected(parts[::-1]))
 
+    def test_no_chunk_is_decoded_twice(self):
+        """Rows end where stores do: chunks behind a store of uneven length lie within rows, too."""
+        uris, parts = self.stores()
+        fields = {"frames": "frames", "split": "split"}
+        expected = {name: np.concatenate([part[name] for part in parts]) for name in fields}
+        chunks = sum(-(-n // 8) + -(-n // 4) * 3 for n in self.LENGTHS)
+        settings = self.settings(",".join(uris), fields, {"readers.cache": "off"})
+        report = self.path("report.json")
+        for readers, trainers in ((1, 1), (3, 3)):
+            lines = self.digests(readers, trainers, settings, options=["--report", report])
+            self.expect_digests(lines, expected)
+            with open(report, encoding="ascii") as file:
+                epochs = json.load(file)["epochs"]
+            self.assertEqual([epoch["chunks"] for epoch in epochs], [chunks])
+
     def test_later_epochs_and_the_disk_cache(self):
         uris, parts = self.stores()
         settings = self.settings(",".join(uris), self.FIELDS,

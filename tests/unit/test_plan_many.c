@@ -2,6 +2,7 @@
  * division, and places of an epoch. */
 #include "base/divide.h"
 #include "base/random.h"
+#include "base/size.h"
 #include "plan/plan.h"
 
 #include <setjmp.h>
@@ -79,14 +80,22 @@ static void division(void **state)
     }
 }
 
+/* In two parts. */
 static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_rows, bool shuffle)
 {
     static struct plan_place places[COUNT];
     static uint64_t positions[COUNT], rows[COUNT], keys[COUNT];
+    const uint64_t part_samples[] = {0, samples / 3, samples};
+    const uint64_t part_rows[] = {0, size_divide_up(samples / 3, row_length),
+                                  size_divide_up(samples / 3, row_length) +
+                                      size_divide_up(samples - samples / 3, row_length)};
     struct plan plan;
     struct plan_epoch epoch;
     struct plan_options options = {.sample_count = samples,
                                    .row_length = row_length,
+                                   .part_samples = part_samples,
+                                   .part_rows = part_rows,
+                                   .part_count = 2,
                                    .window_rows = window_rows,
                                    .seed = 9,
                                    .shuffle = shuffle,

@@ -43,9 +43,7 @@ static void check_windows(const struct plan_epoch *epoch)
             assert_int_equal(plan_window_of(epoch, position + p), j);
             struct plan_place place = plan_place_at(&window, position + p);
             assert_true(place.slot < window.row_count);
-            uint64_t length =
-                place.slot == window.short_slot ? window.short_length : window.row_length;
-            assert_true(place.offset < length);
+            assert_true(place.offset < plan_slot_samples(&window, place.slot));
             assert_int_equal(plan_position_of(&window, place), position + p);
         }
         position += window.sample_count;
@@ -109,10 +107,90 @@ static void every_sample_once(void **state)
         for (uint64_t e = 0; e < 2; e++) {
             struct plan_epoch epoch;
             plan_epoch_init(&epoch, &plan, e);
-            assert_int_equal(epoch.short_row_position < plan.row_count, true);
-            assert_int_equal(plan_row_at(&epoch, epoch.short_row_position), plan.row_count - 1);
+            assert_int_equal(epoch.short_count, n % c != 0);
+            if (n % c != 0)
+                assert_int_equal(plan_row_at(&epoch, epoch.shorts[0].row_position),
+                                 plan.row_count - 1);
             check_windows(&epoch);
             check_samples(&epoch);
+        }
+    }
+}
+
+/* Samples in parts: rows begin anew with each. */
+struct parts {
+    uint64_t samples[8], rows[8];
+    size_t count;
+};
+
+static struct parts parts_of(const uint64_t *counts, size_t count, uint64_t row_length)
+{
+    struct parts parts = {.count = count};
+    for (size_t i = 0; i < count; i++) {
+        parts.samples[i + 1] = parts.samples[i] + counts[i];
+        parts.rows[i + 1] = parts.rows[i] + (counts[i] + row_length - 1) / row_length;
+    }
+    return parts;
+}
+
+/* `parts` must last as long as the plan. */
+static struct plan plan_of_parts(const struct parts *parts, uint64_t c, uint64_t w, uint64_t b,
+                                 bool shuffle)
+{
+    struct plan_options options = {.sample_count = parts->samples[parts->count],
+                                   .row_length = c,
+                                   .part_samples = parts->samples,
+                                   .part_rows = parts->rows,
+                                   .part_count = parts->count,
+                                   .window_rows = w,
+                                   .seed = 17,
+                                   .shuffle = shuffle,
+                                   .global_batch = b,
+                                   .last = PLAN_PAD,
+                                   .trainer_count = 1};
+    struct plan plan;
+    assert_int_equal(plan_init(&plan, &options, NULL), STATUS_OK);
+    return plan;
+}
+
+/* Each row is of one part, all of it but for its last one as long as any. */
+static void check_rows(const struct plan_epoch *epoch, const struct parts *parts)
+{
+    const struct plan *plan = &epoch->plan;
+    for (uint64_t j = 0; j < plan->window_count; j++) {
+        struct plan_window window;
+        plan_window_at(&window, epoch, j);
+        for (uint64_t slot = 0; slot < window.row_count; slot++) {
+            uint64_t row = plan_row_at(epoch, window.first_row_position + slot);
+            uint64_t first = plan_row_first(plan, row), length = plan_slot_samples(&window, slot);
+            size_t part = 0;
+            while (parts->samples[part + 1] <= first)
+                part++;
+            uint64_t left = parts->samples[part + 1] - first;
+            assert_int_equal((first - parts->samples[part]) % plan->row_length, 0);
+            assert_int_equal(length, left < plan->row_length ? left : plan->row_length);
+        }
+    }
+}
+
+static void rows_end_with_parts(void **state)
+{
+    (void)state;
+    const uint64_t cases[][5] = {{7, 0, 0, 0, 0},    {1, 1, 1, 1, 1},      {0, 0, 9, 0, 1},
+                                 {16, 8, 24, 8, 80}, {37, 200, 3, 96, 61}, {997, 1, 2, 3, 4},
+                                 {5, 6, 7, 1000, 1}, {100, 0, 0, 0, 100}};
+    const uint64_t lengths[] = {1, 3, 8, 100}, windows[] = {1, 2, 5, 1000};
+    for (size_t i = 0; i < 8 * 4 * 4 * 2; i++) {
+        uint64_t c = lengths[i / 8 % 4], w = windows[i / 32 % 4];
+        struct parts parts = parts_of(cases[i % 8], 5, c);
+        struct plan plan = plan_of_parts(&parts, c, w, 6, i < 128);
+        assert_int_equal(plan.row_count, parts.rows[5]);
+        for (uint64_t e = 0; e < 2; e++) {
+            struct plan_epoch epoch;
+            plan_epoch_init(&epoch, &plan, e);
+            check_windows(&epoch);
+            check_samples(&epoch);
+            check_rows(&epoch, &parts);
         }
     }
 }
@@ -210,13 +288,11 @@ static void places_in_a_large_dataset(void **state)
     }
 }
 
-/* The order is part of what a training run is reproduced by: this file must never have to change.
+/* The order is part of what a training run is reproduced by: these files must never have to change.
  */
-static void golden_order(void **state)
+static void check_golden(const struct plan *plan, const char *path)
 {
-    (void)state;
-    struct plan plan = make_plan(1000, 8, 5, 50, PLAN_DROP, true);
-    FILE *file = fopen(GOLDEN_FOLDER "/order_v1.txt", "r");
+    FILE *file = fopen(path, "r");
     assert_non_null(file);
     char line[256];
     uint64_t lines = 0;
@@ -226,12 +302,23 @@ static void golden_order(void **state)
             continue;
         assert_int_equal(sscanf(line, "%llu %llu %llu %llu", &e, &step, &position, &index), 4);
         struct plan_epoch epoch;
-        plan_epoch_init(&epoch, &plan, e);
+        plan_epoch_init(&epoch, plan, e);
         assert_int_equal(plan_sample_at(&epoch, step * 50 + position), index);
         lines++;
     }
     fclose(file);
-    assert_int_equal(lines, 2000);
+    assert_int_equal(lines, 2 * plan->sample_count);
+}
+
+static void golden_order(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = {37, 200, 3, 96, 61};
+    struct plan plan = make_plan(1000, 8, 5, 50, PLAN_DROP, true);
+    check_golden(&plan, GOLDEN_FOLDER "/order_v1.txt");
+    struct parts parts = parts_of(counts, 5, 8);
+    plan = plan_of_parts(&parts, 8, 5, 50, true);
+    check_golden(&plan, GOLDEN_FOLDER "/order_v1_stores.txt");
 }
 
 static void shares_and_seats_agree(void **state)
@@ -297,17 +384,28 @@ static void bad_options(void **state)
     expect_invalid(bad, "no step");
     bad.global_batch = UINT64_C(1) << 31;
     expect_invalid(bad, "2^31");
+    const uint64_t samples[] = {0, 47, 100}, rows[] = {0, 5, 11}, straddling[] = {0, 5, 10};
+    bad = good;
+    bad.part_samples = samples;
+    bad.part_rows = straddling;
+    bad.part_count = 2;
+    expect_invalid(bad, "in whole rows");
+    bad.part_rows = rows;
+    bad.sample_count = 101;
+    expect_invalid(bad, "101 samples, in order");
+    bad.part_count = PLAN_MAX_PARTS + 1;
+    expect_invalid(bad, "up to 1024");
 }
 
 static void default_window(void **state)
 {
     (void)state;
     const uint64_t mib = 1 << 20;
-    assert_int_equal(plan_default_window_rows(1000000, 100, mib, 1000), 80);
-    assert_int_equal(plan_default_window_rows(1000000, 100, mib, 10), 64);
-    assert_int_equal(plan_default_window_rows(3000, 100, mib, 10), 30);
-    assert_int_equal(plan_default_window_rows(1000000, 100, 1024 * mib, 10), 16);
-    assert_int_equal(plan_default_window_rows(1000000, 100, 32768 * mib, 10), 1);
+    assert_int_equal(plan_default_window_rows(10000, 100, mib, 1000), 80);
+    assert_int_equal(plan_default_window_rows(10000, 100, mib, 10), 64);
+    assert_int_equal(plan_default_window_rows(30, 100, mib, 10), 30);
+    assert_int_equal(plan_default_window_rows(10000, 100, 1024 * mib, 10), 16);
+    assert_int_equal(plan_default_window_rows(10000, 100, 32768 * mib, 10), 1);
     assert_int_equal(plan_default_window_rows(1, 100, 0, 1), 1);
 }
 
@@ -315,6 +413,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_once),
+        cmocka_unit_test(rows_end_with_parts),
         cmocka_unit_test(epochs_and_seeds_differ),
         cmocka_unit_test(windows_mix_their_rows),
         cmocka_unit_test(resumed_order_is_the_suffix),
