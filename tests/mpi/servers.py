@@ -4,6 +4,7 @@ that fails on purpose. Each takes a free port and is ended by close().
 Only the standard library; the S3 server is moto, run by the interpreter that PENSTOCK_MOTO_PYTHON names.
 """
 
+import contextlib
 import http.client
 import os
 import random
@@ -239,6 +240,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.shutdown_request(self.connection)
 
     def answer(self):
+        with self.server.count_one():
+            self.do_answer()
+
+    def do_answer(self):
         faults = self.server.faults
         fault = faults.choose(self.path)
         time.sleep(faults.latency_s)
@@ -279,7 +284,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Passes requests on to a server on loopback, with faults."""
+    """Passes requests on to a server on loopback, with faults; `most` is how many there were at once."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -288,9 +293,21 @@ class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, upstream_port, faults):
         super().__init__(("127.0.0.1", 0), Handler)
         self.upstream_port, self.faults = upstream_port, faults
+        self.lock, self.at_once, self.most = threading.Lock(), 0, 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
+
+    @contextlib.contextmanager
+    def count_one(self):
+        with self.lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.at_once -= 1
 
     def handle_error(self, request, client_address):
         pass
