@@ -28,13 +28,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for(port, process, seconds=60):
+def wait_for(port, process, seconds=60, address="127.0.0.1"):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise AssertionError(f"server ended with {process.returncode}")
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            socket.create_connection((address, port), 1).close()
             return
         except OSError:
             time.sleep(0.05)
@@ -61,12 +61,12 @@ class Nginx:
     """Serves a folder over plain HTTP, or over HTTPS with a certificate of its own (`ca_file`). With latency_s each
     answer is held back (needs ECHO_MODULE, a part of Debian's nginx-light)."""
 
-    def __init__(self, root, tls=False, latency_s=0.0):
+    def __init__(self, root, tls=False, latency_s=0.0, address="127.0.0.1"):
         self.folder = tempfile.mkdtemp(prefix="penstock-nginx-")
         self.port = free_port()
         self.ca_file = os.path.join(self.folder, "cert.pem")
         os.chmod(self.folder, 0o755)
-        listen, certificate = f"127.0.0.1:{self.port}", ""
+        listen, certificate = f"{address}:{self.port}", ""
         if tls:
             subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                             "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -90,7 +90,7 @@ http {{
   client_body_temp_path {self.folder}/t1; proxy_temp_path {self.folder}/t2;
   fastcgi_temp_path {self.folder}/t3; uwsgi_temp_path {self.folder}/t4;
   scgi_temp_path {self.folder}/t5;
-  keepalive_requests 100000;
+  keepalive_requests 100000; sendfile on; sendfile_max_chunk 1m;
   server {{
     listen {listen}; {certificate}
     {serve}
@@ -102,12 +102,22 @@ http {{
         self.process = subprocess.Popen([nginx_program(), "-c",
                                          os.path.join(self.folder, "nginx.conf")],
                                         stderr=subprocess.DEVNULL, start_new_session=True)
-        wait_for(self.port, self.process)
-        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
+        wait_for(self.port, self.process, address=address)
+        self.url = f"http{'s' if tls else ''}://{address}:{self.port}"
 
     def requests(self):
         with open(os.path.join(self.folder, "access.log"), encoding="utf-8") as file:
             return file.read()
+
+    def cpu_s(self):
+        """Seconds of CPU time that it has taken."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
+            processes = [self.process.pid, *file.read().split()]
+        ticks = 0
+        for process in processes:
+            with open(f"/proc/{process}/stat", encoding="ascii") as file:
+                ticks += sum(int(word) for word in file.read().rsplit(")", 1)[1].split()[11:13])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def close(self):
         end(self.process)
