@@ -232,17 +232,31 @@ void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);
 /* What a row takes from stores, for fetching it ahead of dataset_read_row() (read/fetch_stage.h)
  * ---------------------------------------------------------------------------------------------- */
 
-/* What any row takes: pieces, and the bytes that they may have, each rounded up to 64. */
+/* What any row takes: pieces, and the bytes that they may have, each rounded up to 64. Bytes are
+ * without the gaps between inner chunks that are read by one range. */
 void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uint64_t *ret_bytes);
 
+/* Lists what rows are read from. Belongs to one thread; the dataset is borrowed. NO_MEMORY. */
+struct dataset_lister;
+MUST_USE enum status dataset_lister_new(const struct dataset *dataset,
+                                        struct dataset_lister **ret_lister, struct error *err);
+void dataset_lister_free(struct dataset_lister *lister); /* NULL is fine */
+size_t dataset_lister_bytes(const struct dataset *dataset);
+
 /* Calls visit() for each piece (zarr/chunk.h) that dataset_read_row() of this row will ask remote
- * stores for: values and ranges, in the order of the reads. Left out are those in the disk cache,
- * and arrays in shards. The piece is borrowed until visit() returns. */
+ * stores for, in the order of the reads. Left out is what the disk cache has. Of a shard whose
+ * index is not known, that alone is told: once dataset_take_index() had it, the row is to be listed
+ * again. The piece is borrowed until visit() returns, but for its array. */
 struct zarr_piece;
 typedef void dataset_piece_visit(const struct store *store, const struct zarr_piece *piece,
                                  void *argument);
-void dataset_row_pieces(const struct dataset *dataset, uint64_t row, dataset_piece_visit *visit,
+void dataset_row_pieces(struct dataset_lister *lister, uint64_t row, dataset_piece_visit *visit,
                         void *argument);
+
+/* Keeps an index that was told, and is now there; `bytes` and `value_bytes` as in
+ * zarr_take_index(). One that makes no sense is left to whoever reads the row. */
+void dataset_take_index(struct dataset_lister *lister, const struct zarr_piece *piece,
+                        const void *bytes, uint64_t value_bytes);
 
 /* Ends all fetches of the dataset's stores (fetch_stop()). */
 void dataset_stop_fetches(const struct dataset *dataset);

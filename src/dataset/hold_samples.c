@@ -60,10 +60,8 @@ static enum status start_fetch(void *argument, const struct zarr_piece *piece, s
 /* Fetches what samples [begin, end) are read from, and waits for it. */
 static void fetch_samples(struct batch *batch, uint64_t begin, uint64_t end)
 {
-    bool complete;
-
     batch->fetched.count = batch->fetched.next = 0;
-    (void)!zarr_list_pieces(NULL, batch->array, begin, end, start_fetch, batch, &complete, NULL);
+    (void)!zarr_list_pieces(NULL, batch->array, begin, end, start_fetch, batch, NULL);
     pthread_mutex_lock(&batch->mutex);
     while (batch->left > 0)
         pthread_cond_wait(&batch->done, &batch->mutex);

@@ -1,9 +1,10 @@
-/* What a row will be read from. See dataset.h; pure, but for a look into the disk cache. */
+/* What a row will be read from. See dataset.h; asks no store, but looks into the disk cache. */
 #include "dataset/dataset_internal.h"
 
 #include "base/memory.h"
 #include "base/size.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void dataset_stop_fetches(const struct dataset *dataset)
@@ -15,20 +16,6 @@ struct demand {
     uint64_t pieces, bytes;
 };
 
-/* What an array takes of which a row touches `along` chunks along its sample axis. */
-static struct demand demand_of(const struct zarr_array *array, uint64_t along)
-{
-    size_t bytes = codec_chain_is_raw(&array->codecs)
-                       ? array->chunk_bytes
-                       : codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-
-    if (array->shard_level_count > 0)
-        return (struct demand){0};
-    for (int i = 1; i < array->rank; i++)
-        along *= array->chunk_counts[i];
-    return (struct demand){along, along * size_round_up(bytes, MEMORY_LINE_BYTES)};
-}
-
 static void add(struct demand *sum, struct demand more)
 {
     sum->pieces += more.pieces;
@@ -39,6 +26,39 @@ static void raise(struct demand *most, struct demand other)
 {
     most->pieces = most->pieces > other.pieces ? most->pieces : other.pieces;
     most->bytes = most->bytes > other.bytes ? most->bytes : other.bytes;
+}
+
+/* The shards of a level that `along` chunks along the sample axis may touch. */
+static uint64_t shards_touched(const struct zarr_array *array, int level, uint64_t along)
+{
+    const uint64_t *spans = array->shard_levels[level].spans;
+    uint64_t most = size_divide_up(along - 1, spans[0]) + 1;
+    uint64_t all = size_divide_up(array->chunk_counts[0], spans[0]);
+    uint64_t count = most < all ? most : all;
+
+    for (int i = 1; i < array->rank; i++)
+        count *= size_divide_up(array->chunk_counts[i], spans[i]);
+    return count;
+}
+
+/* What an array takes of which a row touches `along` chunks along its sample axis: the chunks, or
+ * before them the indices of one level, whichever is more. */
+static struct demand demand_of(const struct zarr_array *array, uint64_t along)
+{
+    size_t bytes = codec_chain_is_raw(&array->codecs)
+                       ? array->chunk_bytes
+                       : codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
+    uint64_t count = along;
+
+    for (int i = 1; i < array->rank; i++)
+        count *= array->chunk_counts[i];
+    struct demand most = {count, count * size_round_up(bytes, MEMORY_LINE_BYTES)};
+    for (int i = 0; i < array->shard_level_count; i++) {
+        uint64_t index = size_round_up(array->shard_levels[i].index_bytes, MEMORY_LINE_BYTES);
+
+        raise(&most, (struct demand){0, shards_touched(array, i, along) * index});
+    }
+    return most;
 }
 
 /* The most chunks along the sample axis that a row touches. */
@@ -76,48 +96,100 @@ void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uin
     *ret_bytes = most.bytes;
 }
 
-/* A row whose pieces are listed. */
-struct listing {
-    const struct dataset *dataset;
+struct dataset_lister {
+    const struct dataset *dataset; /* borrowed */
+    struct zarr_chunk_reader *chunks;
+    /* of the row that is being listed */
     dataset_piece_visit *visit;
     void *argument;
     bool shares;                 /* the array's chunks are decoded once for several fields */
     char shared[ZARR_KEY_BYTES]; /* the last of such chunks: a reader still has it decoded */
 };
 
-static enum status pass_on(void *argument, const struct zarr_piece *piece, struct error *err)
+static struct zarr_read_options lister_options(const struct dataset *dataset)
 {
-    struct listing *listing = argument;
-    const struct dataset_private *private = listing->dataset->private;
-    const char *key = piece->key;
-    const struct store *store = store_resolve(private->store, &key, err);
+    struct zarr_read_options options = dataset->private->read;
 
-    if (!store || !store_is_remote(store))
-        return STATUS_OK;
-    if (private->cache && disk_cache_has(private->cache, piece->cache_key))
-        return STATUS_OK;
-    if (listing->shares && piece->kind == ZARR_PIECE_VALUE) {
-        if (strcmp(piece->key, listing->shared) == 0)
-            return STATUS_OK;
-        strcpy(listing->shared, piece->key);
+    options.lists_only = true;
+    return options;
+}
+
+size_t dataset_lister_bytes(const struct dataset *dataset)
+{
+    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    struct zarr_read_options options = lister_options(dataset);
+    size_t count = dataset_row_arrays(dataset, arrays);
+
+    return sizeof(struct dataset_lister) + zarr_chunk_reader_bytes_with(arrays, count, &options);
+}
+
+enum status dataset_lister_new(const struct dataset *dataset, struct dataset_lister **ret_lister,
+                               struct error *err)
+{
+    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    struct zarr_read_options options = lister_options(dataset);
+    struct dataset_lister *lister = calloc(1, sizeof *lister);
+    size_t count = dataset_row_arrays(dataset, arrays);
+
+    if (!lister)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to list what rows are read from");
+    lister->dataset = dataset;
+    enum status status = zarr_chunk_reader_new_with(dataset->private->store, arrays, count,
+                                                    &options, &lister->chunks, err);
+    if (status != STATUS_OK) {
+        free(lister);
+        return status;
     }
-    listing->visit(private->store, piece, listing->argument);
+    zarr_chunk_reader_use_cache(lister->chunks, dataset->private->cache);
+    *ret_lister = lister;
     return STATUS_OK;
 }
 
-/* Arrays without shards can always be listed. */
-void dataset_row_pieces(const struct dataset *dataset, uint64_t row, dataset_piece_visit *visit,
+void dataset_lister_free(struct dataset_lister *lister)
+{
+    if (!lister)
+        return;
+    zarr_chunk_reader_free(lister->chunks);
+    free(lister);
+}
+
+static enum status pass_on(void *argument, const struct zarr_piece *piece, struct error *err)
+{
+    struct dataset_lister *lister = argument;
+    const struct store *all = lister->dataset->private->store;
+    const char *key = piece->key;
+    const struct store *store = store_resolve(all, &key, err);
+
+    if (!store || !store_is_remote(store) || piece->bytes == 0)
+        return STATUS_OK;
+    if (lister->shares && piece->kind == ZARR_PIECE_VALUE) {
+        if (strcmp(piece->key, lister->shared) == 0)
+            return STATUS_OK;
+        strcpy(lister->shared, piece->key);
+    }
+    lister->visit(all, piece, lister->argument);
+    return STATUS_OK;
+}
+
+/* What cannot be listed, since an index makes no sense, is left to whoever reads the row. */
+void dataset_row_pieces(struct dataset_lister *lister, uint64_t row, dataset_piece_visit *visit,
                         void *argument)
 {
-    struct listing listing = {.dataset = dataset, .visit = visit, .argument = argument};
-    struct row_cursor cursor = row_begin(dataset, row);
+    struct row_cursor cursor = row_begin(lister->dataset, row);
     struct row_span span;
-    bool complete;
 
-    while (row_next(dataset, &cursor, &span)) {
-        listing.shares = zarr_array_is_member(span.array) || span.array->convert.to != DTYPE_NONE;
-        if (span.array->shard_level_count == 0)
-            (void)!zarr_list_pieces(NULL, span.array, span.begin, span.end, pass_on, &listing,
-                                    &complete, NULL);
+    lister->visit = visit;
+    lister->argument = argument;
+    lister->shared[0] = '\0';
+    while (row_next(lister->dataset, &cursor, &span)) {
+        lister->shares = zarr_array_is_member(span.array) || span.array->convert.to != DTYPE_NONE;
+        (void)!zarr_list_pieces(lister->chunks, span.array, span.begin, span.end, pass_on, lister,
+                                NULL);
     }
+}
+
+void dataset_take_index(struct dataset_lister *lister, const struct zarr_piece *piece,
+                        const void *bytes, uint64_t value_bytes)
+{
+    (void)!zarr_take_index(lister->chunks, piece, bytes, value_bytes, NULL);
 }

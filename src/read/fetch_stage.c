@@ -1,11 +1,15 @@
 /* See fetch_stage.h.
  *
  * Slots move between three threads: the owner takes free ones and starts their fetches; the store's
- * thread, which ends the last fetch of a slot, puts it on the `fetched` list; the owner gives it to
- * a worker, which puts it back on the `free` list. Both lists are under one mutex, held for a few
+ * thread, which ends the last fetch of a slot, puts it on the `ready` list; the owner gives it to a
+ * worker, which puts it back on the `free` list. Both lists are under one mutex, held for a few
  * instructions.
  *
  *     memory   | slot 0: piece | piece | ... | slot 1: piece | ... |
+ *
+ * A row whose shards are not known first gets their indices into the same memory, or waits for the
+ * slot that does; then it is listed again. After as many times as shards can be nested it goes on
+ * with what is known: its worker asks for the rest.
  */
 #include "read/fetch_stage.h"
 
@@ -21,20 +25,28 @@
 
 enum { MOST_SLOTS = 1024, MOST_PIECES = 1 << 20 };
 
-struct key {
-    char text[ZARR_KEY_BYTES];
+/* What a fetch is for. */
+struct want {
+    struct slot *slot;
+    const struct store *store;
+    struct zarr_piece piece;
+    char key[ZARR_KEY_BYTES];
 };
 
 struct slot {
     struct fetch_stage *stage;
     struct fetched fetched;
-    struct key *keys;
+    struct want *wants; /* as told; fetches are of all of them, or of the indices alone */
+    size_t want_count, index_count;
     unsigned char *memory;
-    size_t used_bytes;
     _Atomic size_t left; /* fetches that are not done; one more while they are started */
     bool flying;         /* under the mutex: not all of them are done */
-    int32_t buffer;      /* FETCH_NONE: forgotten */
-    int32_t next;        /* on a list */
+    uint64_t row;
+    int32_t buffer;    /* FETCH_NONE: forgotten */
+    int32_t next;      /* on a list */
+    int32_t waits_for; /* the slot that gets an index; FETCH_NONE: none */
+    int steps;         /* how often it was listed */
+    bool indexing;     /* its fetches are indices */
 };
 
 struct queue {
@@ -43,13 +55,14 @@ struct queue {
 
 struct fetch_stage {
     const struct dataset *dataset;
+    struct dataset_lister *lister;
     struct waker *waker;
     uint64_t slot_bytes; /* of pieces */
     uint64_t piece_count;
     uint32_t slot_count;
     struct slot *slots;
-    struct fetch *fetches; /* [slot_count][piece_count], as are the keys */
-    struct key *keys;
+    struct fetch *fetches; /* [slot_count][piece_count], as are the next */
+    struct want *wants;
     void *memory;
     /* the owner's */
     struct queue waiting; /* of buffers */
@@ -69,11 +82,12 @@ static uint64_t count_slots(const struct dataset *dataset, uint64_t memory_bytes
     if (!dataset->remote)
         return 0;
     dataset_row_demand(dataset, &pieces, &bytes);
-    if (pieces == 0 || pieces > MOST_PIECES)
+    uint64_t own = dataset_lister_bytes(dataset);
+    if (pieces == 0 || pieces > MOST_PIECES || memory_bytes < own)
         return 0;
     uint64_t cost =
-        bytes + sizeof(struct slot) + pieces * (sizeof(struct fetch) + sizeof(struct key));
-    uint64_t count = memory_bytes / cost;
+        bytes + sizeof(struct slot) + pieces * (sizeof(struct fetch) + sizeof(struct want));
+    uint64_t count = (memory_bytes - own) / cost;
     *ret_pieces = pieces;
     *ret_slot_bytes = bytes;
     *ret_cost = cost;
@@ -83,7 +97,8 @@ static uint64_t count_slots(const struct dataset *dataset, uint64_t memory_bytes
 uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes)
 {
     uint64_t pieces, slot_bytes, cost = 0;
-    return count_slots(dataset, memory_bytes, &pieces, &slot_bytes, &cost) * cost;
+    uint64_t count = count_slots(dataset, memory_bytes, &pieces, &slot_bytes, &cost);
+    return count > 0 ? dataset_lister_bytes(dataset) + count * cost : 0;
 }
 
 static void push_slot(struct fetch_stage *stage, struct queue *queue, int32_t slot)
@@ -111,18 +126,21 @@ static enum status allocate(struct fetch_stage *stage, uint32_t buffer_count, st
     size_t count = stage->slot_count * stage->piece_count;
     stage->slots = calloc(stage->slot_count, sizeof *stage->slots);
     stage->fetches = calloc(count, sizeof *stage->fetches);
-    stage->keys = calloc(count, sizeof *stage->keys);
+    stage->wants = calloc(count, sizeof *stage->wants);
     stage->next_waiting = calloc(buffer_count, sizeof *stage->next_waiting);
     stage->rows = calloc(buffer_count, sizeof *stage->rows);
-    if (!stage->slots || !stage->fetches || !stage->keys || !stage->next_waiting || !stage->rows)
+    if (!stage->slots || !stage->fetches || !stage->wants || !stage->next_waiting || !stage->rows)
         return error_set(err, STATUS_NO_MEMORY, "no memory to fetch rows ahead");
-    enum status status = memory_map(stage->slot_count * stage->slot_bytes, "chunks fetched ahead",
-                                    &stage->memory, err);
+    enum status status = dataset_lister_new(stage->dataset, &stage->lister, err);
+    if (status == STATUS_OK)
+        status = memory_map(stage->slot_count * stage->slot_bytes, "chunks fetched ahead",
+                            &stage->memory, err);
     for (uint32_t i = 0; status == STATUS_OK && i < stage->slot_count; i++) {
         struct slot *slot = &stage->slots[i];
         slot->stage = stage;
         slot->fetched.fetches = stage->fetches + i * stage->piece_count;
-        slot->keys = stage->keys + i * stage->piece_count;
+        slot->wants = stage->wants + i * stage->piece_count;
+        slot->waits_for = FETCH_NONE;
         slot->memory = (unsigned char *)stage->memory + i * stage->slot_bytes;
         push_slot(stage, &stage->free, (int32_t)i);
     }
@@ -174,9 +192,10 @@ void fetch_stage_free(struct fetch_stage *stage)
     pthread_cond_destroy(&stage->all_done);
     pthread_mutex_destroy(&stage->mutex);
     memory_unmap(stage->memory, stage->slot_count * stage->slot_bytes);
+    dataset_lister_free(stage->lister);
     free(stage->slots);
     free(stage->fetches);
-    free(stage->keys);
+    free(stage->wants);
     free(stage->next_waiting);
     free(stage->rows);
     free(stage);
@@ -211,61 +230,156 @@ static void count_down(struct slot *slot)
 
 static void on_done(struct fetch *fetch)
 {
-    count_down(fetch->argument);
+    const struct want *want = fetch->argument;
+    count_down(want->slot);
 }
 
-static void add_piece(const struct store *store, const struct zarr_piece *piece, void *argument)
+static void note_piece(const struct store *store, const struct zarr_piece *piece, void *argument)
 {
     struct slot *slot = argument;
-    size_t i = slot->fetched.count, size = size_round_up(piece->bytes, MEMORY_LINE_BYTES);
-    if (i == slot->stage->piece_count || size > slot->stage->slot_bytes - slot->used_bytes)
+    if (slot->want_count == slot->stage->piece_count)
         return; /* the worker will ask for it */
-    strcpy(slot->keys[i].text, piece->key);
-    struct fetch *fetch = &slot->fetched.fetches[i];
-    fetch->kind = piece->kind == ZARR_PIECE_RANGE ? FETCH_RANGE : FETCH_WHOLE;
-    fetch->key = slot->keys[i].text;
-    fetch->offset = piece->offset;
-    fetch->size = piece->bytes;
-    fetch->buffer = slot->memory + slot->used_bytes;
-    fetch->capacity = piece->bytes;
-    fetch->done = on_done;
-    fetch->argument = slot;
-    slot->fetched.count++;
-    slot->used_bytes += size;
-    atomic_fetch_add(&slot->left, 1);
-    fetch_start(store, fetch);
+    struct want *want = &slot->wants[slot->want_count++];
+    want->slot = slot;
+    want->store = store;
+    want->piece = *piece;
+    strcpy(want->key, piece->key);
+    want->piece.key = want->key;
+    slot->index_count += piece->is_index;
+}
+
+/* The slot that gets this index now; FETCH_NONE: none does. */
+static int32_t who_gets(const struct fetch_stage *stage, const struct zarr_piece *index)
+{
+    for (uint32_t i = 0; i < stage->slot_count; i++) {
+        const struct slot *slot = &stage->slots[i];
+        if (!slot->indexing || slot->buffer == FETCH_NONE)
+            continue;
+        for (size_t j = 0; j < slot->fetched.count; j++) {
+            const struct want *want = slot->fetched.fetches[j].argument;
+            const struct zarr_piece *piece = &want->piece;
+            if (piece->array == index->array && piece->level == index->level &&
+                piece->number == index->number)
+                return (int32_t)i;
+        }
+    }
+    return FETCH_NONE;
+}
+
+static enum fetch_kind kind_of(const struct zarr_piece *piece)
+{
+    return piece->kind == ZARR_PIECE_VALUE   ? FETCH_WHOLE
+           : piece->kind == ZARR_PIECE_RANGE ? FETCH_RANGE
+                                             : FETCH_TAIL;
+}
+
+/* Makes fetches of what is wanted, of indices alone if the slot is `indexing`. What there is no
+ * room for the worker will ask for. */
+static void choose_fetches(struct slot *slot)
+{
+    const struct fetch_stage *stage = slot->stage;
+    size_t used = 0;
+    slot->fetched.count = slot->fetched.next = 0;
+    slot->waits_for = FETCH_NONE;
+    for (size_t i = 0; i < slot->want_count; i++) {
+        struct want *want = &slot->wants[i];
+        const struct zarr_piece *piece = &want->piece;
+        size_t size = size_round_up(piece->bytes, MEMORY_LINE_BYTES);
+        int32_t other = FETCH_NONE;
+        if (piece->is_index != slot->indexing || size > stage->slot_bytes - used)
+            continue;
+        if (piece->is_index && (other = who_gets(stage, piece)) != FETCH_NONE) {
+            slot->waits_for = other;
+            continue;
+        }
+        struct fetch *fetch = &slot->fetched.fetches[slot->fetched.count++];
+        fetch->kind = kind_of(piece);
+        fetch->key = want->key;
+        fetch->offset = piece->offset;
+        fetch->size = piece->bytes;
+        fetch->buffer = slot->memory + used;
+        fetch->capacity = piece->bytes;
+        fetch->done = on_done;
+        fetch->argument = want;
+        used += size;
+    }
+}
+
+static void start_fetches(struct slot *slot)
+{
+    struct fetch_stage *stage = slot->stage;
+    slot->left = 1 + slot->fetched.count;
+    pthread_mutex_lock(&stage->mutex);
+    stage->flying++;
+    slot->flying = true;
+    pthread_mutex_unlock(&stage->mutex);
+    for (size_t i = 0; i < slot->fetched.count; i++) {
+        const struct want *want = slot->fetched.fetches[i].argument;
+        fetch_start(want->store, &slot->fetched.fetches[i]);
+    }
+    count_down(slot);
+}
+
+/* Gets what the slot's row is read from, or the indices that say what that is, or waits for those.
+ */
+static void get_row(struct slot *slot)
+{
+    slot->want_count = slot->index_count = 0;
+    dataset_row_pieces(slot->stage->lister, slot->row, note_piece, slot);
+    slot->indexing = slot->index_count > 0 && slot->steps < ZARR_MAX_SHARD_LEVELS;
+    slot->steps++;
+    choose_fetches(slot);
+    if (slot->waits_for == FETCH_NONE || slot->fetched.count > 0) {
+        slot->waits_for = FETCH_NONE;
+        start_fetches(slot);
+    }
 }
 
 static void start_row(struct fetch_stage *stage, struct slot *slot, int32_t buffer)
 {
     slot->buffer = buffer;
-    slot->used_bytes = 0;
-    slot->fetched.count = slot->fetched.next = 0;
-    slot->left = 1;
-    pthread_mutex_lock(&stage->mutex);
-    stage->flying++;
-    slot->flying = true;
-    pthread_mutex_unlock(&stage->mutex);
-    dataset_row_pieces(stage->dataset, stage->rows[buffer], add_piece, slot);
-    count_down(slot);
+    slot->row = stage->rows[buffer];
+    slot->steps = 0;
+    get_row(slot);
+}
+
+/* Indices are there: hands them over, and goes on with the row and those that waited for them. */
+static void take_indices(struct slot *slot)
+{
+    struct fetch_stage *stage = slot->stage;
+    for (size_t i = 0; i < slot->fetched.count; i++) {
+        const struct fetch *fetch = &slot->fetched.fetches[i];
+        const struct want *want = fetch->argument;
+        if (fetch->status == STATUS_OK || fetch->status == STATUS_NOT_FOUND)
+            dataset_take_index(stage->lister, &want->piece,
+                               fetch->status == STATUS_OK ? fetch->buffer : NULL, fetch->total);
+    }
+    slot->indexing = false;
+    get_row(slot);
+    for (uint32_t i = 0; i < stage->slot_count; i++)
+        if (stage->slots[i].waits_for == slot - stage->slots)
+            get_row(&stage->slots[i]);
 }
 
 int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot)
 {
-    int32_t slot;
+    int32_t i;
     while (stage->waiting.first != FETCH_NONE &&
-           (slot = take_slot(stage, &stage->free)) != FETCH_NONE) {
+           (i = take_slot(stage, &stage->free)) != FETCH_NONE) {
         int32_t buffer = stage->waiting.first;
         stage->waiting.first = stage->next_waiting[buffer];
-        start_row(stage, &stage->slots[slot], buffer);
+        start_row(stage, &stage->slots[i], buffer);
     }
-    while ((slot = take_slot(stage, &stage->ready)) != FETCH_NONE) {
-        int32_t buffer = stage->slots[slot].buffer;
-        if (buffer != FETCH_NONE) {
-            *ret_slot = slot;
-            return buffer;
+    while ((i = take_slot(stage, &stage->ready)) != FETCH_NONE) {
+        struct slot *slot = &stage->slots[i];
+        if (slot->buffer == FETCH_NONE) {
+            fetch_stage_give_back(stage, i);
+        } else if (slot->indexing) {
+            take_indices(slot);
+        } else {
+            *ret_slot = i;
+            return slot->buffer;
         }
-        fetch_stage_give_back(stage, slot);
     }
     return FETCH_NONE;
 }
@@ -276,7 +390,7 @@ void fetch_stage_forget(struct fetch_stage *stage)
     pthread_mutex_lock(&stage->mutex);
     stage->free.first = stage->ready.first = FETCH_NONE;
     for (uint32_t i = 0; i < stage->slot_count; i++) {
-        stage->slots[i].buffer = FETCH_NONE;
+        stage->slots[i].buffer = stage->slots[i].waits_for = FETCH_NONE;
         if (!stage->slots[i].flying)
             push_slot(stage, &stage->free, (int32_t)i);
     }

@@ -6,9 +6,12 @@
  * where the store would be asked:
  *
  *     push --> waiting --> slot: chunks in flight --> fetched --> worker: lend, read, give back
+ *                           ^  |
+ *                           +--+  indices of shards, where they are not known yet
  *
- * So a few workers keep hundreds of requests in flight. What cannot be had becomes the error of the
- * read that needs it.
+ * So a few workers keep hundreds of requests in flight. An index that is on its way for one row is
+ * waited for by the others that need it. What cannot be had becomes the error of the read that
+ * needs it.
  *
  * Owner (one thread): everything but lending and giving back, which the worker does. Nothing is
  * allocated after fetch_stage_new().

@@ -63,6 +63,8 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
         shard_bound = larger(shard_bound, array->shard_level_count > 0 ? bound : 0);
         add_shards(ret_demand, array);
     }
+    if (options->lists_only)
+        ret_demand->decoded_bytes = ret_demand->context_bytes = ret_demand->stored_bytes = 0;
     if (shard_bound > 0) {
         ret_demand->ahead_bytes = larger(shard_bound, options->coalesce_bytes);
         ret_demand->batch_bytes = BATCH_CHUNKS * sizeof(struct stored_chunk);
@@ -86,20 +88,21 @@ static size_t lay_out(struct zarr_chunk_reader *reader, const struct demand *dem
 
     reader->stored = take(reader->memory, &used, demand->stored_bytes);
     reader->stored_capacity = demand->stored_bytes;
-    reader->ahead = take(reader->memory, &used, demand->ahead_bytes);
+    reader->ahead =
+        take(reader->memory, &used, reader->options.lists_only ? 0 : demand->ahead_bytes);
     reader->ahead_capacity = demand->ahead_bytes;
     reader->scratch = take(reader->memory, &used, demand->decoded_bytes);
     reader->raw_index = take(reader->memory, &used, demand->raw_index_bytes);
     for (int i = 0; i < ZARR_MAX_SHARD_LEVELS; i++)
         reader->indices[i].entries = take(reader->memory, &used, demand->entries_bytes[i]);
     reader->batch = take(reader->memory, &used, demand->batch_bytes);
-    return used;
+    return larger(used, MEMORY_LINE_BYTES); /* no mapping is empty */
 }
 
 size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size_t array_count,
                                     const struct zarr_read_options *options)
 {
-    struct zarr_chunk_reader reader = {0};
+    struct zarr_chunk_reader reader = {.options = *options};
     struct demand demand;
 
     sum_demand(arrays, array_count, options, &demand);
@@ -475,8 +478,10 @@ static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index
     scatter_merge(scatter);
 }
 
-bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
-                uint64_t end, size_t *ret_begin, size_t *ret_bytes)
+/* Whether samples [begin, end) take one run of bytes of the chunk, as it is decoded, which can be
+ * read (of a raw chunk) or decoded without the rest; if so, which. */
+static bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                       uint64_t end, size_t *ret_begin, size_t *ret_bytes)
 {
     uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0], length = array->chunk_shape[0];
     uint64_t low = chunk_begin > begin ? 0 : begin - chunk_begin;
@@ -495,9 +500,8 @@ bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uin
     return true;
 }
 
-/* The chunk as it is going to be asked for. */
-static struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
-                                    const char *key, uint64_t begin, uint64_t end)
+struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
+                             const char *key, uint64_t begin, uint64_t end)
 {
     struct stored_chunk chunk = {.array = array, .key = key, .wanted = array->chunk_bytes};
 
@@ -665,13 +669,8 @@ static enum status read_shard(struct zarr_chunk_reader *reader, const struct req
     enum status status = STATUS_OK;
 
     while (more && status == STATUS_OK) {
-        size_t count = 0;
+        size_t count = chunk_next_batch(reader, walk, key, request->begin, request->end, &more);
 
-        while (more && count < BATCH_CHUNKS) {
-            reader->batch[count++] =
-                chunk_of(request->array, walk->chunk, key, request->begin, request->end);
-            more = chunk_walk_next(walk);
-        }
         for (size_t done = 0; done < count && status == STATUS_OK;) {
             size_t ready = count - done;
 
@@ -706,30 +705,5 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
         struct stored_chunk chunk = chunk_of(array, walk.chunk, key, begin, end);
         status = read_chunk(reader, &request, &chunk, err);
     } while (status == STATUS_OK && chunk_walk_next_value(&walk));
-    return status;
-}
-
-enum status zarr_list_pieces(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                             uint64_t begin, uint64_t end, zarr_visit_piece *visit, void *argument,
-                             bool *ret_complete, struct error *err)
-{
-    enum status status = STATUS_OK;
-    struct shard_name last = {0};
-    struct chunk_walk walk;
-    bool complete = true;
-
-    assert(begin < end && end <= array->shape[0]);
-    chunk_walk_begin(&walk, array, begin, end);
-    do {
-        char key[ZARR_KEY_BYTES];
-
-        zarr_chunk_key(array, walk.chunk, key);
-        do {
-            struct stored_chunk chunk = chunk_of(array, walk.chunk, key, begin, end);
-            status = chunk_tell_piece(reader, &chunk, visit, argument, &last, &complete, err);
-        } while (status == STATUS_OK && chunk_walk_next(&walk));
-    } while (status == STATUS_OK && chunk_walk_next_value(&walk));
-    if (status == STATUS_OK)
-        *ret_complete = complete;
     return status;
 }

@@ -82,6 +82,7 @@ struct zarr_read_options {
     size_t coalesce_gap;         /* inner chunks that far apart are still read by one range */
     size_t coalesce_bytes;       /* of one range at most; and of what is read ahead of decoding */
     struct shard_cache *indices; /* borrowed; NULL: a reader keeps the index that it used last */
+    bool lists_only;             /* no memory for chunks: for zarr_list_pieces() alone */
 };
 extern const struct zarr_read_options zarr_read_defaults;
 
@@ -125,46 +126,40 @@ MUST_USE enum status zarr_read_samples(struct zarr_chunk_reader *reader,
 uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
                                 uint64_t begin, uint64_t end, uint64_t value_bytes);
 
-/* What zarr_read_samples() would ask the store for, told beforehand to whoever gets it himself
- * and has a tape play it. Chunks come in the order in which the tape has to give them, each with
- * one piece; before them, by itself, the index of a shard that is not known yet. */
+/* What zarr_read_samples() would ask the store for, told beforehand to whoever gets it ahead of the
+ * read: in the order of the reads, inner chunks of shards as the ranges that they are read by. What
+ * the disk cache has is left out. */
 enum zarr_piece_kind {
-    ZARR_PIECE_VALUE,   /* all of the value, at most `bytes` */
-    ZARR_PIECE_RANGE,   /* `bytes` bytes at `offset` */
-    ZARR_PIECE_TAIL,    /* the last `bytes` bytes, for zarr_take_index(); how many the value has is
-                         * wanted, too */
-    ZARR_PIECE_MISSING, /* a chunk that is not there: nothing to get, the tape says NOT_FOUND */
+    ZARR_PIECE_VALUE, /* all of the value, at most `bytes` */
+    ZARR_PIECE_RANGE, /* `bytes` bytes at `offset` */
+    ZARR_PIECE_TAIL,  /* the last `bytes` bytes; how many the value has is wanted, too */
 };
 struct zarr_piece {
     enum zarr_piece_kind kind;
-    const char *key;       /* borrowed, until the call returns, as is the next */
-    const char *cache_key; /* what the disk cache has a chunk under; NULL: an index, or nothing */
+    const struct zarr_array *array; /* borrowed, as long as the reader's */
+    const char *key;                /* borrowed, until the call returns */
     uint64_t offset;
     size_t bytes;
-    bool is_index; /* bytes for zarr_take_index(), not for the tape */
+    bool is_index; /* of a shard that is not known yet: for zarr_take_index() */
     int level;     /* of the index, in its array's shards */
     uint64_t number, shard_bytes;
 };
 typedef enum status zarr_visit_piece(void *argument, const struct zarr_piece *piece,
                                      struct error *err);
 
-/* Tells visit() the pieces; what it returns ends the list, unless that is OK. *ret_complete is
- * false where indices had to be asked for first: then the chunks of those shards are left out, and
- * the list is to be asked for again when zarr_take_index() had them. It takes a reader with a cache
- * of indices; where that has not enough room for all those shards at once, it never becomes
- * complete, and zarr_read_samples() reads what it needs. For an array without shards the reader may
- * be NULL. Reads nothing. CORRUPT: an index that
- * makes no sense. */
+/* Tells visit() the pieces; what it returns ends the list, unless that is OK. Of a shard whose
+ * index is not known, that alone is told: the list is to be asked for again when zarr_take_index()
+ * had it (with shards in shards, once for each level). For an array without shards the reader may
+ * be NULL. Asks the store for nothing. CORRUPT: an index that makes no sense. */
 MUST_USE enum status zarr_list_pieces(struct zarr_chunk_reader *reader,
                                       const struct zarr_array *array, uint64_t begin, uint64_t end,
-                                      zarr_visit_piece *visit, void *argument, bool *ret_complete,
-                                      struct error *err);
+                                      zarr_visit_piece *visit, void *argument, struct error *err);
 
 /* Gives the bytes of an index that zarr_list_pieces() asked for to the cache of indices (without
  * one, to the reader alone). `bytes` NULL: the store has no such value. `value_bytes`: of the whole
  * value, for a ZARR_PIECE_TAIL. CORRUPT: it does not decode. */
 MUST_USE enum status zarr_take_index(struct zarr_chunk_reader *reader,
-                                     const struct zarr_array *array, const struct zarr_piece *piece,
-                                     const void *bytes, uint64_t value_bytes, struct error *err);
+                                     const struct zarr_piece *piece, const void *bytes,
+                                     uint64_t value_bytes, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* The inside of a chunk reader, shared by chunk.c (chunks) and chunk_shard.c (where they lie in
- * shards). Internal to src/zarr. */
+/* The inside of a chunk reader, shared by chunk.c (chunks), chunk_shard.c (where they lie in
+ * shards) and chunk_batch.c (several at once, and beforehand). Internal to src/zarr. */
 #ifndef PENSTOCK_ZARR_CHUNK_INTERNAL_H
 #define PENSTOCK_ZARR_CHUNK_INTERNAL_H
 
@@ -65,32 +65,37 @@ void chunk_walk_begin(struct chunk_walk *walk, const struct zarr_array *array, u
 bool chunk_walk_next(struct chunk_walk *walk);       /* within the value */
 bool chunk_walk_next_value(struct chunk_walk *walk); /* to the first chunk of the next */
 
-/* Whether samples [begin, end) take one run of bytes of the chunk, as it is decoded, which can be
- * read (of a raw chunk) or decoded without the rest; if so, which. chunk.c */
-bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
-                uint64_t end, size_t *ret_begin, size_t *ret_bytes);
+/* The chunk as it is going to be asked for; `key` is borrowed. chunk.c */
+struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
+                             const char *key, uint64_t begin, uint64_t end);
 
 /* Fills in where the chunk lies, reading indices as needed; is_missing where it is not there.
  * CORRUPT: an index makes no sense. chunk_shard.c */
 MUST_USE enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                   struct zarr_read_stats *stats, struct error *err);
 
-/* Fetches as many of `count` chunks, all of one value, as `ahead` has room for; returns how many
- * that are, one at least. Those that could not be had together are not marked `fetched`, and have
- * to be fetched one by one. chunk_shard.c */
-size_t chunk_fetch_batch(struct zarr_chunk_reader *reader, struct stored_chunk *chunks,
-                         size_t count, struct zarr_read_stats *stats);
+/* The same as far as indices are known: else *ret_known is false, and *ret_index what has to be got
+ * first. Asks the store for nothing. chunk_shard.c */
+MUST_USE enum status chunk_locate_known(struct zarr_chunk_reader *reader,
+                                        struct stored_chunk *chunk, bool *ret_known,
+                                        struct zarr_piece *ret_index, struct error *err);
 
-/* Tells the piece that the chunk needs, or the index that has to be known before (but not that of
- * *last, which is the one told last; *complete is false then). chunk_shard.c */
-MUST_USE enum status chunk_tell_piece(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                                      zarr_visit_piece *visit, void *argument,
-                                      struct shard_name *last, bool *complete, struct error *err);
-
-/* From the disk cache, and to it. chunk_shard.c */
+/* From the disk cache, and to it; whether it has the chunk. chunk_shard.c */
 bool chunk_from_disk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                      struct zarr_read_stats *stats);
 void chunk_to_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
                    struct zarr_read_stats *stats);
+bool chunk_is_on_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk);
+
+/* The next chunks of the value that the walk is in, into reader->batch: BATCH_CHUNKS at most.
+ * *ret_more: there are others. chunk_batch.c */
+size_t chunk_next_batch(struct zarr_chunk_reader *reader, struct chunk_walk *walk, const char *key,
+                        uint64_t begin, uint64_t end, bool *ret_more);
+
+/* Fetches as many of `count` chunks, all of one value, as `ahead` has room for; returns how many
+ * that are, one at least. Those that could not be had together are not marked `fetched`, and have
+ * to be fetched one by one. chunk_batch.c */
+size_t chunk_fetch_batch(struct zarr_chunk_reader *reader, struct stored_chunk *chunks,
+                         size_t count, struct zarr_read_stats *stats);
 
 #endif

@@ -1,4 +1,4 @@
-/* Chunks of shards: where they lie, and getting several at once. See chunk_internal.h. */
+/* Chunks of shards: where they lie, and what the disk cache has of them. See chunk_internal.h. */
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"
@@ -30,6 +30,11 @@ static struct cache_key cache_key_of(const struct stored_chunk *chunk)
         snprintf(key.text + length, sizeof key.text - (size_t)length, "@%zu+%zu", chunk->begin,
                  chunk->wanted);
     return key;
+}
+
+bool chunk_is_on_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
+{
+    return reader->cache && disk_cache_has(reader->cache, cache_key_of(chunk).text);
 }
 
 bool chunk_from_disk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
@@ -71,11 +76,6 @@ static const struct zarr_shard_level *level_of(struct shard_name name)
     return &name.array->shard_levels[name.level];
 }
 
-static bool is_same(struct shard_name a, struct shard_name b)
-{
-    return a.array == b.array && a.level == b.level && a.number == b.number;
-}
-
 /* What has to be got for the index of the shard there. */
 static enum status index_piece(const struct place *place, struct zarr_piece *ret_piece,
                                struct error *err)
@@ -89,6 +89,7 @@ static enum status index_piece(const struct place *place, struct zarr_piece *ret
                          place->bytes, level->index_bytes);
     *ret_piece = (struct zarr_piece){
         .kind = is_value && !level->index_at_start ? ZARR_PIECE_TAIL : ZARR_PIECE_RANGE,
+        .array = place->name.array,
         .key = place->key,
         .offset = place->offset,
         .bytes = level->index_bytes,
@@ -199,7 +200,7 @@ static struct shard_index *known_index(struct zarr_chunk_reader *reader, struct 
 {
     struct shard_index *index = &reader->indices[name.level];
 
-    if (is_same(index->name, name) || shard_cache_get(reader->options.indices, name, index))
+    if (shard_is_same(index->name, name) || shard_cache_get(reader->options.indices, name, index))
         return index;
     return NULL;
 }
@@ -295,181 +296,70 @@ enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *
     return settle(chunk, &place, missing, err);
 }
 
-/* Several at once
- * ------------------------------------------------------------------------------------------- */
-
-static int compare_offsets(const void *a, const void *b)
+/* The index, if the disk cache has it; NULL if not. */
+static const struct shard_index *load_from_disk(struct zarr_chunk_reader *reader,
+                                                const struct place *place)
 {
-    uint64_t left = (*(struct stored_chunk *const *)a)->offset;
-    uint64_t right = (*(struct stored_chunk *const *)b)->offset;
+    struct shard_index *index = &reader->indices[place->name.level];
+    struct zarr_read_stats unused = {0};
 
-    return left < right ? -1 : left > right;
-}
-
-/* Puts the chunks, in order of offset, one after another into `memory`, and joins those that are
- * close into one range as long as `spare` bytes of memory are left for what lies between. Returns
- * the number of ranges. */
-static size_t coalesce(const struct zarr_read_options *options, struct stored_chunk **chunks,
-                       size_t count, unsigned char *memory, size_t spare,
-                       struct store_range *ranges)
-{
-    size_t range_count = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        struct store_range *range = range_count > 0 ? &ranges[range_count - 1] : NULL;
-        uint64_t end = range ? range->offset + range->size : 0;
-        bool behind = range && chunks[i]->offset >= end;
-        uint64_t gap = behind ? chunks[i]->offset - end : UINT64_MAX;
-        bool joins = behind && gap <= options->coalesce_gap && gap <= spare &&
-                     range->size + gap + chunks[i]->bytes <= options->coalesce_bytes;
-
-        if (joins) {
-            range->size += gap + chunks[i]->bytes;
-            memory += gap;
-            spare -= gap;
-        } else {
-            ranges[range_count++] =
-                (struct store_range){chunks[i]->offset, chunks[i]->bytes, memory};
-        }
-        chunks[i]->memory = memory;
-        memory += chunks[i]->bytes;
+    if (!reader->cache)
+        return NULL;
+    *index = (struct shard_index){.name = place->name, .entries = index->entries};
+    if (index_from_disk(reader, place, index, &unused)) {
+        shard_cache_put(reader->options.indices, index);
+        return index;
     }
-    return range_count;
+    index->name.array = NULL;
+    return NULL;
 }
 
-/* Gets what is not in the disk cache. What fails is left to be fetched one by one, where the cause
- * can be told of the very chunk. */
-static void fetch_together(struct zarr_chunk_reader *reader, struct stored_chunk **chunks,
-                           size_t count, size_t used, size_t pending, struct zarr_read_stats *stats)
+enum status chunk_locate_known(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                               bool *ret_known, struct zarr_piece *ret_index, struct error *err)
 {
-    struct store_range ranges[BATCH_CHUNKS];
-    uint64_t bytes = 0;
-
-    if (count == 0)
-        return;
-    qsort(chunks, count, sizeof *chunks, compare_offsets);
-    size_t range_count = coalesce(&reader->options, chunks, count, reader->ahead + used,
-                                  reader->ahead_capacity - used - pending, ranges);
-    if (store_get_ranges(reader->store, chunks[0]->key, ranges, range_count, NULL) != STATUS_OK)
-        return;
-    for (size_t i = 0; i < range_count; i++)
-        bytes += ranges[i].size;
-    stats->stored_bytes += bytes;
-    for (size_t i = 0; i < count; i++) {
-        chunks[i]->capacity = chunks[i]->size = chunks[i]->bytes;
-        chunks[i]->is_new = true;
-        chunks[i]->fetched = true;
-    }
-}
-
-size_t chunk_fetch_batch(struct zarr_chunk_reader *reader, struct stored_chunk *chunks,
-                         size_t count, struct zarr_read_stats *stats)
-{
-    struct stored_chunk *wanted[BATCH_CHUNKS];
-    size_t used = 0, pending = 0, wanted_count = 0, ready = 0;
-    uint64_t start_ns = clock_now_ns();
-
-    for (; ready < count; ready++) {
-        struct stored_chunk *chunk = &chunks[ready];
-
-        if (!chunk->located && chunk_locate(reader, chunk, stats, NULL) != STATUS_OK)
-            continue; /* its own read will tell why */
-        if (chunk->is_missing)
-            continue;
-        if (chunk->bytes > reader->ahead_capacity - used - pending)
-            break;
-        chunk->memory = reader->ahead + used;
-        chunk->capacity = chunk->bytes;
-        chunk->fetched = chunk_from_disk(reader, chunk, stats);
-        if (chunk->fetched) {
-            used += chunk->bytes;
-        } else {
-            wanted[wanted_count++] = chunk;
-            pending += chunk->bytes;
-        }
-    }
-    fetch_together(reader, wanted, wanted_count, used, pending, stats);
-    stats->read_ns += clock_now_ns() - start_ns;
-    return ready;
-}
-
-/* Beforehand
- * ------------------------------------------------------------------------------------------- */
-
-static enum status tell_chunk(const struct stored_chunk *chunk, zarr_visit_piece *visit,
-                              void *argument, struct error *err)
-{
-    struct zarr_piece piece = {.kind = ZARR_PIECE_RANGE,
-                               .key = chunk->key,
-                               .offset = chunk->offset,
-                               .bytes = chunk->bytes};
-
-    struct cache_key cache_key = cache_key_of(chunk);
-
-    piece.cache_key = cache_key.text;
-    if (chunk->is_missing)
-        piece = (struct zarr_piece){.kind = ZARR_PIECE_MISSING, .key = chunk->key};
-    if (!chunk->is_range) {
-        piece.kind = ZARR_PIECE_VALUE;
-        piece.bytes =
-            codec_chain_is_raw(&chunk->array->codecs)
-                ? chunk->wanted
-                : codec_chain_stored_bound(&chunk->array->codecs, chunk->array->chunk_bytes);
-    }
-    return visit(argument, &piece, err);
-}
-
-enum status chunk_tell_piece(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                             zarr_visit_piece *visit, void *argument, struct shard_name *last,
-                             bool *complete, struct error *err)
-{
-    enum status status = STATUS_OK;
+    struct place place = first_place(chunk);
     bool missing = false;
 
-    if (chunk->array->shard_level_count == 0)
-        return tell_chunk(chunk, visit, argument, err);
-    struct place place = first_place(chunk);
-
+    *ret_known = false;
     for (int i = 0; i < chunk->array->shard_level_count && !missing; i++) {
-        struct shard_index *index = known_index(reader, place.name);
+        const struct shard_index *index = known_index(reader, place.name);
 
-        if (!index) {
-            struct zarr_piece piece;
-
-            *complete = false;
-            if (is_same(place.name, *last))
-                return STATUS_OK;
-            *last = place.name;
-            status = index_piece(&place, &piece, err);
-            return status == STATUS_OK ? visit(argument, &piece, err) : status;
-        }
-        status = descend(index, chunk, &place, &missing, err);
+        if (!index)
+            index = load_from_disk(reader, &place);
+        if (!index)
+            return index_piece(&place, ret_index, err);
+        enum status status = descend(index, chunk, &place, &missing, err);
         if (status != STATUS_OK)
             return status;
     }
-    status = settle(chunk, &place, missing, err);
-    return status == STATUS_OK ? tell_chunk(chunk, visit, argument, err) : status;
+    *ret_known = true;
+    return settle(chunk, &place, missing, err);
 }
 
-enum status zarr_take_index(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                            const struct zarr_piece *piece, const void *bytes, uint64_t value_bytes,
-                            struct error *err)
+enum status zarr_take_index(struct zarr_chunk_reader *reader, const struct zarr_piece *piece,
+                            const void *bytes, uint64_t value_bytes, struct error *err)
 {
+    struct place place = {.name = {piece->array, piece->level, piece->number}, .key = piece->key};
     struct shard_index *index = &reader->indices[piece->level];
     enum status status = STATUS_OK;
 
-    index->name = (struct shard_name){array, piece->level, piece->number};
-    index->absent = bytes == NULL;
-    index->shard_bytes = piece->kind == ZARR_PIECE_TAIL ? value_bytes : piece->shard_bytes;
+    *index = (struct shard_index){
+        .name = place.name,
+        .absent = bytes == NULL,
+        .shard_bytes = piece->kind == ZARR_PIECE_TAIL ? value_bytes : piece->shard_bytes,
+        .entries = index->entries,
+    };
     if (bytes) {
         memcpy(reader->raw_index, bytes, piece->bytes);
         status = shard_index_parse(index, reader->context, reader->raw_index, err);
     }
     if (status != STATUS_OK) {
         index->name.array = NULL;
-        return error_prefix(err, status, "array '%s' shard '%s': its index: ", array->path,
+        return error_prefix(err, status, "array '%s' shard '%s': its index: ", piece->array->path,
                             piece->key);
     }
+    if (bytes)
+        index_to_disk(reader, &place, index);
     shard_cache_put(reader->options.indices, index);
     return STATUS_OK;
 }

@@ -20,6 +20,11 @@
 /* Places
  * ------------------------------------------------------------------------------------------- */
 
+bool shard_is_same(struct shard_name a, struct shard_name b)
+{
+    return a.array == b.array && a.level == b.level && a.number == b.number;
+}
+
 struct shard_name shard_of(const struct zarr_array *array, int level, const uint64_t *chunk_index)
 {
     const uint64_t *spans = array->shard_levels[level].spans;

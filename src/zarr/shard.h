@@ -40,6 +40,8 @@ struct shard_name {
     uint64_t number;
 };
 
+bool shard_is_same(struct shard_name a, struct shard_name b);
+
 /* The shard at that level which holds the chunk at `chunk_index`, and the chunk's place (or the
  * place of the next level's shard) in its index. */
 struct shard_name shard_of(const struct zarr_array *array, int level, const uint64_t *chunk_index);

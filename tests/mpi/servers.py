@@ -4,6 +4,7 @@ that fails on purpose. Each takes a free port and is ended by close().
 Only the standard library; the S3 server is moto, run by the interpreter that PENSTOCK_MOTO_PYTHON names.
 """
 
+import contextlib
 import http.client
 import os
 import random
@@ -27,13 +28,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for(port, process, seconds=60):
+def wait_for(port, process, seconds=60, address="127.0.0.1"):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise AssertionError(f"server ended with {process.returncode}")
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            socket.create_connection((address, port), 1).close()
             return
         except OSError:
             time.sleep(0.05)
@@ -60,12 +61,12 @@ class Nginx:
     """Serves a folder over plain HTTP, or over HTTPS with a certificate of its own (`ca_file`). With latency_s each
     answer is held back (needs ECHO_MODULE, a part of Debian's nginx-light)."""
 
-    def __init__(self, root, tls=False, latency_s=0.0):
+    def __init__(self, root, tls=False, latency_s=0.0, address="127.0.0.1"):
         self.folder = tempfile.mkdtemp(prefix="penstock-nginx-")
         self.port = free_port()
         self.ca_file = os.path.join(self.folder, "cert.pem")
         os.chmod(self.folder, 0o755)
-        listen, certificate = f"127.0.0.1:{self.port}", ""
+        listen, certificate = f"{address}:{self.port}", ""
         if tls:
             subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                             "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -89,7 +90,7 @@ http {{
   client_body_temp_path {self.folder}/t1; proxy_temp_path {self.folder}/t2;
   fastcgi_temp_path {self.folder}/t3; uwsgi_temp_path {self.folder}/t4;
   scgi_temp_path {self.folder}/t5;
-  keepalive_requests 100000;
+  keepalive_requests 100000; sendfile on; sendfile_max_chunk 1m;
   server {{
     listen {listen}; {certificate}
     {serve}
@@ -101,12 +102,22 @@ http {{
         self.process = subprocess.Popen([nginx_program(), "-c",
                                          os.path.join(self.folder, "nginx.conf")],
                                         stderr=subprocess.DEVNULL, start_new_session=True)
-        wait_for(self.port, self.process)
-        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
+        wait_for(self.port, self.process, address=address)
+        self.url = f"http{'s' if tls else ''}://{address}:{self.port}"
 
     def requests(self):
         with open(os.path.join(self.folder, "access.log"), encoding="utf-8") as file:
             return file.read()
+
+    def cpu_s(self):
+        """Seconds of CPU time that it has taken."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
+            processes = [self.process.pid, *file.read().split()]
+        ticks = 0
+        for process in processes:
+            with open(f"/proc/{process}/stat", encoding="ascii") as file:
+                ticks += sum(int(word) for word in file.read().rsplit(")", 1)[1].split()[11:13])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def close(self):
         end(self.process)
@@ -239,6 +250,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.shutdown_request(self.connection)
 
     def answer(self):
+        with self.server.count_one():
+            self.do_answer()
+
+    def do_answer(self):
         faults = self.server.faults
         fault = faults.choose(self.path)
         time.sleep(faults.latency_s)
@@ -279,7 +294,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Passes requests on to a server on loopback, with faults."""
+    """Passes requests on to a server on loopback, with faults; `most` is how many there were at once."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -288,9 +303,21 @@ class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, upstream_port, faults):
         super().__init__(("127.0.0.1", 0), Handler)
         self.upstream_port, self.faults = upstream_port, faults
+        self.lock, self.at_once, self.most = threading.Lock(), 0, 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
+
+    @contextlib.contextmanager
+    def count_one(self):
+        with self.lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.at_once -= 1
 
     def handle_error(self, request, client_address):
         pass

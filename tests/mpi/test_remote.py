@@ -22,7 +22,15 @@ class RemoteTest(JobTest):
         super().setUpClass()
         for zarr_format in (2, 3):
             cls.synth(f"v{zarr_format}", cls.SAMPLES, format=zarr_format, chunk=8, videos=7)
+        cls.rechunk("v2", "shards", "--arrays=base_frames", "--chunk=4,5", "--shard=24")
         cls.expected = None
+
+    @classmethod
+    def rechunk(cls, source, name, *options):
+        made = run([program("penstock"), "rechunk", *options, os.path.join(cls.datasets, source),
+                    os.path.join(cls.datasets, name)])
+        if made.code != 0:
+            raise AssertionError(made.output)
 
     def settings(self, uri, **more):
         return {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial",
@@ -171,14 +179,41 @@ class Http(RemoteTest):
     def test_same_digests_of_v3(self):
         self.check(self.server.url + "/v3/", "v3", **{"readers.cache": "stored"})
 
+    def test_shards(self):
+        self.check(self.server.url + "/shards", "shards")
+
+    def test_shards_are_read_once(self):
+        """One request for each index, one for the four inner chunks of a row; many at once, although one worker reads."""
+        proxy = self.proxy(self.server.port, latency_s=0.05)
+        before = len(self.server.requests())
+        lines = self.lines(1, self.settings(proxy.url + "/shards", **{
+            "store.hedge": "false", "readers.threads": 1, "order.epochs": 1}), self.env())
+        self.assertEqual(lines, [line for line in self.directory_lines("shards") if line[0] == "0"])
+        asked = re.findall(r"GET /shards/base_frames/c/", self.server.requests()[before:])
+        shards, rows = -(-self.SAMPLES // 24), -(-self.SAMPLES // 4)
+        self.assertEqual(len(asked), shards + rows)
+        self.assertGreater(proxy.most, 8)
+
+    def test_shards_and_faults(self):
+        proxy = self.proxy(self.server.port, chunks_only=True, busy=0.08, broken=0.08, reset=0.08,
+                           cut=0.08)
+        self.check(proxy.url + "/shards", "shards", readers=(2,),
+                   **{"store.retries": 8, "readers.cache": "off"})
+
+    def test_shards_with_little_room_for_indices(self):
+        self.check(self.server.url + "/shards", "shards", readers=(2,),
+                   **{"store.index_cache": 0, "readers.cache": "off"})
+
     def test_with_a_disk_cache(self):
-        cache = os.path.join(self.folder, "cache")
-        more = {"readers.cache_dir": cache, "readers.cache": "off"}
-        self.check(self.server.url + "/v2", readers=(2,), **more)
-        before = self.server.requests().count("/base_frames/")
-        self.check(self.server.url + "/v2", readers=(2,), **more)
-        again = self.server.requests().count("GET /v2/base_frames/") - before
-        self.assertLess(again, 5, "what is in the cache was asked for again")
+        for name in ("v2", "shards"):
+            cache = os.path.join(self.folder, "cache")
+            more = {"readers.cache_dir": cache, "readers.cache": "off"}
+            self.check(f"{self.server.url}/{name}", name, readers=(2,), **more)
+            before = len(self.server.requests())
+            self.check(f"{self.server.url}/{name}", name, readers=(2,), **more)
+            again = self.server.requests()[before:].count(f"GET /{name}/base_frames/")
+            with self.subTest(name):
+                self.assertLess(again, 5, "what is in the cache was asked for again")
 
     def test_held_arrays(self):
         """A joined array of more chunks than are fetched at once."""
@@ -287,6 +322,9 @@ class S3(RemoteTest):
 
     def test_same_digests(self):
         self.check(self.uri(), env=self.signed())
+
+    def test_shards(self):
+        self.check(self.uri("shards"), "shards", env=self.signed(), readers=(2,))
 
     def test_same_digests_of_v3_by_settings(self):
         self.check(self.uri("v3"), "v3", env=self.env(**self.server.environment()), readers=(2,),
