@@ -1,5 +1,6 @@
-/* The inside of a chunk reader, shared by chunk.c (chunks) and chunk_shard.c (where they lie in
- * shards). Internal to src/zarr. */
+/* The inside of a chunk reader, shared by chunk_reader.c (which makes it), chunk.c (which chunks,
+ * and where they go), chunk_load.c (getting one) and chunk_shard.c (where they lie in shards).
+ * Internal to src/zarr. */
 #ifndef PENSTOCK_ZARR_CHUNK_INTERNAL_H
 #define PENSTOCK_ZARR_CHUNK_INTERNAL_H
 
@@ -69,6 +70,13 @@ bool chunk_walk_next_value(struct chunk_walk *walk); /* to the first chunk of th
  * read (of a raw chunk) or decoded without the rest; if so, which. chunk.c */
 bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                 uint64_t end, size_t *ret_begin, size_t *ret_bytes);
+
+/* The wanted part of a chunk at `decoded`, in native byte order where the chunk is the array's
+ * alone; fetched, unless that was done. A chunk that is not there sets *ret_missing and nothing
+ * else. CORRUPT and IO: named by array and chunk. chunk_load.c */
+MUST_USE enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                void *decoded, bool *ret_missing, struct zarr_read_stats *stats,
+                                struct error *err);
 
 /* Fills in where the chunk lies, reading indices as needed; is_missing where it is not there.
  * CORRUPT: an index makes no sense. chunk_shard.c */
