@@ -123,7 +123,7 @@ static enum status open_kind(const char *uri, const struct store_options *option
         return remote_open(uri, options, ret_store, err);
     if (kind == KIND_ZIP)
         return zip_open(path, ret_store, err);
-    return directory_open(path, ret_store, err);
+    return directory_open(path, options, ret_store, err);
 }
 
 enum status store_open_with(const char *uri, const struct store_options *given,

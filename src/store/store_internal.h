@@ -45,7 +45,8 @@ struct store {
 bool joined_is_remote(const struct store *store);
 
 /* directory.c: `path` is the uri without its scheme. */
-MUST_USE enum status directory_open(const char *path, struct store **ret_store, struct error *err);
+MUST_USE enum status directory_open(const char *path, const struct store_options *options,
+                                    struct store **ret_store, struct error *err);
 
 /* zip.c: `path` likewise. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);

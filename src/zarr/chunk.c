@@ -199,7 +199,10 @@ static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct sto
     if (chunk->fetched)
         return decoded;
     bool raw = codec_chain_is_raw(&chunk->array->codecs);
-    chunk->memory = raw ? decoded : reader->stored;
+    bool aligned = (uintptr_t)decoded % STORE_DIRECT_ALIGNMENT == 0;
+    bool placed =
+        raw && (aligned || chunk->is_range || !chunk_goes_direct(&reader->options, chunk->array));
+    chunk->memory = placed ? decoded : reader->stored;
     chunk->capacity = raw ? chunk->wanted : reader->stored_capacity;
     return decoded;
 }

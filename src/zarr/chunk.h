@@ -82,6 +82,7 @@ struct zarr_read_options {
     size_t coalesce_gap;         /* inner chunks that far apart are still read by one range */
     size_t coalesce_bytes;       /* of one range at most; and of what is read ahead of decoding */
     struct shard_cache *indices; /* borrowed; NULL: a reader keeps the index that it used last */
+    bool direct;                 /* large values are read into memory that fits O_DIRECT */
 };
 extern const struct zarr_read_options zarr_read_defaults;
 

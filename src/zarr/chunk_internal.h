@@ -34,7 +34,7 @@ struct zarr_chunk_reader {
     struct zarr_faults *faults; /* NULL: none */
     struct zarr_read_options options;
     struct codec_context *context;
-    unsigned char *memory; /* one mapping: the next five, each on a line of its own */
+    unsigned char *memory; /* one mapping: the next five, each on a page of its own */
     size_t memory_bytes;
     unsigned char *stored; /* a chunk as stored */
     size_t stored_capacity;
@@ -77,6 +77,15 @@ bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uin
 MUST_USE enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                 void *decoded, bool *ret_missing, struct zarr_read_stats *stats,
                                 struct error *err);
+
+/* Whether the array's chunks are read past the page cache, if they are read whole: then those
+ * without codecs, too, go through `stored` unless their place is as well aligned. */
+static inline bool chunk_goes_direct(const struct zarr_read_options *options,
+                                     const struct zarr_array *array)
+{
+    return options->direct && array->shard_level_count == 0 &&
+           array->chunk_bytes >= STORE_DIRECT_BYTES;
+}
 
 /* Fills in where the chunk lies, reading indices as needed; is_missing where it is not there.
  * CORRUPT: an index makes no sense. chunk_shard.c */

@@ -58,7 +58,8 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
         ret_demand->chains[ret_demand->chain_count++] = &array->codecs;
         ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
         ret_demand->context_bytes = larger(ret_demand->context_bytes, raw ? 0 : array->chunk_bytes);
-        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, raw ? 0 : bound);
+        bool placed = raw && !chunk_goes_direct(options, array);
+        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, placed ? 0 : bound);
         shard_bound = larger(shard_bound, array->shard_level_count > 0 ? bound : 0);
         add_shards(ret_demand, array);
     }
@@ -74,7 +75,7 @@ static void *take(unsigned char *memory, size_t *used, size_t bytes)
 {
     void *taken = memory && bytes > 0 ? memory + *used : NULL;
 
-    *used += size_round_up(bytes, MEMORY_LINE_BYTES);
+    *used += size_round_up(bytes, MEMORY_PAGE_BYTES);
     return taken;
 }
 

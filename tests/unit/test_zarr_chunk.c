@@ -174,6 +174,49 @@ static void test_random_arrays(void **state)
     }
 }
 
+/* Large chunks, raw and not, that are one run of the destination, well aligned or not, or cut at
+ * the array's edge: the same past the page cache. */
+static void test_direct_reads(void **state)
+{
+    static const char *const codecs[] = {NULL, "{\"id\": \"zstd\", \"level\": 1}"};
+    enum { ROWS = 3, MIB = 1 << 20, WIDTH = MIB + 8 };
+    struct store_settings settings = store_settings_default();
+    struct zarr_read_options reads = zarr_read_defaults;
+    const struct store_options options = {.settings = &settings};
+    const struct fixture *fixture = *state;
+    struct store *store;
+    struct error err;
+
+    settings.direct = reads.direct = true;
+    assert_ok(store_open_with(fixture->path, &options, &store, &err), &err);
+    unsigned char *items = random_items(5, (size_t)ROWS * WIDTH);
+    unsigned char *out = aligned_alloc(4096, 4 * MIB);
+    for (int k = 0; k < 2; k++) {
+        const struct recipe recipe = {.path = k ? "zstd" : "raw",
+                                      .rank = 2,
+                                      .shape = {ROWS, WIDTH},
+                                      .chunks = {k ? 2 : 1, k ? WIDTH : MIB},
+                                      .dtype = DTYPE_UINT8,
+                                      .codec = codecs[k]};
+        struct zarr_array array;
+        const struct zarr_array *arrays[] = {&array};
+        struct zarr_chunk_reader *reader;
+        recipe_put(fixture, &recipe, items, &array);
+        assert_ok(zarr_chunk_reader_new_with(store, arrays, 1, &reads, &reader, &err), &err);
+        check_region(store, reader, &array, 0, ROWS, items);
+        for (int misaligned = 0; misaligned < 2; misaligned++) {
+            struct zarr_read_stats stats = {0};
+            unsigned char *to = out + 64 * misaligned;
+            assert_ok(zarr_read_samples(reader, &array, 1, 3, to, &stats, &err), &err);
+            assert_memory_equal(to, items + WIDTH, 2 * (size_t)WIDTH);
+        }
+        zarr_chunk_reader_free(reader);
+    }
+    store_free(store);
+    free(items);
+    free(out);
+}
+
 static void test_keys(void **state)
 {
     static const struct {
@@ -293,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_arrays),
+        cmocka_unit_test_setup_teardown(test_direct_reads, fixture_setup, fixture_teardown),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_longest_key_fits),
         cmocka_unit_test_setup_teardown(test_damaged_chunks, fixture_setup, fixture_teardown),

@@ -132,7 +132,7 @@ static struct zarr_chunk_reader *open_reader(const struct sharded *sharded, size
                                              size_t coalesce_bytes, struct shard_cache *indices)
 {
     const struct zarr_array *arrays[] = {&sharded->array};
-    struct zarr_read_options options = {gap, coalesce_bytes, indices};
+    struct zarr_read_options options = {gap, coalesce_bytes, indices, false};
     struct zarr_chunk_reader *reader;
     struct error err;
 
