@@ -243,6 +243,28 @@ static enum status get_ranges(const struct store *store, const char *key,
     return status;
 }
 
+static enum status get_part(const struct store *store, const char *key,
+                            const struct store_range *range, uint64_t total, struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    struct stat info;
+    int fd = -1;
+    enum status status = open_value(directory, key, &fd, err);
+    if (status)
+        return status;
+    if (fstat(fd, &info) < 0)
+        status = error_set_errno(err, STATUS_IO, "stat '%s/%s'", directory->path, key);
+    else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size != total)
+        status = error_set(err, STATUS_CORRUPT,
+                           "'%s/%s' has %jd bytes instead of %" PRIu64
+                           ": it was cut short, or written for another array",
+                           directory->path, key, (intmax_t)info.st_size, total);
+    else
+        status = read_piece(directory, key, fd, range, err);
+    close(fd);
+    return status;
+}
+
 static enum status read_tail(const struct directory *directory, const char *key, int fd,
                              void *buffer, size_t size, uint64_t *ret_total, struct error *err)
 {
@@ -520,6 +542,7 @@ static void free_directory(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
+    .get_part = get_part,
     .get_tail = get_tail,
     .get_text = get_text,
     .put = put,

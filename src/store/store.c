@@ -272,6 +272,24 @@ enum status store_get_ranges(const struct store *store, const char *key,
     return status;
 }
 
+enum status store_get_part(const struct store *store, const char *key,
+                           const struct store_range *range, uint64_t total, struct error *err)
+{
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
+    if (status)
+        return status;
+    const struct store_operations *operations = store->operations;
+    struct attempts attempts = {.store = store};
+    do {
+        attempt_begin(&attempts, key);
+        status = operations->get_part
+                     ? operations->get_part(store, key, range, total, &attempts.cause)
+                     : operations->get_ranges(store, key, range, 1, &attempts.cause);
+    } while (attempt_again(&attempts, status, err));
+    return status;
+}
+
 enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                            uint64_t *ret_total, struct error *err)
 {

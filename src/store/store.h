@@ -122,6 +122,12 @@ MUST_USE enum status store_get_ranges(const struct store *store, const char *key
                                       const struct store_range *ranges, size_t count,
                                       struct error *err);
 
+/* Reads one piece of a value that has to have `total` bytes in all. Errors as above; CORRUPT: it
+ * has more or fewer. Remote stores only find out what ends within the piece. */
+MUST_USE enum status store_get_part(const struct store *store, const char *key,
+                                    const struct store_range *range, uint64_t total,
+                                    struct error *err);
+
 /* Reads the last `size` bytes of the value of `key`; *ret_total is how many it has. Errors as
  * above; CORRUPT: it has fewer. */
 MUST_USE enum status store_get_tail(const struct store *store, const char *key, void *buffer,

@@ -45,6 +45,10 @@ struct zarr_chunk_reader {
     /* Those used last; behind the entries is room for a uint64. */
     struct shard_index indices[ZARR_MAX_SHARD_LEVELS];
     struct stored_chunk *batch; /* [BATCH_CHUNKS] */
+    bool cuts;                  /* parts of values are read by range: not from remote stores */
+    /* A bit for an array, by its address: set where the chunk of it that was looked at last is
+     * compressed indeed. */
+    uint64_t compressed_arrays;
     /* The value that scratch memory holds decoded, "" for none: several members of a structured
      * dtype are read one after another. */
     char scratch_key[ZARR_KEY_BYTES];

@@ -6,24 +6,132 @@
 
 #include <string.h>
 
+/* Cuts
+ *
+ * are parts of chunks whose bytes lie in their value as they are, behind a head that says so. They
+ * are kept, on tapes too, behind a mark that no chunk begins with by accident.
+ * ---------------------------------------------------------------------------------------------- */
+
+struct cut {
+    char mark[8];
+    uint64_t begin; /* in the decoded chunk */
+};
+
+static struct cut cut_of(const struct stored_chunk *chunk)
+{
+    return (struct cut){.mark = "\xffpstkcut", .begin = chunk->begin};
+}
+
+static bool is_cut(const struct stored_chunk *chunk)
+{
+    struct cut cut = cut_of(chunk);
+
+    return chunk->size == sizeof cut + chunk->wanted &&
+           memcmp(chunk->memory, &cut, sizeof cut) == 0;
+}
+
+static uint64_t array_bit(const struct zarr_array *array)
+{
+    return UINT64_C(1) << ((uintptr_t)array / sizeof *array % 64);
+}
+
+/* Whether to look for a part to cut out: not where the disk cache would have the whole chunk the
+ * next time, nor where that saves less than a read is worth. */
+static bool may_be_cut(const struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
+{
+    const struct zarr_array *array = chunk->array;
+
+    return reader->cuts && !reader->cache && array->shard_level_count == 0 &&
+           codec_chain_has_parts(&array->codecs) &&
+           !(reader->compressed_arrays & array_bit(array)) &&
+           chunk->wanted + reader->options.coalesce_gap < array->chunk_bytes;
+}
+
+/* Notes what a chunk that begins with `head` tells of its array's next ones. */
+static bool note_head(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                      const void *head, size_t *ret_offset)
+{
+    const struct zarr_array *array = chunk->array;
+    bool plain = codec_chain_stores_plain(&array->codecs, head, array->chunk_bytes, ret_offset);
+
+    if (plain)
+        reader->compressed_arrays &= ~array_bit(array);
+    else
+        reader->compressed_arrays |= array_bit(array);
+    return plain;
+}
+
+/* Reads the head, then the part; *ret_done is false where the chunk has to be read whole. */
+static enum status ask_cut(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                           bool *ret_done, struct zarr_read_stats *stats, struct error *err)
+{
+    struct cut cut = cut_of(chunk);
+    struct store_range head = {0, CODEC_HEAD_BYTES, chunk->memory};
+    struct store_range part = {0, chunk->wanted, (unsigned char *)chunk->memory + sizeof cut};
+    size_t offset;
+    enum status status = store_get_ranges(reader->store, chunk->key, &head, 1, err);
+
+    *ret_done = false;
+    if (status == STATUS_CORRUPT)
+        return STATUS_OK; /* too short for a head: the codec will say so */
+    if (status != STATUS_OK)
+        return status;
+    stats->stored_bytes += CODEC_HEAD_BYTES;
+    if (!note_head(reader, chunk, chunk->memory, &offset))
+        return STATUS_OK;
+    part.offset = offset + chunk->begin;
+    status =
+        store_get_part(reader->store, chunk->key, &part, offset + chunk->array->chunk_bytes, err);
+    if (status != STATUS_OK)
+        return status;
+    memcpy(chunk->memory, &cut, sizeof cut);
+    chunk->size = sizeof cut + chunk->wanted;
+    stats->stored_bytes += chunk->wanted;
+    *ret_done = true;
+    return STATUS_OK;
+}
+
+/* Getting
+ * ---------------------------------------------------------------------------------------------- */
+
+static enum status ask_range(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                             struct error *err)
+{
+    struct store_range range = {chunk->offset, chunk->bytes, chunk->memory};
+
+    chunk->size = chunk->bytes;
+    if (chunk->array->shard_level_count > 0)
+        return store_get_ranges(reader->store, chunk->key, &range, 1, err);
+    return store_get_part(reader->store, chunk->key, &range, chunk->array->chunk_bytes, err);
+}
+
+static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                             struct error *err)
+{
+    size_t offset;
+    enum status status =
+        store_get(reader->store, chunk->key, chunk->memory, chunk->capacity, &chunk->size, err);
+
+    if (status == STATUS_OK && chunk->size >= CODEC_HEAD_BYTES &&
+        codec_chain_has_parts(&chunk->array->codecs))
+        note_head(reader, chunk, chunk->memory, &offset);
+    return status;
+}
+
 static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                              struct zarr_read_stats *stats, struct error *err)
 {
-    enum status status;
+    enum status status = STATUS_OK;
+    bool is_there = false;
 
-    if (chunk->is_range) {
-        struct store_range range = {chunk->offset, chunk->bytes, chunk->memory};
-        status = store_get_ranges(reader->store, chunk->key, &range, 1, err);
-        chunk->size = chunk->bytes;
-    } else {
-        status =
-            store_get(reader->store, chunk->key, chunk->memory, chunk->capacity, &chunk->size, err);
+    if (!chunk->is_range && may_be_cut(reader, chunk))
+        status = ask_cut(reader, chunk, &is_there, stats, err);
+    if (status == STATUS_OK && !is_there) {
+        status = chunk->is_range ? ask_range(reader, chunk, err) : ask_whole(reader, chunk, err);
+        stats->stored_bytes += status == STATUS_OK ? chunk->size : 0;
     }
-    if (status != STATUS_OK)
-        return status;
-    chunk->is_new = true;
-    stats->stored_bytes += chunk->size;
-    return STATUS_OK;
+    chunk->is_new = status == STATUS_OK;
+    return status;
 }
 
 /* From the nearest place that has it, with store_get()'s contract. */
@@ -70,6 +178,11 @@ static enum status decode_part(struct zarr_chunk_reader *reader, const struct st
     const struct codec_chain *codecs = &chunk->array->codecs;
     size_t chunk_bytes = chunk->array->chunk_bytes;
     bool done;
+
+    if (is_cut(chunk)) {
+        memcpy(decoded, (unsigned char *)chunk->memory + sizeof(struct cut), chunk->wanted);
+        return STATUS_OK;
+    }
     enum status status = codec_decode_part(codecs, chunk->memory, chunk->size, chunk_bytes,
                                            chunk->begin, decoded, chunk->wanted, &done, err);
 

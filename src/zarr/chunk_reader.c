@@ -127,6 +127,7 @@ enum status zarr_chunk_reader_new_with(const struct store *store,
     sum_demand(arrays, array_count, options, &demand);
     reader->store = store;
     reader->options = *options;
+    reader->cuts = !store_is_remote(store);
     status = codec_context_new(demand.chains, demand.chain_count, demand.context_bytes,
                                &reader->context, err);
     if (status != STATUS_OK)
