@@ -364,14 +364,14 @@ int main(int argc, char **argv)
                    median(turns[1][w], rounds, true) / files * 1e3);
         else
             printf("%-18s not allowed on this machine\n", ways[w].name);
-    printf("{\"benchmark\": \"files\", \"bytes\": %llu, \"threads\": %u",
+    printf("{\"benchmark\": \"files\", \"bytes\": %llu, \"threads\": %u, \"ways\": {",
            (unsigned long long)job.bytes, job.threads);
     for (int w = 0; w < WAYS; w++)
         if (!ways[w].ring || readers[0].ring.fd >= 0)
-            printf(", \"%s\": [%.0f, %.0f]", ways[w].name,
+            printf("%s\"%s\": [%.0f, %.0f]", w > 0 ? ", " : "", ways[w].name,
                    total / median(turns[0][w], rounds, false) / 1e6,
                    total / median(turns[1][w], rounds, false) / 1e6);
-    printf("}\n");
+    printf("}}\n");
     for (uint32_t i = 0; i < job.threads; i++) {
         ring_close(&readers[i].ring);
         free(readers[i].buffer);
