@@ -220,9 +220,12 @@ static void measure(size_t subject, size_t bytes, size_t rounds, struct text *js
 int main(int argc, char **argv)
 {
     size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 5;
+    size_t most_kib = argc > 2 ? strtoul(argv[2], NULL, 10) : SIZE_MAX / KIBIBYTE;
     struct text json = {0};
-    if (argc > 2 || rounds == 0 || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "usage: penstock-bench-codecs [ROUNDS], 1 to %d\n", MAX_ROUNDS);
+    if (argc > 3 || rounds == 0 || rounds > MAX_ROUNDS) {
+        fprintf(stderr,
+                "usage: penstock-bench-codecs [ROUNDS [KIB]], 1 to %d, chunks of KIB at most\n",
+                MAX_ROUNDS);
         return 64;
     }
     zstd = ZSTD_createDCtx();
@@ -231,7 +234,8 @@ int main(int argc, char **argv)
     printf("%-12s %11s %9s %9s %7s\n", "codec", "chunk", "GB/s", "library", "ratio");
     text_append(&json, "[");
     for (size_t i = 0; i < SUBJECTS; i++)
-        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0] && sizes[k] <= most_kib * KIBIBYTE;
+             k++)
             measure(i, sizes[k], rounds, &json);
     printf("{\"decode\": %s]}\n", json.data);
     text_done(&json);

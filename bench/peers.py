@@ -4,7 +4,7 @@
     peers.py decode|small_chunks --build DIRECTORY --work DIRECTORY [--rounds N] [--threads N]
 
 decode: arrays of float16, one sample a chunk, that zarr-python 3 has written with four codecs and
-chunks of 64 KiB to 16 MiB; one thread each. small_chunks: 100,000 raw chunks of 8 KiB in random
+chunks of 64 KiB to 16 MiB; one thread each. small_chunks: 100,000 (or --count) raw chunks of 8 KiB in random
 order, with N threads. Readers are Penstock (penstock-bench-limit cold: its pool, all rows once),
 zarr-python 3, tensorstore (with several threads: as many as it likes), and zarrs, which is
 zarr-python 3 with a codec pipeline in Rust. Of the others, each read is a batch of samples into new
@@ -70,12 +70,12 @@ def decode_datasets(work):
     return folders
 
 
-def small_dataset(build, work):
-    folder = work / "small.zarr"
+def small_dataset(build, work, count):
+    folder = work / ("small.zarr" if count == SMALL_COUNT else f"small-{count}.zarr")
     if not folder.exists():
-        part = work / "small.part"
+        part = folder.with_suffix(".part")
         command = [build / "bin" / "penstock", "synth", part, "--overwrite", "--layout", "plain"]
-        command += ["--samples", str(SMALL_COUNT), "--shape", "2048", "--codec", "none"]
+        command += ["--samples", str(count), "--shape", "2048", "--codec", "none"]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
         part.rename(folder)
     return {"raw 8": folder}
@@ -239,6 +239,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--count", type=int, default=SMALL_COUNT, help="small_chunks: of chunks")
     parser.add_argument("--no-peers", action="store_true", help="Penstock alone")
     parser.add_argument("--library", choices=sorted(OPENERS), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -251,7 +252,7 @@ def main():
         missing = dict.fromkeys(OPENERS, "left out by --no-peers")
     libraries = [library for library in OPENERS if library not in missing]
     if arguments.what == "small_chunks":
-        folders = small_dataset(arguments.build, arguments.work)
+        folders = small_dataset(arguments.build, arguments.work, arguments.count)
     elif "zarr" in missing:
         print(f"left out: arrays are written by zarr-python 3: {missing['zarr']}", file=sys.stderr)
         print(json.dumps({"what": "decode", "skipped": missing}))

@@ -16,6 +16,8 @@ Usage: bench/run.sh WHAT [OPTION...]
   scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
   remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
+  local          large chunks of a directory, through the page cache and past it (options of its own)
+  shards         joining reads within a shard: local files and HTTP with 50 ms of latency (options of its own)
   plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
   simulate       how the exchange scales, on 64 to 1,024 simulated nodes
 
@@ -30,7 +32,8 @@ Options:
   --hosts N        idle: one reader and one trainer on each of so many hosts made of this machine (2 readers on one)
   --no-dataloader  leave the PyTorch DataLoader out
   --no-peers       decode, small_chunks: leave the other libraries out
-  --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024)
+  --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024); decode: KiB of the largest chunk
+                   (16384); small_chunks: chunks (100000)
   --draws N        simulate: networks drawn for each band (8)
   --plots DIR      where plan_at_scale and simulate put their plots (the --work directory)
   --chunk N, --codec NAME, --level N
@@ -57,7 +60,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | remote) on_hosts "$@" ;;
+    scaling | balance | remote | local | shards) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac
@@ -325,12 +328,12 @@ peers() {
 }
 
 decode() {
-    "$build/bin/penstock-bench-codecs" $((3 * rounds))
+    "$build/bin/penstock-bench-codecs" $((3 * rounds)) ${most:+"$most"}
     [ $peers = no ] || peers decode
 }
 
 small_chunks() {
-    peers small_chunks --threads "$threads"
+    peers small_chunks --threads "$threads" ${most:+--count "$most"}
 }
 
 plan_at_scale() {

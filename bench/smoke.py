@@ -31,6 +31,18 @@ def main():
     assert list(share) == ["readers_cpu_share", "waiting_cpu_share"] and min(share.values()) > 0, share
     costs = last_line(build, "plan_at_scale", "--most", "1000000")
     assert costs["readers"] == 1024 and costs["rank0_mb"] > 0 and costs["counts_ms"] > 0, costs
+    rates = last_line(build, "decode", "--rounds", "1", "--most", "64", "--no-peers")["decode"]
+    assert {rate["bytes"] for rate in rates} == {65536}, rates
+    assert all(rate["rate"] > 0 for rate in rates), rates
+    small = last_line(build, "small_chunks", "--rounds", "1", "--most", "500", "--no-peers")
+    assert small["penstock"]["raw 8"] > 0, small
+    large = last_line(build, "local", "--rounds", "1", "--bytes", str(2 << 20), "--kib", "1024",
+                      "--codec", "none")
+    assert min(min(way) for way in large["none 1024"].values()) > 0, large
+    assert large["files"]["direct"][0] > 0, large
+    joined = last_line(build, "shards", "--rounds", "1", "--rows", "8", "--gaps", "16", "--sizes",
+                       "4096", "--no-http")
+    assert min(joined["gap"]["16 KiB"]["cold"]) > 0, joined
     if importlib.util.find_spec("numpy"):
         simulated = last_line(build, "simulate", "--most", "64", "--draws", "1")
         shares = simulated["by_nodes"]["100 Gbit/s fat tree, RDMA"]

@@ -87,6 +87,8 @@ static void look(struct watchdog *watchdog)
     struct store_watch_call call;
     struct error error;
     tell_retries(watchdog);
+    if (store_watch_take_note(watchdog->watch, &error))
+        warn(watchdog, error.message);
     if (!store_watch_oldest(watchdog->watch, &call) || call.age_ns < watchdog->timeout_ns / 2)
         return;
     if (call.number != watchdog->warned_number) {

@@ -189,6 +189,20 @@ static enum status decode_part(struct bytes stored, size_t decoded_bytes, size_t
     return STATUS_OK;
 }
 
+/* What does not get smaller is copied behind the header, not shuffled, not in blocks. */
+static bool stores_plain(const uint8_t *head, size_t decoded_bytes, size_t *ret_offset)
+{
+    struct header header;
+    _Static_assert(sizeof header == CODEC_HEAD_BYTES, "all of the header");
+    memcpy(&header, head, sizeof header);
+    if (header.version != BLOSC_VERSION_FORMAT || !(header.flags & BLOSC_MEMCPYED) ||
+        le32toh(header.decoded_bytes) != decoded_bytes ||
+        le32toh(header.stored_bytes) != sizeof header + decoded_bytes)
+        return false;
+    *ret_offset = sizeof header;
+    return true;
+}
+
 static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
                           size_t *ret_size, struct error *err)
 {
@@ -234,6 +248,7 @@ const struct codec codec_blosc = {
     .stored_bound = stored_bound,
     .decode = decode,
     .decode_part = decode_part,
+    .stores_plain = stores_plain,
     .encode = encode,
     .describe = describe,
     .write_json = write_json,

@@ -103,6 +103,13 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
 /* Whether a part of a chunk may take less work to decode than all of it. */
 bool codec_chain_has_parts(const struct codec_chain *chain);
 
+/* Of a chain that has parts: whether a chunk whose first CODEC_HEAD_BYTES stored bytes are `head`
+ * has its bytes there as they are, from byte *ret_offset to the end. False, too, where the head
+ * makes no sense: codec_decode() tells why. */
+enum { CODEC_HEAD_BYTES = 16 };
+bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
+                              size_t decoded_size, size_t *ret_offset);
+
 /* Decodes `part_size` bytes from byte `begin` on, of a chunk of `decoded_size`, to `part`: for
  * chains that have parts. *ret_done is false where these very bytes cannot be decoded in parts:
  * then codec_decode() has to. Errors as above. */

@@ -53,6 +53,9 @@ struct codec {
     enum status (*decode_part)(struct bytes stored, size_t decoded_bytes, size_t begin,
                                struct room room, bool *ret_done, struct error *err);
 
+    /* codec_chain_stores_plain(). NULL: never. */
+    bool (*stores_plain)(const uint8_t *head, size_t decoded_bytes, size_t *ret_offset);
+
     /* Encodes into `room`, which has stored_bound() bytes. May allocate. NULL: we never write it.
      */
     enum status (*encode)(const struct codec_step *step, struct bytes decoded, struct room room,

@@ -190,6 +190,13 @@ bool codec_chain_has_parts(const struct codec_chain *chain)
     return chain->step_count == 1 && chain->steps[0].codec->decode_part;
 }
 
+bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
+                              size_t decoded_size, size_t *ret_offset)
+{
+    const struct codec *codec = chain->steps[0].codec;
+    return codec->stores_plain && codec->stores_plain(head, decoded_size, ret_offset);
+}
+
 enum status codec_decode_part(const struct codec_chain *chain, const void *stored,
                               size_t stored_size, size_t decoded_size, size_t begin, void *part,
                               size_t part_size, bool *ret_done, struct error *err)

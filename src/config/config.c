@@ -413,6 +413,7 @@ enum status config_store_settings(const struct config *config, struct store_sett
                                       .timeout_s = (uint32_t)config->store_timeout_s,
                                       .fetch_bytes = config->store_fetch_bytes,
                                       .hedge = config->store_hedge,
+                                      .direct = config->store_direct,
                                       .anonymous = config->s3_anonymous,
                                       .metadata = config->s3_metadata,
                                       .addressing = (uint8_t)config->s3_addressing};

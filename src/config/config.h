@@ -87,6 +87,8 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
       "chunks of one shard that lie that close together are read by one request")                  \
     X("store.coalesce_size", coalesce_bytes, SIZE, "4MiB", 0, INT32_MAX,                           \
       "what one such request reads at most, and a thread at once")                                 \
+    X("store.direct", store_direct, BOOL, "false", 0, 0,                                           \
+      "directories: chunks from 1 MiB that are read whole go past the page cache (O_DIRECT)")      \
     X("store.requests", store_requests, AUTO_U64, "auto", 1, 1024,                                 \
       "http and s3: requests in flight of each reader; auto: 4 to 256, by what brings throughput") \
     X("store.fetch_memory", store_fetch_bytes, SIZE, "128MiB", 1048576, UINT64_MAX / 2,            \

@@ -33,6 +33,7 @@ static enum status allocate(const struct dataset_options *options, struct datase
     dataset->private->read.coalesce_bytes = options->coalesce_bytes;
     dataset->private->settings =
         options->store.timeout_s ? options->store : store_settings_default();
+    dataset->private->read.direct = dataset->private->settings.direct;
     dataset->private->watch = options->watch;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
     dataset->private->cache_dir_bytes = options->cache_dir_bytes;

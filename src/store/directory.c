@@ -3,15 +3,22 @@
  * The directory is opened once; keys are opened relative to its descriptor, so that renaming or
  * mounting over its path does not change what a running job reads, and long paths are not walked
  * again for every chunk. Reads are open, pread to the end, close: no stat before, no buffer of our
- * own. Writes go to a temporary name in the same folder and are renamed into place. No state
- * changes after opening.
+ * own. Writes go to a temporary name in the same folder and are renamed into place.
+ *
+ * Whole large values may be read past the page cache (O_DIRECT): as many whole blocks as there is
+ * room for, in one call where the kernel allows; what is left, and where the file ends, is found
+ * out by plain reads of the same descriptor. Where the file system refuses, so are all values from
+ * then on: the only state that changes after opening.
  */
 #include "store/store_internal.h"
+
+#include "store/watch.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +33,7 @@ struct directory {
     struct store store;
     char *path; /* owned, for messages */
     int fd;
+    _Atomic bool direct;
 };
 
 static const struct directory *directory_of(const struct store *store)
@@ -56,11 +64,13 @@ static enum status open_failed(const struct directory *directory, const char *ke
                            directory->path, key);
 }
 
+/* O_NONBLOCK: a named pipe in a dataset is an error, not a hang; files do not care. */
+enum { OPEN_VALUE = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
+
 static enum status open_value(const struct directory *directory, const char *key, int *ret_fd,
                               struct error *err)
 {
-    /* O_NONBLOCK: a named pipe in a dataset is an error, not a hang; files do not care. */
-    int fd = openat(directory->fd, key, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = openat(directory->fd, key, OPEN_VALUE);
     if (fd < 0)
         return open_failed(directory, key, errno, err);
     *ret_fd = fd;
@@ -102,13 +112,13 @@ static enum status too_long(const struct directory *directory, const char *key, 
                      directory->path, key, (intmax_t)info.st_size, capacity);
 }
 
-/* The whole file, which must end within `capacity`. One byte more is asked for, into a place of its
- * own: a value of just the capacity, as raw chunks are, ends there, and needs no second read to
- * know. */
-static enum status read_whole(const struct directory *directory, const char *key, int fd,
-                              void *buffer, size_t capacity, size_t *ret_size, struct error *err)
+/* The file from byte `done` on, which must end within `capacity`. One byte more is asked for, into
+ * a place of its own: a value of just the capacity, as raw chunks are, ends there, and needs no
+ * second read to know. */
+static enum status read_rest(const struct directory *directory, const char *key, int fd,
+                             void *buffer, size_t capacity, size_t done, size_t *ret_size,
+                             struct error *err)
 {
-    size_t done = 0;
     ssize_t got;
     do {
         char more;
@@ -125,15 +135,73 @@ static enum status read_whole(const struct directory *directory, const char *key
     return STATUS_OK;
 }
 
+/* No more direct reads: said once. */
+static void refuse_direct(const struct directory *directory, const char *key)
+{
+    struct directory *mutable = (struct directory *)directory;
+    struct error note;
+    if (!atomic_exchange(&mutable->direct, false) || !directory->store.watch)
+        return;
+    error_set(&note, STATUS_UNSUPPORTED,
+              "store.direct: '%s/%s': the file system refuses O_DIRECT: this store is read through "
+              "the page cache; set store.direct to false",
+              directory->path, key);
+    store_watch_note(directory->store.watch, &note);
+}
+
+static bool fits_direct(const struct directory *directory, const void *buffer, size_t capacity)
+{
+    return directory->direct && capacity >= STORE_DIRECT_BYTES &&
+           (uintptr_t)buffer % STORE_DIRECT_ALIGNMENT == 0;
+}
+
+/* Reads whole blocks from the start, as many as are there and fit; *ret_size is how many bytes that
+ * were. `fd` was opened with O_DIRECT, and is left without it. */
+static enum status read_blocks(const struct directory *directory, const char *key, int fd,
+                               void *buffer, size_t capacity, size_t *ret_size, struct error *err)
+{
+    size_t room = capacity / STORE_DIRECT_ALIGNMENT * STORE_DIRECT_ALIGNMENT, done = 0;
+    while (done < room && done % STORE_DIRECT_ALIGNMENT == 0) {
+        ssize_t got = pread(fd, (char *)buffer + done, room - done, (off_t)done);
+        if (got == 0)
+            break;
+        if (got > 0) {
+            done += (size_t)got;
+        } else if (errno == EINVAL) {
+            refuse_direct(directory, key);
+            break;
+        } else if (errno != EINTR) {
+            return read_failed(directory, key, done, err);
+        }
+    }
+    if (fcntl(fd, F_SETFL, OPEN_VALUE) < 0)
+        return read_failed(directory, key, done, err);
+    *ret_size = done;
+    return STATUS_OK;
+}
+
 static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
                        size_t *ret_size, struct error *err)
 {
     const struct directory *directory = directory_of(store);
+    enum status status = STATUS_OK;
+    size_t done = 0;
     int fd = -1;
-    enum status status = open_value(directory, key, &fd, err);
-    if (status)
+    if (fits_direct(directory, buffer, capacity)) {
+        fd = openat(directory->fd, key, OPEN_VALUE | O_DIRECT);
+        if (fd < 0 && errno == EINVAL)
+            refuse_direct(directory, key);
+        else if (fd < 0)
+            return open_failed(directory, key, errno, err);
+        else
+            status = read_blocks(directory, key, fd, buffer, capacity, &done, err);
+    }
+    if (fd < 0)
+        status = open_value(directory, key, &fd, err);
+    if (fd < 0)
         return status;
-    status = read_whole(directory, key, fd, buffer, capacity, ret_size, err);
+    if (!status)
+        status = read_rest(directory, key, fd, buffer, capacity, done, ret_size, err);
     close(fd);
     return status;
 }
@@ -171,6 +239,28 @@ static enum status get_ranges(const struct store *store, const char *key,
         return status;
     for (size_t i = 0; !status && i < count; i++)
         status = read_piece(directory, key, fd, &ranges[i], err);
+    close(fd);
+    return status;
+}
+
+static enum status get_part(const struct store *store, const char *key,
+                            const struct store_range *range, uint64_t total, struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    struct stat info;
+    int fd = -1;
+    enum status status = open_value(directory, key, &fd, err);
+    if (status)
+        return status;
+    if (fstat(fd, &info) < 0)
+        status = error_set_errno(err, STATUS_IO, "stat '%s/%s'", directory->path, key);
+    else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size != total)
+        status = error_set(err, STATUS_CORRUPT,
+                           "'%s/%s' has %jd bytes instead of %" PRIu64
+                           ": it was cut short, or written for another array",
+                           directory->path, key, (intmax_t)info.st_size, total);
+    else
+        status = read_piece(directory, key, fd, range, err);
     close(fd);
     return status;
 }
@@ -216,7 +306,7 @@ static enum status read_text(const struct directory *directory, const char *key,
     if (!text)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the %zu bytes of '%s/%s'", capacity,
                          directory->path, key);
-    enum status status = read_whole(directory, key, fd, text, capacity, &size, err);
+    enum status status = read_rest(directory, key, fd, text, capacity, 0, &size, err);
     if (status) {
         free(text);
         return status;
@@ -452,6 +542,7 @@ static void free_directory(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
+    .get_part = get_part,
     .get_tail = get_tail,
     .get_text = get_text,
     .put = put,
@@ -487,7 +578,8 @@ static enum status not_a_directory(const char *path, int number, struct error *e
     return error_set_errno(err, STATUS_IO, "open store '%s'", path);
 }
 
-enum status directory_open(const char *path, struct store **ret_store, struct error *err)
+enum status directory_open(const char *path, const struct store_options *options,
+                           struct store **ret_store, struct error *err)
 {
     int fd = open(path, OPEN_DIRECTORY);
     if (fd < 0)
@@ -500,7 +592,10 @@ enum status directory_open(const char *path, struct store **ret_store, struct er
         free(copy);
         return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", path);
     }
-    *directory = (struct directory){.store.operations = &operations, .path = copy, .fd = fd};
+    *directory = (struct directory){.store = {.operations = &operations, .watch = options->watch},
+                                    .path = copy,
+                                    .fd = fd,
+                                    .direct = options->settings->direct};
     *ret_store = &directory->store;
     return STATUS_OK;
 }

@@ -123,7 +123,7 @@ static enum status open_kind(const char *uri, const struct store_options *option
         return remote_open(uri, options, ret_store, err);
     if (kind == KIND_ZIP)
         return zip_open(path, ret_store, err);
-    return directory_open(path, ret_store, err);
+    return directory_open(path, options, ret_store, err);
 }
 
 enum status store_open_with(const char *uri, const struct store_options *given,
@@ -268,6 +268,24 @@ enum status store_get_ranges(const struct store *store, const char *key,
     do {
         attempt_begin(&attempts, key);
         status = store->operations->get_ranges(store, key, ranges, count, &attempts.cause);
+    } while (attempt_again(&attempts, status, err));
+    return status;
+}
+
+enum status store_get_part(const struct store *store, const char *key,
+                           const struct store_range *range, uint64_t total, struct error *err)
+{
+    store = store_resolve(store, &key, err);
+    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
+    if (status)
+        return status;
+    const struct store_operations *operations = store->operations;
+    struct attempts attempts = {.store = store};
+    do {
+        attempt_begin(&attempts, key);
+        status = operations->get_part
+                     ? operations->get_part(store, key, range, total, &attempts.cause)
+                     : operations->get_ranges(store, key, range, 1, &attempts.cause);
     } while (attempt_again(&attempts, status, err));
     return status;
 }

@@ -37,14 +37,19 @@ enum store_addressing { ADDRESSING_AUTO, ADDRESSING_PATH, ADDRESSING_VIRTUAL };
 
 enum { STORE_TEXT_BYTES = 256, STORE_MISSING_MOST = 8 };
 
-/* How remote stores are asked. No pointers and no secrets: it is sent between processes as plain
- * bytes. Where credentials come from is told in credentials.h. */
+/* Values of a directory for which there is at least this much room are read past the page cache
+ * where that is asked for, into memory that begins on a boundary of pages. */
+enum { STORE_DIRECT_BYTES = 1 << 20, STORE_DIRECT_ALIGNMENT = 4096 };
+
+/* How stores are asked, remote ones above all. No pointers and no secrets: it is sent between
+ * processes as plain bytes. Where credentials come from is told in credentials.h. */
 struct store_settings {
     uint32_t requests;    /* in flight at most; 0: found out while reading */
     uint32_t timeout_s;   /* for one value, all tries together */
     uint64_t fetch_bytes; /* of values fetched ahead of decoding (read/fetch_stage.h); 0: default */
     uint8_t hedge;        /* whatever takes far longer than usual is asked for a second time */
     uint8_t anonymous;    /* requests to S3 are not signed */
+    uint8_t direct;       /* directories: whole large values are read past the page cache */
     uint8_t metadata;     /* credentials may be asked of instance and container endpoints */
     uint8_t addressing;   /* enum store_addressing: where the bucket's name stands */
     uint32_t missing_count; /* HTTP statuses that mean: there is no such value */
@@ -116,6 +121,12 @@ struct store_range {
 MUST_USE enum status store_get_ranges(const struct store *store, const char *key,
                                       const struct store_range *ranges, size_t count,
                                       struct error *err);
+
+/* Reads one piece of a value that has to have `total` bytes in all. Errors as above; CORRUPT: it
+ * has more or fewer. Remote stores only find out what ends within the piece. */
+MUST_USE enum status store_get_part(const struct store *store, const char *key,
+                                    const struct store_range *range, uint64_t total,
+                                    struct error *err);
 
 /* Reads the last `size` bytes of the value of `key`; *ret_total is how many it has. Errors as
  * above; CORRUPT: it has fewer. */

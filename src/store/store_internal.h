@@ -15,6 +15,9 @@ struct store_operations {
                        size_t *ret_size, struct error *err);
     enum status (*get_ranges)(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, struct error *err);
+    /* NULL: as a range, however long the value is. */
+    enum status (*get_part)(const struct store *store, const char *key,
+                            const struct store_range *range, uint64_t total, struct error *err);
     enum status (*get_tail)(const struct store *store, const char *key, void *buffer, size_t size,
                             uint64_t *ret_total, struct error *err);
     enum status (*get_text)(const struct store *store, const char *key, size_t limit,
@@ -45,7 +48,8 @@ struct store {
 bool joined_is_remote(const struct store *store);
 
 /* directory.c: `path` is the uri without its scheme. */
-MUST_USE enum status directory_open(const char *path, struct store **ret_store, struct error *err);
+MUST_USE enum status directory_open(const char *path, const struct store_options *options,
+                                    struct store **ret_store, struct error *err);
 
 /* zip.c: `path` likewise. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);

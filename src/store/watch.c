@@ -24,6 +24,7 @@ struct store_watch {
     pthread_mutex_t retry_mutex;
     uint64_t retries;
     struct error last;
+    struct error note; /* under the same mutex; status OK: none */
     struct slot slots[SLOTS];
 };
 
@@ -83,6 +84,25 @@ void store_watch_retried(struct store_watch *watch, const struct error *cause)
     watch->retries++;
     watch->last = *cause;
     pthread_mutex_unlock(&watch->retry_mutex);
+}
+
+void store_watch_note(struct store_watch *watch, const struct error *note)
+{
+    pthread_mutex_lock(&watch->retry_mutex);
+    if (watch->note.status == STATUS_OK)
+        watch->note = *note;
+    pthread_mutex_unlock(&watch->retry_mutex);
+}
+
+bool store_watch_take_note(struct store_watch *watch, struct error *ret_note)
+{
+    pthread_mutex_lock(&watch->retry_mutex);
+    bool found = watch->note.status != STATUS_OK;
+    if (found)
+        *ret_note = watch->note;
+    error_clear(&watch->note);
+    pthread_mutex_unlock(&watch->retry_mutex);
+    return found;
 }
 
 bool store_watch_oldest(struct store_watch *watch, struct store_watch_call *ret_call)

@@ -32,6 +32,13 @@ void store_watch_end(struct store_watch *watch, int call);
 /* Counts a call that failed and is tried again. */
 void store_watch_retried(struct store_watch *watch, const struct error *cause);
 
+/* Notes what a store could not do as it was asked to, and went on without: for the log. What was
+ * not taken yet is kept, the new note is dropped. */
+void store_watch_note(struct store_watch *watch, const struct error *note);
+
+/* False if there is nothing new. */
+bool store_watch_take_note(struct store_watch *watch, struct error *ret_note);
+
 /* The call that has been under way for longest. */
 struct store_watch_call {
     uint64_t number; /* tells calls apart */

@@ -246,6 +246,20 @@ static enum status get_ranges(const struct store *store, const char *key,
     return status;
 }
 
+static enum status get_part(const struct store *store, const char *key,
+                            const struct store_range *range, uint64_t total, struct error *err)
+{
+    const struct zip *zip = zip_of(store);
+    struct zip_entry *entry;
+    enum status status = find_entry(zip, key, &entry, err);
+    if (status == STATUS_OK && entry->bytes != total)
+        status = error_set(err, STATUS_CORRUPT,
+                           "'%s' in '%s' has %" PRIu64 " bytes instead of %" PRIu64
+                           ": it was cut short, or written for another array",
+                           key, zip->path, entry->bytes, total);
+    return status == STATUS_OK ? get_ranges(store, key, range, 1, err) : status;
+}
+
 static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                             uint64_t *ret_total, struct error *err)
 {
@@ -403,6 +417,7 @@ static void release(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
+    .get_part = get_part,
     .get_tail = get_tail,
     .get_text = get_text,
     .put = put,

@@ -1,189 +1,13 @@
-/* Reading chunks. See chunk.h; chunk_shard.c knows where they lie in shards. */
+/* Reading chunks: which are wanted, what part of each, and where it belongs. See chunk.h.
+ * chunk_load.c gets one, chunk_shard.c knows where they lie in shards, chunk_reader.c makes the
+ * reader. */
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"
-#include "base/memory.h"
-#include "base/size.h"
 #include "zarr/scatter.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
-
-const struct zarr_read_options zarr_read_defaults = {
-    .coalesce_gap = 64 << 10,
-    .coalesce_bytes = 4 << 20,
-};
-
-/* A reader and its memory
- * ------------------------------------------------------------------------------------------- */
-
-/* What a reader for some arrays needs; its memory is one mapping of these, one after another. */
-struct demand {
-    const struct codec_chain *chains[ZARR_READER_MAX_ARRAYS * (1 + ZARR_MAX_SHARD_LEVELS)];
-    size_t chain_count;
-    size_t context_bytes; /* largest chunk or index that passes through a codec */
-    size_t stored_bytes, ahead_bytes, decoded_bytes, raw_index_bytes, batch_bytes;
-    size_t entries_bytes[ZARR_MAX_SHARD_LEVELS];
-};
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static void add_shards(struct demand *demand, const struct zarr_array *array)
-{
-    for (int i = 0; i < array->shard_level_count; i++) {
-        const struct zarr_shard_level *level = &array->shard_levels[i];
-        size_t bytes = level->entry_count * sizeof(struct shard_entry) + sizeof(uint64_t);
-
-        demand->chains[demand->chain_count++] = &level->index_codecs;
-        demand->entries_bytes[i] = larger(demand->entries_bytes[i], bytes);
-        demand->raw_index_bytes = larger(demand->raw_index_bytes, level->index_bytes);
-    }
-}
-
-static void sum_demand(const struct zarr_array *const *arrays, size_t array_count,
-                       const struct zarr_read_options *options, struct demand *ret_demand)
-{
-    size_t shard_bound = 0;
-
-    assert(array_count > 0 && array_count <= ZARR_READER_MAX_ARRAYS);
-    memset(ret_demand, 0, sizeof *ret_demand);
-    for (size_t i = 0; i < array_count; i++) {
-        const struct zarr_array *array = arrays[i];
-        bool raw = codec_chain_is_raw(&array->codecs);
-        size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-
-        ret_demand->chains[ret_demand->chain_count++] = &array->codecs;
-        ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
-        ret_demand->context_bytes = larger(ret_demand->context_bytes, raw ? 0 : array->chunk_bytes);
-        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, raw ? 0 : bound);
-        shard_bound = larger(shard_bound, array->shard_level_count > 0 ? bound : 0);
-        add_shards(ret_demand, array);
-    }
-    if (options->lists_only)
-        ret_demand->decoded_bytes = ret_demand->context_bytes = ret_demand->stored_bytes = 0;
-    if (shard_bound > 0) {
-        ret_demand->ahead_bytes = larger(shard_bound, options->coalesce_bytes);
-        ret_demand->batch_bytes = BATCH_CHUNKS * sizeof(struct stored_chunk);
-    }
-}
-
-/* Takes the next `bytes` of a mapping of which `*used` are taken; NULL if there are none to take.
- */
-static void *take(unsigned char *memory, size_t *used, size_t bytes)
-{
-    void *taken = memory && bytes > 0 ? memory + *used : NULL;
-
-    *used += size_round_up(bytes, MEMORY_LINE_BYTES);
-    return taken;
-}
-
-/* Lays the memory out, or only sums it up where there is none yet. */
-static size_t lay_out(struct zarr_chunk_reader *reader, const struct demand *demand)
-{
-    size_t used = 0;
-
-    reader->stored = take(reader->memory, &used, demand->stored_bytes);
-    reader->stored_capacity = demand->stored_bytes;
-    reader->ahead =
-        take(reader->memory, &used, reader->options.lists_only ? 0 : demand->ahead_bytes);
-    reader->ahead_capacity = demand->ahead_bytes;
-    reader->scratch = take(reader->memory, &used, demand->decoded_bytes);
-    reader->raw_index = take(reader->memory, &used, demand->raw_index_bytes);
-    for (int i = 0; i < ZARR_MAX_SHARD_LEVELS; i++)
-        reader->indices[i].entries = take(reader->memory, &used, demand->entries_bytes[i]);
-    reader->batch = take(reader->memory, &used, demand->batch_bytes);
-    return larger(used, MEMORY_LINE_BYTES); /* no mapping is empty */
-}
-
-size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size_t array_count,
-                                    const struct zarr_read_options *options)
-{
-    struct zarr_chunk_reader reader = {.options = *options};
-    struct demand demand;
-
-    sum_demand(arrays, array_count, options, &demand);
-    return size_round_up(lay_out(&reader, &demand), MEMORY_PAGE_BYTES) +
-           codec_context_bytes(demand.chains, demand.chain_count, demand.context_bytes);
-}
-
-size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count)
-{
-    return zarr_chunk_reader_bytes_with(arrays, array_count, &zarr_read_defaults);
-}
-
-enum status zarr_chunk_reader_new_with(const struct store *store,
-                                       const struct zarr_array *const *arrays, size_t array_count,
-                                       const struct zarr_read_options *options,
-                                       struct zarr_chunk_reader **ret_reader, struct error *err)
-{
-    struct zarr_chunk_reader *reader = calloc(1, sizeof *reader);
-    struct demand demand;
-    enum status status;
-    void *memory;
-
-    if (!reader)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a chunk reader");
-    sum_demand(arrays, array_count, options, &demand);
-    reader->store = store;
-    reader->options = *options;
-    status = codec_context_new(demand.chains, demand.chain_count, demand.context_bytes,
-                               &reader->context, err);
-    if (status != STATUS_OK)
-        goto fail;
-    size_t bytes = lay_out(reader, &demand);
-    status = memory_map(bytes, "chunk buffers", &memory, err);
-    if (status != STATUS_OK)
-        goto fail;
-    memory_touch(memory, bytes);
-    reader->memory = memory;
-    reader->memory_bytes = bytes;
-    lay_out(reader, &demand);
-    *ret_reader = reader;
-    return STATUS_OK;
-
-fail:
-    zarr_chunk_reader_free(reader);
-    return status;
-}
-
-enum status zarr_chunk_reader_new(const struct store *store, const struct zarr_array *const *arrays,
-                                  size_t array_count, struct zarr_chunk_reader **ret_reader,
-                                  struct error *err)
-{
-    return zarr_chunk_reader_new_with(store, arrays, array_count, &zarr_read_defaults, ret_reader,
-                                      err);
-}
-
-void zarr_chunk_reader_free(struct zarr_chunk_reader *reader)
-{
-    if (!reader)
-        return;
-    memory_unmap(reader->memory, reader->memory_bytes);
-    codec_context_free(reader->context);
-    free(reader);
-}
-
-/* A tape begins with nothing decoded: what is asked of it must not depend on what was read before.
- */
-void zarr_chunk_reader_use_tape(struct zarr_chunk_reader *reader, struct zarr_tape *tape)
-{
-    reader->tape = tape;
-    reader->scratch_key[0] = '\0';
-}
-
-void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_cache *cache)
-{
-    reader->cache = cache;
-}
-
-void zarr_chunk_reader_use_faults(struct zarr_chunk_reader *reader, struct zarr_faults *faults)
-{
-    reader->faults = faults;
-}
 
 /* Which chunks
  * ------------------------------------------------------------------------------------------- */
@@ -243,184 +67,6 @@ bool chunk_walk_next_value(struct chunk_walk *walk)
         return false;
     enter_value(walk);
     return true;
-}
-
-/* Getting them
- * ------------------------------------------------------------------------------------------- */
-
-static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                             struct zarr_read_stats *stats, struct error *err)
-{
-    enum status status;
-
-    if (chunk->is_range) {
-        struct store_range range = {chunk->offset, chunk->bytes, chunk->memory};
-        status = store_get_ranges(reader->store, chunk->key, &range, 1, err);
-        chunk->size = chunk->bytes;
-    } else {
-        status =
-            store_get(reader->store, chunk->key, chunk->memory, chunk->capacity, &chunk->size, err);
-    }
-    if (status != STATUS_OK)
-        return status;
-    chunk->is_new = true;
-    stats->stored_bytes += chunk->size;
-    return STATUS_OK;
-}
-
-/* From the nearest place that has it, with store_get()'s contract. */
-static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                         struct zarr_read_stats *stats, struct error *err)
-{
-    struct zarr_tape *tape = reader->tape;
-    uint64_t start_ns = clock_now_ns();
-    enum status status = STATUS_OK;
-
-    if (tape && tape->play) {
-        status = tape->play(tape, chunk->memory, chunk->capacity, &chunk->size, err);
-        stats->memory_chunk_count++;
-        if (status == STATUS_OK)
-            stats->memory_bytes += chunk->size;
-        stats->read_ns += clock_now_ns() - start_ns;
-        return status;
-    }
-    if (!chunk->located)
-        status = chunk_locate(reader, chunk, stats, err);
-    if (status == STATUS_OK && chunk->is_missing)
-        status = error_set(err, STATUS_NOT_FOUND, "the shard '%s' does not have it", chunk->key);
-    if (status == STATUS_OK && !chunk_from_disk(reader, chunk, stats))
-        status = ask_store(reader, chunk, stats, err);
-    stats->read_ns += clock_now_ns() - start_ns;
-    return status;
-}
-
-/* Tells the tape what became of a chunk that the store or its cache was asked for. */
-static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enum status status)
-{
-    if (!tape || tape->play)
-        return;
-    if (chunk->fetched)
-        tape->record(tape, STATUS_OK, chunk->memory, chunk->size);
-    else
-        tape->record(tape, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL, 0);
-}
-
-/* Decodes the wanted part alone, or all of the chunk where that cannot be done. */
-static enum status decode_part(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
-                               void *decoded, struct error *err)
-{
-    const struct codec_chain *codecs = &chunk->array->codecs;
-    size_t chunk_bytes = chunk->array->chunk_bytes;
-    bool done;
-    enum status status = codec_decode_part(codecs, chunk->memory, chunk->size, chunk_bytes,
-                                           chunk->begin, decoded, chunk->wanted, &done, err);
-
-    if (status != STATUS_OK || done)
-        return status;
-    status = codec_decode(codecs, reader->context, chunk->memory, chunk->size, reader->scratch,
-                          chunk_bytes, err);
-    if (status == STATUS_OK)
-        memmove(decoded, reader->scratch + chunk->begin, chunk->wanted);
-    return status;
-}
-
-/* Decodes what was fetched. Chunks that have no codec are read into place; their size is the only
- * thing that can be wrong. */
-static enum status decode(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
-                          void *decoded, struct zarr_read_stats *stats, struct error *err)
-{
-    const struct zarr_array *array = chunk->array;
-
-    if (codec_chain_is_raw(&array->codecs) && chunk->size != chunk->wanted)
-        return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
-                         chunk->size, chunk->wanted);
-    if (chunk->memory == decoded)
-        return STATUS_OK;
-    uint64_t start_ns = clock_now_ns();
-    enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
-                             ? codec_decode(&array->codecs, reader->context, chunk->memory,
-                                            chunk->size, decoded, chunk->wanted, err)
-                             : decode_part(reader, chunk, decoded, err);
-    stats->decode_ns += clock_now_ns() - start_ns;
-    return status;
-}
-
-static enum status fetch_and_decode(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                                    void *decoded, struct zarr_read_stats *stats, struct error *err)
-{
-    enum status status = fetch(reader, chunk, stats, err);
-
-    chunk->fetched = status == STATUS_OK;
-    return status == STATUS_OK ? decode(reader, chunk, decoded, stats, err) : status;
-}
-
-/* Fetches the chunk, if that was not done, and decodes it; with one more try from the store. Then
- * for the tape and the disk cache: one that decodes, so that damage is not spread. */
-static enum status load(struct zarr_chunk_reader *reader, struct stored_chunk *chunk, void *decoded,
-                        struct zarr_read_stats *stats, struct error *err)
-{
-    enum status status = chunk->fetched ? decode(reader, chunk, decoded, stats, err)
-                                        : fetch_and_decode(reader, chunk, decoded, stats, err);
-
-    if (status == STATUS_CORRUPT && chunk->is_new && store_retry(reader->store, 0, err))
-        status = fetch_and_decode(reader, chunk, decoded, stats, err);
-    record(reader->tape, chunk, status);
-    if (status == STATUS_OK)
-        chunk_to_disk(reader, chunk, stats);
-    return status;
-}
-
-/* "array 'a' chunk 0.3: ", and which shard it is in. */
-static enum status name_chunk(struct error *err, enum status status,
-                              const struct stored_chunk *chunk)
-{
-    const struct zarr_array *array = chunk->array;
-
-    if (array->shard_level_count > 0)
-        return error_prefix(err, status, "array '%s' chunk %s in shard '%s': ", array->path,
-                            zarr_index_format(array, chunk->index).text, chunk->key);
-    return error_prefix(err, status, "array '%s' chunk %s: ", array->path,
-                        zarr_index_format(array, chunk->index).text);
-}
-
-/* The wanted part of a chunk at `decoded`, in native byte order where the chunk is the array's
- * alone. A chunk that is not there sets *ret_missing and nothing else. */
-static enum status load_chunk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                              void *decoded, bool *ret_missing, struct zarr_read_stats *stats,
-                              struct error *err)
-{
-    const struct zarr_array *array = chunk->array;
-    struct error cause;
-
-    error_clear(&cause);
-    enum status status = load(reader, chunk, decoded, stats, &cause);
-    bool odd = status == STATUS_NOT_FOUND || status == STATUS_CORRUPT;
-    bool from_store = !reader->tape || !reader->tape->play;
-    if (odd && from_store && reader->faults && reader->faults->check) {
-        enum status changed = reader->faults->check(reader->faults, array, &cause);
-        status = changed ? changed : status;
-    }
-    stats->chunk_count++;
-    if (status == STATUS_NOT_FOUND) {
-        stats->missing_chunk_count++;
-        *ret_missing = true;
-        if (!reader->faults || !reader->faults->missing_is_bad)
-            return STATUS_OK;
-        status = error_set(&cause, STATUS_CORRUPT,
-                           "the store has no '%s', and errors.missing_chunk is fail", chunk->key);
-    }
-    if (status != STATUS_OK) {
-        if (err)
-            *err = cause;
-        return name_chunk(err, status, chunk);
-    }
-    if (array->byte_swapped && !zarr_array_is_member(array)) {
-        uint64_t start_ns = clock_now_ns();
-        bytes_swap(decoded, chunk->wanted, dtype_swap_bytes(zarr_array_decoded_dtype(array)));
-        stats->decode_ns += clock_now_ns() - start_ns;
-    }
-    *ret_missing = false;
-    return STATUS_OK;
 }
 
 /* Putting them where they belong
@@ -554,7 +200,10 @@ static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct sto
     if (chunk->fetched)
         return decoded;
     bool raw = codec_chain_is_raw(&chunk->array->codecs);
-    chunk->memory = raw ? decoded : reader->stored;
+    bool aligned = (uintptr_t)decoded % STORE_DIRECT_ALIGNMENT == 0;
+    bool placed =
+        raw && (aligned || chunk->is_range || !chunk_goes_direct(&reader->options, chunk->array));
+    chunk->memory = placed ? decoded : reader->stored;
     chunk->capacity = raw ? chunk->wanted : reader->stored_capacity;
     return decoded;
 }
@@ -604,7 +253,7 @@ static enum status read_part(struct zarr_chunk_reader *reader, struct stored_chu
     if (!is_decoded(reader, chunk)) {
         if (decoded == reader->scratch)
             reader->scratch_key[0] = '\0';
-        enum status status = load_chunk(reader, chunk, decoded, &missing, stats, err);
+        enum status status = chunk_load(reader, chunk, decoded, &missing, stats, err);
         if (status != STATUS_OK)
             return status;
         if (decoded == reader->scratch && !missing)

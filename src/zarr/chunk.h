@@ -83,6 +83,7 @@ struct zarr_read_options {
     size_t coalesce_bytes;       /* of one range at most; and of what is read ahead of decoding */
     struct shard_cache *indices; /* borrowed; NULL: a reader keeps the index that it used last */
     bool lists_only;             /* no memory for chunks: for zarr_list_pieces() alone */
+    bool direct;                 /* large values are read into memory that fits O_DIRECT */
 };
 extern const struct zarr_read_options zarr_read_defaults;
 

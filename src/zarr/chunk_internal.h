@@ -1,5 +1,6 @@
-/* The inside of a chunk reader, shared by chunk.c (chunks), chunk_shard.c (where they lie in
- * shards) and chunk_batch.c (several at once, and beforehand). Internal to src/zarr. */
+/* The inside of a chunk reader, shared by chunk_reader.c (which makes it), chunk.c (which chunks,
+ * and where they go), chunk_load.c (getting one), chunk_shard.c (where they lie in shards) and
+ * chunk_batch.c (several at once, and beforehand). Internal to src/zarr. */
 #ifndef PENSTOCK_ZARR_CHUNK_INTERNAL_H
 #define PENSTOCK_ZARR_CHUNK_INTERNAL_H
 
@@ -33,7 +34,7 @@ struct zarr_chunk_reader {
     struct zarr_faults *faults; /* NULL: none */
     struct zarr_read_options options;
     struct codec_context *context;
-    unsigned char *memory; /* one mapping: the next five, each on a line of its own */
+    unsigned char *memory; /* one mapping: the next five, each on a page of its own */
     size_t memory_bytes;
     unsigned char *stored; /* a chunk as stored */
     size_t stored_capacity;
@@ -44,6 +45,10 @@ struct zarr_chunk_reader {
     /* Those used last; behind the entries is room for a uint64. */
     struct shard_index indices[ZARR_MAX_SHARD_LEVELS];
     struct stored_chunk *batch; /* [BATCH_CHUNKS] */
+    bool cuts;                  /* parts of values are read by range: not from remote stores */
+    /* A bit for an array, by its address: set where the chunk of it that was looked at last is
+     * compressed indeed. */
+    uint64_t compressed_arrays;
     /* The value that scratch memory holds decoded, "" for none: several members of a structured
      * dtype are read one after another. */
     char scratch_key[ZARR_KEY_BYTES];
@@ -68,6 +73,22 @@ bool chunk_walk_next_value(struct chunk_walk *walk); /* to the first chunk of th
 /* The chunk as it is going to be asked for; `key` is borrowed. chunk.c */
 struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
                              const char *key, uint64_t begin, uint64_t end);
+
+/* The wanted part of a chunk at `decoded`, in native byte order where the chunk is the array's
+ * alone; fetched, unless that was done. A chunk that is not there sets *ret_missing and nothing
+ * else. CORRUPT and IO: named by array and chunk. chunk_load.c */
+MUST_USE enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                void *decoded, bool *ret_missing, struct zarr_read_stats *stats,
+                                struct error *err);
+
+/* Whether the array's chunks are read past the page cache, if they are read whole: then those
+ * without codecs, too, go through `stored` unless their place is as well aligned. */
+static inline bool chunk_goes_direct(const struct zarr_read_options *options,
+                                     const struct zarr_array *array)
+{
+    return options->direct && array->shard_level_count == 0 &&
+           array->chunk_bytes >= STORE_DIRECT_BYTES;
+}
 
 /* Fills in where the chunk lies, reading indices as needed; is_missing where it is not there.
  * CORRUPT: an index makes no sense. chunk_shard.c */

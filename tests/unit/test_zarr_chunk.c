@@ -172,6 +172,49 @@ static void test_random_arrays(void **state)
     }
 }
 
+/* Large chunks, raw and not, that are one run of the destination, well aligned or not, or cut at
+ * the array's edge: the same past the page cache. */
+static void test_direct_reads(void **state)
+{
+    static const char *const codecs[] = {NULL, "{\"id\": \"zstd\", \"level\": 1}"};
+    enum { ROWS = 3, MIB = 1 << 20, WIDTH = MIB + 8 };
+    struct store_settings settings = store_settings_default();
+    struct zarr_read_options reads = zarr_read_defaults;
+    const struct store_options options = {.settings = &settings};
+    const struct fixture *fixture = *state;
+    struct store *store;
+    struct error err;
+
+    settings.direct = reads.direct = true;
+    assert_ok(store_open_with(fixture->path, &options, &store, &err), &err);
+    unsigned char *items = random_items(5, (size_t)ROWS * WIDTH);
+    unsigned char *out = aligned_alloc(4096, 4 * MIB);
+    for (int k = 0; k < 2; k++) {
+        const struct recipe recipe = {.path = k ? "zstd" : "raw",
+                                      .rank = 2,
+                                      .shape = {ROWS, WIDTH},
+                                      .chunks = {k ? 2 : 1, k ? WIDTH : MIB},
+                                      .dtype = DTYPE_UINT8,
+                                      .codec = codecs[k]};
+        struct zarr_array array;
+        const struct zarr_array *arrays[] = {&array};
+        struct zarr_chunk_reader *reader;
+        recipe_put(fixture, &recipe, items, &array);
+        assert_ok(zarr_chunk_reader_new_with(store, arrays, 1, &reads, &reader, &err), &err);
+        check_region(store, reader, &array, 0, ROWS, items);
+        for (int misaligned = 0; misaligned < 2; misaligned++) {
+            struct zarr_read_stats stats = {0};
+            unsigned char *to = out + 64 * misaligned;
+            assert_ok(zarr_read_samples(reader, &array, 1, 3, to, &stats, &err), &err);
+            assert_memory_equal(to, items + WIDTH, 2 * (size_t)WIDTH);
+        }
+        zarr_chunk_reader_free(reader);
+    }
+    store_free(store);
+    free(items);
+    free(out);
+}
+
 static void test_keys(void **state)
 {
     static const struct {
@@ -260,6 +303,191 @@ static void test_damaged_chunks(void **state)
     assert_non_null(strstr(err.message, "array 'a' chunk 1.0: zstd"));
 }
 
+/* Parts
+ * ---------------------------------------------------------------------------------------------- */
+
+enum { PART_ROWS = 8, PART_WIDTH = 65536 };
+
+struct parts {
+    struct fixture *fixture;
+    struct zarr_array array;
+    struct zarr_chunk_reader *reader;
+    unsigned char *items, *out;
+};
+
+/* One chunk of 512 KiB, in the key "a/0.0". */
+static void open_parts(struct fixture *fixture, const char *codec, bool zeros, struct parts *parts)
+{
+    const struct recipe recipe = {.path = "a",
+                                  .rank = 2,
+                                  .shape = {PART_ROWS, PART_WIDTH},
+                                  .chunks = {PART_ROWS, PART_WIDTH},
+                                  .dtype = DTYPE_UINT8,
+                                  .codec = codec};
+    const struct zarr_array *arrays[] = {&parts->array};
+    struct error err;
+
+    parts->fixture = fixture;
+    parts->items = random_items(3, (size_t)PART_ROWS * PART_WIDTH);
+    if (zeros)
+        memset(parts->items, 0, (size_t)PART_ROWS * PART_WIDTH);
+    parts->out = malloc((size_t)PART_ROWS * PART_WIDTH);
+    recipe_put(fixture, &recipe, parts->items, &parts->array);
+    assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &parts->reader, &err), &err);
+}
+
+static void close_parts(struct parts *parts)
+{
+    zarr_chunk_reader_free(parts->reader);
+    free(parts->items);
+    free(parts->out);
+}
+
+/* Reads samples [begin, end), which have to be right; returns the stored bytes that this took. */
+static uint64_t read_parts(struct parts *parts, uint64_t begin, uint64_t end)
+{
+    struct zarr_read_stats stats = {0};
+    struct error err;
+
+    assert_ok(zarr_read_samples(parts->reader, &parts->array, begin, end, parts->out, &stats, &err),
+              &err);
+    assert_memory_equal(parts->out, parts->items + begin * PART_WIDTH, (end - begin) * PART_WIDTH);
+    return stats.stored_bytes;
+}
+
+static void expect_corrupt(struct parts *parts, const char *message)
+{
+    struct zarr_read_stats stats = {0};
+    struct error err;
+
+    assert_int_equal(
+        zarr_read_samples(parts->reader, &parts->array, 2, 4, parts->out, &stats, &err),
+        STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "array 'a' chunk 0.0: "));
+    if (!strstr(err.message, message))
+        fail_msg("'%s' is not in: %s", message, err.message);
+}
+
+/* The value with so many bytes, of its own first ones and zeros. */
+static void resize_value(struct parts *parts, off_t bytes)
+{
+    char path[96];
+
+    snprintf(path, sizeof path, "%s/a/0.0", parts->fixture->path);
+    assert_int_equal(truncate(path, bytes), 0);
+}
+
+static void poke_value(struct parts *parts, off_t at, unsigned char byte)
+{
+    char path[96];
+
+    snprintf(path, sizeof path, "%s/a/0.0", parts->fixture->path);
+    FILE *file = fopen(path, "r+");
+    fseek(file, at, SEEK_SET);
+    fputc(byte, file);
+    fclose(file);
+}
+
+static void test_part_of_a_raw_chunk(void **state)
+{
+    enum { BYTES = PART_ROWS * PART_WIDTH };
+    struct parts parts;
+
+    open_parts(*state, NULL, false, &parts);
+    assert_int_equal(read_parts(&parts, 2, 4), 2 * PART_WIDTH);
+    assert_int_equal(read_parts(&parts, 0, 8), BYTES);
+    resize_value(&parts, BYTES + 1);
+    expect_corrupt(&parts, "/a/0.0' has 524289 bytes instead of 524288: it was cut short, or");
+    resize_value(&parts, BYTES - 1); /* behind the part */
+    expect_corrupt(&parts, "/a/0.0' has 524287 bytes instead of 524288: it was cut short, or");
+    resize_value(&parts, BYTES);
+    assert_int_equal(read_parts(&parts, 2, 4), 2 * PART_WIDTH);
+    close_parts(&parts);
+}
+
+/* Blosc copies what it cannot make smaller. */
+static void test_part_of_a_plain_blosc_chunk(void **state)
+{
+    enum { HEAD = 16, VALUE = HEAD + PART_ROWS * PART_WIDTH };
+    struct parts parts;
+
+    open_parts(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
+               false, &parts);
+    assert_int_equal(read_parts(&parts, 0, 8), VALUE);
+    assert_int_equal(read_parts(&parts, 2, 4), HEAD + 2 * PART_WIDTH);
+    assert_int_equal(read_parts(&parts, 0, 1), HEAD + PART_WIDTH);
+    assert_int_equal(read_parts(&parts, 4, 8), HEAD + 4 * PART_WIDTH);
+    resize_value(&parts, VALUE - 1);
+    expect_corrupt(&parts, "/a/0.0' has 524303 bytes instead of 524304: it was cut short, or");
+    resize_value(&parts, VALUE + 1);
+    expect_corrupt(&parts, "/a/0.0' has 524305 bytes instead of 524304: it was cut short, or");
+    resize_value(&parts, HEAD + 2 * PART_WIDTH); /* as long as what is kept of a part */
+    expect_corrupt(&parts, "/a/0.0' has 131088 bytes instead of 524304: it was cut short, or");
+    resize_value(&parts, VALUE);
+    poke_value(&parts, 4, 1); /* decoded bytes */
+    expect_corrupt(&parts, "blosc: ");
+    resize_value(&parts, HEAD - 1);
+    expect_corrupt(&parts, "blosc: 15 stored bytes have no room for a header");
+    close_parts(&parts);
+}
+
+/* One that is compressed is read whole, and its array's next ones without a look at the head. */
+static void test_part_of_a_compressed_chunk(void **state)
+{
+    enum { HEAD = 16 };
+    struct parts parts;
+
+    open_parts(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1}",
+               true, &parts);
+    uint64_t bytes = read_parts(&parts, 2, 4);
+    assert_in_range(bytes, HEAD + 1, PART_WIDTH);
+    assert_int_equal(read_parts(&parts, 4, 5), bytes - HEAD);
+    close_parts(&parts);
+}
+
+struct short_tape {
+    struct zarr_tape tape;
+    unsigned char bytes[3 * PART_WIDTH];
+    size_t size;
+};
+
+static void record_on(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size)
+{
+    struct short_tape *to = (struct short_tape *)tape;
+
+    assert_int_equal(failure, STATUS_OK);
+    assert_in_range(size, 1, sizeof to->bytes);
+    memcpy(to->bytes, bytes, size);
+    to->size = size;
+}
+
+static enum status play_from(struct zarr_tape *tape, void *buffer, size_t capacity,
+                             size_t *ret_size, struct error *err)
+{
+    struct short_tape *from = (struct short_tape *)tape;
+
+    (void)err;
+    assert_in_range(from->size, 1, capacity);
+    memcpy(buffer, from->bytes, from->size);
+    *ret_size = from->size;
+    return STATUS_OK;
+}
+
+static void test_parts_on_a_tape(void **state)
+{
+    static struct short_tape tape = {.tape.record = record_on};
+    struct parts parts;
+
+    open_parts(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
+               false, &parts);
+    zarr_chunk_reader_use_tape(parts.reader, &tape.tape);
+    assert_int_equal(read_parts(&parts, 5, 7), 16 + 2 * PART_WIDTH);
+    tape.tape.play = play_from;
+    resize_value(&parts, 0);
+    assert_int_equal(read_parts(&parts, 5, 7), 0);
+    close_parts(&parts);
+}
+
 /* Only a key that does not exist is a missing chunk; one that cannot be opened is a failure. */
 static void test_failure_is_not_missing(void **state)
 {
@@ -291,9 +519,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_arrays),
+        cmocka_unit_test_setup_teardown(test_direct_reads, fixture_setup, fixture_teardown),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_longest_key_fits),
         cmocka_unit_test_setup_teardown(test_damaged_chunks, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_part_of_a_raw_chunk, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_part_of_a_plain_blosc_chunk, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_part_of_a_compressed_chunk, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_parts_on_a_tape, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_failure_is_not_missing, fixture_setup,
                                         fixture_teardown),
     };
