@@ -23,9 +23,10 @@ function(penstock_library name)
   target_link_libraries(penstock-${name} PUBLIC penstock-options ${ARG_LINKS} PRIVATE ${ARG_SYSTEM})
 endfunction()
 
-# penstock_unit_test(plan permutation LINKS plan): tests/unit/test_plan_permutation.c as unit.plan.permutation
+# penstock_unit_test(plan permutation LINKS plan): tests/unit/test_plan_permutation.c as unit.plan.permutation.
+# THREADS: what it tests has several, so that ThreadSanitizer has something to find.
 function(penstock_unit_test module thing)
-  cmake_parse_arguments(ARG "" "" "LINKS;SYSTEM" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "" "LINKS;SYSTEM" ${ARGN})
   set(target test_${module}_${thing})
   add_executable(${target} ${target}.c)
   list(TRANSFORM ARG_LINKS PREPEND penstock-)
@@ -33,4 +34,7 @@ function(penstock_unit_test module thing)
   add_test(NAME unit.${module}.${thing} COMMAND ${target})
   set_tests_properties(unit.${module}.${thing} PROPERTIES
     LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 120)
+  if(ARG_THREADS)
+    set_property(TEST unit.${module}.${thing} APPEND PROPERTY LABELS threads)
+  endif()
 endfunction()

@@ -1,6 +1,6 @@
 /* See job.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks take the
  * same way. */
-#include "job.h"
+#include "job_internal.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,124 +213,6 @@ static enum status settle(struct job *job, const struct job_options *options, st
     return comm_agree(comm, status, err);
 }
 
-enum { SEAT_BYTES = 4096, WARNING_BYTES = 256 };
-
-/* What each rank tells rank 0 about itself, to be printed. */
-struct seat_report {
-    char node[COMM_NODE_NAME_BYTES];
-    char seats[SEAT_BYTES];
-    char warning[WARNING_BYTES]; /* of the first of the readers that share cores; "": none */
-};
-
-static void write_report(const struct job *job, bool spawns, struct seat_report *report)
-{
-    struct text seats = {0}, warning = {0};
-    topology_describe(&job->placement, &seats);
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    if (job->core_count < cpus)
-        text_append(&seats,
-                    "   note: it may use %u of %ld cpus; mpirun --bind-to none lifts what a "
-                    "launcher binds\n",
-                    job->core_count, cpus);
-    if (job->placement.seat_count && !(spawns && job->config.bind_trainers))
-        text_append(&seats, "   note: trainers are not bound to these cpus; taskset -c does it\n");
-    if (job->placement.reader == 0)
-        topology_describe_crowd(&job->placement, &warning);
-    *report = (struct seat_report){0};
-    snprintf(report->node, sizeof report->node, "%s", job->comm.node_name);
-    snprintf(report->seats, sizeof report->seats, "%s", seats.data ? seats.data : "");
-    snprintf(report->warning, sizeof report->warning, "%s", warning.data ? warning.data : "");
-    text_done(&seats);
-    text_done(&warning);
-}
-
-/* How many of the reports [0, count) have the same text at `offset` as report `index`; 0 if an
- * earlier one than `index` has, for then it was counted there. */
-static int count_alike(const struct seat_report *all, int count, int index, size_t offset)
-{
-    const char *text = (const char *)&all[index] + offset;
-    int alike = 0;
-    for (int i = 0; i < count; i++) {
-        if (strcmp((const char *)&all[i] + offset, text) != 0)
-            continue;
-        if (i < index)
-            return 0;
-        alike++;
-    }
-    return alike;
-}
-
-/* "reader 0 on node1, 1 on node2, ..., and 12 more alike": those that sit as reader `first` does.
- */
-static void name_readers(const struct seat_report *all, int count, int first, int alike,
-                         struct text *out)
-{
-    enum { MOST_NAMES = 8 };
-    int named = 0;
-    for (int i = first; i < count && named < MOST_NAMES; i++)
-        if (strcmp(all[i].seats, all[first].seats) == 0)
-            text_append(out, "%s%d on %s", named++ ? ", " : "reader ", i, all[i].node);
-    if (alike > named)
-        text_append(out, ", and %d more alike", alike - named);
-    text_append(out, "\n");
-}
-
-/* One table for all readers that sit alike, one line for all nodes that are crowded alike. */
-static void describe_reports(const struct seat_report *all, int count, struct text *out)
-{
-    for (int i = 0; i < count; i++) {
-        int alike = count_alike(all, count, i, offsetof(struct seat_report, seats));
-        if (alike == 0)
-            continue;
-        name_readers(all, count, i, alike, out);
-        text_append(out, "%s", all[i].seats);
-    }
-    for (int i = 0; i < count; i++) {
-        int alike = count_alike(all, count, i, offsetof(struct seat_report, warning));
-        if (alike == 0 || !all[i].warning[0])
-            continue;
-        text_append(out, "warning: node %s", all[i].node);
-        if (alike > 1)
-            text_append(out, ", and %d more alike", alike - 1);
-        text_append(out, ": %s\n", all[i].warning);
-    }
-}
-
-/* Collects every rank's seats on rank 0 and prints what the run will do. */
-static void announce(struct job *job, bool spawns)
-{
-    struct seat_report mine;
-    write_report(job, spawns, &mine);
-    struct seat_report *all =
-        job->comm.rank == 0 ? malloc((size_t)job->comm.size * sizeof *all) : NULL;
-    MPI_Request request;
-    MPI_Igather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, job->comm.world,
-                &request);
-    comm_wait(&job->comm, &request);
-    if (!all)
-        return;
-    const struct run_setup *setup = &job->setup;
-    struct text out = {0};
-    text_append(&out, "dataset    %s: %s samples of %s, rows of %s\n", job->config.uri,
-                count_format(job->dataset->sample_count).text,
-                size_format(job->dataset->sample_bytes).text,
-                count_format(job->dataset->row_length).text);
-    text_append(
-        &out, "plan       %s epochs of %s steps of %s samples, windows of %s rows\n",
-        count_format(setup->service.epochs).text, count_format(setup->plan.steps_per_epoch).text,
-        count_format(setup->plan.global_batch).text, count_format(setup->plan.window_rows).text);
-    if (setup->service.start_epoch || setup->service.start_step)
-        text_append(&out, "resume     at epoch %" PRIu64 " step %" PRIu64 "\n",
-                    setup->service.start_epoch, setup->service.start_step);
-    text_append(&out, "memory of each reader\n");
-    run_setup_describe_memory(setup, &out);
-    describe_reports(all, job->comm.size, &out);
-    text_append(&out, "run_dir    %s\n", job->run_dir);
-    fputs(out.data, stderr);
-    text_done(&out);
-    free(all);
-}
-
 /* Rank 0 names the run directory; each node has its own directory of that name. */
 static void name_run_dir(struct job *job)
 {
@@ -346,11 +227,6 @@ static void name_run_dir(struct job *job)
     MPI_Request request;
     MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
-}
-
-static uint64_t place_of(const struct job *job, uint64_t epoch, uint64_t step)
-{
-    return epoch * job->setup.service.steps_per_epoch + step;
 }
 
 /* What a trainer says to go on from, see server.h. One that has all batches has nothing to go on
@@ -370,7 +246,7 @@ static enum status read_state(const void *argument, const char *json, bool goes_
     status =
         run_state_check(&checked, &job->setup.plan, service->fingerprint, service->epochs, err);
     if (status == STATUS_OK)
-        *ret_place = place_of(job, state.epoch, state.step);
+        *ret_place = job_place(job, state.epoch, state.step);
     return status;
 }
 
@@ -460,8 +336,7 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
     return comm_agree(&job->comm, status, err);
 }
 
-/* An empty place for stored rows, if any are to be kept. */
-static enum status keep_stored(struct job *job, struct error *err)
+enum status job_keep_stored(struct job *job, struct error *err)
 {
     const struct budget *budget = &job->setup.budget;
     stored_rows_free(job->stored);
@@ -477,7 +352,7 @@ static enum status keep_stored(struct job *job, struct error *err)
 /* Reads job_options.left into left_off. INVALID: not of that form, or no place of this run. */
 static enum status take_left(struct job *job, const char *left, struct error *err)
 {
-    uint64_t end = place_of(job, job->setup.service.epochs, 0);
+    uint64_t end = job_place(job, job->setup.service.epochs, 0);
     for (const char *at = left; *at;) {
         unsigned long long rank, place;
         int length = 0;
@@ -518,400 +393,9 @@ static enum status take_memory(struct job *job, const char *left, struct error *
     if (status == STATUS_OK && left)
         status = take_left(job, left, err);
     if (status == STATUS_OK)
-        status = keep_stored(job, err);
+        status = job_keep_stored(job, err);
     if (status == STATUS_OK)
         watchdog_serve(job->watchdog, &job->waker);
-    return comm_agree(&job->comm, status, err);
-}
-
-/* Starts trainers of ours that have failed again, and says so. */
-static enum status restart_children(struct job *job, uint32_t *ret_count, struct error *err)
-{
-    bool restarted = job->children != NULL;
-    uint32_t rank = 0, count = 0;
-    while (restarted) {
-        enum status status = children_restart(job->children, &restarted, &rank, err);
-        if (status != STATUS_OK)
-            return status;
-        if (!restarted)
-            break;
-        count++;
-        server_expect(job->server, rank);
-        fprintf(stderr, "penstock-reader: reader %d on %s: starts trainer %u again\n",
-                job->comm.rank, job->comm.node_name, rank);
-    }
-    *ret_count = count;
-    return STATUS_OK;
-}
-
-/* Whether trainers of ours have failed that cannot be started again. */
-static enum status look_after_children(struct job *job, struct error *err)
-{
-    struct error end;
-    uint32_t running = 0, restarted = 0;
-    if (!job->children ||
-        children_poll(job->children, job->session_count > 0, &running, &end) == STATUS_OK)
-        return STATUS_OK;
-    if (job->config.restarts > 0) {
-        enum status status = restart_children(job, &restarted, err);
-        if (status != STATUS_OK || restarted > 0)
-            return status;
-    }
-    *err = end;
-    return (enum status)end.status;
-}
-
-/* One look at sockets and children while trainers connect. */
-static enum status look_around(struct job *job, struct error *err)
-{
-    bool active;
-    comm_heed_signals(&job->comm);
-    enum status status = server_progress(job->server, &active, err);
-    if (status == STATUS_REFUSED && job->session_count > 0)
-        status = STATUS_OK; /* a stranger was told; those who were there before need not know */
-    if (status == STATUS_OK)
-        status = look_after_children(job, err);
-    if (status != STATUS_OK)
-        return error_prefix(err, status, "reader %d on %s: ", job->comm.rank, job->comm.node_name);
-    return STATUS_OK;
-}
-
-static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *status,
-                          struct error *err)
-{
-    uint64_t end = clock_now_ns() + duration_ns;
-    do {
-        if (*status == STATUS_OK)
-            *status = look_around(job, err);
-        clock_sleep_ns(2000000);
-    } while (clock_now_ns() < end);
-}
-
-/* Collective: which trainers are missing, as "3, 5 and 2 more". */
-static void name_missing(struct job *job, struct text *out)
-{
-    enum { MOST_NAMES = 16 };
-    uint32_t *there = calloc(job->config.trainers, sizeof *there);
-    if (!there)
-        MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB, at the end of a run that has failed anyway */
-    assert(there);                    /* the analyser does not know that MPI_Abort() stays away */
-    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
-        there[server_trainer_rank(job->server, peer)] = 1;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, there, (int)job->config.trainers, MPI_UINT32_T, MPI_SUM,
-                   job->comm.world, &request);
-    comm_wait(&job->comm, &request);
-    uint64_t missing = 0;
-    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
-        if (there[rank] == 0 && missing++ < MOST_NAMES)
-            text_append(out, "%s%" PRIu64, missing > 1 ? ", " : "", rank);
-    if (missing > MOST_NAMES)
-        text_append(out, " and %" PRIu64 " more", missing - MOST_NAMES);
-    free(there);
-}
-
-/* Collective. */
-static enum status too_late(struct job *job, uint64_t connected, uint64_t timeout_s,
-                            struct error *err)
-{
-    struct text missing = {0};
-    name_missing(job, &missing);
-    bool first_session = job->session_count == 0;
-    enum status status =
-        error_set(err, STATUS_TIMEOUT,
-                  "%" PRIu64 " of %" PRIu64 " trainers connected within %" PRIu64
-                  " s (%s), without rank %s: are all of them started%s, with PENSTOCK_RUN_DIR=%s?",
-                  connected, job->config.trainers, timeout_s,
-                  first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
-                  missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
-    text_done(&missing);
-    return status;
-}
-
-/* A supervisor is told, too, in case the readers die before the one that comes fresh is there. */
-static void note_place(struct job *job, uint32_t rank, uint64_t place)
-{
-    if (job->left_off[rank] >= place + 1)
-        return;
-    job->left_off[rank] = place + 1;
-    if (job->supervised)
-        printf("left %u %llu\n", rank, (unsigned long long)place);
-}
-
-/* Trainers that have gone on since the session's end, for those who come fresh should these die. */
-static void note_progress(struct job *job)
-{
-    uint32_t rank;
-    uint64_t place;
-    while (server_take_parted(job->server, &rank, &place))
-        note_place(job, rank, place);
-    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
-        if (server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE)
-            note_place(job, server_trainer_rank(job->server, peer), place);
-    fflush(stdout);
-}
-
-static uint64_t end_place(const struct job *job)
-{
-    return place_of(job, job->setup.service.epochs, 0);
-}
-
-void job_note_end(struct job *job)
-{
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        note_place(job, server_trainer_rank(job->server, peer), end_place(job));
-    fflush(stdout);
-}
-
-/* Trainers here that have their last batch, and lost their reader before they heard of the end; or
- * that died after it. */
-static uint64_t count_at_end(const struct job *job)
-{
-    uint64_t count = 0, place;
-    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++) {
-        enum message_wish wish = server_trainer_wish(job->server, peer, &place);
-        uint64_t left = job->left_off[server_trainer_rank(job->server, peer)];
-        count += (wish == WISH_CONTINUE && place == end_place(job)) ||
-                 (wish == WISH_FRESH && left == end_place(job) + 1);
-    }
-    return count;
-}
-
-/* Whether, as the readers before these told, all trainers had their last batch. */
-static bool all_had_all(const struct job *job)
-{
-    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
-        if (job->left_off[rank] != end_place(job) + 1)
-            return false;
-    return true;
-}
-
-/* Waits until all trainers of the run have said hello to some reader. Ranks compare notes every few
- * milliseconds. */
-static enum status await_trainers(struct job *job, bool quiet, struct error *err)
-{
-    enum { CONNECTED, AT_END, FAILED, LATE, NOTES };
-    const uint64_t second_ns = 1000000000u, linger_s = 5;
-    uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
-    if (all_had_all(job) && timeout_s > linger_s)
-        timeout_s = linger_s; /* for those that still want to hear of the end */
-    uint64_t start = clock_now_ns(), told = start;
-    enum status status = STATUS_OK;
-    for (;;) {
-        wait_a_little(job, 10000000, &status, err);
-        note_progress(job);
-        uint64_t waited = clock_now_ns() - start;
-        uint64_t notes[NOTES] = {
-            [CONNECTED] = server_trainer_count(job->server),
-            [AT_END] = count_at_end(job),
-            [FAILED] = status != STATUS_OK,
-            [LATE] = waited > timeout_s * second_ns,
-        };
-        MPI_Request request;
-        MPI_Iallreduce(MPI_IN_PLACE, notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world,
-                       &request);
-        comm_wait(&job->comm, &request);
-        if (notes[FAILED])
-            return comm_agree(&job->comm, status, err);
-        if (notes[CONNECTED] >= job->config.trainers)
-            return STATUS_OK;
-        job->over = notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
-                    (notes[CONNECTED] > 0 || all_had_all(job));
-        if (job->over)
-            return STATUS_OK;
-        if (notes[LATE])
-            return too_late(job, notes[CONNECTED], timeout_s, err);
-        server_announce(job->server, (uint32_t)notes[CONNECTED], (uint32_t)job->config.trainers);
-        if (job->comm.rank == 0 && !quiet && clock_now_ns() - told > 5 * second_ns) {
-            told = clock_now_ns();
-            fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu64 " connected\n",
-                    notes[CONNECTED], job->config.trainers);
-        }
-    }
-}
-
-static int by_rank(const void *left, const void *right)
-{
-    uint32_t a = ((const struct job_trainer *)left)->rank;
-    uint32_t b = ((const struct job_trainer *)right)->rank;
-    return (a > b) - (a < b);
-}
-
-/* Settles on every rank who serves which trainer. */
-static enum status map_trainers(struct job *job, struct error *err)
-{
-    size_t total = job->config.trainers;
-    uint32_t count = server_trainer_count(job->server);
-    free(job->reader_of_trainer);
-    free(job->trainers);
-    job->reader_of_trainer = calloc(total, sizeof *job->reader_of_trainer);
-    job->trainers = calloc(count ? count : 1, sizeof *job->trainers);
-    uint32_t *claims = calloc(total, sizeof *claims);
-    enum status status = STATUS_OK;
-    if (!job->reader_of_trainer || !job->trainers || !claims)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainers", total);
-    status = comm_agree(&job->comm, status, err);
-    if (status != STATUS_OK) {
-        free(claims);
-        return status;
-    }
-    assert(claims); /* comm_agree() returns OK only where every rank came with it */
-    job->trainer_count = count;
-    for (uint32_t peer = 0; peer < count; peer++) {
-        uint32_t rank = server_trainer_rank(job->server, peer);
-        job->trainers[peer] = (struct job_trainer){.rank = rank, .peer = peer};
-        job->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
-        claims[rank] = 1;
-    }
-    qsort(job->trainers, count, sizeof *job->trainers, by_rank);
-    MPI_Request requests[2];
-    MPI_Iallreduce(MPI_IN_PLACE, job->reader_of_trainer, (int)total, MPI_UINT32_T, MPI_MAX,
-                   job->comm.world, &requests[0]);
-    MPI_Iallreduce(MPI_IN_PLACE, claims, (int)total, MPI_UINT32_T, MPI_SUM, job->comm.world,
-                   &requests[1]);
-    comm_wait(&job->comm, &requests[0]);
-    comm_wait(&job->comm, &requests[1]);
-    for (uint32_t rank = 0; rank < total && status == STATUS_OK; rank++)
-        if (claims[rank] != 1)
-            status = error_set(err, STATUS_INVALID,
-                               "trainer rank %u connected %u times: each of the %zu ranks must "
-                               "connect once",
-                               rank, claims[rank], total);
-    free(claims);
-    return status;
-}
-
-/* What trainers ask for. */
-struct wishes {
-    uint64_t count;
-    uint64_t *wish; /* [count] 0: fresh, else 2 * (place + 1), and 1 more for a state */
-};
-
-static bool is_state(uint64_t wish)
-{
-    return wish & 1;
-}
-
-static uint64_t place_in(uint64_t wish)
-{
-    return wish / 2 - 1;
-}
-
-/* All states are of one step, or else those who have them are named. */
-static enum status check_states(const struct job *job, const struct wishes *wishes,
-                                struct error *err)
-{
-    enum { MOST_NAMES = 8 };
-    uint64_t first = 0, named = 1, steps = job->setup.service.steps_per_epoch;
-    struct text names = {0};
-    while (first < wishes->count && !is_state(wishes->wish[first]))
-        first++;
-    for (uint64_t t = first; t < wishes->count; t++) {
-        uint64_t place = place_in(wishes->wish[t]);
-        bool differs = is_state(wishes->wish[t]) && place != place_in(wishes->wish[first]);
-        if (differs && named++ < MOST_NAMES)
-            text_append(&names, ", trainer %" PRIu64 " epoch %" PRIu64 " step %" PRIu64, t,
-                        place / steps, place % steps);
-    }
-    enum status status = STATUS_OK;
-    if (named > 1)
-        status = error_set(
-            err, STATUS_REFUSED,
-            "trainers have states of different steps: trainer %" PRIu64 " epoch %" PRIu64
-            " step %" PRIu64 "%s%s: give all of them the state of one checkpoint",
-            first, place_in(wishes->wish[first]) / steps, place_in(wishes->wish[first]) % steps,
-            names.data ? names.data : "", named > MOST_NAMES ? " and more" : "");
-    text_done(&names);
-    return status;
-}
-
-/* Where a trainer's first batch is, if it is known without the others': true. */
-static bool own_place(const struct job *job, const struct wishes *wishes, uint64_t rank,
-                      uint64_t *ret_place)
-{
-    uint64_t wish = wishes->wish[rank], left_off = job->left_off[rank];
-    if (!wish && !left_off)
-        return false;
-    bool has_state = wish % 2 == 1;
-    *ret_place = wish ? place_in(wish) : left_off - 1;
-    /* What one that is not gone says of itself is never less than what was seen of it; what it has
-     * read of one before it may be. */
-    if (wish && !has_state && left_off && left_off - 1 > *ret_place)
-        *ret_place = left_off - 1;
-    return true;
-}
-
-static uint64_t least_place(const struct job *job, const struct wishes *wishes)
-{
-    const struct ring_service *service = &job->setup.service;
-    uint64_t least = UINT64_MAX, place;
-    for (uint64_t t = 0; t < wishes->count; t++)
-        if (own_place(job, wishes, t, &place) && place < least)
-            least = place;
-    return least < UINT64_MAX ? least : place_of(job, service->start_epoch, service->start_step);
-}
-
-/* Collective: every rank learns what all trainers ask for. */
-static void share_wishes(struct job *job, const struct wishes *wishes)
-{
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-        uint64_t place;
-        enum message_wish wish = server_trainer_wish(job->server, peer, &place);
-        if (wish != WISH_FRESH)
-            wishes->wish[server_trainer_rank(job->server, peer)] =
-                2 * (place + 1) + (wish == WISH_STATE);
-    }
-    MPI_Request requests[2];
-    MPI_Iallreduce(MPI_IN_PLACE, wishes->wish, (int)wishes->count, MPI_UINT64_T, MPI_SUM,
-                   job->comm.world, &requests[0]);
-    MPI_Iallreduce(MPI_IN_PLACE, job->left_off, (int)wishes->count, MPI_UINT64_T, MPI_MAX,
-                   job->comm.world, &requests[1]);
-    comm_wait(&job->comm, &requests[0]);
-    comm_wait(&job->comm, &requests[1]);
-}
-
-/* Settles where the session starts, and where each trainer does. */
-static enum status settle_start(struct job *job, bool quiet, struct error *err)
-{
-    struct ring_service *service = &job->setup.service;
-    struct wishes wishes = {.count = job->config.trainers};
-    wishes.wish = calloc(wishes.count, sizeof *wishes.wish);
-    enum status status = STATUS_OK;
-    if (!wishes.wish)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
-    status = comm_agree(&job->comm, status, err);
-    if (status != STATUS_OK) {
-        free(wishes.wish);
-        return status;
-    }
-    assert(wishes.wish); /* comm_agree() returns OK only where every rank came with it */
-    share_wishes(job, &wishes);
-    status = check_states(job, &wishes, err);
-    uint64_t before = place_of(job, service->start_epoch, service->start_step);
-    uint64_t start = status == STATUS_OK ? least_place(job, &wishes) : before, place;
-    server_set_start(job->server, start);
-    service->start_epoch = start / service->steps_per_epoch;
-    service->start_step = start % service->steps_per_epoch;
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        if (own_place(job, &wishes, server_trainer_rank(job->server, peer), &place))
-            server_set_first(job->server, peer, place);
-    if (job->comm.rank == 0 && !quiet && (start != before || job->session_count > 0))
-        fprintf(stderr, "trainers go on from epoch %" PRIu64 " step %" PRIu64 "\n",
-                service->start_epoch, service->start_step);
-    memset(job->left_off, 0, wishes.count * sizeof *job->left_off);
-    free(wishes.wish);
-    return status;
-}
-
-/* Rank 0 alone gives out rows. */
-static enum status open_assigner(struct job *job, struct error *err)
-{
-    enum status status = STATUS_OK;
-    if (job->comm.rank == 0) {
-        struct assigner_options options;
-        run_setup_assigner(&job->setup, job->reader_of_trainer, &options);
-        status = assigner_new(&options, &job->assigner, err);
-    }
     return comm_agree(&job->comm, status, err);
 }
 
@@ -955,7 +439,7 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         return status;
     name_run_dir(job);
     if (!options->quiet)
-        announce(job, options->command != NULL);
+        job_announce(job, options->command != NULL);
     status = open_server(job, options, err);
     if (status == STATUS_OK && options->command)
         status = spawn_trainers(job, options, err);
@@ -964,66 +448,6 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     if (status == STATUS_OK)
         status = held_share(&job->comm, job->dataset, &job->held, err);
     return status;
-}
-
-enum status job_gather(struct job *job, bool quiet, struct error *err)
-{
-    enum status status = await_trainers(job, quiet, err);
-    if (status == STATUS_OK && job->over) {
-        struct error end;
-        error_set(&end, STATUS_ENDED, "all epochs are consumed");
-        server_finish(job->server, &end);
-        return STATUS_OK;
-    }
-    if (status == STATUS_OK)
-        status = map_trainers(job, err);
-    if (status == STATUS_OK)
-        status = settle_start(job, quiet, err);
-    if (status == STATUS_OK)
-        status = open_assigner(job, err);
-    if (status == STATUS_OK)
-        status = comm_agree(&job->comm, server_start(job->server, err), err);
-    if (status == STATUS_OK && job->comm.rank == 0 && job->session_count > 0)
-        fprintf(stderr, "penstock-reader: all trainers are there again after %.2f s\n",
-                (double)(clock_now_ns() - job->ended_ns) / 1e9);
-    job->session_count++;
-    return status;
-}
-
-/* For those who come fresh in the place of another. */
-static void note_places(struct job *job)
-{
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-        uint64_t epoch, step, place = server_trainer_place(job->server, peer);
-        server_trainer_goodbye(job->server, peer, &epoch, &step);
-        if (server_trainer_state(job->server, peer, NULL) == SERVER_PEER_CLOSED)
-            place = place_of(job, epoch, step);
-        note_place(job, server_trainer_rank(job->server, peer), place);
-    }
-    fflush(stdout);
-}
-
-enum status job_scatter(struct job *job, struct error *err)
-{
-    job->ended_ns = clock_now_ns();
-    note_places(job);
-    assigner_free(job->assigner);
-    job->assigner = NULL;
-    row_store_forget_fetches(job->store);
-    for (uint32_t i = 0; i < row_store_buffer_count(job->store); i++)
-        if (row_store_state(job->store, (int32_t)i) != ROW_FREE)
-            row_store_drop(job->store, (int32_t)i);
-    server_restart(job->server);
-    enum status status = keep_stored(job, err);
-    uint32_t restarted;
-    if (status == STATUS_OK)
-        status = restart_children(job, &restarted, err);
-    return comm_agree(&job->comm, status, err);
-}
-
-bool job_may_restart(const struct job *job)
-{
-    return job->reconnect_s > 0 && (!job->children || children_may_restart(job->children));
 }
 
 static void free_what_workers_use(struct job *job)

@@ -35,7 +35,7 @@ struct service {
     int signal_number;  /* that came here; 0: none */
     uint64_t signal_ns; /* when it came, or the news of one */
     bool holds, ends_early; /* no further rounds; the end is agreed on, and it is an early one */
-    uint64_t least_place;   /* at which a trainer of ours said goodbye; UINT64_MAX: none did */
+    uint64_t least_place;   /* at which a trainer of ours said goodbye; INT64_MAX: none did */
     uint32_t children_running;
     bool outside_ready;  /* poll() has seen a socket or a signal */
     uint64_t outside_ns; /* when sockets, signals and children were last looked at */
@@ -506,7 +506,7 @@ static enum status service_init(struct service *service, struct job *job, struct
     service->left = calloc(job->trainer_count + 1, sizeof *service->left);
     service->lost = calloc(job->trainer_count + 1, sizeof *service->lost);
     service->all_done = MPI_REQUEST_NULL;
-    service->least_place = UINT64_MAX;
+    service->least_place = INT64_MAX;
     if (!service->fds || !service->left || !service->lost)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the service");
     enum status status = windows_new(job, &service->windows, err);
@@ -574,7 +574,9 @@ static enum status finish_session(struct service *service, bool again, struct er
     return comm_agree(comm, status, err);
 }
 
-/* Where a trainer has stopped that comes first, which is where all have unless one left early. */
+/* Where a trainer has stopped that comes first, which is where all have unless one left early.
+ * MPICH 4.0 compares unsigned integers as if they were signed: what no reader has must not be
+ * UINT64_MAX. */
 static void settle_stop_place(struct service *service)
 {
     MPI_Request request;

@@ -138,7 +138,7 @@ if [[ $mpich ]]; then
         cat build/mpich.log >&2
         fail "cannot configure build/mpich"
     }
-    build_directory build/mpich
+    build_directory build/mpich penstock-cli penstock-reader penstock-trainer penstock hostile-trainer
 fi
 
 # --- tests --------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ suite() {
         command+=" [==[$part]==]"
     done
     printf 'add_test([==[%s]==]%s)\n' "$name" "$command"
-    printf 'set_tests_properties([==[%s]==] PROPERTIES RUN_SERIAL ON TIMEOUT 1500 LABELS suite)\n' "$name"
+    printf 'set_tests_properties([==[%s]==] PROPERTIES RUN_SERIAL ON COST 1500 TIMEOUT 1500 LABELS suite)\n' "$name"
 }
 
 excluded='^long$' excluded_there='^(long|once)$'
@@ -174,7 +174,7 @@ fi
 mkdir -p build/all
 {
     [[ $quick ]] || suite sanitize.address build/asan '^(unit|fuzz|sanitize)$'
-    [[ $quick ]] || suite sanitize.thread build/tsan '^(unit|sanitize)$' "${fixed_addresses[@]}"
+    [[ $quick ]] || suite sanitize.thread build/tsan '^(threads|sanitize)$' "${fixed_addresses[@]}"
     [[ ! $mpich ]] || suite mpich build/mpich '^mpi$'
     printf 'subdirs([==[%s]==])\n' "$root/build/release"
 } >build/all/CTestTestfile.cmake

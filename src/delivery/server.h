@@ -12,8 +12,8 @@
  *                                        <-      WELCOME {first step} + memfd + 2 eventfds
  *                                                (SCM_RIGHTS), once all are there;
  *                                                or FAIL {struct error}
- *     DONE                               ->      it has taken the last batch of all
- *     GOODBYE {epoch, step}              ->      at close
+ *     DONE                               ->      it has had the last batch of all, and asks for
+ * more GOODBYE {epoch, step}              ->      at close
  *                                        <-      END, or FAIL {struct error} at any time
  *
  * A session is one stretch of delivery, from server_start() on. After server_restart() trainers
@@ -129,7 +129,8 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
 /* The place behind the last batch that a trainer has released, in order, as far as can be seen. */
 uint64_t server_trainer_place(const struct server *server, uint32_t trainer);
 
-/* Whether it has said that it took the last batch, or goodbye. */
+/* Whether it is done with the last batch of all: has released it, asked for more, or said goodbye.
+ */
 bool server_trainer_done(const struct server *server, uint32_t trainer);
 
 /* Whether a trainer waits for the next session whose rank nobody has here any more. */

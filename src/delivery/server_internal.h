@@ -25,7 +25,7 @@ struct trainer {
     enum message_wish wish;
     uint64_t wished;    /* place, unless fresh */
     uint64_t first;     /* place of its first batch */
-    bool done;          /* it has the last batch */
+    bool done;          /* it has asked for more than the last batch */
     struct ring ring;   /* from server_start() on */
     int publish_fd;     /* eventfd that wakes the trainer */
     int release_fd;     /* eventfd that wakes this process */

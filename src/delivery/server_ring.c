@@ -157,7 +157,9 @@ uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
 bool server_trainer_done(const struct server *server, uint32_t trainer)
 {
     const struct trainer *t = &server->trainers[trainer];
-    return t->done || t->state == SERVER_PEER_CLOSED;
+    uint64_t end = server->service.epochs * server->service.steps_per_epoch;
+    return t->done || t->state == SERVER_PEER_CLOSED ||
+           server_trainer_place(server, trainer) == end;
 }
 
 uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer)

@@ -45,6 +45,7 @@ struct session {
     bool lost;    /* the reader is gone: there is no more than what is published */
     bool dialing; /* for another one */
     bool ended;   /* END came: what is published is all there is */
+    bool said_done;
     struct dial dial;
     struct kept_place *kept; /* NULL: none */
     struct error final;      /* status is OK as long as batches may come */
@@ -115,7 +116,7 @@ static enum status attach(struct session *session, struct link *link,
     session->reconnect_ms = terms->reconnect_ms;
     session->expected = use->start;
     session->taken = 0;
-    session->lost = session->ended = false;
+    session->lost = session->ended = session->said_done = false;
     pthread_mutex_lock(&session->lock);
     struct use *old = session->use;
     session->use = use;
@@ -176,12 +177,15 @@ static enum status check_same(const struct ring_header *before, const struct rin
     return STATUS_OK;
 }
 
-/* The trainer has its last batch, or had it before this reader came. The others may not. */
+/* The trainer asks for more than there is: it may hold its last batches still, but does not come
+ * again for them. The others may not be so far. */
 static void say_done(struct session *session)
 {
     struct message done = {.type = MESSAGE_DONE};
-    if (atomic_load(&session->place) < session->end)
+    if (atomic_load(&session->place) < session->end || session->lost || session->said_done)
         return;
+    session->said_done = true;
+    kept_place_note(session->kept, session->end);
     enum status status = message_send(session->use->link.socket, &done, NULL, NULL);
     (void)status; /* a reader that is gone is found when it is heard */
 }
@@ -263,7 +267,6 @@ enum status session_open(const struct connect_options *options, struct session *
         session_close(session);
         return status;
     }
-    say_done(session);
     *ret_session = session;
     return STATUS_OK;
 }
@@ -388,10 +391,8 @@ static void advance_tail(struct session *session, struct use *use)
         struct tenant *oldest = &use->tenants[tail % ring->slot_count];
         if (atomic_load(&oldest->stamp) != 2 * tail + 2)
             break;
-        if (!atomic_compare_exchange_strong(shared_tail, &tail, tail + 1))
-            continue;
-        kept_place_note(session->kept, use->start + tail + 1);
-        moved = true;
+        kept_place_note(session->kept, use->start + tail + 1); /* before anybody hears of it */
+        moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
     }
     if (moved && use->link.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
         event_signal(use->link.release_fd);
@@ -415,7 +416,6 @@ static bool take(struct session *session, struct session_batch *ret_batch)
         atomic_fetch_add(&use->held, 1);
         atomic_store(&tenant->stamp, 2 * sequence + 1);
         atomic_store(&session->place, session->expected);
-        say_done(session);
         *ret_batch = batch;
         return true;
     }
@@ -509,10 +509,7 @@ static enum status find_reader(struct session *session, uint64_t deadline, struc
         link_done(&link);
         return status;
     }
-    status = attach(session, &link, &terms, err);
-    if (!status)
-        say_done(session);
-    return status;
+    return attach(session, &link, &terms, err);
 }
 
 /* One turn of session_next() where nothing could be taken: sleeps until something may have changed.
@@ -558,6 +555,8 @@ enum status session_next(struct session *session, int64_t timeout_ms,
             return STATUS_OK;
         if (!session->final.status && session->ended)
             say_end(session);
+        if (!session->final.status)
+            say_done(session);
         if (session->final.status) {
             if (err)
                 *err = session->final;

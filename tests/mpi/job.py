@@ -18,7 +18,7 @@ import unittest
 BIN = os.environ.get("PENSTOCK_BIN", "build/release/bin")
 MPIEXEC = os.environ.get("PENSTOCK_MPIEXEC", "mpirun")
 MARK = f"{os.getpid()}-{time.monotonic_ns()}"
-TIMEOUT_S = int(os.environ.get("PENSTOCK_TEST_TIMEOUT", "60"))
+TIMEOUT_S = int(os.environ.get("PENSTOCK_TEST_TIMEOUT", "120"))
 
 
 def program(name):
@@ -53,20 +53,25 @@ class Outcome:
         self.code, self.output, self.seconds = code, output, seconds
 
 
+def wait_until(ready, process):
+    """Until `ready()`, or as many seconds; not longer than the process lives."""
+    deadline = time.monotonic() + (TIMEOUT_S if callable(ready) else ready)
+    while process.poll() is None and time.monotonic() < deadline and not (callable(ready) and ready()):
+        time.sleep(0.02)
+
+
 def run(command, timeout=TIMEOUT_S, env=None, send=None):
-    """Runs a command in a session of its own. `send` = (seconds, signal) goes to the command alone. A hang is
-    an error with the output so far, never a hang of the test."""
+    """Runs a command in a session of its own. `send` = (when, signal) goes to the command alone, after as many seconds or
+    when `when()` is true. A hang is an error with the output so far, never a hang of the test."""
     start = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                stdin=subprocess.DEVNULL, env=env or environment(),
                                start_new_session=True)
     try:
         if send:
-            try:
-                process.communicate(timeout=send[0])
-            except subprocess.TimeoutExpired:
-                process.send_signal(send[1])
-                start = time.monotonic()
+            wait_until(send[0], process)
+            process.send_signal(send[1])
+            start = time.monotonic()
         output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from job import JobTest, environment, launcher_is_open_mpi, leftovers, program, run_dirs
+from job import TIMEOUT_S, JobTest, environment, launcher_is_open_mpi, leftovers, program, run_dirs
 
 SLACK_S = 15.0  # on a busy machine; it takes less than two on a quiet one
 
@@ -26,9 +26,18 @@ class Signals(JobTest):
         if launcher_is_open_mpi():
             self.assertNotEqual(outcome.code, 0)
 
+    def processes(self, name, before):
+        """Numbers of the processes of that name that this test has started."""
+        return sorted(int(path.split()[0].split("/")[2]) for path in leftovers() - before if path.endswith(" " + name))
+
+    def trained(self, before, trainers):
+        """Whether so many trainers are there; they take batches, or will in a moment."""
+        return len(self.processes("penstock-trainer", before)) >= trainers
+
     def check(self, number):
         before = leftovers()
-        outcome = self.reader(2, self.settings(), ["--compute-ms", "20"], send=(2.0, number))
+        outcome = self.reader(2, self.settings(), ["--compute-ms", "20"],
+                              send=(lambda: self.trained(before, 2), number))
         self.assert_stopped(outcome)
         self.assertLess(outcome.seconds, SLACK_S, outcome.output)
         self.assert_nothing_left(before, outcome)
@@ -43,8 +52,8 @@ class Signals(JobTest):
         """Trainers that stopped early but have not exited do not hold the run."""
         before = leftovers()
         outcome = self.reader(1, {**self.settings(), "delivery.trainers": 1},
-                              ("sh", "-c", f"{program('penstock-trainer')} --steps 1; sleep 60"),
-                              send=(2.0, signal.SIGTERM))
+                              ("sh", "-c", f"{program('penstock-trainer')} --steps 1; sleep 200"),
+                              send=(lambda: self.processes("sleep", before), signal.SIGTERM))
         self.assert_stopped(outcome)
         self.assertLess(outcome.seconds, SLACK_S, outcome.output)
         self.assert_nothing_left(before, outcome)
@@ -55,10 +64,11 @@ class Signals(JobTest):
         run_dir = os.path.join(self.folder, "run")
         trainers = [subprocess.Popen(
             [program("penstock-trainer"), "--run-dir", run_dir, "--rank", str(rank),
-             "--world-size", "2", "--compute-ms", "1"], stderr=subprocess.PIPE, text=True,
+             "--world-size", "2", "--compute-ms", "1",
+             "--digest", os.path.join(self.folder, "digest.{rank}")], stderr=subprocess.PIPE, text=True,
             env=environment(PENSTOCK_READER=rank)) for rank in range(2)]
         outcome = self.reader(2, {**self.settings(), "delivery.run_dir": run_dir},
-                              send=(3.0, signal.SIGTERM))
+                              send=(self.digest_lines, signal.SIGTERM))
         self.assert_stopped(outcome)
         self.assertNotIn("Segmentation", outcome.output)
         for trainer in trainers:
@@ -70,12 +80,13 @@ class Signals(JobTest):
 
     def signal_a_reader(self, before):
         """Sends SIGUSR2 to one reader, not the first, once trainers have written digests."""
-        deadline = time.monotonic() + 30
-        while len(self.digest_lines()) < 100 and time.monotonic() < deadline:
+        self.await_(lambda: len(self.digest_lines()) >= 100)
+        os.kill(self.processes("penstock-reader", before)[-1], signal.SIGUSR2)
+
+    def await_(self, condition):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition() and time.monotonic() < deadline:
             time.sleep(0.02)
-        mine = sorted((int(path.split()[0].split("/")[2]) for path in leftovers() - before
-                       if path.endswith(" penstock-reader")))
-        os.kill(mine[-1], signal.SIGUSR2)
 
     def test_orderly_end(self):
         """SIGUSR2 lets all trainers come to the same step; what is delivered before and after is the whole."""
@@ -121,16 +132,15 @@ class Signals(JobTest):
         self.assert_nothing_left(before, outcome)
 
     def signal_late(self, before):
-        time.sleep(2.0)
-        for path in leftovers() - before:
-            if path.endswith(" penstock-reader"):
-                os.kill(int(path.split()[0].split("/")[2]), signal.SIGUSR2)
+        self.await_(lambda: self.trained(before, 2))
+        time.sleep(1.0)  # in the middle of a step
+        for number in self.processes("penstock-reader", before):
+            os.kill(number, signal.SIGUSR2)
 
     def kill_one(self, name, before):
         """Kills one process of ours with SIGKILL once the run is under way."""
-        time.sleep(2.0)
-        mine = sorted(path for path in leftovers() - before if path.endswith(" " + name))
-        os.kill(int(mine[0].split()[0].split("/")[2]), signal.SIGKILL)
+        self.await_(lambda: self.trained(before, 2))
+        os.kill(self.processes(name, before)[0], signal.SIGKILL)
 
     def check_killed(self, name):
         before = leftovers()

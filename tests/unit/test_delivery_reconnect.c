@@ -252,22 +252,51 @@ static void waiting_for_a_reader_has_an_end(void **state)
     expect_end(&scene, PENSTOCK_LOST, "the reader on this node went away: no Penstock service");
 }
 
-/* The last batch is taken, but not all trainers have theirs: the end is not yet. */
+/* A scene in which the client holds the last batch. */
+static struct scene scene_at_the_end(struct shape shape, struct penstock_batch *ret_last)
+{
+    struct scene scene = scene_new(shape);
+    bool active;
+    for (uint64_t i = 0; i < SUPPORT_STEPS; i++) {
+        publish_next(&scene);
+        *ret_last = next(&scene, i);
+        if (i + 1 < SUPPORT_STEPS)
+            release(&scene, ret_last);
+        assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
+        assert_false(server_trainer_done(scene.server, 0));
+    }
+    return scene;
+}
+
+/* Who dies with its last batch in hand comes again for it: it is not done before it asks for more.
+ */
+static void the_last_batch_may_be_held(void **state)
+{
+    (void)state;
+    struct shape shape = usual;
+    shape.epochs = 1;
+    struct penstock_batch last, none;
+    struct scene scene = scene_at_the_end(shape, &last);
+    assert_int_equal(penstock_next(scene.client, &none, 0), PENSTOCK_TIMEOUT);
+    bool active;
+    assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
+    assert_true(server_trainer_done(scene.server, 0));
+    release(&scene, &last);
+    struct error ended = {.status = STATUS_ENDED};
+    server_finish(scene.server, &ended);
+    expect_end(&scene, PENSTOCK_ENDED, "all epochs");
+}
+
+/* The last batch is released, but not all trainers have theirs: the end is not yet. */
 static void the_last_batch_is_told(void **state)
 {
     (void)state;
     struct shape shape = usual;
     shape.epochs = 1;
-    struct scene scene = scene_new(shape);
+    struct penstock_batch last;
+    struct scene scene = scene_at_the_end(shape, &last);
     bool active;
-    for (uint64_t i = 0; i < SUPPORT_STEPS; i++) {
-        assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
-        assert_false(server_trainer_done(scene.server, 0));
-        publish_next(&scene);
-        struct penstock_batch batch = next(&scene, i);
-        release(&scene, &batch);
-    }
-    assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
+    release(&scene, &last);
     assert_true(server_trainer_done(scene.server, 0));
     change_reader(&scene, shape, 4, SUPPORT_STEPS);
     for (uint64_t i = 4; i < 4 + SUPPORT_SLOTS; i++)
@@ -580,6 +609,7 @@ int main(void)
         cmocka_unit_test(a_service_that_is_another_is_refused),
         cmocka_unit_test(a_gap_or_a_repetition_is_an_error),
         cmocka_unit_test(waiting_for_a_reader_has_an_end),
+        cmocka_unit_test(the_last_batch_may_be_held),
         cmocka_unit_test(the_last_batch_is_told),
         cmocka_unit_test(sessions_of_one_server),
         cmocka_unit_test(progress_between_sessions_is_seen),

@@ -1,3 +1,3 @@
 penstock_unit_test(topology place LINKS topology)
-penstock_unit_test(topology real LINKS topology)
+penstock_unit_test(topology real THREADS LINKS topology)
 penstock_unit_test(topology trainers LINKS topology)

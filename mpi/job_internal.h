@@ -1,0 +1,20 @@
+/* What the files of a job share; see job.h for what others may use. */
+#ifndef PENSTOCK_MPI_JOB_INTERNAL_H
+#define PENSTOCK_MPI_JOB_INTERNAL_H
+
+#include "job.h"
+
+/* A step of the run, counted from the beginning of its first epoch. */
+static inline uint64_t job_place(const struct job *job, uint64_t epoch, uint64_t step)
+{
+    return epoch * job->setup.service.steps_per_epoch + step;
+}
+
+/* Collective: collects where every reader and its trainers sit, and prints on rank 0 what the run
+ * will do. `spawns`: trainers are the readers' children. */
+void job_announce(const struct job *job, bool spawns);
+
+/* An empty place for stored rows, if any are to be kept. NO_MEMORY. */
+MUST_USE enum status job_keep_stored(struct job *job, struct error *err);
+
+#endif
