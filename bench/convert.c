@@ -55,10 +55,10 @@ static double measure(const struct task *task, int variant, unsigned char *in, u
             convert_items_by(loops, &task->convert, in, BLOCK_BYTES / in_bytes, out);
         __asm__ volatile("" : : "r"(in), "r"(out) : "memory");
     }
-    double bytes = 2.0 * BLOCK_BYTES;
+    size_t out_bytes = BLOCK_BYTES;
     if (variant != COPY && !task->swap_bytes)
-        bytes = BLOCK_BYTES + (double)(BLOCK_BYTES / in_bytes * dtype_bytes(task->convert.to));
-    return bytes * REPEATS / (double)(clock_now_ns() - start_ns);
+        out_bytes = BLOCK_BYTES / in_bytes * dtype_bytes(task->convert.to);
+    return (double)(BLOCK_BYTES + out_bytes) * REPEATS / (double)(clock_now_ns() - start_ns);
 }
 
 static int compare(const void *a, const void *b)

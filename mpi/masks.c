@@ -5,6 +5,7 @@
 #include "dataset/bad_log.h"
 #include "run/bad_report.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,6 +60,7 @@ enum status masks_new(const struct comm *comm, const struct config *config, stru
         masks_free(masks);
         return status;
     }
+    assert(masks);
     dataset_log_bad(dataset, masks->log);
     *ret_masks = masks;
     return STATUS_OK;

@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -131,11 +132,10 @@ static void add_up(const struct all_reports *all, uint64_t epoch, struct epoch_s
 static void append_reader(const struct all_reports *all, uint64_t reader, uint64_t first_epoch,
                           struct text *json)
 {
-    text_append(json, "{\"rank\":%llu,\"node\":\"%s\",\"epochs\":[", (unsigned long long)reader,
+    text_append(json, "{\"rank\":%" PRIu64 ",\"node\":\"%s\",\"epochs\":[", reader,
                 all->nodes[reader]);
     for (uint64_t i = 0; i < all->epoch_count; i++) {
-        text_append(json, "%s{\"epoch\":%llu,", i ? "," : "",
-                    (unsigned long long)(first_epoch + i));
+        text_append(json, "%s{\"epoch\":%" PRIu64 ",", i ? "," : "", first_epoch + i);
         append_counters(epoch_of(all, reader, i), json);
         text_append(json, "}");
     }

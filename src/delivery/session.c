@@ -231,8 +231,9 @@ static enum status connect_first(struct session *session, struct error *err)
     dial_begin(&session->dial, &session->options);
     enum status status = dial_continue(&session->dial, UINT64_MAX, -1, &over, &link, &terms, err);
     if (status == STATUS_REFUSED && found)
-        return error_prefix(err, status, "with the place in '%s%" PRIu32 "'",
-                            session->options.places, session->options.rank);
+        return error_prefix(err, status,
+                            "with the place in '%s%" PRIu32 "': ", session->options.places,
+                            session->options.rank);
     if (status)
         return status;
     const struct ring_service *service = &terms.header.service;

@@ -236,7 +236,7 @@ static bool attempt_again(struct attempts *attempts, enum status status, struct 
         return true;
     }
     if (passing && attempts->count > 0)
-        status = error_prefix(&attempts->cause, status, "tried %u times: ", attempts->count + 1);
+        error_prepend(&attempts->cause, status, "tried %u times: ", attempts->count + 1);
     if (err)
         *err = attempts->cause;
     return false;

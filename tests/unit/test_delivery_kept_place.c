@@ -369,7 +369,9 @@ static void the_place_of_another_run_is_refused_by_name(void **state)
     kept_place_close(keep(23));
     scene_init(&scene, 0xbeef);
     assert_int_equal(scene.dialing.status, PENSTOCK_REFUSED);
-    assert_non_null(strstr(scene.dialing.message, path));
+    char words[128];
+    snprintf(words, sizeof words, "the place in '%s': trainer 0: ", path);
+    assert_non_null(strstr(scene.dialing.message, words));
     assert_non_null(strstr(scene.dialing.message, "000000000000feed"));
     scene_done(&scene);
     expect_place(23);
