@@ -564,6 +564,9 @@ static enum status make_all(const struct rechunk_options *options, const struct 
         if (!status)
             status = add_groups(targets, store, hierarchy->format, node->array.path, err);
     }
+    for (size_t i = 0; i < hierarchy->group_count && options->path_count == 0 && !status; i++)
+        status = add_group(targets, store, hierarchy->format, hierarchy->groups[i],
+                           strlen(hierarchy->groups[i]), err);
     if (status)
         return status;
     make_root(targets);
