@@ -86,7 +86,7 @@ static enum status measure_whole(struct bench *bench, bool verify, const char *s
     snprintf(path, sizeof path, "%s.%s", bench->options.destination, suffix);
     options.destination = path;
     options.verify = verify;
-    enum status status = rechunk_run(&options, &result, err);
+    enum status status = rechunk_run(&options, bench->store, &result, err);
     if (!status)
         *ret_rate = (double)bench->total_bytes * 1e3 / (double)result.elapsed_ns;
     return status;

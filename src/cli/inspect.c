@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/settings.h"
 #include "config/config.h"
 
 #include <argp.h>
@@ -14,17 +15,14 @@
 #include <stdlib.h>
 
 struct options {
-    const char *uri, *config_path;
+    const char *uri;
     bool json;
-    const char **assignments; /* --set, in order */
-    size_t assignment_count;
+    struct cli_settings settings;
 };
 
-enum option_key { OPTION_CONFIG = 'c', OPTION_SET = 's', OPTION_JSON = 0x100 };
+enum option_key { OPTION_JSON = 0x100 };
 
 static const struct argp_option option_table[] = {
-    {"config", OPTION_CONFIG, "FILE", 0, "a run's configuration, for order and memory", 0},
-    {"set", OPTION_SET, "KEY=VALUE", 0, "one option of it, such as order.window_rows=64", 0},
     {"json", OPTION_JSON, NULL, 0, "print one JSON object, for programs", 0},
     {0},
 };
@@ -39,6 +37,7 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  penstock inspect latents.zarr\n"
+    "  penstock inspect s3://bucket/latents.zarr --set store.s3_endpoint=https://minio:9000\n"
     "  penstock inspect latents.zarr --set readers.memory_limit=8GiB\n"
     "  penstock inspect latents.zarr --json | python3 -m json.tool\n";
 
@@ -49,11 +48,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     case OPTION_JSON:
         options->json = true;
         return 0;
-    case OPTION_CONFIG:
-        options->config_path = argument;
-        return 0;
-    case OPTION_SET:
-        options->assignments[options->assignment_count++] = argument;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->settings;
         return 0;
     case ARGP_KEY_ARG:
         if (options->uri)
@@ -94,24 +90,11 @@ static enum status measure_arrays(struct report *report, struct error *err)
     return status;
 }
 
-static enum status read_config(const struct options *options, struct config *config,
-                               struct error *err)
-{
-    enum status status = STATUS_OK;
-    if (options->config_path)
-        status = config_read_file(config, options->config_path, err);
-    if (!status)
-        status = config_read_environment(config, err);
-    for (size_t i = 0; i < options->assignment_count && !status; i++)
-        status = config_set(config, options->assignments[i], err);
-    return status;
-}
-
 static enum status collect(const char *uri, const struct config *config, struct report *report,
                            struct error *err)
 {
     report->uri = uri;
-    enum status status = store_open(uri, &report->store, err);
+    enum status status = cli_open_store(config, uri, &report->store, err);
     if (!status)
         status = zarr_hierarchy_open(report->store, &report->hierarchy, err);
     if (!status)
@@ -120,8 +103,11 @@ static enum status collect(const char *uri, const struct config *config, struct 
         return status;
     struct text list = {0}; /* of one: a comma in the name is no separator */
     text_list_put(&list, uri);
+    struct dataset_options all = config_dataset_options(config, NULL);
     struct dataset_options options = {.uri = list.data ? list.data : uri,
-                                      .hold_limit_bytes = config->hold_limit_bytes};
+                                      .hold_limit_bytes = config->hold_limit_bytes,
+                                      .retries = all.retries,
+                                      .store = all.store};
     bool opened = dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK;
     text_done(&list);
     if (!opened)
@@ -143,22 +129,15 @@ static void report_done(struct report *report)
 
 int cli_inspect(int argc, char **argv)
 {
-    static const struct argp argp = {option_table, parse_option, "URI", help, NULL, NULL, NULL};
+    static const struct argp_child children[] = {{&cli_settings_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_table, parse_option, "URI", help, children, NULL, NULL};
     struct options options = {0};
     struct report report = {0};
     struct config config;
     struct error err;
     int code = EXIT_SUCCESS;
-    enum status status = config_init(&config, &err);
-    if (status)
-        return cli_fail(argv[0], &err);
-    options.assignments = calloc((size_t)argc, sizeof(char *));
-    if (!options.assignments)
-        status = error_set(&err, STATUS_NO_MEMORY, "no memory for %d arguments", argc);
-    if (!status) {
-        argp_parse(&argp, argc, argv, 0, NULL, &options);
-        status = read_config(&options, &config, &err);
-    }
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    enum status status = cli_settings_read(&options.settings, &config, &err);
     if (!status)
         status = collect(options.uri, &config, &report, &err);
     if (status)
@@ -169,6 +148,6 @@ int cli_inspect(int argc, char **argv)
         inspect_print_text(&report);
     report_done(&report);
     config_done(&config);
-    free(options.assignments);
+    cli_settings_done(&options.settings);
     return code;
 }

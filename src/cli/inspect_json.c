@@ -1,17 +1,18 @@
 /* `penstock inspect --json`: one object, sizes in bytes.
  *
  *     {"uri", "zarr_format", "consolidated",
- *      "arrays": [{"path", "readable", "reason" or ("dtype", "stored_dtype", "shape", "chunks",
- * "shards", "codecs", "stored_bytes", "decoded_bytes")}], "dataset": {"samples", "sample_bytes",
- * "row_length", "rows", "row_bytes", "fingerprint", "fields": [{"name", "dtype", "shape",
- * "sample_bytes", "held"}], "cost": {"window_rows", "window_bytes", "memory_bytes", "stored_bytes"
- * and "read_bytes" of a sample, "amplification", "chunks" decoded for one, "findings": some of
- * "small", "large", "across", "unaligned", "memory", "suggestion": {"chunk", "amplification"} or
- * null}}, "dataset_error": why "dataset" is null}
+ *      "arrays": [{"path", "readable", "reason" or ("dtype", "stored_dtype", "shape",
+ * "dimensions" (names or null), "chunks", "shards", "codecs", "stored_bytes", "decoded_bytes")}],
+ * "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
+ * "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}], "cost": {"window_rows",
+ * "window_bytes", "memory_bytes", "stored_bytes" and "read_bytes" of a sample, "amplification",
+ * "chunks" decoded for one, "findings": some of "small", "large", "across", "unaligned", "memory",
+ * "suggestion": {"chunk", "amplification"} or null}}, "dataset_error": why "dataset" is null}
  */
 #include "base/dtype.h"
 #include "base/text.h"
 #include "cli/inspect.h"
+#include "zarr/view.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -45,6 +46,19 @@ static void add_shape(struct json_object *object, const char *key, const uint64_
     json_object_object_add(object, key, list);
 }
 
+static void add_names(struct json_object *object, const struct zarr_node *node)
+{
+    struct json_object *list = json_object_new_array();
+    struct zarr_axis_names names;
+    bool found = zarr_node_axis_names(node, &names);
+    for (int i = 0; i < node->array.rank; i++)
+        json_object_array_add(list,
+                              names.names[i][0] ? json_object_new_string(names.names[i]) : NULL);
+    json_object_object_add(object, "dimensions", found ? list : NULL);
+    if (!found)
+        json_object_put(list);
+}
+
 static struct json_object *array_json(const struct zarr_node *node, uint64_t stored_bytes)
 {
     const struct zarr_array *array = &node->array;
@@ -61,6 +75,7 @@ static struct json_object *array_json(const struct zarr_node *node, uint64_t sto
     if (array->stored_type[0])
         add_text(object, "stored_dtype", array->stored_type);
     add_shape(object, "shape", array->shape, array->rank);
+    add_names(object, node);
     add_shape(object, "chunks", array->chunk_shape, array->rank);
     if (array->shard_level_count > 0) {
         uint64_t shards[ZARR_MAX_RANK];

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/inspect.h"
+#include "zarr/view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,6 +48,19 @@ static struct shape_text format_shape(const uint64_t *shape, int rank, const cha
     return out;
 }
 
+/* "time 37 x lat 73": with the names of axes that have one. */
+static void add_named_shape(struct table *table, const struct zarr_node *node)
+{
+    struct zarr_axis_names names;
+    struct text cell = {0};
+    (void)zarr_node_axis_names(node, &names);
+    for (int i = 0; i < node->array.rank; i++)
+        text_append(&cell, "%s%s%s%" PRIu64, i ? " x " : "", names.names[i],
+                    names.names[i][0] ? " " : "", node->array.shape[i]);
+    add_cell(table, cell.data);
+    text_done(&cell);
+}
+
 /* The chunk shape, and that of the shards which chunks are in. */
 static void add_chunks(struct table *table, const struct zarr_array *array)
 {
@@ -71,7 +85,7 @@ static void add_array(struct table *table, const struct zarr_node *node, uint64_
         snprintf(ratio, sizeof ratio, "%.2f", (double)array->total_bytes / (double)stored_bytes);
     add_cell(table, array->path[0] ? array->path : "/");
     add_cell(table, array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
-    add_cell(table, format_shape(array->shape, array->rank, " x ").text);
+    add_named_shape(table, node);
     add_chunks(table, array);
     add_cell(table, codecs.data);
     add_cell(table, known ? size_format(stored_bytes).text : "-");

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/settings.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
@@ -24,17 +25,13 @@
 #include <stdlib.h>
 
 struct options {
-    const char *config_path;
-    const char **assignments; /* --set, in order */
-    size_t assignment_count;
+    struct cli_settings settings;
     uint64_t readers, nodes, threads; /* threads 0: as configured */
     bool json, order;
     uint64_t epoch, limit;
 };
 
 enum option_key {
-    OPTION_CONFIG = 'c',
-    OPTION_SET = 's',
     OPTION_READERS = 'r',
     OPTION_THREADS = 'j',
     OPTION_NODES = 0x100,
@@ -45,8 +42,6 @@ enum option_key {
 };
 
 static const struct argp_option option_table[] = {
-    {"config", OPTION_CONFIG, "FILE", 0, "the run's configuration", 0},
-    {"set", OPTION_SET, "KEY=VALUE", 0, "one option over the file and the environment", 0},
     {"readers", OPTION_READERS, "R", 0, "readers, as mpirun would start (1)", 0},
     {"nodes", OPTION_NODES, "K", 0, "nodes that the readers are spread over (1)", 0},
     {"threads", OPTION_THREADS, "N", 0, "worker threads of each reader (readers.threads)", 0},
@@ -73,11 +68,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     struct options *options = state->input;
     switch (key) {
-    case OPTION_CONFIG:
-        options->config_path = argument;
-        return 0;
-    case OPTION_SET:
-        options->assignments[options->assignment_count++] = argument;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->settings;
         return 0;
     case OPTION_READERS:
         options->readers = cli_count(state, "--readers", argument, 1, ASSIGN_MAX_READERS);
@@ -111,21 +103,6 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-static enum status read_config(const struct options *options, struct config *config,
-                               struct error *err)
-{
-    enum status status = STATUS_OK;
-    if (options->config_path)
-        status = config_read_file(config, options->config_path, err);
-    if (!status)
-        status = config_read_environment(config, err);
-    for (size_t i = 0; i < options->assignment_count && !status; i++)
-        status = config_set(config, options->assignments[i], err);
-    if (!status)
-        status = config_check(config, err);
-    return status;
 }
 
 /* The threads that a reader would have on this machine. */
@@ -372,7 +349,9 @@ static void print_order(const struct options *options, const struct plan *plan)
 
 static enum status run(const struct options *options, struct config *config, struct error *err)
 {
-    enum status status = read_config(options, config, err);
+    enum status status = cli_settings_read(&options->settings, config, err);
+    if (!status)
+        status = config_check(config, err);
     if (status)
         return status;
     struct dataset_options dataset_options = config_dataset_options(config, NULL);
@@ -403,21 +382,14 @@ static enum status run(const struct options *options, struct config *config, str
 
 int cli_plan(int argc, char **argv)
 {
-    static const struct argp argp = {option_table, parse_option, NULL, help, NULL, NULL, NULL};
+    static const struct argp_child children[] = {{&cli_settings_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_table, parse_option, NULL, help, children, NULL, NULL};
     struct options options = {.readers = 1, .nodes = 1, .limit = UINT64_MAX};
     struct config config;
     struct error err;
-    enum status status = config_init(&config, &err);
-    if (status)
-        return cli_fail(argv[0], &err);
-    options.assignments = calloc((size_t)argc, sizeof *options.assignments);
-    if (!options.assignments) {
-        status = error_set(&err, STATUS_NO_MEMORY, "no memory for %d arguments", argc);
-    } else {
-        argp_parse(&argp, argc, argv, 0, NULL, &options);
-        status = run(&options, &config, &err);
-    }
-    free(options.assignments);
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    enum status status = run(&options, &config, &err);
     config_done(&config);
+    cli_settings_done(&options.settings);
     return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

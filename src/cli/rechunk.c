@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "cli/cli.h"
+#include "cli/settings.h"
 #include "tools/team.h"
 
 #include <argp.h>
@@ -16,6 +17,7 @@ struct options {
     struct rechunk_options rechunk;
     char **paths;
     bool part_given;
+    struct cli_settings settings;
 };
 
 enum option_key {
@@ -135,6 +137,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     struct rechunk_options *rechunk = &options->rechunk;
     struct error err;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->settings;
+        return 0;
     case OPTION_CHUNK:
         rechunk->chunk = parse_shape(state, "--chunk", argument);
         return 0;
@@ -262,9 +267,27 @@ static void tell(const struct rechunk_options *options, const struct rechunk_res
                options->verify ? ", and reads as the source does" : "", result->digest.text);
 }
 
+static enum status run(struct options *options, struct rechunk_result *ret_result,
+                       struct error *err)
+{
+    struct config config;
+    struct store *source;
+    enum status status = cli_settings_read(&options->settings, &config, err);
+    if (!status)
+        status = cli_open_store(&config, options->rechunk.source, &source, err);
+    config_done(&config);
+    if (status)
+        return status;
+    status = rechunk_run(&options->rechunk, source, ret_result, err);
+    store_free(source);
+    return status;
+}
+
 int cli_rechunk(int argc, char **argv)
 {
-    static const struct argp argp = {option_table, parse_option, "SRC DST", help, NULL, NULL, NULL};
+    static const struct argp_child children[] = {{&cli_settings_long_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_table, parse_option, "SRC DST", help,
+                                     children,     NULL,         NULL};
     struct options options = {
         .rechunk = {.codec = "blosc-zstd",
                     .level = RECHUNK_LEVEL_AUTO,
@@ -276,10 +299,11 @@ int cli_rechunk(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     settle(&options);
     int code = EXIT_SUCCESS;
-    if (rechunk_run(&options.rechunk, &result, &err) != STATUS_OK)
+    if (run(&options, &result, &err) != STATUS_OK)
         code = cli_fail(argv[0], &err);
     else
         tell(&options.rechunk, &result);
     free(options.paths);
+    cli_settings_done(&options.settings);
     return code;
 }

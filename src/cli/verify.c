@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/settings.h"
 #include "tools/team.h"
 
 #include <argp.h>
@@ -24,6 +25,7 @@ struct options {
     const char **paths; /* of arrays; none: all */
     size_t path_count;
     struct verify_options verify;
+    struct cli_settings settings;
 };
 
 /* What is verified. */
@@ -71,13 +73,17 @@ static const char help[] =
     "Examples:\n"
     "  penstock verify latents.zarr\n"
     "  penstock verify latents.zarr base_frames --missing fail --json report.json\n"
-    "  penstock verify latents.zarr --digest\n";
+    "  penstock verify latents.zarr --digest\n"
+    "  penstock verify s3://public/latents.zarr --set store.s3_anonymous=true\n";
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     struct options *options = state->input;
     struct error err;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->settings;
+        return 0;
     case OPTION_DIGEST:
         options->verify.digest = true;
         return 0;
@@ -166,7 +172,11 @@ static enum status choose(const struct options *options, struct subject *subject
 static enum status open_subject(const struct options *options, struct subject *subject,
                                 struct error *err)
 {
-    enum status status = store_open(options->uri, &subject->store, err);
+    struct config config;
+    enum status status = cli_settings_read(&options->settings, &config, err);
+    if (!status)
+        status = cli_open_store(&config, options->uri, &subject->store, err);
+    config_done(&config);
     if (!status)
         status = zarr_hierarchy_open(subject->store, &subject->hierarchy, err);
     if (!status)
@@ -353,7 +363,8 @@ static enum status verify(const struct options *options, const struct subject *s
 
 int cli_verify(int argc, char **argv)
 {
-    static const struct argp argp = {option_table, parse_option, "URI [ARRAY...]", help, NULL,
+    static const struct argp_child children[] = {{&cli_settings_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_table, parse_option, "URI [ARRAY...]", help, children,
                                      NULL,         NULL};
     struct options options = {.paths = calloc((size_t)argc, sizeof(char *))};
     struct subject subject = {0};
@@ -381,5 +392,6 @@ int cli_verify(int argc, char **argv)
     verify_result_done(&result);
     subject_done(&subject);
     free(options.paths);
+    cli_settings_done(&options.settings);
     return code;
 }

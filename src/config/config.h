@@ -33,7 +33,7 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
     X("dataset.exclude", exclude, LIST, "", 0, 0,                                                  \
       "names, or patterns with * and ?, of arrays that are no default fields")                     \
     X("dataset.sample_axis", sample_axis, STRING, "0", 0, 0,                                       \
-      "axis along which samples lie: its number, or its dimension's name (Zarr v3)")               \
+      "axis along which samples lie: its number, or its dimension's name")                         \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2,                     \
       "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")     \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX,                                 \

@@ -71,18 +71,30 @@ static int find_axis(const struct zarr_node *node, const char *text)
     return zarr_node_axis(node, text);
 }
 
+/* Says which axes there are. */
+static enum status no_axis(const struct zarr_node *node, const char *text, struct error *err)
+{
+    struct zarr_axis_names names;
+    struct text list = {0};
+
+    if (zarr_node_axis_names(node, &names))
+        for (int i = 0; i < node->array.rank; i++)
+            text_append(&list, "%s%d %s", i ? ", " : ": ", i,
+                        names.names[i][0] ? names.names[i] : "(no name)");
+    error_set(err, STATUS_INVALID,
+              "array '%s' has no axis '%s', along which its samples are to lie: it has %d, from 0 "
+              "on%s",
+              node->array.path, text, node->array.rank, list.data ? list.data : ", without names");
+    text_done(&list);
+    return STATUS_INVALID;
+}
+
 static enum status set_axis(struct field_origin *origin, const char *text, struct error *err)
 {
     int axis = find_axis(origin->array, text);
 
     if (axis < 0)
-        return error_set(err, STATUS_INVALID,
-                         "array '%s' has no axis '%s', along which its samples are to lie: it has "
-                         "%d, from 0 on%s",
-                         origin->array->array.path, text, origin->array->array.rank,
-                         origin->array->array.format == ZARR_V2
-                             ? "; names of dimensions are read of Zarr v3 alone"
-                             : ", and dimensions may have names");
+        return no_axis(origin->array, text, err);
     origin->axis = axis;
     return STATUS_OK;
 }

@@ -15,8 +15,9 @@
 
 struct rechunk {
     const struct rechunk_options *options;
-    const char *path; /* of the destination */
-    struct store *source, *destination;
+    const char *path;           /* of the destination */
+    const struct store *source; /* borrowed */
+    struct store *destination;
     struct zarr_hierarchy *hierarchy;
     struct targets targets;
     struct journal journal;
@@ -130,9 +131,7 @@ static bool is_complete(const struct rechunk *rechunk)
 
 static enum status open_source(struct rechunk *rechunk, struct error *err)
 {
-    enum status status = store_open(rechunk->options->source, &rechunk->source, err);
-    if (!status)
-        status = zarr_hierarchy_open(rechunk->source, &rechunk->hierarchy, err);
+    enum status status = zarr_hierarchy_open(rechunk->source, &rechunk->hierarchy, err);
     if (!status)
         status = targets_make(rechunk->options, rechunk->source, rechunk->hierarchy,
                               &rechunk->targets, err);
@@ -334,10 +333,10 @@ static enum status rechunk_all(struct rechunk *rechunk, struct rechunk_result *r
     return status ? status : finish(rechunk, result, err);
 }
 
-enum status rechunk_run(const struct rechunk_options *options, struct rechunk_result *ret_result,
-                        struct error *err)
+enum status rechunk_run(const struct rechunk_options *options, const struct store *source,
+                        struct rechunk_result *ret_result, struct error *err)
 {
-    struct rechunk rechunk = {.options = options, .path = options->destination};
+    struct rechunk rechunk = {.options = options, .source = source, .path = options->destination};
     struct rechunk_result result = {0};
     uint64_t start_ns = clock_now_ns();
     enum status status = STATUS_OK;
@@ -358,6 +357,5 @@ enum status rechunk_run(const struct rechunk_options *options, struct rechunk_re
     free(rechunk.sums);
     targets_done(&rechunk.targets);
     zarr_hierarchy_free(rechunk.hierarchy);
-    store_free(rechunk.source);
     return status;
 }

@@ -19,6 +19,7 @@
 #define PENSTOCK_TOOLS_RECHUNK_H
 
 #include "base/error.h"
+#include "store/store.h"
 #include "tools/digest.h"
 #include "zarr/array.h"
 
@@ -35,7 +36,7 @@ struct rechunk_shape {
 enum { RECHUNK_LEVEL_AUTO = -1 };
 
 struct rechunk_options {
-    const char *source, *destination; /* uri; directory */
+    const char *source, *destination; /* uri, for messages; directory */
     const char *const *paths;         /* of arrays to take; none: all */
     size_t path_count;
     struct rechunk_shape chunk; /* not given: about 1 MiB */
@@ -61,12 +62,12 @@ struct rechunk_result {
     struct digest_text digest; /* of the content, when complete: as of penstock verify --digest */
 };
 
-/* Does this part. Blocks; draws a progress line. NOT_FOUND: no source, or no such array. INVALID:
- * the destination holds something else, or options that cannot be. UNSUPPORTED: an array that
- * cannot be read, or not be written as Zarr v3. CORRUPT: the source is damaged, or what was written
- * reads otherwise. NO_MEMORY: memory_bytes does not hold a slab. IO: the rest; what was written
- * stays, to go on from. */
-MUST_USE enum status rechunk_run(const struct rechunk_options *options,
+/* Does this part, reading from `source` (borrowed). Blocks; draws a progress line. NOT_FOUND: no
+ * source, or no such array. INVALID: the destination holds something else, or options that cannot
+ * be. UNSUPPORTED: an array that cannot be read, or not be written as Zarr v3. CORRUPT: the source
+ * is damaged, or what was written reads otherwise. NO_MEMORY: memory_bytes does not hold a slab.
+ * IO: the rest; what was written stays, to go on from. */
+MUST_USE enum status rechunk_run(const struct rechunk_options *options, const struct store *source,
                                  struct rechunk_result *ret_result, struct error *err);
 
 #endif

@@ -52,6 +52,18 @@ size_t targets_find(const struct targets *targets, uint64_t slab);
 /* Memory of a thread beside its slab. */
 uint64_t target_thread_bytes(const struct target *target, bool verify);
 
+/* How a type is written in v3 (rechunk_type.c): strings, raw bytes and dates under the names that
+ * zarr-python has for them, a member of a structured dtype as an array of its own. Its data_type,
+ * and its fill_value for what `document` says; both returned. */
+struct json_object;
+struct json_object *target_type(const struct zarr_array *source);
+struct json_object *target_fill(const struct zarr_array *source, struct json_object *document);
+
+/* The source with the shape that is written: a member that is a sub-array has a last axis more.
+ * UNSUPPORTED: cannot be written so. */
+MUST_USE enum status target_shape(const struct zarr_array *source, struct zarr_array *ret_shaped,
+                                  struct error *err);
+
 /* Writing
  * ------------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +71,8 @@ static enum status get_attributes(const struct store *store, enum zarr_format fo
 }
 
 /* Names of dimensions (returned), or NULL: v3's own, or what xarray puts into v2's attributes, from
- * where they are taken. */
-static struct json_object *take_dimension_names(const struct zarr_array *source,
+ * where they are taken. `rank`: of the target, where a sub-array's axis has no name. */
+static struct json_object *take_dimension_names(const struct zarr_array *source, int rank,
                                                 struct json_object *document,
                                                 struct json_object *attributes)
 {
@@ -87,34 +86,9 @@ static struct json_object *take_dimension_names(const struct zarr_array *source,
     json_object_get(names);
     if (source->format == ZARR_V2)
         json_object_object_del(attributes, key);
+    if (rank > source->rank)
+        json_object_array_add(names, NULL);
     return names;
-}
-
-/* v3's fill_value (returned) for what the source's document says. */
-static struct json_object *make_fill(const struct zarr_array *source, struct json_object *document)
-{
-    struct json_object *fill = NULL;
-    json_object_object_get_ex(document, "fill_value", &fill);
-    if (source->dtype == DTYPE_BOOL)
-        return json_object_new_boolean(source->fill[0] != 0);
-    if (!fill && (source->dtype == DTYPE_COMPLEX64 || source->dtype == DTYPE_COMPLEX128)) {
-        fill = json_object_new_array();
-        json_object_array_add(fill, json_object_new_int(0));
-        json_object_array_add(fill, json_object_new_int(0));
-        return fill;
-    }
-    if (!fill)
-        return json_object_new_int(0);
-    if (json_object_is_type(fill, json_type_double)) {
-        double value = json_object_get_double(fill);
-        if (isnan(value))
-            return json_object_new_string("NaN");
-        if (isinf(value))
-            return json_object_new_string(value > 0 ? "Infinity" : "-Infinity");
-        if (dtype_is_integer(source->dtype))
-            return json_object_new_int64(json_object_get_int64(fill));
-    }
-    return json_object_get(fill);
 }
 
 /* Shapes
@@ -136,7 +110,7 @@ static uint64_t chunk_length(const struct rechunk_options *options, const struct
     length = least(length, array->shape[0]);
     uint64_t sample_bytes = zarr_array_sample_bytes(array);
     uint64_t wanted = size_divide_up(small_chunk_bytes, sample_bytes);
-    if (array != leader && length < wanted)
+    if (strcmp(array->path, leader->path) != 0 && length < wanted)
         length *= wanted / length;
     return least(length, array->shape[0]);
 }
@@ -169,6 +143,8 @@ static bool same_shape(const uint64_t *a, const uint64_t *b, int rank)
 
 /* Codecs
  * ------------------------------------------------------------------------------------------- */
+
+enum { BLOSC_MAX_ITEM_BYTES = 255 }; /* of a shuffle */
 
 static const char *shuffle_of(const struct rechunk_options *options, size_t item_bytes)
 {
@@ -214,7 +190,7 @@ static enum status append_codec(const struct rechunk_options *options, const cha
                         "\"clevel\": %d, \"shuffle\": \"%s\", \"typesize\": %zu, \"blocksize\": "
                         "0}}",
                         cnames[i], automatic ? 3 : level, shuffle_of(options, item_bytes),
-                        item_bytes);
+                        item_bytes <= BLOSC_MAX_ITEM_BYTES ? item_bytes : 1);
             return STATUS_OK;
         }
     return error_set(err, STATUS_INVALID,
@@ -305,25 +281,31 @@ static enum status write_document(const struct rechunk_options *options, struct 
                                   const struct zarr_array *leader, struct json_object *document,
                                   struct json_object *attributes, struct error *err)
 {
-    const struct zarr_array *source = target->source;
+    struct zarr_array shaped;
+    const struct zarr_array *source = &shaped;
     uint64_t chunk_shape[ZARR_MAX_RANK] = {0};
     struct text codecs = {0};
+    enum status status = target_shape(target->source, &shaped, err);
+    if (status) {
+        json_object_put(attributes);
+        return status;
+    }
     struct json_object *root = json_object_new_object();
-    struct json_object *names = take_dimension_names(source, document, attributes);
+    struct json_object *names =
+        take_dimension_names(target->source, shaped.rank, document, attributes);
     settle_shapes(options, source, leader, chunk_shape, target->value_shape);
     bool sharded = !same_shape(chunk_shape, target->value_shape, source->rank);
-    enum status status = make_codecs(options, source, &codecs, err);
+    status = make_codecs(options, source, &codecs, err);
     if (!status) {
         json_object_object_add(root, "zarr_format", json_object_new_int(3));
         json_object_object_add(root, "node_type", json_object_new_string("array"));
         json_object_object_add(root, "shape", shape_json(source->shape, source->rank));
-        json_object_object_add(root, "data_type",
-                               json_object_new_string(dtype_name(source->dtype)));
+        json_object_object_add(root, "data_type", target_type(source));
         json_object_object_add(root, "chunk_grid", grid_json(target->value_shape, source->rank));
         json_object_object_add(root, "chunk_key_encoding",
                                parse_own("{\"name\": \"default\", \"configuration\": "
                                          "{\"separator\": \"/\"}}"));
-        json_object_object_add(root, "fill_value", make_fill(source, document));
+        json_object_object_add(root, "fill_value", target_fill(source, document));
         json_object_object_add(root, "codecs",
                                codecs_json(&codecs, chunk_shape, source->rank, sharded));
         json_object_object_add(root, "attributes", json_object_get(attributes));
@@ -344,31 +326,17 @@ static enum status write_document(const struct rechunk_options *options, struct 
     return status;
 }
 
-static enum status check_writable(const struct zarr_array *source, struct error *err)
-{
-    if (source->item_extent > 0 || source->stored_type[0])
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "it holds %s, which is not written as Zarr v3; leave it out with --arrays",
-                         source->stored_type[0] ? source->stored_type : "strings");
-    if (source->stored_item_bytes != source->item_bytes)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "it is a member of a structured dtype, which Zarr v3 does not have; leave "
-                         "it out with --arrays");
-    return STATUS_OK;
-}
-
 static enum status make_target(const struct rechunk_options *options, const struct store *store,
                                const struct zarr_node *node, const struct zarr_array *leader,
                                struct target *target, struct error *err)
 {
     struct json_object *document = NULL, *attributes = NULL;
     target->source = &node->array;
-    enum status status = check_writable(target->source, err);
+    enum status status = document_parse(node->document, node->document_bytes, &document, err);
     if (!status)
-        status = document_parse(node->document, node->document_bytes, &document, err);
-    if (!status)
-        status = get_attributes(store, target->source->format, target->source->path, document,
-                                &attributes, err);
+        status =
+            get_attributes(store, target->source->format,
+                           zarr_array_store_path(target->source).text, document, &attributes, err);
     if (!status)
         status = write_document(options, target, leader, document, attributes, err);
     json_object_put(document);
@@ -530,8 +498,9 @@ static enum status identify_source(const struct store *store, struct targets *ta
         const struct zarr_array *source = targets->arrays[i].source;
         const struct zarr_node *node = zarr_hierarchy_find(hierarchy, source->path);
         struct store_info info = {0};
+        struct zarr_path path = zarr_array_store_path(source);
         char key[ZARR_PATH_BYTES + 16];
-        snprintf(key, sizeof key, "%s%s%s", source->path, *source->path ? "/" : "",
+        snprintf(key, sizeof key, "%s%s%s", path.text, path.text[0] ? "/" : "",
                  source->format == ZARR_V2 ? ".zarray" : "zarr.json");
         status = store_stat(store, key, &info, err);
         if (status == STATUS_NOT_FOUND)
@@ -560,10 +529,19 @@ static enum status make_all(const struct rechunk_options *options, const struct 
         const struct zarr_node *node = &hierarchy->nodes[i];
         if (!is_wanted(options, node))
             continue;
+        if (targets->count > 0 &&
+            strcmp(targets->arrays[targets->count - 1].source->path, node->array.path) == 0)
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "'%s' is an array and a member of a structured one: leave it out with "
+                             "--arrays",
+                             node->array.path);
         status = make_target(options, store, node, leader, &targets->arrays[targets->count++], err);
         if (!status)
             status = add_groups(targets, store, hierarchy->format, node->array.path, err);
     }
+    for (size_t i = 0; i < hierarchy->group_count && options->path_count == 0 && !status; i++)
+        status = add_group(targets, store, hierarchy->format, hierarchy->groups[i],
+                           strlen(hierarchy->groups[i]), err);
     if (status)
         return status;
     make_root(targets);

@@ -275,7 +275,10 @@ enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *ch
         if (!reader->faults || !reader->faults->missing_is_bad)
             return STATUS_OK;
         status = error_set(&cause, STATUS_CORRUPT,
-                           "the store has no '%s', and errors.missing_chunk is fail", chunk->key);
+                           "the store has no '%s': restore it, or take missing chunks for the "
+                           "fill value, as writers leave those out that hold nothing else "
+                           "(errors.missing_chunk=fill; verify --missing fill)",
+                           chunk->key);
     }
     if (status != STATUS_OK) {
         if (err)

@@ -52,11 +52,26 @@ static enum status add_document(struct builder *builder, const char *path,
     return hierarchy_add(builder, path, text, size, err);
 }
 
-/* The length of the path in an array's v2 key ("a/.zarray": 1; ".zarray": 0); -1 for other keys. */
-static ptrdiff_t v2_path_length(const char *key)
+/* The names that xarray gives the axes of a v2 array, in its attributes. */
+static const char dimensions[] = "_ARRAY_DIMENSIONS";
+
+/* Puts them into the array's document. */
+static void take_dimensions(struct json_object *document, struct json_object *attributes)
 {
-    static const char name[] = ".zarray";
-    size_t length = strlen(key), name_length = sizeof name - 1;
+    struct json_object *names;
+
+    if (json_object_is_type(document, json_type_object) &&
+        json_object_is_type(attributes, json_type_object) &&
+        json_object_object_get_ex(attributes, dimensions, &names) &&
+        json_object_is_type(names, json_type_array))
+        json_object_object_add(document, dimensions, json_object_get(names));
+}
+
+/* The length of the path in a v2 key that ends in `name` ("a/.zarray": 1; ".zarray": 0); -1 for
+ * other keys. */
+static ptrdiff_t v2_path_length(const char *key, const char *name)
+{
+    size_t length = strlen(key), name_length = strlen(name);
 
     if (length < name_length || strcmp(key + length - name_length, name) != 0)
         return -1;
@@ -66,17 +81,34 @@ static ptrdiff_t v2_path_length(const char *key)
     return key[length - 1] == '/' ? (ptrdiff_t)length - 1 : -1;
 }
 
-static enum status add_v2_document(struct builder *builder, const char *key, size_t path_length,
+static enum status add_v2_document(struct builder *builder, struct json_object *metadata,
+                                   const char *key, size_t path_length,
                                    struct json_object *document, struct error *err)
 {
-    char *path = strndup(key, path_length);
-    enum status status;
+    char path[ZARR_PATH_BYTES], attributes_key[KEY_BYTES];
+    struct json_object *attributes;
 
-    if (!path)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the list of arrays");
-    status = add_document(builder, path, document, err);
-    free(path);
-    return status;
+    if (path_length >= ZARR_PATH_BYTES)
+        return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", key,
+                         ZARR_PATH_BYTES - 1);
+    snprintf(path, sizeof path, "%.*s", (int)path_length, key);
+    snprintf(attributes_key, sizeof attributes_key, "%s%s.zattrs", path, *path ? "/" : "");
+    if (json_object_object_get_ex(metadata, attributes_key, &attributes))
+        take_dimensions(document, attributes);
+    return add_document(builder, path, document, err);
+}
+
+static enum status add_v2_group(struct builder *builder, const char *key, size_t path_length,
+                                struct error *err)
+{
+    char path[ZARR_PATH_BYTES];
+
+    if (path_length >= sizeof path)
+        return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", key,
+                         ZARR_PATH_BYTES - 1);
+    snprintf(path, sizeof path, "%.*s", (int)path_length, key);
+    enum status status = check_path(path, err);
+    return status == STATUS_OK ? hierarchy_add_group(builder, path, err) : status;
 }
 
 static enum status add_consolidated_v2(struct builder *builder, struct json_object *root,
@@ -91,11 +123,12 @@ static enum status add_consolidated_v2(struct builder *builder, struct json_obje
         return status;
     json_object_object_foreach(metadata, key, document)
     {
-        ptrdiff_t length = v2_path_length(key);
+        ptrdiff_t array = v2_path_length(key, ".zarray"), group = v2_path_length(key, ".zgroup");
 
-        if (length < 0)
-            continue;
-        status = add_v2_document(builder, key, (size_t)length, document, err);
+        if (array >= 0)
+            status = add_v2_document(builder, metadata, key, (size_t)array, document, err);
+        else if (group >= 0)
+            status = add_v2_group(builder, key, (size_t)group, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -124,9 +157,13 @@ static enum status add_consolidated_v3(struct builder *builder, struct json_obje
     {
         if (!json_object_is_type(document, json_type_object))
             return error_set(err, STATUS_CORRUPT, "metadata of '%.200s' is not an object", path);
-        if (!is_array_node(document))
-            continue;
-        status = add_document(builder, path, document, err);
+        if (is_array_node(document)) {
+            status = add_document(builder, path, document, err);
+        } else {
+            status = check_path(path, err);
+            if (status == STATUS_OK)
+                status = hierarchy_add_group(builder, path, err);
+        }
         if (status != STATUS_OK)
             return status;
     }
@@ -171,7 +208,8 @@ static enum status walk_group(struct builder *builder, const struct store *store
     if (depth == ZARR_MAX_GROUP_DEPTH)
         return error_set(err, STATUS_INVALID, "groups nested more than %d deep at '%.200s'",
                          ZARR_MAX_GROUP_DEPTH, path);
-    return store_list(store, path, visit_child, &walk, err);
+    enum status status = hierarchy_add_group(builder, path, err);
+    return status == STATUS_OK ? store_list(store, path, visit_child, &walk, err) : status;
 }
 
 /* The document `name` of the node at `path`; NOT_FOUND if it has none. */
@@ -184,6 +222,35 @@ static enum status get_document(const struct store *store, const char *path, con
     return store_get_text(store, key, limit, ret_text, ret_size, err);
 }
 
+/* With what its attributes say of its axes. Attributes that are not there, or make no sense, say
+ * nothing. */
+static enum status add_v2_array(struct builder *builder, const struct store *store,
+                                const char *path, const char *text, size_t size, struct error *err)
+{
+    struct json_object *document = NULL, *attributes = NULL;
+    char *attributes_text;
+    size_t attributes_size;
+    enum status status = get_document(store, path, ".zattrs", ZARR_MAX_DOCUMENT_BYTES,
+                                      &attributes_text, &attributes_size, err);
+
+    if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT)
+        return hierarchy_add(builder, path, text, size, err);
+    if (status != STATUS_OK)
+        return status;
+    if (document_parse(attributes_text, attributes_size, &attributes, NULL) == STATUS_OK &&
+        json_object_object_get_ex(attributes, dimensions, NULL) &&
+        document_parse(text, size, &document, NULL) == STATUS_OK) {
+        take_dimensions(document, attributes);
+        status = add_document(builder, path, document, err);
+    } else {
+        status = hierarchy_add(builder, path, text, size, err);
+    }
+    json_object_put(attributes);
+    json_object_put(document);
+    free(attributes_text);
+    return status;
+}
+
 static enum status walk_node_v2(struct builder *builder, const struct store *store,
                                 const char *path, int depth, struct error *err)
 {
@@ -193,7 +260,7 @@ static enum status walk_node_v2(struct builder *builder, const struct store *sto
         get_document(store, path, ".zarray", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
 
     if (status == STATUS_OK) {
-        status = hierarchy_add(builder, path, text, size, err);
+        status = add_v2_array(builder, store, path, text, size, err);
         free(text);
         return status;
     }
@@ -263,7 +330,9 @@ static enum status open_v3(struct builder *builder, const struct store *store, c
         status = hierarchy_add(builder, "", text, size, err);
     } else if (json_object_is_type(consolidated, json_type_object)) {
         builder->hierarchy->consolidated = true;
-        status = add_consolidated_v3(builder, consolidated, err);
+        status = hierarchy_add_group(builder, "", err);
+        if (status == STATUS_OK)
+            status = add_consolidated_v3(builder, consolidated, err);
         if (status != STATUS_OK)
             error_prefix(err, status, "'zarr.json': consolidated metadata: ");
     } else {

@@ -12,7 +12,7 @@
 
 static enum status builder_init(struct builder *builder, struct error *err)
 {
-    builder->capacity = 0;
+    builder->capacity = builder->group_capacity = 0;
     builder->hierarchy = calloc(1, sizeof *builder->hierarchy);
     if (!builder->hierarchy)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the list of arrays");
@@ -71,6 +71,33 @@ enum status hierarchy_add(struct builder *builder, const char *path, const char 
     return status;
 }
 
+enum status hierarchy_add_group(struct builder *builder, const char *path, struct error *err)
+{
+    struct zarr_hierarchy *hierarchy = builder->hierarchy;
+
+    if (hierarchy->group_count == ZARR_MAX_GROUPS)
+        return error_set(err, STATUS_INVALID, "more than %d groups", ZARR_MAX_GROUPS);
+    if (hierarchy->group_count == builder->group_capacity) {
+        size_t capacity = builder->group_capacity ? 2 * builder->group_capacity : 16;
+        char **groups = realloc(hierarchy->groups, capacity * sizeof *groups);
+
+        if (!groups)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for the list of groups");
+        hierarchy->groups = groups;
+        builder->group_capacity = capacity;
+    }
+    hierarchy->groups[hierarchy->group_count] = strdup(path);
+    if (!hierarchy->groups[hierarchy->group_count])
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the list of groups");
+    hierarchy->group_count++;
+    return STATUS_OK;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static int compare_nodes(const void *a, const void *b)
 {
     return strcmp(((const struct zarr_node *)a)->array.path,
@@ -81,6 +108,8 @@ static void sort_nodes(struct zarr_hierarchy *hierarchy)
 {
     if (hierarchy->node_count > 0)
         qsort(hierarchy->nodes, hierarchy->node_count, sizeof *hierarchy->nodes, compare_nodes);
+    if (hierarchy->group_count > 0)
+        qsort(hierarchy->groups, hierarchy->group_count, sizeof *hierarchy->groups, compare_paths);
 }
 
 enum status zarr_hierarchy_open(const struct store *store, struct zarr_hierarchy **ret_hierarchy,
@@ -189,6 +218,9 @@ void zarr_hierarchy_free(struct zarr_hierarchy *hierarchy)
         free(hierarchy->nodes[i].reason);
         free(hierarchy->nodes[i].document);
     }
+    for (size_t i = 0; i < hierarchy->group_count; i++)
+        free(hierarchy->groups[i]);
+    free(hierarchy->groups);
     free(hierarchy->nodes);
     free(hierarchy);
 }

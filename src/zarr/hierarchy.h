@@ -19,6 +19,7 @@
 /* Bounds on what foreign metadata can make us hold. */
 enum {
     ZARR_MAX_ARRAYS = 4096,
+    ZARR_MAX_GROUPS = 4096,
     ZARR_MAX_GROUP_DEPTH = 16,
     ZARR_MAX_DOCUMENT_BYTES = 1 << 20,
     ZARR_MAX_CONSOLIDATED_BYTES = 64 << 20,
@@ -29,7 +30,9 @@ struct zarr_node {
     struct zarr_array array; /* complete if status is OK, else as far as zarr_array_parse() came */
     enum status status;      /* of parsing: OK, UNSUPPORTED, CORRUPT or INVALID */
     char *reason;            /* why not OK, without the array's name; NULL if OK */
-    char *document;          /* the metadata document, NUL-terminated */
+    /* The metadata document, NUL-terminated. Of a v2 array with the names that xarray gives its
+     * axes in `.zattrs`: with these as one more member, "_ARRAY_DIMENSIONS". */
+    char *document;
     size_t document_bytes;
 };
 
@@ -38,6 +41,8 @@ struct zarr_hierarchy {
     bool consolidated; /* found in consolidated metadata */
     size_t node_count;
     struct zarr_node *nodes; /* in order of path */
+    size_t group_count;      /* 0 after unpacking */
+    char **groups; /* paths of those that have a document, in order of path; "" the root */
 };
 
 /* Finds all arrays of `store`; an array at the root makes a hierarchy of one, with path "".

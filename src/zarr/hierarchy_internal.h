@@ -6,13 +6,17 @@
 
 struct builder {
     struct zarr_hierarchy *hierarchy;
-    size_t capacity; /* of its nodes */
+    size_t capacity, group_capacity; /* of its nodes; of its groups */
 };
 
 /* Adds the array at `path`, whose document is copied; one that does not parse is recorded, not an
  * error. INVALID: too many arrays. */
 MUST_USE enum status hierarchy_add(struct builder *builder, const char *path, const char *document,
                                    size_t size, struct error *err);
+
+/* Adds the group at `path`. INVALID: too many groups. */
+MUST_USE enum status hierarchy_add_group(struct builder *builder, const char *path,
+                                         struct error *err);
 
 /* discover.c: adds all arrays of a store, in any order, and settles the format. */
 MUST_USE enum status discover_arrays(struct builder *builder, const struct store *store,

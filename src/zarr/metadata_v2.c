@@ -1,143 +1,11 @@
-/* Zarr v2 `.zarray` documents. Unknown members are ignored, as the v2 specification wants. Pure.
- *
- * dtypes are NumPy's texts. What has no dtype here comes as what it is made of: dates and durations
- * as int64, strings and raw bytes as uint8, unicode strings as uint32 code points. A structured
- * dtype makes an array of each member.
- */
+/* Zarr v2 `.zarray` documents. Unknown members are ignored, as the v2 specification wants. Pure. */
 #include "zarr/document.h"
+#include "zarr/item.h"
 
 #include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_MEMBERS = 256 }; /* of a structured dtype */
-
-/* What an item is, as the text of a dtype says. */
-struct item {
-    enum dtype dtype;
-    uint64_t extent; /* as in struct zarr_array */
-    size_t bytes;
-    bool little_endian;
-    char kind;                  /* NumPy's: 'f', 'S', 'M' */
-    char text[ZARR_TYPE_BYTES]; /* "" where `dtype` says it all */
-};
-
-/* dtypes
- * ------------------------------------------------------------------------------------------- */
-
-/* "<f2", "|u1", ">c16": byte order, kind, bytes of an item. */
-struct type_text {
-    const char *kind_and_bytes;
-    enum dtype dtype;
-};
-
-static const struct type_text type_texts[] = {
-    {"b1", DTYPE_BOOL},      {"i1", DTYPE_INT8},        {"i2", DTYPE_INT16},
-    {"i4", DTYPE_INT32},     {"i8", DTYPE_INT64},       {"u1", DTYPE_UINT8},
-    {"u2", DTYPE_UINT16},    {"u4", DTYPE_UINT32},      {"u8", DTYPE_UINT64},
-    {"f2", DTYPE_FLOAT16},   {"f4", DTYPE_FLOAT32},     {"f8", DTYPE_FLOAT64},
-    {"c8", DTYPE_COMPLEX64}, {"c16", DTYPE_COMPLEX128},
-};
-
-static enum dtype type_by_text(const char *kind_and_bytes)
-{
-    for (size_t i = 0; i < sizeof type_texts / sizeof type_texts[0]; i++)
-        if (strcmp(kind_and_bytes, type_texts[i].kind_and_bytes) == 0)
-            return type_texts[i].dtype;
-    return strncmp(kind_and_bytes, "M8", 2) == 0 || strncmp(kind_and_bytes, "m8", 2) == 0
-               ? DTYPE_INT64
-               : DTYPE_NONE;
-}
-
-/* The values of which strings and raw bytes consist. */
-static enum dtype unit_of(char kind)
-{
-    return kind == 'U' ? DTYPE_UINT32 : kind == 'S' || kind == 'V' ? DTYPE_UINT8 : DTYPE_NONE;
-}
-
-static enum status too_long(const char *text, struct error *err)
-{
-    return error_set(err, STATUS_UNSUPPORTED,
-                     "dtype '%.40s': an item takes more than %d bytes, which is the limit", text,
-                     ZARR_MAX_ITEM_BYTES);
-}
-
-/* "S10", "U4", "V8" behind the byte order. */
-static enum status parse_string(const char *text, struct item *item, struct error *err)
-{
-    const char *digits = text + 2;
-
-    if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
-        return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s'", text);
-    item->dtype = unit_of(item->kind);
-    item->extent = strtoull(digits, NULL, 10);
-    if (item->extent == 0)
-        return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s' (items without bytes)", text);
-    if (item->extent > ZARR_MAX_ITEM_BYTES / dtype_bytes(item->dtype))
-        return too_long(text, err);
-    item->bytes = item->extent * dtype_bytes(item->dtype);
-    return STATUS_OK;
-}
-
-/* Any dtype but a structured one. */
-static enum status parse_type(const char *text, struct item *ret_item, struct error *err)
-{
-    struct item item = {.little_endian = text[0] != '>'};
-    bool has_order = text[0] != '\0' && strchr("<>|", text[0]);
-
-    if (!has_order || text[1] == '\0')
-        return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s'", text);
-    item.kind = text[1];
-    if (item.kind == 'O')
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "dtype '%.40s' (Python objects): rewrite the array with a dtype of fixed "
-                         "size",
-                         text);
-    if (unit_of(item.kind) != DTYPE_NONE) {
-        enum status status = parse_string(text, &item, err);
-        if (status != STATUS_OK)
-            return status;
-    } else {
-        item.dtype = type_by_text(text + 1);
-        item.bytes = dtype_bytes(item.dtype);
-        if (item.dtype == DTYPE_NONE)
-            return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s'", text);
-    }
-    if (text[0] == '|' && dtype_swap_bytes(item.dtype) > 1)
-        return error_set(err, STATUS_CORRUPT, "dtype '%.40s' does not say its byte order", text);
-    if (unit_of(item.kind) != DTYPE_NONE || strchr("mM", item.kind)) {
-        size_t length = strlen(text);
-        if (length >= sizeof item.text)
-            return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s'", text);
-        memcpy(item.text, text, length + 1);
-    }
-    *ret_item = item;
-    return STATUS_OK;
-}
-
-/* Makes an item of the array's items: of records of `record_bytes`, what lies at `offset`. */
-static enum status set_item(struct zarr_array *array, const struct item *item, size_t record_bytes,
-                            size_t offset, struct error *err)
-{
-    enum status status = document_set_dtype(array, item->dtype, item->little_endian, err);
-
-    if (status != STATUS_OK)
-        return status;
-    if (item->extent > 0 &&
-        (!size_multiply(array->total_bytes, item->extent, &array->total_bytes) ||
-         array->total_bytes > INT64_MAX)) {
-        array->total_bytes = 0;
-        return error_set(err, STATUS_CORRUPT,
-                         "'shape' overflows: the array's size does not fit 63 bits");
-    }
-    array->item_extent = item->extent;
-    array->item_bytes = item->bytes;
-    array->stored_item_bytes = record_bytes;
-    array->item_offset = offset;
-    memcpy(array->stored_type, item->text, sizeof item->text);
-    return STATUS_OK;
-}
 
 /* Structured dtypes: [["x", "<f4"], ["pos", "<f8", [3]], ...], without gaps but for members
  * without a name
@@ -168,7 +36,7 @@ static enum status parse_sub_array(struct json_object *shape, const char *name, 
                              name, i);
         if (!size_multiply(count, (uint64_t)value, &count) ||
             count > ZARR_MAX_ITEM_BYTES / item->bytes)
-            return too_long(name, err);
+            return item_too_long(name, err);
     }
     item->extent = count;
     item->bytes *= count;
@@ -192,7 +60,7 @@ static enum status parse_member(struct json_object *json, const char **ret_name,
     if (!json_object_is_type(type, json_type_string))
         return error_set(err, STATUS_CORRUPT, "structured dtype: member '%.40s' has no type",
                          *ret_name);
-    enum status status = parse_type(json_object_get_string(type), ret_item, err);
+    enum status status = item_by_text(json_object_get_string(type), ret_item, err);
     if (status == STATUS_OK && length == 3)
         return parse_sub_array(json_object_array_get_idx(json, 2), *ret_name, ret_item, err);
     if (status != STATUS_OK)
@@ -200,55 +68,22 @@ static enum status parse_member(struct json_object *json, const char **ret_name,
     return STATUS_OK;
 }
 
-/* "points" becomes "points.x"; the root becomes "x". */
-static enum status append_member(struct zarr_array *array, const char *name, struct error *err)
-{
-    size_t end = array->key_path_bytes, length = strlen(name);
-
-    if (end + 1 + length >= sizeof array->path)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "structured dtype: the path with member '%.40s' has more than %zu bytes",
-                         name, sizeof array->path - 1);
-    if (end > 0)
-        array->path[end++] = '.';
-    memcpy(array->path + end, name, length + 1);
-    return STATUS_OK;
-}
-
 static enum status parse_structure(struct json_object *members, struct zarr_array *array,
                                    struct error *err)
 {
-    size_t record_bytes = 0, offset = 0, count = 0;
-    const char *wanted_name = NULL;
-    struct item wanted = {0};
+    struct structure structure = {0};
 
-    if (json_object_array_length(members) > MAX_MEMBERS)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "structured dtype of %zu members; the limit is %d",
-                         json_object_array_length(members), MAX_MEMBERS);
     for (size_t i = 0; i < json_object_array_length(members); i++) {
         struct item item;
         const char *name;
         enum status status = parse_member(json_object_array_get_idx(members, i), &name, &item, err);
 
+        if (status == STATUS_OK)
+            status = structure_add(&structure, array, name, &item, err);
         if (status != STATUS_OK)
             return status;
-        if (name[0] != '\0' && count++ == array->member_index) {
-            wanted = item;
-            wanted_name = name;
-            offset = record_bytes;
-        }
-        record_bytes += item.bytes;
     }
-    if (!wanted_name)
-        return error_set(err, STATUS_CORRUPT, "structured dtype without member %zu",
-                         array->member_index);
-    enum status status = append_member(array, wanted_name, err);
-    if (status == STATUS_OK)
-        status = set_item(array, &wanted, record_bytes, offset, err);
-    if (status == STATUS_OK)
-        array->member_count = count;
-    return status;
+    return structure_settle(&structure, array, err);
 }
 
 /* Objects need a codec of their own, which is what to name. */
@@ -287,10 +122,10 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
     const char *text = json_object_get_string(value);
     if (strcmp(text, "bfloat16") == 0) /* as TensorStore writes it */
         return document_set_dtype(array, DTYPE_BFLOAT16, true, err);
-    enum status status = parse_type(text, &item, err);
+    enum status status = item_by_text(text, &item, err);
     if (status != STATUS_OK)
         return text[0] && text[1] == 'O' ? refuse_objects(root, status, err) : status;
-    return set_item(array, &item, item.bytes, 0, err);
+    return item_set(array, &item, item.bytes, 0, err);
 }
 
 /* Order and codecs
@@ -374,41 +209,12 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
     return document_separator(separator, &array->key_separator, err);
 }
 
-/* The fill value
- * ----------------------------------------------------------------------------------- */
-
-/* zarr-python writes the number; NaT's is the lowest, and its name stands for it. */
-static enum status parse_date(struct json_object *value, struct zarr_array *array,
-                              struct error *err)
-{
-    int64_t not_a_time = INT64_MIN;
-
-    if (!json_object_is_type(value, json_type_string) ||
-        strcmp(json_object_get_string(value), "NaT") != 0)
-        return fill_parse(ZARR_V2, array->dtype, value, array->fill, err);
-    memcpy(array->fill, &not_a_time, sizeof not_a_time);
-    return STATUS_OK;
-}
-
 static enum status parse_fill(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *value = NULL;
-    char kind = array->stored_type[0] ? array->stored_type[1] : '\0';
-    bool is_record = array->member_count > 0 || kind == 'S' || kind == 'V';
 
     json_object_object_get_ex(root, "fill_value", &value);
-    if (is_record) {
-        enum status status = fill_parse_record(value, array->stored_item_bytes, array->item_offset,
-                                               array->item_bytes, array->fill, err);
-        if (status == STATUS_OK && array->byte_swapped)
-            bytes_swap(array->fill, array->item_bytes, dtype_swap_bytes(array->dtype));
-        return status;
-    }
-    if (kind == 'U')
-        return fill_parse_unicode(value, array->item_extent, array->fill, err);
-    if (kind == 'M' || kind == 'm')
-        return parse_date(value, array, err);
-    return fill_parse(ZARR_V2, array->dtype, value, array->fill, err);
+    return item_parse_fill(value, array, err);
 }
 
 enum status metadata_v2_parse(struct json_object *root, struct zarr_array *array, struct error *err)

@@ -4,9 +4,11 @@
  * is an object that says "must_understand": false. Pure.
  */
 #include "zarr/document.h"
+#include "zarr/item.h"
 
 #include "base/size.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +70,7 @@ static enum status refuse_transformers(struct json_object *root, struct error *e
     return error_set(err, STATUS_UNSUPPORTED, "storage transformer '%.60s'", name);
 }
 
-/* Names of other writers for types that we have: complex_float32 is complex64, a date is counted in
- * int64. */
+/* Names of other writers for types that we have: complex_float32 is complex64. */
 static enum dtype dtype_by_alias(const char *name)
 {
     static const struct {
@@ -78,8 +79,6 @@ static enum dtype dtype_by_alias(const char *name)
     } aliases[] = {
         {"complex_float32", DTYPE_COMPLEX64},
         {"complex_float64", DTYPE_COMPLEX128},
-        {"numpy.datetime64", DTYPE_INT64},
-        {"numpy.timedelta64", DTYPE_INT64},
     };
 
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
@@ -137,11 +136,147 @@ static enum status parse_raw_fill(struct json_object *value, struct zarr_array *
     return STATUS_OK;
 }
 
+/* "|S4": null_terminated_bytes with length_bytes 4. */
+static enum status length_text(struct json_object *configuration, const char *letter,
+                               int unit_bytes, char ret_text[ZARR_TYPE_BYTES], struct error *err)
+{
+    struct json_object *length;
+    enum status status =
+        document_member(configuration, "length_bytes", json_type_int, &length, err);
+
+    if (status != STATUS_OK)
+        return status;
+    int64_t bytes = json_object_get_int64(length);
+    if (bytes < 0 || bytes % unit_bytes != 0)
+        return error_set(err, STATUS_CORRUPT, "'length_bytes' is %" PRId64, bytes);
+    snprintf(ret_text, ZARR_TYPE_BYTES, "%s%" PRId64, letter, bytes / unit_bytes);
+    return STATUS_OK;
+}
+
+/* "<M8[25s]": numpy.datetime64 with unit s and scale_factor 25. */
+static enum status time_text(struct json_object *configuration, const char *letter,
+                             char ret_text[ZARR_TYPE_BYTES], struct error *err)
+{
+    struct json_object *unit, *factor = NULL;
+    enum status status = document_member(configuration, "unit", json_type_string, &unit, err);
+
+    if (status != STATUS_OK)
+        return status;
+    const char *name = json_object_get_string(unit);
+    bool scaled = json_object_object_get_ex(configuration, "scale_factor", &factor) &&
+                  json_object_get_int64(factor) != 1;
+    if (strcmp(name, "generic") == 0) {
+        snprintf(ret_text, ZARR_TYPE_BYTES, "%s", letter);
+        return STATUS_OK;
+    }
+    if (name[0] == '\0' || strlen(name) > 2 ||
+        strspn(name, "YMWDhmsunpfa") != strlen(name)) /* NumPy's letters */
+        return error_set(err, STATUS_CORRUPT, "'unit' is none of NumPy's");
+    snprintf(ret_text, ZARR_TYPE_BYTES, "%s[", letter);
+    size_t end = strlen(ret_text);
+    if (scaled)
+        end += (size_t)snprintf(ret_text + end, ZARR_TYPE_BYTES - end, "%" PRId64,
+                                json_object_get_int64(factor));
+    snprintf(ret_text + end, ZARR_TYPE_BYTES - end, "%s]", name);
+    return STATUS_OK;
+}
+
+/* NumPy's text for types that zarr-python registers under names of its own; "" for others. */
+static enum status numpy_text(const char *name, struct json_object *configuration,
+                              char ret_text[ZARR_TYPE_BYTES], struct error *err)
+{
+    static const struct {
+        const char *name, *letter;
+        int unit_bytes; /* of which there are many; 0: of time */
+    } types[] = {
+        {"null_terminated_bytes", "|S", 1}, {"fixed_length_utf32", "<U", 4}, {"raw_bytes", "|V", 1},
+        {"numpy.datetime64", "<M8", 0},     {"numpy.timedelta64", "<m8", 0},
+    };
+    enum status status = STATUS_OK;
+
+    ret_text[0] = '\0';
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(name, types[i].name) != 0)
+            continue;
+        int unit_bytes = types[i].unit_bytes;
+        status = unit_bytes > 0
+                     ? length_text(configuration, types[i].letter, unit_bytes, ret_text, err)
+                     : time_text(configuration, types[i].letter, ret_text, err);
+    }
+    return status == STATUS_OK ? status : error_prefix(err, status, "data type '%s': ", name);
+}
+
+/* Any type but raw and structured ones. */
+static enum status parse_item(const char *name, struct json_object *configuration,
+                              struct item *ret_item, struct error *err)
+{
+    char text[ZARR_TYPE_BYTES];
+    enum status status = numpy_text(name, configuration, text, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (text[0])
+        return item_by_text(text, ret_item, err);
+    bool plain = !configuration || json_object_object_length(configuration) == 0;
+    enum dtype dtype = plain ? dtype_by_alias(name) : DTYPE_NONE;
+    if (dtype == DTYPE_NONE)
+        return error_set(err, STATUS_UNSUPPORTED, "data type '%.60s'", name);
+    *ret_item = (struct item){.dtype = dtype, .bytes = dtype_bytes(dtype), .little_endian = true};
+    return STATUS_OK;
+}
+
+/* ["x", "int32"] */
+static enum status parse_field(struct json_object *field, const char **ret_name,
+                               struct item *ret_item, struct error *err)
+{
+    struct json_object *name = NULL, *configuration;
+    const char *type;
+
+    if (json_object_is_type(field, json_type_array) && json_object_array_length(field) == 2)
+        name = json_object_array_get_idx(field, 0);
+    if (!json_object_is_type(name, json_type_string))
+        return error_set(err, STATUS_CORRUPT,
+                         "data type 'structured': a field is not a list of name and type");
+    *ret_name = json_object_get_string(name);
+    enum status status = document_named(json_object_array_get_idx(field, 1), "data_type", &type,
+                                        &configuration, err);
+    if (status == STATUS_OK && strcmp(type, "structured") == 0)
+        status = error_set(err, STATUS_UNSUPPORTED, "structured dtype within another");
+    else if (status == STATUS_OK)
+        status = parse_item(type, configuration, ret_item, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "data type 'structured': field '%.40s': ", *ret_name);
+    return STATUS_OK;
+}
+
+static enum status parse_structure(struct json_object *configuration, struct zarr_array *array,
+                                   struct error *err)
+{
+    struct structure structure = {0};
+    struct json_object *fields;
+    enum status status = document_member(configuration, "fields", json_type_array, &fields, err);
+
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "data type 'structured': ");
+    for (size_t i = 0; i < json_object_array_length(fields); i++) {
+        struct item item;
+        const char *name;
+
+        status = parse_field(json_object_array_get_idx(fields, i), &name, &item, err);
+        if (status == STATUS_OK)
+            status = structure_add(&structure, array, name, &item, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return structure_settle(&structure, array, err);
+}
+
 /* The byte order is not known before the codecs are read. */
 static enum status parse_dtype(struct json_object *root, struct zarr_array *array,
                                struct error *err)
 {
     struct json_object *value, *configuration;
+    struct item item;
     const char *name;
 
     if (!json_object_object_get_ex(root, "data_type", &value))
@@ -149,14 +284,13 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
     enum status status = document_named(value, "data_type", &name, &configuration, err);
     if (status != STATUS_OK)
         return status;
-    bool is_time = strncmp(name, "numpy.", strlen("numpy.")) == 0;
     bool plain = !configuration || json_object_object_length(configuration) == 0;
     if (plain && raw_bytes(name) > 0)
         return set_raw(array, raw_bytes(name), err);
-    enum dtype dtype = plain || is_time ? dtype_by_alias(name) : DTYPE_NONE;
-    if (dtype == DTYPE_NONE)
-        return error_set(err, STATUS_UNSUPPORTED, "data type '%.60s'", name);
-    return document_set_dtype(array, dtype, true, err);
+    if (strcmp(name, "structured") == 0)
+        return parse_structure(configuration, array, err);
+    status = parse_item(name, configuration, &item, err);
+    return status == STATUS_OK ? item_set(array, &item, item.bytes, 0, err) : status;
 }
 
 /* The values' extents: chunks or, before the codecs tell that there are such, shards. */
@@ -265,9 +399,10 @@ static enum status parse_bytes_codec(struct json_object *configuration, struct z
                                      struct error *err)
 {
     size_t unit_bytes = dtype_swap_bytes(array->dtype);
-    bool is_little;
-    enum status status =
-        parse_endian(configuration, unit_bytes, dtype_name(array->dtype), &is_little, err);
+    bool is_little,
+        is_member = array->member_count > 0; /* those are little-endian where nobody says it */
+    enum status status = parse_endian(configuration, is_member ? 1 : unit_bytes,
+                                      dtype_name(array->dtype), &is_little, err);
 
     if (status == STATUS_OK)
         array->byte_swapped =
@@ -482,7 +617,7 @@ static enum status parse_array_codec(const char *name, struct json_object *confi
     if (codec_is_filter(name)) {
         chain->is_ordered = chain->is_ordered || depends_on_order(name);
         return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
-                               chain->array->item_bytes, err);
+                               chain->array->stored_item_bytes, err);
     }
     if ((chain->is_flat || chain->is_ordered) && !reshapes)
         return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' after one that %s", name,
@@ -512,7 +647,7 @@ static enum status parse_codec(struct json_object *value, struct chain *chain, s
     if (strcmp(name, "bytes") == 0)
         return error_set(err, STATUS_CORRUPT, "codec 'bytes' stands twice");
     return codec_chain_add(&chain->array->codecs, CODEC_ZARR_V3, name, configuration,
-                           chain->array->item_bytes, err);
+                           chain->array->stored_item_bytes, err);
 }
 
 /* One list of codecs; that of inner chunks from within the one of their shards. */
@@ -597,7 +732,7 @@ enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array
         return status;
     if (!json_object_object_get_ex(root, "fill_value", &fill))
         return error_set(err, STATUS_CORRUPT, "'fill_value' is missing");
-    if (array->item_extent > 0)
+    if (array->stored_type[0] == 'r')
         return parse_raw_fill(fill, array, err);
-    return fill_parse(ZARR_V3, array->dtype, fill, array->fill, err);
+    return item_parse_fill(fill, array, err);
 }

@@ -76,23 +76,48 @@ enum status zarr_view_make(const struct zarr_array *array, const struct zarr_vie
     return STATUS_OK;
 }
 
-int zarr_node_axis(const struct zarr_node *node, const char *name)
+/* Documents are foreign: what a terminal could take for orders is no name. */
+static bool is_name(const char *text)
 {
-    struct json_object *root, *names;
-    int axis = -1;
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    return true;
+}
 
+bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *ret_names)
+{
+    const char *member = node->array.format == ZARR_V2 ? "_ARRAY_DIMENSIONS" : "dimension_names";
+    struct json_object *root, *list;
+    bool found = false;
+
+    *ret_names = (struct zarr_axis_names){0};
     if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
-        return -1;
-    if (json_object_object_get_ex(root, "dimension_names", &names) &&
-        json_object_is_type(names, json_type_array) &&
-        json_object_array_length(names) == (size_t)node->array.rank)
-        for (int i = node->array.rank - 1; i >= 0; i--) {
-            struct json_object *item = json_object_array_get_idx(names, (size_t)i);
+        return false;
+    if (json_object_object_get_ex(root, member, &list) &&
+        json_object_is_type(list, json_type_array) &&
+        json_object_array_length(list) == (size_t)node->array.rank)
+        for (int i = 0; i < node->array.rank; i++) {
+            struct json_object *item = json_object_array_get_idx(list, (size_t)i);
+            const char *name =
+                json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
 
-            if (json_object_is_type(item, json_type_string) &&
-                strcmp(json_object_get_string(item), name) == 0)
-                axis = i;
+            if (*name && strlen(name) < sizeof ret_names->names[i] && is_name(name)) {
+                strcpy(ret_names->names[i], name);
+                found = true;
+            }
         }
     json_object_put(root);
-    return axis;
+    return found;
+}
+
+int zarr_node_axis(const struct zarr_node *node, const char *name)
+{
+    struct zarr_axis_names names;
+
+    if (*name && zarr_node_axis_names(node, &names))
+        for (int i = 0; i < node->array.rank; i++)
+            if (strcmp(names.names[i], name) == 0)
+                return i;
+    return -1;
 }

@@ -23,7 +23,15 @@ struct zarr_view {
 MUST_USE enum status zarr_view_make(const struct zarr_array *array, const struct zarr_view *view,
                                     struct zarr_array *ret_view, struct error *err);
 
-/* The axis of the node's array whose dimension has that name (v3's dimension_names); -1: none. */
+/* The names that the node's axes have: v3's dimension_names, or for v2 what xarray writes into the
+ * attributes (_ARRAY_DIMENSIONS). "" for an axis without, or with one that is longer. False: none
+ * has one. */
+struct zarr_axis_names {
+    char names[ZARR_MAX_RANK][64];
+};
+bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *ret_names);
+
+/* The first axis of that name; -1: none. */
 int zarr_node_axis(const struct zarr_node *node, const char *name);
 
 #endif

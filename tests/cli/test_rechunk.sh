@@ -52,8 +52,9 @@ PYTHON
 [ "$(find some.zarr -name zarr.json | wc -l)" -eq 3 ] || fail "not two arrays"
 
 # Attributes, groups and names of dimensions are kept.
-mkdir -p v2/deep/er
-echo '{"zarr_format": 2}' | tee v2/.zgroup v2/deep/.zgroup >/dev/null
+mkdir -p v2/deep/er v2/empty/too
+echo '{"zarr_format": 2}' | tee v2/.zgroup v2/deep/.zgroup v2/empty/.zgroup v2/empty/too/.zgroup >/dev/null
+echo '{"of": "nothing"}' >v2/empty/too/.zattrs
 echo '{"title": "a \"title\"", "n": 1.5}' >v2/.zattrs
 echo '{"of": "deep"}' >v2/deep/.zattrs
 echo '{"zarr_format": 2, "shape": [5, 3], "chunks": [2, 2], "dtype": ">f4", "compressor": null,
@@ -61,12 +62,16 @@ echo '{"zarr_format": 2, "shape": [5, 3], "chunks": [2, 2], "dtype": ">f4", "com
 echo '{"units": "K", "_ARRAY_DIMENSIONS": ["time", "x"]}' >v2/deep/er/.zattrs
 "$penstock" rechunk v2 v3 >/dev/null
 [ "$(digest v2)" = "$(digest v3)" ] || fail "an array of fill values changes"
+"$penstock" rechunk v3 again >/dev/null # groups from consolidated metadata
+diff -r v3 again || fail "groups or attributes differ"
 python3 - <<'PYTHON'
 import json
 root = json.load(open("v3/zarr.json"))
 assert root["attributes"] == {"title": 'a "title"', "n": 1.5}, root
 inside = root["consolidated_metadata"]["metadata"]
 assert inside["deep"]["attributes"] == {"of": "deep"}
+assert inside["empty"]["attributes"] == {} and inside["empty/too"]["attributes"] == {"of": "nothing"}
+assert inside["empty/too"] == json.load(open("v3/empty/too/zarr.json"))
 array = json.load(open("v3/deep/er/zarr.json"))
 assert inside["deep/er"] == array
 assert array["attributes"] == {"units": "K"} and array["dimension_names"] == ["time", "x"]
@@ -128,10 +133,10 @@ refuses 1 "has changed since" rechunk a.zarr begun.zarr --chunk 4
 cp -r a.zarr hurt.zarr && truncate -s 100 hurt.zarr/base_frames/7.0.0.0.0
 fails "chunk 7.0.0.0.0" rechunk hurt.zarr hurt-too.zarr
 [ ! -e hurt-too.zarr/zarr.json ] || fail "a damaged source becomes a dataset"
-mkdir -p strings/s && echo '{"zarr_format": 2}' >strings/.zgroup
-echo '{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|S3", "compressor": null,
- "fill_value": null, "order": "C", "filters": null}' >strings/s/.zarray
-refuses 1 "--arrays" rechunk strings strings3
+mkdir -p objects/o && echo '{"zarr_format": 2}' >objects/.zgroup
+echo '{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "compressor": null,
+ "fill_value": null, "order": "C", "filters": null}' >objects/o/.zarray
+refuses 1 "name the others with --arrays" rechunk objects objects3
 refuses 1 "'nowhere'" rechunk nowhere there
 refuses 1 "no array 'nothing'" rechunk a.zarr there --arrays nothing
 mkdir full && touch full/file

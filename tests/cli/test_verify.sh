@@ -66,7 +66,8 @@ digests = {array["path"]: array["digest"] for array in report["arrays"]}
 assert digests["base_frames"] is None and digests["clip_emb"]
 PYTHON
 options=(--missing fail)
-damaged hurt.zarr 6 "chunk 11.0.0.0.0" "1 missing"
+damaged hurt.zarr 6 "chunk 11.0.0.0.0" "1 missing" \
+    "array 'base_frames' chunk 11.0.0.0.0: the store has no 'base_frames/c/11/0/0/0/0': restore it, or take"
 options=()
 
 # A missing chunk is the fill value, which has a digest, too.

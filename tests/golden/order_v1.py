@@ -10,7 +10,6 @@ Arguments are the samples of stores that are joined.
 import sys
 from math import isqrt
 
-STORES = [int(argument) for argument in sys.argv[1:]]
 C, W, B, SEED, EPOCHS = 8, 5, 50, 17, 2
 KEY_ROWS, KEY_WINDOWS = 1, 2
 M64, M32 = 2**64 - 1, 2**32 - 1
@@ -40,9 +39,9 @@ def permute(i, n, key):
             return i
 
 
-def epoch_order(epoch):
+def epoch_order(epoch, stores):
     rows, end = [], 0
-    for count in STORES:
+    for count in stores:
         begin, end = end, end + count
         rows += [range(i, min(i + C, end)) for i in range(begin, end, C)]
     row_key = random_u64(SEED, KEY_ROWS, epoch)
@@ -54,8 +53,9 @@ def epoch_order(epoch):
 
 
 if __name__ == "__main__":
+    lengths = [int(argument) for argument in sys.argv[1:]]
     print("# epoch step position index: "
-          f"{'+'.join(map(str, STORES))} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
+          f"{'+'.join(map(str, lengths))} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
     for e in range(EPOCHS):
-        for p, sample in enumerate(epoch_order(e)):
+        for p, sample in enumerate(epoch_order(e, lengths)):
             print(e, p // B, p % B, sample)

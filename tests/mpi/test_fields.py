@@ -303,19 +303,24 @@ class Axes(FieldTest):
         output = self.refused(uri, {"wind": {"sample_axis": 4}})
         self.assertIn("array 'wind' has no axis '4'", output)
 
-    @unittest.skipIf(FORMAT == 2, "names of dimensions are read of v3")
     def test_names_of_dimensions(self):
+        """v3's, or those that xarray writes into v2's attributes; also from consolidated metadata."""
         n = self.N
         wind = np.arange(3 * n * 4, dtype="f4").reshape(3, n, 4)
         calm = np.arange(n * 5, dtype="f4").reshape(n, 5)
-        uri = write(self.path("names.zarr"), {
-            "wind": (wind, (3, 4, 4), {"dimension_names": ["level", "time", "x"]}),
-            "calm": (calm, (4, 5), {"dimension_names": ["time", "x"]}),
-            "x": (np.zeros(5), (5,), {"dimension_names": ["x"]})})
+        arrays = {"wind": (wind, (3, 4, 4)), "calm": (calm, (4, 5)), "x": (np.zeros(5), (5,))}
+        names = {"wind": ["level", "time", "x"], "calm": ["time", "x"], "x": ["x"]}
+        if FORMAT == 3:
+            arrays = {name: (*entry, {"dimension_names": names[name]}) for name, entry in arrays.items()}
+        uri = write(self.path("names.zarr"), arrays)
+        if FORMAT == 2:
+            for name, value in names.items():
+                zarr.open_group(uri)[name].attrs["_ARRAY_DIMENSIONS"] = value
         expected = {"wind": np.moveaxis(wind, 1, 0), "calm": calm}
-        self.check(uri, None, expected, dataset__sample_axis="time")
+        self.check(uri, None, expected, dataset__sample_axis="time")  # and served, consolidated
         output = self.refused(uri, {"wind": {"sample_axis": "tiem"}})
         self.assertIn("array 'wind' has no axis 'tiem'", output)
+        self.assertIn("it has 3, from 0 on: 0 level, 1 time, 2 x", output)
 
 
 class Stores(FieldTest):

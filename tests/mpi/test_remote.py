@@ -1,8 +1,10 @@
 """Datasets in zip archives, over HTTP and from S3: the same samples as from the directory, also when the network fails; and what
 is said where something is wrong. The servers are real ones, on loopback."""
 
+import json
 import os
 import re
+import shutil
 import unittest
 import warnings
 import zipfile
@@ -74,6 +76,29 @@ class RemoteTest(JobTest):
         self.assertRegex(outcome.output, message)
         return outcome.output
 
+    def tool(self, *arguments, env=None, **more):
+        """What a tool says, with the store settings that a run would have."""
+        command = [program("penstock"), *arguments]
+        for key, value in more.items():
+            command += ["--set", f"store.{key}={value}"]
+        outcome = run(command, env=env or self.env())
+        self.assertEqual(outcome.code, 0, outcome.output)
+        return outcome.output
+
+    def check_tools(self, uri, name="v2", env=None, **more):
+        """inspect, verify and rechunk find what they find in the directory."""
+        directory = os.path.join(self.datasets, name)
+        digest = re.search(r"^digest \w{32}$", self.tool("verify", directory, "--digest"), re.M)[0]
+        self.assertIn(digest, self.tool("verify", uri, "--digest", env=env, **more))
+        target = os.path.join(self.folder, "rechunked.zarr")
+        self.assertIn(digest, self.tool("rechunk", uri, target, "--chunk", "5", env=env, **more))
+        self.assertIn(digest, self.tool("verify", target, "--digest"))
+        arrays = [json.loads(self.tool("inspect", place, "--json", env=env, **more))["arrays"]
+                  for place in (uri, directory)]
+        for array in arrays[0] + arrays[1]:
+            array.pop("stored_bytes", None)  # plain HTTP has no listings to add up
+        self.assertEqual(*arrays)
+
     def proxy(self, port, **faults):
         proxy = servers.Proxy(port, servers.Faults(**faults))
         self.addCleanup(proxy.close)
@@ -96,6 +121,11 @@ class Zip(RemoteTest):
                             open(source, "rb") as content:
                         out.write(content.read())
         return path
+
+    def test_tools(self):
+        self.check_tools(self.archive())
+        shutil.rmtree(os.path.join(self.folder, "rechunked.zarr"))
+        self.check_tools(self.archive("v3", zipfile.ZIP_DEFLATED, folder="below/"), "v3")
 
     def test_stored(self):
         self.check(self.archive())
@@ -230,6 +260,16 @@ class Http(RemoteTest):
         self.check(self.server.url + "/v2", readers=(2,),
                    **{"store.requests": 1, "store.hedge": "false"})
 
+    def test_tools(self):
+        """Also over TLS, and with a server that fails now and then."""
+        proxy = self.proxy(self.server.port, busy=0.08, broken=0.08, reset=0.08, cut=0.08)
+        self.check_tools(proxy.url + "/v2", retries=8)
+        self.assertTrue(proxy.faults.counts["busy"] and proxy.faults.counts["cut"], proxy.faults.counts)
+        shutil.rmtree(os.path.join(self.folder, "rechunked.zarr"))
+        server = servers.Nginx(self.datasets, tls=True)
+        self.addCleanup(server.close)
+        self.check_tools(server.url + "/v3", "v3", ca_file=server.ca_file)
+
     def test_https(self):
         server = servers.Nginx(self.datasets, tls=True)
         self.addCleanup(server.close)
@@ -329,6 +369,13 @@ class S3(RemoteTest):
     def test_same_digests_of_v3_by_settings(self):
         self.check(self.uri("v3"), "v3", env=self.env(**self.server.environment()), readers=(2,),
                    **{"store.s3_endpoint": self.server.url, "store.s3_region": "eu-west-1"})
+
+    def test_tools(self):
+        """With everything from the environment, and with settings alone."""
+        self.check_tools(self.uri(), env=self.signed())
+        shutil.rmtree(os.path.join(self.folder, "rechunked.zarr"))
+        self.check_tools(self.uri("v3"), "v3", env=self.env(**self.server.environment()),
+                         s3_endpoint=self.server.url, s3_region="eu-west-1", s3_addressing="path")
 
     def test_credentials_of_a_profile(self):
         env = self.env(AWS_PROFILE="team")

@@ -92,6 +92,8 @@ static void test_plain_documents(void **state)
 #define BYTES "{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}"
 #define TRANSPOSE(order) \
     "[{\"name\": \"transpose\", \"configuration\": {\"order\": " order "}}, " BYTES "]"
+#define NUMPY(name, configuration) \
+    "{\"name\": \"" name "\", \"configuration\": {" configuration "}}"
 #define SHARDING(chunk, codecs, index_codecs, more)                                 \
     "[{\"name\": \"sharding_indexed\", \"configuration\": {\"chunk_shape\": " chunk \
     ", \"codecs\": [" codecs "], \"index_codecs\": [" index_codecs "]" more "}}]"
@@ -224,6 +226,25 @@ static const struct refusal {
     {ZARR_V3, "data_type", "\"r0\"", STATUS_UNSUPPORTED, "data type 'r0'"},
     {ZARR_V3, "data_type", "\"r8200\"", STATUS_UNSUPPORTED, "data type 'r8200'"},
     {ZARR_V3, "data_type", "\"r16\"", STATUS_CORRUPT, "'fill_value' is not a list of 2 bytes"},
+    {ZARR_V3, "data_type", NUMPY("null_terminated_bytes", "\"length_bytes\": -1"), STATUS_CORRUPT,
+     "'null_terminated_bytes': 'length_bytes' is -1"},
+    {ZARR_V3, "data_type", NUMPY("fixed_length_utf32", "\"length_bytes\": 6"), STATUS_CORRUPT,
+     "'length_bytes' is 6"},
+    {ZARR_V3, "data_type", NUMPY("raw_bytes", "\"length_bytes\": 1025"), STATUS_UNSUPPORTED,
+     "more than 1024 bytes"},
+    {ZARR_V3, "data_type", "\"raw_bytes\"", STATUS_CORRUPT, "'length_bytes' is missing"},
+    {ZARR_V3, "data_type", NUMPY("numpy.datetime64", "\"unit\": \"fortnight\""), STATUS_CORRUPT,
+     "'unit' is none of NumPy's"},
+    {ZARR_V3, "data_type", NUMPY("numpy.datetime64", "\"scale_factor\": 2"), STATUS_CORRUPT,
+     "'unit' is missing"},
+    {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": []"), STATUS_CORRUPT,
+     "without member 0"},
+    {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": [[\"x\"]]"), STATUS_CORRUPT,
+     "not a list of name and type"},
+    {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": [[\"x\", \"string\"]]"),
+     STATUS_UNSUPPORTED, "field 'x': data type 'string'"},
+    {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": [[\"x\", {\"name\": \"structured\"}]]"),
+     STATUS_UNSUPPORTED, "structured dtype within another"},
     {ZARR_V3, "data_type", "5", STATUS_CORRUPT, "'data_type' is neither a name nor an object"},
     {ZARR_V3, "data_type", "{}", STATUS_CORRUPT, "'data_type': 'name' is missing"},
     {ZARR_V3, "chunk_grid", NULL, STATUS_CORRUPT, "'chunk_grid' is missing"},

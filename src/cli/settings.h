@@ -1,0 +1,38 @@
+/* The configuration of a run on the command line: --config FILE, the environment and --set
+ * KEY=VALUE, the same for every subcommand that takes it. Main thread.
+ *
+ * A command has `cli_settings_argp` (or the one without short options) as its argp child, gives it
+ * a `struct cli_settings` as its input at ARGP_KEY_INIT, and reads the configuration afterwards.
+ */
+#ifndef PENSTOCK_CLI_SETTINGS_H
+#define PENSTOCK_CLI_SETTINGS_H
+
+#include "base/error.h"
+#include "config/config.h"
+#include "store/store.h"
+
+#include <argp.h>
+#include <stddef.h>
+
+struct cli_settings {
+    const char *path;         /* of --config; NULL: none */
+    const char **assignments; /* of --set, in order; owned */
+    size_t assignment_count;
+};
+
+extern const struct argp cli_settings_argp;      /* -c, --config, -s, --set */
+extern const struct argp cli_settings_long_argp; /* --config, --set */
+
+/* The configuration from all its sources, not yet checked as a whole; to be freed by config_done(),
+ * also after a failure. INVALID, NOT_FOUND, IO: as of config.h. */
+MUST_USE enum status cli_settings_read(const struct cli_settings *settings,
+                                       struct config *ret_config, struct error *err);
+
+/* Opens the dataset that a tool was called with, as `store.*` says. Errors of config.h and
+ * store_open(). */
+MUST_USE enum status cli_open_store(const struct config *config, const char *uri,
+                                    struct store **ret_store, struct error *err);
+
+void cli_settings_done(struct cli_settings *settings);
+
+#endif
