@@ -206,8 +206,8 @@ static enum status settle(struct job *job, const struct job_options *options, st
         .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
         .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world),
         .stored_row_cost = first.stored_row_cost};
-    job->shape.fetch_bytes =
-        fetch_stage_bytes(job->dataset, run_fetch_memory(&job->config, &job->shape));
+    job->shape.fetch_bytes = fetch_stage_bytes(
+        job->dataset, run_fetch_memory(&job->config, &job->shape), &job->shape.fetch_rows);
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
                               options->resume_path ? &first.state : NULL, &job->setup, err);
     return comm_agree(comm, status, err);

@@ -140,7 +140,8 @@ static enum status settle(const struct options *options, const struct config *co
         .node_available_bytes =
             config->memory_limit_bytes > 0 ? UINT64_MAX : memory_available_bytes(),
     };
-    shape.fetch_bytes = fetch_stage_bytes(dataset, run_fetch_memory(config, &shape));
+    shape.fetch_bytes =
+        fetch_stage_bytes(dataset, run_fetch_memory(config, &shape), &shape.fetch_rows);
     uint64_t stored_row_bytes;
     enum status status =
         count_workers(options, config, shape.readers_on_node, &shape.worker_count, err);

@@ -117,7 +117,8 @@ static struct row_counts count_rows(const struct budget_demand *d)
         uint64_t repeated = least_of(padding, most_share(d, rows.even));
         uint64_t under_way = 2 * (uint64_t)d->worker_count + 2;
         rows.least = under_way + repeated;
-        rows.preferred = d->shape.in_flight * most_of(under_way, round_share) + repeated;
+        rows.preferred =
+            d->shape.in_flight * most_of(under_way, round_share) + d->fetch_rows + repeated;
     } else {
         uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
         if (d->shape.parts_per_step > 1)

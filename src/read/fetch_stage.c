@@ -94,10 +94,11 @@ static uint64_t count_slots(const struct dataset *dataset, uint64_t memory_bytes
     return count < MOST_SLOTS ? count : MOST_SLOTS;
 }
 
-uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes)
+uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes, uint64_t *ret_rows)
 {
     uint64_t pieces, slot_bytes, cost = 0;
     uint64_t count = count_slots(dataset, memory_bytes, &pieces, &slot_bytes, &cost);
+    *ret_rows = count;
     return count > 0 ? dataset_lister_bytes(dataset) + count * cost : 0;
 }
 

@@ -30,9 +30,10 @@ enum { FETCH_NONE = -1 };
 
 struct fetch_stage;
 
-/* What a stage of at most `memory_bytes` takes, tables included: 0 for a dataset that is not
- * remote, or of whose rows not even one fits. Pure. */
-uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes);
+/* What a stage of at most `memory_bytes` takes, tables included, and how many rows it has on their
+ * way at most: 0 for a dataset that is not remote, or of whose rows not even one fits. Pure. */
+uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes,
+                           uint64_t *ret_rows);
 
 /* For up to `buffer_count` rows at once; `dataset` and `waker` are borrowed. *ret_stage is NULL
  * where fetch_stage_bytes() is 0. NO_MEMORY. */

@@ -120,6 +120,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
         .fetch_bytes = shape->fetch_bytes + connection_bytes(config, dataset),
+        .fetch_rows = shape->fetch_rows,
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = config->epochs == 1,
         .limit_bytes = run_memory_limit(config, shape),

@@ -27,7 +27,8 @@ struct run_shape {
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node; UINT64_MAX: not
                                       known, and not to be looked at */
     uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
-    uint64_t fetch_bytes;     /* of the fetch stage (read/fetch_stage.h) */
+    uint64_t fetch_bytes;     /* of the fetch stage (read/fetch_stage.h); 0: there is none */
+    uint64_t fetch_rows;      /* that it has on their way at most */
 };
 
 struct run_setup {

@@ -2,9 +2,9 @@
  *
  * Everything but the list of incoming fetches belongs to the client's thread. A fetch is in one of
  * three places: `waiting` (in order), `paused` (until its due time) or in flight, on one transfer
- * or two. A transfer is a curl handle and what its answer says; handles are made as they are needed
- * and used again. The second transfer of a late fetch writes to memory of its own, which is copied
- * if it is the first to have a good answer, so that two answers never mix.
+ * or two. Transfers (http_transfer.h) are made as they are needed and used again. The second of a
+ * late fetch writes to memory of its own, which is copied if it is the first to have a good answer,
+ * so that two answers never mix.
  *
  *     start() --incoming--> waiting --> transfer --> done()
  *                              ^           |
@@ -15,13 +15,11 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/waker.h"
-#include "store/http_answer.h"
 #include "store/http_pace.h"
+#include "store/http_transfer.h"
 #include "store/watch.h"
 
-#include <curl/curl.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -29,35 +27,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     SECONDS_AT_ONCE = 8,          /* second transfers beyond the window */
     SECOND_BYTES_MOST = 16 << 20, /* of a value that is asked for twice */
-    CONNECT_S = 10,
-    SILENCE_S = 10, /* without a byte, then the connection counts as lost */
-    RECEIVE_BYTES = 64 << 10,
-    LOOK_MS = 10, /* for late transfers */
+    LOOK_MS = 10,                 /* for late transfers */
     EVENTS = 64,
 };
 static const uint64_t ms_ns = 1000000, second_ns = 1000000000;
-
-struct transfer {
-    struct http_client *client;
-    CURL *easy;
-    struct fetch *fetch; /* NULL: free */
-    struct transfer *next_free;
-    struct text url;
-    struct curl_slist *headers;
-    struct http_answer answer;
-    char trouble[CURL_ERROR_SIZE];
-    unsigned char *out; /* where the value goes */
-    size_t capacity, got;
-    bool second; /* `out` is its own */
-    bool too_long;
-    uint64_t start_ns;
-};
 
 struct list {
     struct fetch *first, *last;
@@ -131,76 +109,6 @@ static uint64_t deadline_of(const struct http_client *client, const struct fetch
 /* Transfers
  * ---------------------------------------------------------------------------------------------- */
 
-static size_t on_header(char *bytes, size_t size, size_t count, void *argument)
-{
-    struct transfer *transfer = argument;
-    http_answer_line(&transfer->answer, bytes, size * count);
-    return size * count;
-}
-
-static size_t on_body(char *bytes, size_t size, size_t count, void *argument)
-{
-    struct transfer *transfer = argument;
-    struct http_answer *answer = &transfer->answer;
-    size *= count;
-    if (!http_answer_is_value(answer, transfer->fetch)) {
-        http_answer_body(answer, bytes, size);
-        /* Enough is known; a whole value where a range was asked for is not read to its end. */
-        return answer->body_bytes < sizeof answer->body - 1 ? size : CURL_WRITEFUNC_ERROR;
-    }
-    if (size > transfer->capacity - transfer->got ||
-        (answer->has_length && answer->length > transfer->capacity)) {
-        transfer->too_long = true;
-        return CURL_WRITEFUNC_ERROR;
-    }
-    if (size > 0)
-        memcpy(transfer->out + transfer->got, bytes, size);
-    transfer->got += size;
-    return size;
-}
-
-/* Sockets must not be inherited by trainers that the reader starts. */
-static curl_socket_t open_socket(void *argument, curlsocktype purpose,
-                                 struct curl_sockaddr *address)
-{
-    (void)argument;
-    (void)purpose;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
-#define SET(easy, option, value) (curl_easy_setopt(easy, option, value) == CURLE_OK)
-
-static bool set_up(struct http_client *client, struct transfer *transfer)
-{
-    CURL *easy = transfer->easy;
-    const char *ca_file = client->settings.ca_file;
-    long silence_s = client->settings.timeout_s / 3;
-    silence_s = silence_s < 1 ? 1 : silence_s > SILENCE_S ? SILENCE_S : silence_s;
-    return SET(easy, CURLOPT_PRIVATE, transfer) && SET(easy, CURLOPT_NOSIGNAL, 1L) &&
-           SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
-           SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") && SET(easy, CURLOPT_PROXY, "") &&
-           SET(easy, CURLOPT_FOLLOWLOCATION, 0L) && SET(easy, CURLOPT_PATH_AS_IS, 1L) &&
-           SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) && SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
-           (!*ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
-           SET(easy, CURLOPT_USERAGENT, "penstock") &&
-           SET(easy, CURLOPT_HEADERFUNCTION, on_header) &&
-           SET(easy, CURLOPT_HEADERDATA, transfer) && SET(easy, CURLOPT_WRITEFUNCTION, on_body) &&
-           SET(easy, CURLOPT_WRITEDATA, transfer) &&
-           SET(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket) &&
-           SET(easy, CURLOPT_ERRORBUFFER, transfer->trouble) &&
-           SET(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BYTES) &&
-           SET(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S) &&
-           SET(easy, CURLOPT_LOW_SPEED_LIMIT, 1L) && SET(easy, CURLOPT_LOW_SPEED_TIME, silence_s) &&
-           SET(easy, CURLOPT_TCP_KEEPALIVE, 1L) && SET(easy, CURLOPT_TCP_NODELAY, 1L);
-}
-
-static void transfer_free(struct transfer *transfer)
-{
-    curl_easy_cleanup(transfer->easy);
-    text_done(&transfer->url);
-    free(transfer);
-}
-
 /* A transfer that is free, or a new one; NULL when there is no memory, or too many. */
 static struct transfer *take_transfer(struct http_client *client)
 {
@@ -211,17 +119,17 @@ static struct transfer *take_transfer(struct http_client *client)
     }
     if (client->transfer_count == client->transfer_most)
         return NULL;
-    transfer = calloc(1, sizeof *transfer);
+    transfer = http_transfer_new(&client->settings);
     if (!transfer)
         return NULL;
-    transfer->client = client;
-    transfer->easy = curl_easy_init();
-    if (!transfer->easy || !set_up(client, transfer)) {
-        transfer_free(transfer);
-        return NULL;
-    }
     client->transfers[client->transfer_count++] = transfer;
     return transfer;
+}
+
+static void put_back(struct http_client *client, struct transfer *transfer)
+{
+    transfer->next_free = client->first_free;
+    client->first_free = transfer;
 }
 
 /* Takes the transfer off its fetch, ended or not. */
@@ -229,8 +137,6 @@ static void give_transfer(struct http_client *client, struct transfer *transfer)
 {
     struct fetch *fetch = transfer->fetch;
     curl_multi_remove_handle(client->multi, transfer->easy);
-    curl_slist_free_all(transfer->headers);
-    transfer->headers = NULL;
     if (transfer->second) {
         free(transfer->out);
         client->seconds--;
@@ -238,30 +144,9 @@ static void give_transfer(struct http_client *client, struct transfer *transfer)
     } else {
         fetch->own.transfer = NULL;
     }
-    transfer->fetch = NULL;
-    transfer->next_free = client->first_free;
-    client->first_free = transfer;
+    http_transfer_end(transfer);
+    put_back(client, transfer);
     client->in_flight--;
-}
-
-static bool set_request(struct transfer *transfer, const struct fetch *fetch, uint64_t left_ns)
-{
-    CURL *easy = transfer->easy;
-    char range[64];
-    const char *asked = NULL;
-    if (fetch->kind == FETCH_RANGE) {
-        snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)fetch->offset,
-                 (unsigned long long)(fetch->offset + fetch->size - 1));
-        asked = range;
-    } else if (fetch->kind == FETCH_TAIL) {
-        snprintf(range, sizeof range, "-%zu", fetch->size);
-        asked = range;
-    }
-    return (fetch->kind == FETCH_STAT ? SET(easy, CURLOPT_NOBODY, 1L)
-                                      : SET(easy, CURLOPT_HTTPGET, 1L)) &&
-           SET(easy, CURLOPT_URL, transfer->url.data) && SET(easy, CURLOPT_RANGE, asked) &&
-           SET(easy, CURLOPT_HTTPHEADER, transfer->headers) &&
-           SET(easy, CURLOPT_TIMEOUT_MS, (long)(left_ns / ms_ns + 1));
 }
 
 /* Sends a fetch's request on a transfer whose `out` is set. */
@@ -269,27 +154,18 @@ static enum status send_request(struct http_client *client, struct transfer *tra
                                 struct fetch *fetch, uint64_t now_ns, struct error *err)
 {
     uint64_t deadline_ns = deadline_of(client, fetch);
-    transfer->got = 0;
-    transfer->too_long = false;
-    transfer->trouble[0] = '\0';
     transfer->start_ns = now_ns;
-    transfer->url.length = 0;
-    memset(&transfer->answer, 0, sizeof transfer->answer);
-    enum status status = client->target.prepare(client->target.context, fetch, &transfer->url,
-                                                &transfer->headers, err);
-    if (status == STATUS_OK &&
-        (!set_request(transfer, fetch, deadline_ns > now_ns ? deadline_ns - now_ns : ms_ns) ||
-         curl_multi_add_handle(client->multi, transfer->easy) != CURLM_OK))
+    enum status status = http_transfer_begin(
+        transfer, &client->target, fetch, deadline_ns > now_ns ? deadline_ns - now_ns : ms_ns, err);
+    if (status == STATUS_OK && curl_multi_add_handle(client->multi, transfer->easy) != CURLM_OK) {
         status =
             error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", transfer->url.data);
+        http_transfer_end(transfer);
+    }
     if (status != STATUS_OK) {
-        curl_slist_free_all(transfer->headers);
-        transfer->headers = NULL;
-        transfer->next_free = client->first_free;
-        client->first_free = transfer;
+        put_back(client, transfer);
         return status;
     }
-    transfer->fetch = fetch;
     client->in_flight++;
     return STATUS_OK;
 }
@@ -350,62 +226,6 @@ static void again(struct http_client *client, struct fetch *fetch, enum http_ver
     finish(client, fetch, status);
 }
 
-/* What curl's own failures mean. */
-static enum http_verdict judge_trouble(const struct transfer *transfer, CURLcode code,
-                                       struct error *err)
-{
-    const char *text = transfer->trouble[0] ? transfer->trouble : curl_easy_strerror(code);
-    error_set(err, STATUS_IO, "%.400s", text);
-    switch (code) {
-    case CURLE_PEER_FAILED_VERIFICATION:
-        error_set(err, STATUS_IO,
-                  "%.400s: the server's certificate is not trusted: name the certificates to trust "
-                  "in store.ca_file",
-                  text);
-        return HTTP_FAILED;
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_OUT_OF_MEMORY:
-        return HTTP_FAILED;
-    default:
-        return HTTP_AGAIN;
-    }
-}
-
-static enum http_verdict judge_too_long(struct transfer *transfer, struct error *err)
-{
-    struct fetch *fetch = transfer->fetch;
-    fetch->total = transfer->answer.has_length ? transfer->answer.length : 0;
-    if (fetch->total)
-        error_set(err, STATUS_CORRUPT, "it has %llu bytes, at most %zu can be right",
-                  (unsigned long long)fetch->total, transfer->capacity);
-    else
-        error_set(err, STATUS_CORRUPT, "it has more bytes than the %zu that can be right",
-                  transfer->capacity);
-    return HTTP_FAILED;
-}
-
-static enum http_verdict judge(struct transfer *transfer, CURLcode code, struct error *err)
-{
-    struct fetch *fetch = transfer->fetch;
-    const struct http_answer *answer = &transfer->answer;
-    bool cut = code == CURLE_WRITE_ERROR && answer->status && !http_answer_is_value(answer, fetch);
-    enum http_verdict verdict;
-    error_clear(err);
-    if (transfer->too_long)
-        verdict = judge_too_long(transfer, err);
-    else if (code == CURLE_OK || cut || (answer->status >= 400 && code == CURLE_PARTIAL_FILE))
-        verdict = http_answer_judge(answer, &transfer->client->settings, fetch, transfer->got, err);
-    else
-        verdict = judge_trouble(transfer, code, err);
-    if (verdict != HTTP_GOOD)
-        error_prepend(err, (enum status)err->status,
-                      "%s '%.300s': ", fetch->kind == FETCH_STAT ? "HEAD" : "GET",
-                      transfer->url.data);
-    return verdict;
-}
-
 static void take_value(struct transfer *transfer)
 {
     struct fetch *fetch = transfer->fetch;
@@ -420,7 +240,7 @@ static void on_end(struct http_client *client, struct transfer *transfer, CURLco
     struct fetch *fetch = transfer->fetch;
     struct error err;
     uint64_t now_ns = clock_now_ns();
-    enum http_verdict verdict = judge(transfer, code, &err);
+    enum http_verdict verdict = http_transfer_judge(transfer, code, &err);
     uint32_t retry_after_s = transfer->answer.retry_after_s;
     bool alone = !(fetch->own.transfer && fetch->own.second);
     if (verdict == HTTP_GOOD || err.status == STATUS_NOT_FOUND)
@@ -568,10 +388,8 @@ static void send_second(struct http_client *client, struct fetch *fetch, uint64_
     transfer->capacity = bytes;
     transfer->out = malloc(bytes ? bytes : 1);
     if (!transfer->out || send_request(client, transfer, fetch, now_ns, &err) != STATUS_OK) {
-        if (!transfer->out) {
-            transfer->next_free = client->first_free;
-            client->first_free = transfer;
-        }
+        if (!transfer->out)
+            put_back(client, transfer);
         free(transfer->out);
         return;
     }
@@ -788,7 +606,7 @@ static enum status set_up_client(struct http_client *client, struct error *err)
 static void release(struct http_client *client)
 {
     for (uint32_t i = 0; i < client->transfer_count; i++)
-        transfer_free(client->transfers[i]);
+        http_transfer_free(client->transfers[i]);
     if (client->multi)
         curl_multi_cleanup(client->multi);
     if (client->epoll_fd >= 0)

@@ -90,9 +90,14 @@ static enum status check_key(const struct store *store, const char *key, struct 
         key);
 }
 
-static enum status check_prefix(const struct store *store, const char *prefix, struct error *err)
+/* The store that really has `*key`, and its key there; that must be well-formed, or the root. */
+static enum status reach(const struct store **store, const char **key, bool may_be_root,
+                         struct error *err)
 {
-    return prefix[0] == '\0' ? STATUS_OK : check_key(store, prefix, err);
+    *store = store_resolve(*store, key, err);
+    if (!*store)
+        return STATUS_INVALID;
+    return may_be_root && **key == '\0' ? STATUS_OK : check_key(*store, *key, err);
 }
 
 /* Tests may have each store fail on purpose; a build for use must not do so unnoticed. */
@@ -209,18 +214,14 @@ bool store_retry(const struct store *store, uint32_t attempt, const struct error
 
 /* A call that is made until it succeeds, fails for good, or has been tried often enough. */
 struct attempts {
-    const struct store *store;
-    uint32_t count;
-    int call; /* in the watch */
+    const struct store
+        *store; /* whoever really has the key, once it has begun; the next likewise */
+    const char *key;
+    bool has_begun;
+    uint32_t count; /* that failed */
+    int call;       /* in the watch */
     struct error cause;
 };
-
-static void attempt_begin(struct attempts *attempts, const char *key)
-{
-    const struct store *store = attempts->store;
-    if (store->watch)
-        attempts->call = store_watch_begin(store->watch, store->uri, key);
-}
 
 /* True: try again. Otherwise *err has the cause, if `status` is one. */
 static bool attempt_again(struct attempts *attempts, enum status status, struct error *err)
@@ -242,33 +243,38 @@ static bool attempt_again(struct attempts *attempts, enum status status, struct 
     return false;
 }
 
+/* Whether there is a try to make, the first or another; if not, *status, with *err, is the outcome.
+ * The try is to leave its status there, and its error in `cause`. */
+static bool attempt(struct attempts *attempts, enum status *status, struct error *err)
+{
+    if (!attempts->has_begun)
+        *status = reach(&attempts->store, &attempts->key, false, err);
+    if (attempts->has_begun ? !attempt_again(attempts, *status, err) : *status != STATUS_OK)
+        return false;
+    attempts->has_begun = true;
+    if (attempts->store->watch)
+        attempts->call =
+            store_watch_begin(attempts->store->watch, attempts->store->uri, attempts->key);
+    return true;
+}
+
 enum status store_get(const struct store *store, const char *key, void *buffer, size_t capacity,
                       size_t *ret_size, struct error *err)
 {
-    store = store_resolve(store, &key, err);
-    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
-    if (status)
-        return status;
-    struct attempts attempts = {.store = store};
-    do {
-        attempt_begin(&attempts, key);
-        status = store->operations->get(store, key, buffer, capacity, ret_size, &attempts.cause);
-    } while (attempt_again(&attempts, status, err));
+    struct attempts a = {.store = store, .key = key};
+    enum status status;
+    while (attempt(&a, &status, err))
+        status = a.store->operations->get(a.store, a.key, buffer, capacity, ret_size, &a.cause);
     return status;
 }
 
 enum status store_get_ranges(const struct store *store, const char *key,
                              const struct store_range *ranges, size_t count, struct error *err)
 {
-    store = store_resolve(store, &key, err);
-    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
-    if (status)
-        return status;
-    struct attempts attempts = {.store = store};
-    do {
-        attempt_begin(&attempts, key);
-        status = store->operations->get_ranges(store, key, ranges, count, &attempts.cause);
-    } while (attempt_again(&attempts, status, err));
+    struct attempts a = {.store = store, .key = key};
+    enum status status;
+    while (attempt(&a, &status, err))
+        status = a.store->operations->get_ranges(a.store, a.key, ranges, count, &a.cause);
     return status;
 }
 
@@ -293,39 +299,37 @@ enum status store_get_part(const struct store *store, const char *key,
 enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                            uint64_t *ret_total, struct error *err)
 {
-    store = store_resolve(store, &key, err);
-    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
-    if (status)
-        return status;
-    struct attempts attempts = {.store = store};
-    do {
-        attempt_begin(&attempts, key);
-        status = store->operations->get_tail(store, key, buffer, size, ret_total, &attempts.cause);
-    } while (attempt_again(&attempts, status, err));
+    struct attempts a = {.store = store, .key = key};
+    enum status status;
+    while (attempt(&a, &status, err))
+        status = a.store->operations->get_tail(a.store, a.key, buffer, size, ret_total, &a.cause);
     return status;
 }
 
 enum status store_get_text(const struct store *store, const char *key, size_t limit,
                            char **ret_text, size_t *ret_size, struct error *err)
 {
-    store = store_resolve(store, &key, err);
-    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
-    if (status)
-        return status;
-    struct attempts attempts = {.store = store};
-    do {
-        attempt_begin(&attempts, key);
-        status =
-            store->operations->get_text(store, key, limit, ret_text, ret_size, &attempts.cause);
-    } while (attempt_again(&attempts, status, err));
+    struct attempts a = {.store = store, .key = key};
+    enum status status;
+    while (attempt(&a, &status, err))
+        status = a.store->operations->get_text(a.store, a.key, limit, ret_text, ret_size, &a.cause);
+    return status;
+}
+
+enum status store_stat(const struct store *store, const char *key, struct store_info *ret_info,
+                       struct error *err)
+{
+    struct attempts a = {.store = store, .key = key};
+    enum status status;
+    while (attempt(&a, &status, err))
+        status = a.store->operations->stat(a.store, a.key, ret_info, &a.cause);
     return status;
 }
 
 enum status store_put(const struct store *store, const char *key, const void *data, size_t size,
                       struct error *err)
 {
-    store = store_resolve(store, &key, err);
-    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
+    enum status status = reach(&store, &key, false, err);
     return status ? status : store->operations->put(store, key, data, size, err);
 }
 
@@ -333,8 +337,7 @@ enum status store_put(const struct store *store, const char *key, const void *da
 enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                        void *argument, struct error *err)
 {
-    store = store_resolve(store, &prefix, err);
-    enum status status = store ? check_prefix(store, prefix, err) : STATUS_INVALID;
+    enum status status = reach(&store, &prefix, true, err);
     if (status)
         return status;
     int call = store->watch ? store_watch_begin(store->watch, store->uri, prefix) : 0;
@@ -347,24 +350,8 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
 enum status store_usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
                         uint64_t *ret_count, struct error *err)
 {
-    store = store_resolve(store, &prefix, err);
-    enum status status = store ? check_prefix(store, prefix, err) : STATUS_INVALID;
+    enum status status = reach(&store, &prefix, true, err);
     return status ? status : store->operations->usage(store, prefix, ret_bytes, ret_count, err);
-}
-
-enum status store_stat(const struct store *store, const char *key, struct store_info *ret_info,
-                       struct error *err)
-{
-    store = store_resolve(store, &key, err);
-    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
-    if (status)
-        return status;
-    struct attempts attempts = {.store = store};
-    do {
-        attempt_begin(&attempts, key);
-        status = store->operations->stat(store, key, ret_info, &attempts.cause);
-    } while (attempt_again(&attempts, status, err));
-    return status;
 }
 
 enum status store_identify(const struct store *store, struct text *out, struct error *err)
@@ -379,8 +366,7 @@ bool store_is_remote(const struct store *store)
 
 void fetch_start(const struct store *store, struct fetch *fetch)
 {
-    store = store_resolve(store, &fetch->key, &fetch->error);
-    fetch->status = store ? check_key(store, fetch->key, &fetch->error) : STATUS_INVALID;
+    fetch->status = reach(&store, &fetch->key, false, &fetch->error);
     fetch->own.store = store;
     if (fetch->status == STATUS_OK)
         store->operations->fetch(store, fetch);

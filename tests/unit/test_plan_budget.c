@@ -152,6 +152,9 @@ static void row_rules(void **state)
     demand.keep = BUDGET_KEEP_NOTHING;
     struct budget b = settle(&demand);
     assert_int_equal(b.transient_rows, 2 * 64); /* two rounds of 256 over 4 readers */
+    demand.fetch_rows = 300;
+    assert_int_equal(settle(&demand).transient_rows, 2 * 64 + 300);
+    demand.fetch_rows = 0;
     assert_int_equal(b.most_rows, 500);
     assert_int_equal(b.least_bytes,
                      b.total_bytes - b.rows_bytes + (2 * 8 + 2) * buffer_bytes(&demand));
