@@ -104,7 +104,7 @@ def measure_gaps(arguments, url):
     for gap_kib in arguments.gaps:
         chunk_kib = min(gap_kib, 16)
         layout = Layout(32, chunk_kib * KIB, arguments.rows, gap_kib // chunk_kib + 1)
-        rates = measure(arguments, layout, url, [(0, most), (layout.gap_bytes, most)])
+        rates = measure(arguments, layout, url, [(1, most), (layout.gap_bytes, most)])
         results[f"{gap_kib} KiB"] = {place: [round(rate, 1) for rate in of.values()]
                                      for place, of in rates.items()}
         print(f"{gap_kib:>4} KiB" + "".join(
