@@ -311,9 +311,68 @@ static void shuffle(struct job *job, uint64_t seed)
     }
 }
 
+struct result {
+    uint32_t rounds;
+    struct turn turns[2][WAYS][MOST_ROUNDS]; /* cold, warm */
+};
+
+static bool is_possible(const struct way *way, const struct reader *reader)
+{
+    return !way->ring || reader->ring.fd >= 0;
+}
+
+static double rate(const struct result *result, const struct job *job, int warm, int way)
+{
+    return (double)job->count * (double)job->bytes /
+           median(result->turns[warm][way], result->rounds, false) / 1e6;
+}
+
+static double cpu_ms(const struct result *result, const struct job *job, int warm, int way)
+{
+    return median(result->turns[warm][way], result->rounds, true) / (double)job->count * 1e3;
+}
+
+static void run_rounds(struct job *job, struct reader *readers, struct result *result)
+{
+    for (uint32_t round = 0; round < result->rounds; round++) {
+        shuffle(job, round);
+        for (int i = 0; i < 2 * WAYS; i++) {
+            int warm = i / WAYS, way = i % WAYS;
+            if (!is_possible(&ways[way], readers))
+                continue;
+            advise_all(job, !warm, readers[0].buffer);
+            result->turns[warm][way][round] = run_turn(job, readers, &ways[way]);
+        }
+    }
+}
+
+static void print_result(const struct job *job, const struct reader *reader,
+                         const struct result *result)
+{
+    const char *comma = "";
+    printf("%-18s %10s %12s %10s %12s\n", "", "cold MB/s", "CPU ms/file", "warm MB/s",
+           "CPU ms/file");
+    for (int w = 0; w < WAYS; w++)
+        if (is_possible(&ways[w], reader))
+            printf("%-18s %10.0f %12.3f %10.0f %12.3f\n", ways[w].name, rate(result, job, 0, w),
+                   cpu_ms(result, job, 0, w), rate(result, job, 1, w), cpu_ms(result, job, 1, w));
+        else
+            printf("%-18s not allowed on this machine\n", ways[w].name);
+    printf("{\"benchmark\": \"files\", \"bytes\": %llu, \"threads\": %u, \"ways\": {",
+           (unsigned long long)job->bytes, job->threads);
+    for (int w = 0; w < WAYS; w++) {
+        if (!is_possible(&ways[w], reader))
+            continue;
+        printf("%s\"%s\": [%.0f, %.0f]", comma, ways[w].name, rate(result, job, 0, w),
+               rate(result, job, 1, w));
+        comma = ", ";
+    }
+    printf("}}\n");
+}
+
 int main(int argc, char **argv)
 {
-    static struct turn turns[2][WAYS][MOST_ROUNDS];
+    static struct result result;
     struct reader readers[MOST_THREADS] = {0};
     if (argc != 6) {
         fprintf(stderr, "usage: penstock-bench-files FOLDER FILES BYTES THREADS ROUNDS\n");
@@ -323,14 +382,13 @@ int main(int argc, char **argv)
                       .count = strtoull(argv[2], NULL, 10),
                       .bytes = strtoull(argv[3], NULL, 10) / BLOCK * BLOCK,
                       .threads = (uint32_t)strtoul(argv[4], NULL, 10)};
-    uint32_t rounds = (uint32_t)strtoul(argv[5], NULL, 10);
+    result.rounds = (uint32_t)strtoul(argv[5], NULL, 10);
     if (job.folder < 0)
         fail(argv[1]);
+    errno = EINVAL;
     if (job.count == 0 || job.bytes == 0 || job.threads == 0 || job.threads > MOST_THREADS ||
-        rounds == 0 || rounds > MOST_ROUNDS) {
-        errno = EINVAL;
+        result.rounds == 0 || result.rounds > MOST_ROUNDS)
         fail("numbers");
-    }
     job.order = calloc(job.count, sizeof *job.order);
     for (uint32_t i = 0; i < job.threads; i++) {
         readers[i].job = &job;
@@ -342,40 +400,13 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < job.count; i++)
         job.order[i] = i;
     make_files(&job, readers[0].buffer);
-    for (uint32_t round = 0; round < rounds; round++) {
-        shuffle(&job, round);
-        for (int warm = 0; warm < 2; warm++)
-            for (int w = 0; w < WAYS; w++) {
-                if (ways[w].ring && readers[0].ring.fd < 0)
-                    continue;
-                advise_all(&job, !warm, readers[0].buffer);
-                turns[warm][w][round] = run_turn(&job, readers, &ways[w]);
-            }
-    }
-    printf("%-18s %10s %12s %10s %12s\n", "", "cold MB/s", "CPU ms/file", "warm MB/s",
-           "CPU ms/file");
-    double total = (double)job.count * (double)job.bytes, files = (double)job.count;
-    for (int w = 0; w < WAYS; w++)
-        if (!ways[w].ring || readers[0].ring.fd >= 0)
-            printf("%-18s %10.0f %12.3f %10.0f %12.3f\n", ways[w].name,
-                   total / median(turns[0][w], rounds, false) / 1e6,
-                   median(turns[0][w], rounds, true) / files * 1e3,
-                   total / median(turns[1][w], rounds, false) / 1e6,
-                   median(turns[1][w], rounds, true) / files * 1e3);
-        else
-            printf("%-18s not allowed on this machine\n", ways[w].name);
-    printf("{\"benchmark\": \"files\", \"bytes\": %llu, \"threads\": %u, \"ways\": {",
-           (unsigned long long)job.bytes, job.threads);
-    for (int w = 0; w < WAYS; w++)
-        if (!ways[w].ring || readers[0].ring.fd >= 0)
-            printf("%s\"%s\": [%.0f, %.0f]", w > 0 ? ", " : "", ways[w].name,
-                   total / median(turns[0][w], rounds, false) / 1e6,
-                   total / median(turns[1][w], rounds, false) / 1e6);
-    printf("}}\n");
+    run_rounds(&job, readers, &result);
+    print_result(&job, readers, &result);
     for (uint32_t i = 0; i < job.threads; i++) {
         ring_close(&readers[i].ring);
         free(readers[i].buffer);
     }
     free(job.order);
+    close(job.folder);
     return EXIT_SUCCESS;
 }

@@ -1,9 +1,10 @@
 """Large chunks of a directory, through the page cache and past it (store.direct).
 
-First ways to read files of 16 MiB, without decoding (penstock-bench-files). Then arrays of float32, one sample a chunk, raw and in blosc-zstd, are read in the order of an epoch by
-the reader's pool (penstock-bench-limit cold), with store.direct off and on, each cold (all chunks
-dropped from the page cache before the turn) and warm (read before). Ways take turns, medians over
-rounds. The last line is one JSON object.
+First ways to read files of 16 MiB, without decoding (penstock-bench-files). Then arrays of float32,
+one sample a chunk, raw and in blosc-zstd, are read in the order of an epoch by the reader's pool
+(penstock-bench-limit cold), with store.direct off and on, each cold (all chunks dropped from the
+page cache before the turn) and warm (read before). Ways take turns, medians over rounds. The last
+line is one JSON object.
 """
 
 import argparse
@@ -35,7 +36,8 @@ def make_dataset(arguments, codec, chunk_bytes):
     if not dataset.exists():
         part = dataset.with_suffix(".part")
         subprocess.run([arguments.build / "bin" / "penstock", "synth", part, "--overwrite",
-                        "--layout", "plain", "--codec", codec, "--shape", f"{chunk_bytes // 1024},256",
+                        "--layout", "plain", "--codec", codec,
+                        "--shape", f"{chunk_bytes // 1024},256",
                         "--samples", str(arguments.bytes // chunk_bytes)], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         part.rename(dataset)
@@ -95,7 +97,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--bytes", type=int, default=512 * MIB, help="decoded, of each dataset")
-    parser.add_argument("--kib", type=int, nargs="*", default=[1024, 4096, 16384], help="of a chunk")
+    parser.add_argument("--kib", type=int, nargs="*", default=[1024, 4096, 16384],
+                        help="of a chunk")
     parser.add_argument("--codec", nargs="*", default=["none", "blosc-zstd"])
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)

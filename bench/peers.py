@@ -4,8 +4,8 @@
     peers.py decode|small_chunks --build DIRECTORY --work DIRECTORY [--rounds N] [--threads N]
 
 decode: arrays of float16, one sample a chunk, that zarr-python 3 has written with four codecs and
-chunks of 64 KiB to 16 MiB; one thread each. small_chunks: 100,000 (or --count) raw chunks of 8 KiB in random
-order, with N threads. Readers are Penstock (penstock-bench-limit cold: its pool, all rows once),
+chunks of 64 KiB to 16 MiB; one thread each. small_chunks: 100,000 (or --count) raw chunks of 8 KiB
+in random order, with N threads. Readers are Penstock (penstock-bench-limit cold: its pool, all rows once),
 zarr-python 3, tensorstore (with several threads: as many as it likes), and zarrs, which is
 zarr-python 3 with a codec pipeline in Rust. Of the others, each read is a batch of samples into new
 memory. All files are in the page cache.

@@ -34,8 +34,8 @@ class Layout:
     """Rows of `chunks` inner chunks of chunk_bytes; `rows` of them, `together` in a shard."""
 
     def __init__(self, chunks, chunk_bytes, rows, together):
-        self.chunks, self.chunk_bytes, self.rows, self.together = chunks, chunk_bytes, rows, together
-        self.row_bytes = chunks * chunk_bytes
+        self.chunks, self.chunk_bytes = chunks, chunk_bytes
+        self.rows, self.together = rows, together
         self.gap_bytes = (together - 1) * chunk_bytes
         self.name = f"shards-{chunks}-{chunk_bytes // KIB}-{rows}-{together}.zarr"
 
@@ -104,7 +104,7 @@ def measure_gaps(arguments, url):
     for gap_kib in arguments.gaps:
         chunk_kib = min(gap_kib, 16)
         layout = Layout(32, chunk_kib * KIB, arguments.rows, gap_kib // chunk_kib + 1)
-        rates = measure(arguments, layout, url, [(0, most), (layout.gap_bytes, most)])
+        rates = measure(arguments, layout, url, [(1, most), (layout.gap_bytes, most)])
         results[f"{gap_kib} KiB"] = {place: [round(rate, 1) for rate in of.values()]
                                      for place, of in rates.items()}
         print(f"{gap_kib:>4} KiB" + "".join(
@@ -134,8 +134,10 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--http-threads", type=int, default=8)
     parser.add_argument("--latency", type=float, default=50, help="milliseconds (50)")
-    parser.add_argument("--gaps", type=int, nargs="*", default=[4, 16, 64, 128, 256, 1024], help="KiB")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[256, 1024, 4096, 16384], help="KiB")
+    parser.add_argument("--gaps", type=int, nargs="*", default=[4, 16, 64, 128, 256, 1024],
+                        help="KiB")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[256, 1024, 4096, 16384],
+                        help="KiB")
     parser.add_argument("--no-http", action="store_true")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)

@@ -83,10 +83,12 @@ enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
       "how often a failed read is tried again, with growing pauses, if the cause may pass")        \
     X("store.index_cache", index_cache_bytes, SIZE, "64MiB", 0, UINT64_MAX / 2,                    \
       "memory of each reader for the indices of shards, at most; one of each array in any case")   \
-    X("store.coalesce_gap", coalesce_gap_bytes, SIZE, "64KiB", 0, INT32_MAX,                       \
-      "chunks of one shard that lie that close together are read by one request")                  \
-    X("store.coalesce_size", coalesce_bytes, SIZE, "4MiB", 0, INT32_MAX,                           \
-      "what one such request reads at most, and a thread at once")                                 \
+    X("store.coalesce_gap", coalesce_gap_bytes, AUTO_SIZE, "auto", 1, INT32_MAX,                   \
+      "chunks of one shard that lie that close together are read by one request; auto: 16 KiB of " \
+      "local files, 64 KiB of http and s3")                                                        \
+    X("store.coalesce_size", coalesce_bytes, AUTO_SIZE, "auto", 1, INT32_MAX,                      \
+      "what one such request reads at most, and a thread at once; auto: 256 KiB of local files, "  \
+      "4 MiB of http and s3")                                                                      \
     X("store.direct", store_direct, BOOL, "false", 0, 0,                                           \
       "directories: chunks from 1 MiB that are read whole go past the page cache (O_DIRECT)")      \
     X("store.requests", store_requests, AUTO_U64, "auto", 1, 1024,                                 \

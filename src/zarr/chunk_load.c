@@ -12,6 +12,8 @@
  * are kept, on tapes too, behind a mark that no chunk begins with by accident.
  * ---------------------------------------------------------------------------------------------- */
 
+enum { CUT_SAVES_BYTES = 64 << 10 }; /* at least, for one more read */
+
 struct cut {
     char mark[8];
     uint64_t begin; /* in the decoded chunk */
@@ -44,7 +46,7 @@ static bool may_be_cut(const struct zarr_chunk_reader *reader, const struct stor
     return reader->cuts && !reader->cache && array->shard_level_count == 0 &&
            codec_chain_has_parts(&array->codecs) &&
            !(reader->compressed_arrays & array_bit(array)) &&
-           chunk->wanted + reader->options.coalesce_gap < array->chunk_bytes;
+           chunk->wanted + CUT_SAVES_BYTES <= array->chunk_bytes;
 }
 
 /* Notes what a chunk that begins with `head` tells of its array's next ones. */

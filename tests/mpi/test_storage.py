@@ -289,6 +289,18 @@ class Faults(Storage):
 
 @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse") and not SANITIZED,
                      "needs root and /dev/fuse")
+class PastThePageCache(Storage):
+    def test_store_direct_changes_nothing(self):
+        """Chunks of 1.2 MiB: raw ones that are read into their place or copied, and compressed ones."""
+        for codec in ("none", "zstd"):
+            uri = self.synth(f"large-{codec}", 23, layout="plain", chunk=4, shape="1024,150",
+                             dtype="int16", codec=codec)
+            settings = self.settings(uri, order__epochs=1, readers__cache="off")
+            with self.subTest(codec=codec):
+                self.assertEqual(self.digests(2, 2, {**settings, "store.direct": "true"}),
+                                 self.digests(1, 1, settings))
+
+
 class HangingMount(Storage):
     """A real file system that stops answering: the kernel holds the worker until it is killed."""
 

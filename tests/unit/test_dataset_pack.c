@@ -1,6 +1,6 @@
 /* Packing: what rank 0 opened is the same dataset on the others, without the store's metadata. And
  * what the fingerprint tells apart. */
-#include "dataset/dataset.h"
+#include "dataset/dataset_internal.h"
 #include "zarr_fixture.h"
 
 #include <unistd.h>
@@ -113,8 +113,8 @@ static void test_damaged_pack(void **state)
     dataset_free(dataset);
 }
 
-static uint64_t fingerprint_of(const struct fixture *fixture,
-                               const struct dataset_field_spec *specs, size_t count)
+static uint64_t fingerprint_with(const struct fixture *fixture,
+                                 const struct dataset_field_spec *specs, size_t count)
 {
     struct dataset *dataset = open_fields(fixture, specs, count);
     uint64_t fingerprint = dataset->fingerprint;
@@ -141,22 +141,50 @@ static void test_fingerprint(void **state)
     uint64_t first;
 
     put_group(*state);
-    first = fingerprint_of(*state, fields, 2);
-    assert_int_equal(fingerprint_of(*state, swapped, 2), first);
-    assert_int_not_equal(fingerprint_of(*state, renamed, 2), first);
-    assert_int_not_equal(fingerprint_of(*state, fields, 1), first);
-    expect_differing(fingerprint_of(*state, renamed, 2), first, "names of fields or arrays");
+    first = fingerprint_with(*state, fields, 2);
+    assert_int_equal(fingerprint_with(*state, swapped, 2), first);
+    assert_int_not_equal(fingerprint_with(*state, renamed, 2), first);
+    assert_int_not_equal(fingerprint_with(*state, fields, 1), first);
+    expect_differing(fingerprint_with(*state, renamed, 2), first, "names of fields or arrays");
     put_array(*state, "a", "[100, 8]", "[4, 8]", "<f2");
-    assert_int_not_equal(fingerprint_of(*state, fields, 2), first);
-    expect_differing(fingerprint_of(*state, fields, 2), first, "chunk shapes");
+    assert_int_not_equal(fingerprint_with(*state, fields, 2), first);
+    expect_differing(fingerprint_with(*state, fields, 2), first, "chunk shapes");
     put_array(*state, "a", "[100, 8]", "[8, 8]", "<f4");
-    assert_int_not_equal(fingerprint_of(*state, fields, 2), first);
-    expect_differing(fingerprint_of(*state, fields, 2), first, "dtypes or scaling");
+    assert_int_not_equal(fingerprint_with(*state, fields, 2), first);
+    expect_differing(fingerprint_with(*state, fields, 2), first, "dtypes or scaling");
     put_array(*state, "a", "[100, 8]", "[8, 8]", "<f2");
-    assert_int_equal(fingerprint_of(*state, fields, 2), first);
+    assert_int_equal(fingerprint_with(*state, fields, 2), first);
 }
 
 #define in_store(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+/* Reads are joined by what the store costs unless that is said, and by all ranks alike. */
+static void test_coalescing(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct dataset_options options = {.uri = fixture->path, .fields = fields, .field_count = 1};
+
+    put_group(fixture);
+    for (int given = 0; given < 2; given++) {
+        struct dataset *dataset, *copy;
+        struct error err;
+        void *bytes;
+        size_t size;
+
+        options.coalesce_gap_bytes = given ? 5 : 0;
+        options.coalesce_bytes = given ? 7 : 0;
+        assert_ok(dataset_open(&options, &dataset, &err), &err);
+        assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
+        assert_ok(dataset_unpack(bytes, size, NULL, &copy, &err), &err);
+        assert_int_equal(dataset->private->read.coalesce_gap, given ? 5 : 16 << 10);
+        assert_int_equal(dataset->private->read.coalesce_bytes, given ? 7 : 256 << 10);
+        assert_int_equal(copy->private->read.coalesce_gap, given ? 5 : 16 << 10);
+        assert_int_equal(copy->private->read.coalesce_bytes, given ? 7 : 256 << 10);
+        free(bytes);
+        dataset_free(dataset);
+        dataset_free(copy);
+    }
+}
 
 int main(void)
 {
@@ -164,6 +192,7 @@ int main(void)
         in_store(test_pack),
         in_store(test_damaged_pack),
         in_store(test_fingerprint),
+        in_store(test_coalescing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
