@@ -281,18 +281,13 @@ enum status store_get_ranges(const struct store *store, const char *key,
 enum status store_get_part(const struct store *store, const char *key,
                            const struct store_range *range, uint64_t total, struct error *err)
 {
-    store = store_resolve(store, &key, err);
-    enum status status = store ? check_key(store, key, err) : STATUS_INVALID;
-    if (status)
-        return status;
-    const struct store_operations *operations = store->operations;
-    struct attempts attempts = {.store = store};
-    do {
-        attempt_begin(&attempts, key);
-        status = operations->get_part
-                     ? operations->get_part(store, key, range, total, &attempts.cause)
-                     : operations->get_ranges(store, key, range, 1, &attempts.cause);
-    } while (attempt_again(&attempts, status, err));
+    struct attempts a = {.store = store, .key = key};
+    enum status status;
+    while (attempt(&a, &status, err)) {
+        const struct store_operations *operations = a.store->operations;
+        status = operations->get_part ? operations->get_part(a.store, a.key, range, total, &a.cause)
+                                      : operations->get_ranges(a.store, a.key, range, 1, &a.cause);
+    }
     return status;
 }
 
