@@ -26,6 +26,7 @@ struct layout_cost {
     bool unaligned;                     /* fields' chunks do not lie along the rows */
     uint64_t chunk;                     /* a better length along axis 0; 0: it is right as it is */
     double chunk_amplification;         /* what that would cost */
+    double chunk_reads;                 /* chunks decoded for one sample then */
 };
 
 struct report {
@@ -33,7 +34,9 @@ struct report {
     struct store *store;
     struct zarr_hierarchy *hierarchy;
     uint64_t
-        *stored_bytes; /* [hierarchy->node_count] with the array's metadata; or STORED_UNKNOWN */
+        *stored_bytes;   /* [hierarchy->node_count] with the array's metadata; or STORED_UNKNOWN */
+    double stored_ratio; /* stored to decoded bytes of a row, by asking for some sizes; where those
+                          * of arrays are unknown */
     struct dataset *dataset;    /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
     struct layout_cost cost;    /* of the dataset, if there is one */

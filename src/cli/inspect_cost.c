@@ -41,9 +41,12 @@ static void add_field(const struct report *report, size_t i, struct layout_cost 
     const struct dataset *dataset = report->dataset;
     const struct dataset_field *field = &dataset->fields[i];
     const struct zarr_array *array = dataset_field_array(dataset, i);
-    double share = (double)stored_bytes_of(report, array) / (double)dataset->sample_count;
+    uint64_t stored_bytes = stored_bytes_of(report, array);
     if (field->source != FIELD_ROW)
         return;
+    double share = stored_bytes == STORED_UNKNOWN
+                       ? (double)zarr_array_sample_bytes(array) * report->stored_ratio
+                       : (double)stored_bytes / (double)dataset->sample_count;
     double chunks = (double)zarr_array_chunk_count(array) / (double)dataset->sample_count;
     cost->stored_bytes += share;
     cost->read_bytes += share * field->decode_amplification;
@@ -66,9 +69,13 @@ static void suggest(const struct dataset *dataset, double window_samples, struct
         length /= 2;
     if (length == dataset->row_length && !cost->across && !cost->unaligned)
         return;
+    size_t fields = 0;
+    for (size_t i = 0; i < dataset->field_count; i++)
+        fields += dataset->fields[i].source == FIELD_ROW;
     cost->chunk = length;
     cost->chunk_amplification =
         row_reads((double)length, window_samples, (double)length * sample_bytes, memory);
+    cost->chunk_reads = (double)fields * cost->chunk_amplification / (double)length;
 }
 
 void inspect_count_cost(const struct report *report, uint64_t window_rows, uint64_t global_batch,

@@ -7,7 +7,8 @@
  * "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}], "cost": {"window_rows",
  * "window_bytes", "memory_bytes", "stored_bytes" and "read_bytes" of a sample, "amplification",
  * "chunks" decoded for one, "findings": some of "small", "large", "across", "unaligned", "memory",
- * "suggestion": {"chunk", "amplification"} or null}}, "dataset_error": why "dataset" is null}
+ * "suggestion": {"chunk", "amplification", "chunks"} or null}}, "dataset_error": why "dataset" is
+ * null}
  */
 #include "base/dtype.h"
 #include "base/text.h"
@@ -127,6 +128,7 @@ static struct json_object *cost_json(const struct layout_cost *cost)
     if (cost->chunk > 0) {
         suggestion = json_object_new_object();
         add_count(suggestion, "chunk", cost->chunk);
+        add_number(suggestion, "chunks", cost->chunk_reads);
         add_number(suggestion, "amplification", cost->chunk_amplification);
     }
     json_object_object_add(object, "suggestion", suggestion);

@@ -197,9 +197,12 @@ static void print_layout_hint(const struct report *report)
                count_format(cost->window_rows).text, size_format(cost->window_bytes).text,
                size_format(cost->memory_bytes).text);
     if (cost->chunk > 0)
-        printf("hint: 'penstock rechunk %s DST --chunk %" PRIu64
-               "' would read %.1fx instead of %.1fx\n",
-               report->uri, cost->chunk, cost->chunk_amplification, cost->amplification);
+        printf(
+            "hint: 'penstock rechunk %s DST --chunk %" PRIu64
+            "' would read %.1fx instead of %.1fx, and decode %.3g chunks for a sample instead of "
+            "%.3g\n",
+            report->uri, cost->chunk, cost->chunk_amplification, cost->amplification,
+            cost->chunk_reads, cost->chunks);
 }
 
 static void print_cost(const struct layout_cost *cost)

@@ -93,8 +93,10 @@ class RemoteTest(JobTest):
         target = os.path.join(self.folder, "rechunked.zarr")
         self.assertIn(digest, self.tool("rechunk", uri, target, "--chunk", "5", env=env, **more))
         self.assertIn(digest, self.tool("verify", target, "--digest"))
-        arrays = [json.loads(self.tool("inspect", place, "--json", env=env, **more))["arrays"]
-                  for place in (uri, directory)]
+        reports = [json.loads(self.tool("inspect", place, "--json", env=env, **more)) for place in (uri, directory)]
+        costs = [report["dataset"]["cost"]["stored_bytes"] for report in reports]
+        self.assertAlmostEqual(costs[0] / costs[1], 1, delta=0.1)
+        arrays = [report["arrays"] for report in reports]
         for array in arrays[0] + arrays[1]:
             array.pop("stored_bytes", None)  # plain HTTP has no listings to add up
         self.assertEqual(*arrays)
