@@ -410,7 +410,8 @@ static void test_refused(void **state)
         {.field = {.name = "x", .array = "a", .sample_axis = "2"},
          .message = "field 'x': array 'a' has no axis '2', along which its samples are to lie: it "
                     "has 2"},
-        {.field = {.name = "x", .array = "a", .sample_axis = "time"}, .message = "read of Zarr v3"},
+        {.field = {.name = "x", .array = "a", .sample_axis = "time"},
+         .message = "from 0 on, without names"},
         {.field = {.name = "x", .array = "a"}, .axis = "9", .message = "has no axis '9'"},
         {.field = {.name = "x", .array = "c", .cast = DTYPE_FLOAT16},
          .message = "items of complex64 cannot become float16"},
