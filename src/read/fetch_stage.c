@@ -354,6 +354,8 @@ static void take_indices(struct slot *slot)
         if (fetch->status == STATUS_OK || fetch->status == STATUS_NOT_FOUND)
             dataset_take_index(stage->lister, &want->piece,
                                fetch->status == STATUS_OK ? fetch->buffer : NULL, fetch->total);
+        else
+            slot->steps = ZARR_MAX_SHARD_LEVELS; /* the worker will tell why */
     }
     slot->indexing = false;
     get_row(slot);
