@@ -17,6 +17,7 @@ from job import MPIEXEC, JobTest, environment, launcher_is_open_mpi, leftovers, 
 WAIT_S = 60
 EXIT_FINAL = 4
 SLOTS = 4
+UNUSED_S = 5  # another job's segment is used by then
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
@@ -88,7 +89,8 @@ class RecoveryTest(JobTest):
     def tearDownClass(cls):
         for path in unused_segments() - cls.segments:
             with contextlib.suppress(FileNotFoundError):  # another job's, which removes it itself
-                os.remove(path)
+                if time.time() - os.path.getmtime(path) > UNUSED_S:
+                    os.remove(path)
         super().tearDownClass()
 
     def setUp(self):

@@ -287,8 +287,6 @@ class Faults(Storage):
         self.assertLess(time.monotonic() - start, 8)
 
 
-@unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse") and not SANITIZED,
-                     "needs root and /dev/fuse")
 class PastThePageCache(Storage):
     def test_store_direct_changes_nothing(self):
         """Chunks of 1.2 MiB: raw ones that are read into their place or copied, and compressed ones."""
@@ -301,6 +299,8 @@ class PastThePageCache(Storage):
                                  self.digests(1, 1, settings))
 
 
+@unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse") and not SANITIZED,
+                     "needs root and /dev/fuse")
 class HangingMount(Storage):
     """A real file system that stops answering: the kernel holds the worker until it is killed."""
 
