@@ -24,7 +24,8 @@ function(penstock_library name)
 endfunction()
 
 # penstock_unit_test(plan permutation LINKS plan): tests/unit/test_plan_permutation.c as unit.plan.permutation.
-# THREADS: what it tests has several, so that ThreadSanitizer has something to find.
+# THREADS: what it tests has several, so that ThreadSanitizer has something to find; target `threads` builds these.
+add_custom_target(threads)
 function(penstock_unit_test module thing)
   cmake_parse_arguments(ARG "THREADS" "" "LINKS;SYSTEM" ${ARGN})
   set(target test_${module}_${thing})
@@ -35,6 +36,7 @@ function(penstock_unit_test module thing)
   set_tests_properties(unit.${module}.${thing} PROPERTIES
     LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 120)
   if(ARG_THREADS)
+    add_dependencies(threads ${target})
     set_property(TEST unit.${module}.${thing} APPEND PROPERTY LABELS threads)
   endif()
 endfunction()

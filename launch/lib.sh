@@ -83,14 +83,20 @@ apt_install() {
 build_preset() {
     local preset=$1
     shift
-    local log="build/$preset.log"
-    mkdir -p build || fail "cannot write to $PWD/build"
     say "building build/$preset"
-    if ! cmake --preset "$preset" "${CMAKE_ARGUMENTS[@]}" >"$log" 2>&1; then
-        cat "$log" >&2
-        fail "cannot configure build/$preset"
-    fi
+    configure_preset "$preset"
     build_directory "build/$preset" "$@"
+}
+
+# configure_preset PRESET [DIRECTORY]
+configure_preset() {
+    local directory=${2:-build/$1}
+    local log="$directory.log"
+    mkdir -p build || fail "cannot write to $PWD/build"
+    if ! cmake --preset "$1" -B "$directory" "${CMAKE_ARGUMENTS[@]}" >"$log" 2>&1; then
+        cat "$log" >&2
+        fail "cannot configure $directory"
+    fi
 }
 
 # build_directory DIRECTORY [TARGET...]: on a terminal ninja's own line is shown, else only what went wrong.

@@ -12,7 +12,7 @@ long=
 mpich=
 venv=1
 torch=auto
-jobs=$(($(nproc) + 1)) # tests with MPI sleep more than they compute
+jobs=$((2 * $(nproc))) # tests with MPI sleep more than they compute
 filter=()
 
 usage() {
@@ -27,7 +27,7 @@ Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with
   --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
   --with-torch    PyTorch from wherever pip finds it (several GB from PyPI); without this option it is
                   taken only where pip is configured with a local build
-  -j, --jobs N    tests at a time (one more than there are CPUs)
+  -j, --jobs N    tests at a time (two for each CPU)
   -h, --help
 
   tests/run.sh --quick -- -R unit.plan      only the tests of the plan
@@ -89,56 +89,64 @@ has_module() {
     "$1" -c "import $2" 2>/dev/null
 }
 
-make_venv() {
-    mkdir -p build
-    [[ -x build/venv/bin/pip ]] || say "making build/venv by pip: current zarr, tensorstore, moto; takes a minute or more"
-    if [[ ! -x build/venv/bin/pip ]] && ! "$python" -m venv build/venv >build/venv.log 2>&1; then
-        skipped "the Python environment: venv failed, see build/venv.log"
+# Beside the first build, which needs none of it.
+fill_venv() {
+    [[ -x build/venv/bin/pip ]] || "$python" -m venv build/venv >build/venv.log 2>&1 || return 0
+    has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' || true
+    has_module build/venv/bin/python tensorstore || in_venv tensorstore || true
+    has_module build/venv/bin/python moto.server || in_venv 'moto[server]' || true
+    has_module build/venv/bin/python torch && return
+    # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
+    if [[ $torch == yes ]] || in_venv --no-index --no-deps torch; then
+        in_venv torch || true
+    fi
+}
+
+use_venv() {
+    local in_it=build/venv/bin/python
+    if ! has_module "$in_it" numpy; then
+        skipped "tests that need the Python environment: it could not be made, see build/venv.log"
         return
     fi
-    if has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3'; then
-        CMAKE_ARGUMENTS+=(-DPENSTOCK_ZARR3_PYTHON="$root/build/venv/bin/python")
+    python=$root/$in_it
+    if has_module "$in_it" zarr; then
+        CMAKE_ARGUMENTS+=(-DPENSTOCK_ZARR3_PYTHON="$python")
     else
         skipped "tests that need zarr-python 3: pip cannot install it, see build/venv.log"
     fi
-    has_module build/venv/bin/python tensorstore || in_venv tensorstore ||
-        skipped "arrays written by tensorstore: pip cannot install it, see build/venv.log"
-    if has_module build/venv/bin/python moto.server || in_venv 'moto[server]'; then
-        CMAKE_ARGUMENTS+=(-DPENSTOCK_MOTO_PYTHON="$root/build/venv/bin/python")
+    has_module "$in_it" tensorstore || skipped "arrays written by tensorstore: pip cannot install it, see build/venv.log"
+    if has_module "$in_it" moto.server; then
+        CMAKE_ARGUMENTS+=(-DPENSTOCK_MOTO_PYTHON="$python")
     else
         skipped "tests of S3: pip cannot install moto's server, see build/venv.log"
     fi
-    add_torch
-    ! has_module build/venv/bin/python numpy || python=$root/build/venv/bin/python
+    has_module "$in_it" torch || skipped "tests that need PyTorch: not installed; --with-torch installs it"
 }
-
-add_torch() {
-    ! has_module build/venv/bin/python torch || return 0
-    # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
-    if [[ $torch == yes ]] || in_venv --no-index --no-deps torch; then
-        in_venv torch && return
-    fi
-    skipped "tests that need PyTorch: not installed; --with-torch installs it"
-}
-
-[[ ! $venv ]] || make_venv
 
 # --- builds -------------------------------------------------------------------------------------
 
-CMAKE_ARGUMENTS+=(-DPython3_EXECUTABLE="$python")
+mpi_programs=(penstock-cli penstock-reader penstock-trainer penstock hostile-trainer)
+
+mkdir -p build
+if [[ $venv ]]; then
+    [[ -x build/venv/bin/pip ]] || say "making build/venv by pip: current zarr, tensorstore, moto"
+    fill_venv &
+fi
 build_preset release
+if [[ $venv ]]; then
+    wait $!
+    use_venv
+fi
+CMAKE_ARGUMENTS+=(-DPython3_EXECUTABLE="$python")
+configure_preset release
 [[ $quick ]] || build_preset asan
-[[ $quick ]] || build_preset tsan
+[[ $quick ]] || build_preset tsan threads "${mpi_programs[@]}"
 if [[ $mpich ]]; then
-    CMAKE_ARGUMENTS+=(-B build/mpich -DPENSTOCK_WERROR=ON -DMPI_C_COMPILER=mpicc.mpich
+    CMAKE_ARGUMENTS+=(-DPENSTOCK_WERROR=ON -DMPI_C_COMPILER=mpicc.mpich
         -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)")
-    mkdir -p build
-    say "configuring build/mpich"
-    cmake --preset release "${CMAKE_ARGUMENTS[@]}" >build/mpich.log 2>&1 || {
-        cat build/mpich.log >&2
-        fail "cannot configure build/mpich"
-    }
-    build_directory build/mpich penstock-cli penstock-reader penstock-trainer penstock hostile-trainer
+    say "building build/mpich"
+    configure_preset release build/mpich
+    build_directory build/mpich "${mpi_programs[@]}"
 fi
 
 # --- tests --------------------------------------------------------------------------------------
