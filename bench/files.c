@@ -316,9 +316,18 @@ struct result {
     struct turn turns[2][WAYS][MOST_ROUNDS]; /* cold, warm */
 };
 
+/* Whether the kernel lets us use a ring, and the file system, direct reads. */
 static bool is_possible(const struct way *way, const struct reader *reader)
 {
-    return !way->ring || reader->ring.fd >= 0;
+    char name[NAME_BYTES];
+    if (way->ring && reader->ring.fd < 0)
+        return false;
+    name_file(0, name);
+    int fd = openat(reader->job->folder, name, O_RDONLY | O_CLOEXEC | way->flags);
+    bool possible = fd >= 0 && pread(fd, reader->buffer, BLOCK, 0) == BLOCK;
+    if (fd >= 0)
+        close(fd);
+    return possible;
 }
 
 static double rate(const struct result *result, const struct job *job, int warm, int way)

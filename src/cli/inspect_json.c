@@ -1,14 +1,18 @@
 /* `penstock inspect --json`: one object, sizes in bytes.
  *
  *     {"uri", "zarr_format", "consolidated",
- *      "arrays": [{"path", "readable", "reason" or ("dtype", "stored_dtype", "shape",
- * "dimensions" (names or null), "chunks", "shards", "codecs", "stored_bytes", "decoded_bytes")}],
- * "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
- * "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}], "cost": {"window_rows",
- * "window_bytes", "memory_bytes", "stored_bytes" and "read_bytes" of a sample, "amplification",
- * "chunks" decoded for one, "findings": some of "small", "large", "across", "unaligned", "memory",
- * "suggestion": {"chunk", "amplification", "chunks"} or null}}, "dataset_error": why "dataset" is
- * null}
+ *      "arrays": [{"path", "readable", "reason"}, or
+ *                 {"path", "readable", "dtype", "stored_dtype", "shape",
+ *                  "dimensions": names or null, "chunks", "shards", "codecs",
+ *                  "stored_bytes", "decoded_bytes"}],
+ *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
+ *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
+ *                  "cost": {"window_rows", "window_bytes", "memory_bytes",
+ *                           "stored_bytes" and "read_bytes": of a sample,
+ *                           "amplification", "chunks": decoded for one,
+ *                           "findings": of small, large, across, unaligned, memory,
+ *                           "suggestion": {"chunk", "amplification", "chunks"} or null}},
+ *      "dataset_error": why "dataset" is null}
  */
 #include "base/dtype.h"
 #include "base/text.h"

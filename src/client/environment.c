@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A number below a count: a rank and its world. */
 struct pair {
@@ -147,6 +148,16 @@ static enum status fill_place(struct connect_options *options, struct error *err
     return status ? status : read_number("PENSTOCK_READER", &options->reader, err);
 }
 
+/* However they are spelt, where both are there. */
+static bool same_directory(const char *a, const char *b)
+{
+    struct stat first, second;
+    if (strcmp(a, b) == 0)
+        return true;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 enum status environment_fill(struct connect_options *options, struct error *err)
 {
     struct connect_options filled = *options;
@@ -158,7 +169,7 @@ enum status environment_fill(struct connect_options *options, struct error *err)
     const char *usual = value_of("PENSTOCK_RUN_DIR");
     if (!filled.run_dir)
         filled.run_dir = usual;
-    if (!usual || strcmp(filled.run_dir, usual) == 0)
+    if (!usual || same_directory(filled.run_dir, usual))
         filled.places = value_of("PENSTOCK_PLACES");
     if (!filled.run_dir || !*filled.run_dir)
         return error_set(

@@ -12,8 +12,8 @@
  *                                        <-      WELCOME {first step} + memfd + 2 eventfds
  *                                                (SCM_RIGHTS), once all are there;
  *                                                or FAIL {struct error}
- *     DONE                               ->      it has had the last batch of all, and asks for
- * more GOODBYE {epoch, step}              ->      at close
+ *     DONE                               ->      it has had all batches, and asks for more
+ *     GOODBYE {epoch, step}              ->      at close
  *                                        <-      END, or FAIL {struct error} at any time
  *
  * A session is one stretch of delivery, from server_start() on. After server_restart() trainers

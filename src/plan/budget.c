@@ -76,8 +76,9 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t window_slots)
         times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
               BUDGET_ARRIVAL_BYTES);
     uint64_t directory = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
-    return plus(plus(times(window_slots, plus(items, rows)), directory),
-                times(d->shape.in_flight, plus(sent, received)));
+    return plus(
+        plus(times(window_slots, plus(plus(items, rows), sizeof(struct plan_epoch))), directory),
+        times(d->shape.in_flight, plus(sent, received)));
 }
 
 static uint64_t buffer_bytes(const struct budget_demand *d)

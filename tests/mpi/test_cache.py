@@ -58,12 +58,20 @@ class Cache(JobTest):
         with open(path, encoding="ascii") as file:
             return lines, json.load(file)["epochs"]
 
+    expected_of = {}
+
+    def expected(self, order):
+        key = str(sorted(order.items()))
+        if key not in self.expected_of:
+            self.expected_of[key] = self.digests(1, 1, {**order, "readers.cache": "off"})
+        return self.expected_of[key]
+
     def check(self, readers, settings, chunk, paced=False):
         """The run delivers what one reader without a cache does, and reads and exchanges what was planned;
         `paced`: who reads a row of one sample depends on the readers' pace, too."""
         order = {key: value for key, value in settings.items()
                  if key.startswith(("dataset", "order", "batch"))}
-        expected = self.digests(1, 1, {**order, "readers.cache": "off"})
+        expected = self.expected(order)
         plan = self.plan(readers, settings)
         lines, epochs = self.epochs(readers, settings)
         self.assertEqual(lines, expected)
@@ -89,7 +97,7 @@ class Cache(JobTest):
     def test_fits(self):
         """With room for everything, everything is read once."""
         for chunk in (1, 8):
-            for readers in (1, 2, 3):
+            for readers in (1, 3):
                 with self.subTest(chunk=chunk, readers=readers):
                     _, epochs = self.check(readers, self.settings(chunk), chunk)
                     self.assertEqual([epoch["chunks"] for epoch in epochs],
@@ -102,21 +110,21 @@ class Cache(JobTest):
         """Later epochs read what there was no room for, but for rows that the one before has just used."""
         for chunk in (1, 8):
             for readers in (1, 3):
-                for order_epochs in (2, 4):
-                    with self.subTest(chunk=chunk, readers=readers, epochs=order_epochs):
-                        settings = self.settings(chunk, order__epochs=order_epochs)
-                        if chunk > 1:  # as many rows, so that those at an epoch's boundary are few
-                            settings["dataset.uri"] = self.synth(
-                                "cache-many", self.SAMPLES * chunk, layout="plain", chunk=chunk,
-                                shape=4096 // chunk, dtype="int16", codec="zstd")
-                        settings["readers.memory_limit"] = self.limit_for(readers, settings, 0.6)
-                        plan, epochs = self.check(readers, settings, chunk, paced=chunk == 1)
-                        rows = plan["row_count"]
-                        uncached = rows - plan["kept_rows_of_a_reader"] * readers
-                        self.assertTrue(0.36 * rows < uncached < 0.41 * rows, uncached)
-                        self.assertEqual(epochs[0]["rows_read"], rows)
-                        for epoch in epochs[1:]:
-                            self.assertAlmostEqual(epoch["rows_read"], uncached, delta=0.01 * rows)
+                order_epochs = 2 if readers == chunk == 1 else 4
+                with self.subTest(chunk=chunk, readers=readers, epochs=order_epochs):
+                    settings = self.settings(chunk, order__epochs=order_epochs)
+                    if chunk > 1:  # as many rows, so that those at an epoch's boundary are few
+                        settings["dataset.uri"] = self.synth(
+                            "cache-many", self.SAMPLES * chunk, layout="plain", chunk=chunk,
+                            shape=4096 // chunk, dtype="int16", codec="zstd")
+                    settings["readers.memory_limit"] = self.limit_for(readers, settings, 0.6)
+                    plan, epochs = self.check(readers, settings, chunk, paced=chunk == 1)
+                    rows = plan["row_count"]
+                    uncached = rows - plan["kept_rows_of_a_reader"] * readers
+                    self.assertTrue(0.36 * rows < uncached < 0.41 * rows, uncached)
+                    self.assertEqual(epochs[0]["rows_read"], rows)
+                    for epoch in epochs[1:]:
+                        self.assertAlmostEqual(epoch["rows_read"], uncached, delta=0.01 * rows)
 
     def test_stored(self):
         """Rows kept as they are stored are decoded again, but not read again."""

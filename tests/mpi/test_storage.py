@@ -256,7 +256,7 @@ class Faults(Storage):
                                                 "delivery.trainers": 2, "readers.threads": 3}, [],
                                       env=self.faulty(hang="data/5.0"))
                 self.assertIn(outcome.code, FAILED, outcome.output)
-                self.assertLess(outcome.seconds, 30 if SANITIZED else 15)
+                self.assertLess(outcome.seconds, 30)
                 where = r"reader [0-2] on \S+: reading '\S+/data/5.0' has not come back for "
                 self.assertRegex(outcome.output, "warning: " + where + "1")
                 self.assertRegex(outcome.output, "error: " + where + "2")
@@ -282,9 +282,9 @@ class Faults(Storage):
         settings = {**self.settings(uri), "readers.threads": 8, "readers.cache": "off",
                     "order.window_rows": 24, "delivery.slots": 8}
         start = time.monotonic()
-        self.run_faulty(1, 1, settings, {"seed": 1, "delay": 1, "delay_ms": 250})
-        # 48 reads one after another would take 12 s.
-        self.assertLess(time.monotonic() - start, 8)
+        self.run_faulty(1, 1, settings, {"seed": 1, "delay": 1, "delay_ms": 500})
+        # 48 reads one after another would take 24 s.
+        self.assertLess(time.monotonic() - start, 20)
 
 
 class PastThePageCache(Storage):

@@ -164,6 +164,12 @@ static void another_service_has_no_places(void **state)
     assert_string_equal(same.places, "/tmp/run/place-");
     assert_int_equal(environment_fill(&other, NULL), STATUS_OK);
     assert_null(other.places);
+    static const char *const there[] = {"PENSTOCK_RUN_DIR=/tmp", "PENSTOCK_PLACES=/tmp/place-",
+                                        NULL};
+    struct connect_options spelt = {.run_dir = "/tmp/../tmp/"};
+    set_environment(there);
+    assert_int_equal(environment_fill(&spelt, NULL), STATUS_OK);
+    assert_string_equal(spelt.places, "/tmp/place-");
 }
 
 static void nonsense_is_named(void **state)

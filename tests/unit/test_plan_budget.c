@@ -81,7 +81,8 @@ static void purposes(void **state)
     assert_int_equal(b.scratch_bytes, 8 * MIB);
     assert_int_equal(b.exchange_bytes, 2 * (256 + 2 * 32) * 10 * 1024);
     assert_int_equal(b.window_slots, 4);
-    uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES);
+    uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
+                            sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
     assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true));
     demand.reader_count = 1;
