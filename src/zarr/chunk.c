@@ -342,6 +342,7 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
     struct chunk_walk walk;
 
     assert(begin < end && end <= array->shape[0]);
+    reader->bad_shard.array = NULL;
     chunk_walk_begin(&walk, array, begin, end);
     do {
         char key[ZARR_KEY_BYTES];

@@ -6,8 +6,9 @@
  * where a view says so (view.h). Of a chunk without
  * codecs only the indices along axis 0 that are wanted are read. Byte order is changed in place
  * after decoding. A chunk that the store does not have is the fill value, unless asked otherwise;
- * any other failure of the store is a failure here. Bytes that do not decode are read from the
- * store once more: a read that ended early looks the same.
+ * any other failure of the store is a failure here. Bytes that do not decode, and a shard's
+ * index that is cut short, are read from the store once more: a read that ended early looks the
+ * same. A value that ends before a chunk's range of it does is CORRUPT at once.
  *
  * Inner chunks of shards (shard.h) are looked up in the shard's index and read by ranges, those
  * that lie close together by one. They are read shard by shard; chunks within one, and shards, in C
@@ -157,8 +158,9 @@ MUST_USE enum status zarr_list_pieces(struct zarr_chunk_reader *reader,
                                       zarr_visit_piece *visit, void *argument, struct error *err);
 
 /* Gives the bytes of an index that zarr_list_pieces() asked for to the cache of indices (without
- * one, to the reader alone). `bytes` NULL: the store has no such value. `value_bytes`: of the whole
- * value, for a ZARR_PIECE_TAIL. CORRUPT: it does not decode. */
+ * one, to the reader alone); the disk cache gets it from the read that uses it first, not from
+ * here. `bytes` NULL: the store has no such value. `value_bytes`: of the whole value, for a
+ * ZARR_PIECE_TAIL. CORRUPT: it does not decode. */
 MUST_USE enum status zarr_take_index(struct zarr_chunk_reader *reader,
                                      const struct zarr_piece *piece, const void *bytes,
                                      uint64_t value_bytes, struct error *err);

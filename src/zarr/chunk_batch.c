@@ -118,8 +118,10 @@ size_t chunk_fetch_batch(struct zarr_chunk_reader *reader, struct stored_chunk *
     for (; ready < count; ready++) {
         struct stored_chunk *chunk = &chunks[ready];
 
-        if (!chunk->located && chunk_locate(reader, chunk, stats, NULL) != STATUS_OK)
-            continue; /* its own read will tell why */
+        if (!chunk->located && chunk_locate(reader, chunk, stats, NULL) != STATUS_OK) {
+            ready++; /* its own read will tell why, before others are looked for */
+            break;
+        }
         if (chunk->is_missing)
             continue;
         if (!has_room(reader, &batch, chunk))
@@ -147,14 +149,18 @@ struct listener {
     struct shard_name last; /* whose index was told last */
 };
 
+static bool is_in_last(const struct listener *listener, const struct stored_chunk *chunk)
+{
+    struct shard_name last = listener->last;
+
+    return last.array == chunk->array &&
+           shard_is_same(shard_of(chunk->array, last.level, chunk->index), last);
+}
+
 static enum status tell_index(struct listener *listener, const struct zarr_piece *piece,
                               struct error *err)
 {
-    struct shard_name name = {piece->array, piece->level, piece->number};
-
-    if (shard_is_same(name, listener->last))
-        return STATUS_OK;
-    listener->last = name;
+    listener->last = (struct shard_name){piece->array, piece->level, piece->number};
     return listener->visit(listener->argument, piece, err);
 }
 
@@ -191,8 +197,12 @@ static enum status tell_batch(struct zarr_chunk_reader *reader, struct stored_ch
         struct stored_chunk *chunk = &chunks[ready];
         struct zarr_piece index;
         bool known;
-        enum status status = chunk_locate_known(reader, chunk, &known, &index, err);
 
+        if (is_in_last(listener, chunk)) {
+            all_known = false;
+            continue;
+        }
+        enum status status = chunk_locate_known(reader, chunk, &known, &index, err);
         if (status == STATUS_OK && !known)
             status = tell_index(listener, &index, err);
         if (status != STATUS_OK)
@@ -221,7 +231,7 @@ static enum status tell_shard(struct zarr_chunk_reader *reader, struct chunk_wal
     while (more && status == STATUS_OK) {
         size_t count = chunk_next_batch(reader, walk, key, begin, end, &more);
 
-        for (size_t done = 0, ready; done < count && status == STATUS_OK; done += ready)
+        for (size_t done = 0, ready = 0; done < count && status == STATUS_OK; done += ready)
             status = tell_batch(reader, reader->batch + done, count - done, listener, &ready, err);
     }
     return status;

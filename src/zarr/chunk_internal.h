@@ -44,6 +44,10 @@ struct zarr_chunk_reader {
     unsigned char *raw_index; /* a shard's index as stored */
     /* Those used last; behind the entries is room for a uint64. */
     struct shard_index indices[ZARR_MAX_SHARD_LEVELS];
+    /* Whose index could not be had last, while one range of samples is read, and why: it is not
+     * asked for again for each of its chunks. `array` NULL: none. */
+    struct shard_name bad_shard;
+    struct error bad_cause;
     struct stored_chunk *batch; /* [BATCH_CHUNKS] */
     bool cuts;                  /* parts of values are read by range: not from remote stores */
     /* A bit for an array, by its address: set where the chunk of it that was looked at last is
@@ -113,9 +117,10 @@ bool chunk_is_on_disk(struct zarr_chunk_reader *reader, const struct stored_chun
 size_t chunk_next_batch(struct zarr_chunk_reader *reader, struct chunk_walk *walk, const char *key,
                         uint64_t begin, uint64_t end, bool *ret_more);
 
-/* Fetches as many of `count` chunks, all of one value, as `ahead` has room for; returns how many
- * that are, one at least. Those that could not be had together are not marked `fetched`, and have
- * to be fetched one by one. chunk_batch.c */
+/* Fetches as many of `count` chunks, all of one value, as `ahead` has room for, up to the first
+ * that cannot be located; returns how many that are, that one included, one at least. Those that
+ * could not be had together are not marked `fetched`, and have to be fetched one by one.
+ * chunk_batch.c */
 size_t chunk_fetch_batch(struct zarr_chunk_reader *reader, struct stored_chunk *chunks,
                          size_t count, struct zarr_read_stats *stats);
 

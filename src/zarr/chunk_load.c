@@ -190,6 +190,7 @@ static enum status decode_part(struct zarr_chunk_reader *reader, const struct st
 
     if (status != STATUS_OK || done)
         return status;
+    reader->scratch_key[0] = '\0';
     status = codec_decode(codecs, reader->context, chunk->memory, chunk->size, reader->scratch,
                           chunk_bytes, err);
     if (status == STATUS_OK)

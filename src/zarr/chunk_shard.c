@@ -205,18 +205,43 @@ static struct shard_index *known_index(struct zarr_chunk_reader *reader, struct 
     return NULL;
 }
 
+/* Gives an index that came ahead of the read to the disk cache, once for all readers. */
+static void keep_index(struct zarr_chunk_reader *reader, const struct place *place,
+                       struct shard_index *index)
+{
+    index->is_new = false;
+    index_to_disk(reader, place, index);
+    shard_cache_put(reader->options.indices, index);
+}
+
 static enum status find_index(struct zarr_chunk_reader *reader, const struct place *place,
                               struct shard_index **ret_index, struct zarr_read_stats *stats,
                               struct error *err)
 {
+    struct error cause;
+
     *ret_index = known_index(reader, place->name);
-    if (*ret_index)
+    if (*ret_index) {
+        if ((*ret_index)->is_new)
+            keep_index(reader, place, *ret_index);
         return STATUS_OK;
-    enum status status = load_index(reader, place, stats, err);
-    if (status == STATUS_CORRUPT && store_retry(reader->store, 0, err))
-        status = load_index(reader, place, stats, err);
-    if (status != STATUS_OK)
+    }
+    if (shard_is_same(reader->bad_shard, place->name)) {
+        if (err)
+            *err = reader->bad_cause;
+        return (enum status)reader->bad_cause.status;
+    }
+    error_clear(&cause);
+    enum status status = load_index(reader, place, stats, &cause);
+    if (status == STATUS_CORRUPT && store_retry(reader->store, 0, &cause))
+        status = load_index(reader, place, stats, &cause);
+    if (status != STATUS_OK) {
+        reader->bad_shard = place->name;
+        reader->bad_cause = cause;
+        if (err)
+            *err = cause;
         return status;
+    }
     *ret_index = &reader->indices[place->name.level];
     shard_cache_put(reader->options.indices, *ret_index);
     return STATUS_OK;
@@ -346,6 +371,7 @@ enum status zarr_take_index(struct zarr_chunk_reader *reader, const struct zarr_
     *index = (struct shard_index){
         .name = place.name,
         .absent = bytes == NULL,
+        .is_new = bytes != NULL,
         .shard_bytes = piece->kind == ZARR_PIECE_TAIL ? value_bytes : piece->shard_bytes,
         .entries = index->entries,
     };
@@ -358,8 +384,6 @@ enum status zarr_take_index(struct zarr_chunk_reader *reader, const struct zarr_
         return error_prefix(err, status, "array '%s' shard '%s': its index: ", piece->array->path,
                             piece->key);
     }
-    if (bytes)
-        index_to_disk(reader, &place, index);
     shard_cache_put(reader->options.indices, index);
     return STATUS_OK;
 }

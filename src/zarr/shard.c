@@ -194,7 +194,7 @@ enum { LOCKS = 64 };
 struct slot {
     uint64_t number; /* of the shard, plus one; 0: empty */
     uint64_t shard_bytes;
-    bool absent;
+    bool absent, is_new;
 };
 
 /* The slots of one array's shards at one level. Slot i is guarded by lock i modulo LOCKS. */
@@ -365,6 +365,7 @@ bool shard_cache_get(struct shard_cache *cache, struct shard_name name, struct s
     if (found) {
         index->name = name;
         index->absent = slot->absent;
+        index->is_new = slot->is_new;
         index->shard_bytes = slot->shard_bytes;
         if (!slot->absent)
             memcpy(index->entries, entries, bytes);
@@ -382,7 +383,7 @@ void shard_cache_put(struct shard_cache *cache, const struct shard_index *index)
 
     if (!slot)
         return;
-    *slot = (struct slot){index->name.number + 1, index->shard_bytes, index->absent};
+    *slot = (struct slot){index->name.number + 1, index->shard_bytes, index->absent, index->is_new};
     if (!index->absent)
         memcpy(entries, index->entries, bytes);
     pthread_mutex_unlock(lock);

@@ -51,6 +51,7 @@ uint64_t shard_entry_number(const struct zarr_array *array, int level, const uin
 struct shard_index {
     struct shard_name name;      /* array NULL: holds nothing yet */
     bool absent;                 /* there is no such shard: all its chunks are missing */
+    bool is_new;                 /* no disk cache was given it yet */
     uint64_t shard_bytes;        /* of the whole shard; UINT64_MAX: not known */
     struct shard_entry *entries; /* [entry_count] of the level */
 };

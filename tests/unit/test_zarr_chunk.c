@@ -1,6 +1,7 @@
 /* Reading chunks and regions, against a reference copy: random shapes, chunk grids, ranks, dtypes,
  * byte orders and codecs with fixed seeds; missing, short and damaged chunks. */
 #include "zarr/chunk.h"
+#include "zarr/view.h"
 #include "zarr_fixture.h"
 
 #include <unistd.h>
@@ -488,6 +489,55 @@ static void test_parts_on_a_tape(void **state)
     close_parts(&parts);
 }
 
+/* A part that blosc cannot decode alone, as it is no multiple of the frame's typesize, goes through
+ * scratch memory, which holds another chunk until then: views of that one do not get its bytes. */
+static void test_a_part_between_two_views(void **state)
+{
+    enum { ROWS = 8, WIDTH = 5 };
+    static const struct recipe recipes[] = {
+        {.path = "x",
+         .format = ZARR_V3,
+         .rank = 2,
+         .shape = {ROWS, WIDTH},
+         .chunks = {ROWS, WIDTH},
+         .dtype = DTYPE_UINT8,
+         .codec = ",{\"name\": \"gzip\", \"configuration\": {\"level\": 1}}"},
+        {.path = "y",
+         .format = ZARR_V3,
+         .rank = 2,
+         .shape = {ROWS, WIDTH},
+         .chunks = {ROWS, WIDTH},
+         .dtype = DTYPE_UINT8,
+         .codec = ",{\"name\": \"blosc\", \"configuration\": {\"cname\": \"zstd\", \"clevel\": 5, "
+                  "\"shuffle\": \"shuffle\", \"typesize\": 4, \"blocksize\": 0}}"},
+    };
+    const struct zarr_view view = {.convert = {DTYPE_UINT8, DTYPE_FLOAT32, 1, 0}};
+    const struct fixture *fixture = *state;
+    struct zarr_array x, y, cast;
+    const struct zarr_array *arrays[] = {&cast, &y};
+    struct zarr_chunk_reader *reader;
+    struct zarr_read_stats stats = {0};
+    unsigned char *items = random_items(7, 2 * ROWS * WIDTH), *other = items + ROWS * WIDTH;
+    struct error err;
+
+    recipe_put(fixture, &recipes[0], items, &x);
+    recipe_put(fixture, &recipes[1], other, &y);
+    assert_ok(zarr_view_make(&x, &view, &cast, &err), &err);
+    assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 2, &reader, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        unsigned char part[WIDTH];
+        float out[WIDTH];
+
+        assert_ok(zarr_read_samples(reader, &cast, 1, 2, out, &stats, &err), &err);
+        for (int k = 0; k < WIDTH; k++)
+            assert_true(out[k] == items[WIDTH + k]);
+        assert_ok(zarr_read_samples(reader, &y, 1, 2, part, &stats, &err), &err);
+        assert_memory_equal(part, other + WIDTH, WIDTH);
+    }
+    zarr_chunk_reader_free(reader);
+    free(items);
+}
+
 /* Only a key that does not exist is a missing chunk; one that cannot be opened is a failure. */
 static void test_failure_is_not_missing(void **state)
 {
@@ -529,6 +579,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_part_of_a_compressed_chunk, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(test_parts_on_a_tape, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_between_two_views, fixture_setup,
+                                        fixture_teardown),
         cmocka_unit_test_setup_teardown(test_failure_is_not_missing, fixture_setup,
                                         fixture_teardown),
     };

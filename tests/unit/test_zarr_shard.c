@@ -337,6 +337,36 @@ static void test_indices_that_make_no_sense(void **state)
     free(sharded);
 }
 
+/* An index that does not decode is read once for all the chunks of a range, whether reading ends
+ * with it or leaves them out; and again for the next range. */
+static void test_a_bad_index_is_asked_for_once(void **state)
+{
+    struct shard_entry entries[ENTRIES];
+    struct sharded *sharded = make(*state, "end", "", entries);
+    struct zarr_chunk_reader *reader = open_reader(sharded, 64, 1 << 20, NULL);
+    struct skipping skipping = {.faults = {.skip = count_skipped}};
+    uint16_t out[SHARD_LENGTH][WIDTH];
+    struct error err;
+
+    index_of(sharded, 0)[5] ^= 1;
+    put_shard(sharded, 0);
+    for (int i = 0; i < 3; i++) {
+        struct zarr_read_stats stats = {0};
+        enum status status =
+            zarr_read_samples(reader, &sharded->array, 0, SHARD_LENGTH, out, &stats, &err);
+
+        assert_int_equal(status, i == 0 ? STATUS_CORRUPT : STATUS_OK);
+        assert_int_equal(skipping.count, i * ENTRIES);
+        assert_int_equal(stats.stored_bytes, INDEX_BYTES);
+        zarr_chunk_reader_use_faults(reader, &skipping.faults);
+    }
+    index_of(sharded, 0)[5] ^= 1;
+    put_shard(sharded, 0);
+    check_all(reader, sharded, LENGTH);
+    zarr_chunk_reader_free(reader);
+    free(sharded);
+}
+
 /* Takes indices as a fetcher would, and adds up the rest. */
 struct fetcher {
     const struct sharded *sharded;
@@ -413,26 +443,44 @@ static void test_pieces_are_what_is_read(void **state)
     }
 }
 
-static void test_disk_cache(void **state)
+/* What a reader has read another one finds in the disk cache: `indices` of the first are known
+ * beforehand, or NULL. */
+static void check_disk_cache(struct sharded *sharded, const char *name, struct shard_cache *indices)
 {
-    const struct fixture *fixture = *state;
-    struct shard_entry entries[ENTRIES];
-    struct sharded *sharded = make(fixture, "end", ", \"crc32c\"", entries);
     char path[96];
     struct disk_cache_options options = {.path = path, .dataset = 1};
     struct disk_cache *cache;
     struct error err;
 
-    snprintf(path, sizeof path, "%s/cache", fixture->path);
+    snprintf(path, sizeof path, "%s/%s", sharded->fixture->path, name);
     assert_ok(disk_cache_open(&options, &cache, &err), &err);
     for (int i = 0; i < 2; i++) {
-        struct zarr_chunk_reader *reader = open_reader(sharded, 0, 1 << 20, NULL);
+        struct zarr_chunk_reader *reader = open_reader(sharded, 0, 1 << 20, i ? NULL : indices);
         zarr_chunk_reader_use_cache(reader, cache);
         uint64_t bytes = check_all(reader, sharded, LENGTH);
         assert_int_equal(bytes > 0, i == 0);
         zarr_chunk_reader_free(reader);
     }
     disk_cache_free(cache);
+}
+
+static void test_disk_cache(void **state)
+{
+    struct shard_entry entries[ENTRIES];
+    struct sharded *sharded = make(*state, "end", ", \"crc32c\"", entries);
+    const struct zarr_array *array = &sharded->array;
+    struct shard_cache *indices;
+    struct error err;
+
+    check_disk_cache(sharded, "cache", NULL);
+    assert_ok(shard_cache_new(&array, 1, 1 << 20, &indices, &err), &err);
+    struct zarr_chunk_reader *lister = open_reader(sharded, 0, 1 << 20, indices);
+    struct fetcher fetcher = {.sharded = sharded, .reader = lister};
+    assert_ok(zarr_list_pieces(lister, array, 0, LENGTH, fetch_piece, &fetcher, &err), &err);
+    assert_int_equal(fetcher.index_count, SHARDS);
+    check_disk_cache(sharded, "cache-ahead", indices);
+    zarr_chunk_reader_free(lister);
+    shard_cache_free(indices);
     free(sharded);
 }
 
@@ -440,9 +488,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_any_order_with_gaps),     TEST(test_what_is_read),
-        TEST(test_parts_of_raw_chunks),     TEST(test_indices_that_make_no_sense),
-        TEST(test_pieces_are_what_is_read), TEST(test_disk_cache),
+        TEST(test_any_order_with_gaps),           TEST(test_what_is_read),
+        TEST(test_parts_of_raw_chunks),           TEST(test_indices_that_make_no_sense),
+        TEST(test_pieces_are_what_is_read),       TEST(test_disk_cache),
+        TEST(test_a_bad_index_is_asked_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
