@@ -90,20 +90,22 @@ static enum status measure_arrays(struct report *report, struct error *err)
     return status;
 }
 
-/* Where sizes cannot be listed, those of some rows are asked for. */
-static enum status ask_sizes(struct report *report, struct error *err)
+/* Where sizes cannot be listed, those of some rows are asked for, which a server may refuse, too.
+ */
+static void ask_sizes(struct report *report)
 {
     bool unknown = false;
     for (size_t i = 0; i < report->hierarchy->node_count; i++)
         unknown = unknown || report->stored_bytes[i] == STORED_UNKNOWN;
     if (!unknown)
-        return STATUS_OK;
+        return;
     const struct dataset *dataset = report->dataset;
     struct dataset_stored_row stored;
-    enum status status = dataset_stored_row_bytes(dataset, &stored, err);
-    if (!status)
-        report->stored_ratio = (double)stored.mean_bytes / (double)dataset->row_bytes;
-    return status;
+    report->stored_ratio = 1;
+    if (dataset_stored_row_bytes(dataset, &stored, &report->sizes_error) != STATUS_OK)
+        return;
+    error_clear(&report->sizes_error);
+    report->stored_ratio = (double)stored.mean_bytes / (double)dataset->row_bytes;
 }
 
 static enum status collect(const char *uri, const struct config *config, struct report *report,
@@ -129,9 +131,7 @@ static enum status collect(const char *uri, const struct config *config, struct 
     if (!opened)
         return STATUS_OK;
     error_clear(&report->dataset_error);
-    status = ask_sizes(report, err);
-    if (status)
-        return status;
+    ask_sizes(report);
     uint64_t memory = config->memory_limit_bytes;
     inspect_count_cost(report, config->window_rows, config->global_batch,
                        memory ? memory : memory_available_bytes() / 2, &report->cost);

@@ -37,7 +37,9 @@ struct report {
         *stored_bytes;   /* [hierarchy->node_count] with the array's metadata; or STORED_UNKNOWN */
     double stored_ratio; /* stored to decoded bytes of a row, by asking for some sizes; where those
                           * of arrays are unknown */
-    struct dataset *dataset;    /* with default fields; NULL if that does not make one */
+    struct error sizes_error; /* why not even that could be found out: bytes count as decoded ones;
+                               * its status is OK otherwise */
+    struct dataset *dataset;  /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
     struct layout_cost cost;    /* of the dataset, if there is one */
 };

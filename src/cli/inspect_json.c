@@ -8,7 +8,7 @@
  *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
  *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
  *                  "cost": {"window_rows", "window_bytes", "memory_bytes",
- *                           "stored_bytes" and "read_bytes": of a sample,
+ *                           "stored_bytes", "read_bytes": of a sample, null: not known,
  *                           "amplification", "chunks": decoded for one,
  *                           "findings": of small, large, across, unaligned, memory,
  *                           "suggestion": {"chunk", "amplification", "chunks"} or null}},
@@ -112,15 +112,19 @@ static void add_finding(struct json_object *list, bool found, const char *name)
         json_object_array_add(list, json_object_new_string(name));
 }
 
-static struct json_object *cost_json(const struct layout_cost *cost)
+static struct json_object *cost_json(const struct report *report)
 {
+    const struct layout_cost *cost = &report->cost;
+    bool known = report->sizes_error.status == STATUS_OK;
     struct json_object *object = json_object_new_object();
     struct json_object *findings = json_object_new_array(), *suggestion = NULL;
     add_count(object, "window_rows", cost->window_rows);
     add_count(object, "window_bytes", cost->window_bytes);
     add_count(object, "memory_bytes", cost->memory_bytes);
-    add_number(object, "stored_bytes", cost->stored_bytes);
-    add_number(object, "read_bytes", cost->read_bytes);
+    json_object_object_add(object, "stored_bytes",
+                           known ? json_object_new_double(cost->stored_bytes) : NULL);
+    json_object_object_add(object, "read_bytes",
+                           known ? json_object_new_double(cost->read_bytes) : NULL);
     add_number(object, "amplification", cost->amplification);
     add_number(object, "chunks", cost->chunks);
     add_finding(findings, cost->small, "small");
@@ -155,7 +159,7 @@ static struct json_object *dataset_json(const struct report *report)
     for (size_t i = 0; i < dataset->field_count; i++)
         json_object_array_add(fields, field_json(&dataset->fields[i]));
     json_object_object_add(object, "fields", fields);
-    json_object_object_add(object, "cost", cost_json(&report->cost));
+    json_object_object_add(object, "cost", cost_json(report));
     return object;
 }
 

@@ -173,6 +173,20 @@ static void print_joins(const struct report *report)
     }
 }
 
+struct chunks_text {
+    char text[32];
+};
+
+/* "0.25 chunks", "1 chunk". */
+static struct chunks_text format_chunks(double count)
+{
+    struct chunks_text chunks;
+    int length = snprintf(chunks.text, sizeof chunks.text, "%.3g chunk", count);
+    if (strcmp(chunks.text, "1 chunk") != 0)
+        snprintf(chunks.text + length, sizeof chunks.text - (size_t)length, "s");
+    return chunks;
+}
+
 /* What is wrong with the layout, and what would be better. */
 static void print_layout_hint(const struct report *report)
 {
@@ -197,20 +211,26 @@ static void print_layout_hint(const struct report *report)
                count_format(cost->window_rows).text, size_format(cost->window_bytes).text,
                size_format(cost->memory_bytes).text);
     if (cost->chunk > 0)
-        printf(
-            "hint: 'penstock rechunk %s DST --chunk %" PRIu64
-            "' would read %.1fx instead of %.1fx, and decode %.3g chunks for a sample instead of "
-            "%.3g\n",
-            report->uri, cost->chunk, cost->chunk_amplification, cost->amplification,
-            cost->chunk_reads, cost->chunks);
+        printf("hint: 'penstock rechunk %s DST --chunk %" PRIu64
+               "' would read %.1fx instead of %.1fx, and decode %s for a sample instead of "
+               "%.3g\n",
+               report->uri, cost->chunk, cost->chunk_amplification, cost->amplification,
+               format_chunks(cost->chunk_reads).text, cost->chunks);
 }
 
-static void print_cost(const struct layout_cost *cost)
+static void print_cost(const struct report *report)
 {
-    printf("  %s read for a sample whose share is %s: %.1fx; %.3g chunks decoded\n"
-           "    (windows of %s rows, which take %s of memory; there are %s)\n",
-           size_format((uint64_t)cost->read_bytes).text,
-           size_format((uint64_t)cost->stored_bytes).text, cost->amplification, cost->chunks,
+    const struct layout_cost *cost = &report->cost;
+    if (report->sizes_error.status != STATUS_OK)
+        printf("  read for a sample, of its share: %.1fx; %s decoded\n"
+               "    (sizes are not known: %s)\n",
+               cost->amplification, format_chunks(cost->chunks).text, report->sizes_error.message);
+    else
+        printf("  %s read for a sample whose share is %s: %.1fx; %s decoded\n",
+               size_format((uint64_t)cost->read_bytes).text,
+               size_format((uint64_t)cost->stored_bytes).text, cost->amplification,
+               format_chunks(cost->chunks).text);
+    printf("    (windows of %s rows, which take %s of memory; there are %s)\n",
            count_format(cost->window_rows).text,
            cost->window_bytes > 0 ? size_format(cost->window_bytes).text : "next to none",
            size_format(cost->memory_bytes).text);
@@ -236,7 +256,7 @@ static void print_dataset(const struct report *report)
                format_shape(field->shape, field->rank, ", ").text,
                size_format(field->sample_bytes).text, source_text(field));
     }
-    print_cost(&report->cost);
+    print_cost(report);
     print_joins(report);
     print_layout_hint(report);
     printf("next: penstock plan --set dataset.uri=%s\n", report->uri);

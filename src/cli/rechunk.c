@@ -252,12 +252,16 @@ static void tell(const struct rechunk_options *options, const struct rechunk_res
     if (options->part_count > 1)
         snprintf(part, sizeof part, "part %u of %u: ", options->part, options->part_count);
     if (result->slab_count > 0)
-        printf("%s%s in %.1f s, %s/s; %u thread%s, at most %s; %s of %s slabs were there already\n",
-               part, size_format(result->decoded_bytes).text, seconds,
+        printf("%s%s in %.1f s, %s/s; %u thread%s, at most %s", part,
+               size_format(result->decoded_bytes).text, seconds,
                size_format((uint64_t)((double)result->decoded_bytes / seconds)).text,
                result->thread_count, result->thread_count == 1 ? "" : "s",
-               size_format(result->memory_bytes).text, count_format(result->slabs_found).text,
+               size_format(result->memory_bytes).text);
+    if (result->slabs_found > 0)
+        printf("; %s of %s slabs were there already", count_format(result->slabs_found).text,
                count_format(result->slab_count).text);
+    if (result->slab_count > 0)
+        printf("\n");
     if (result->already_complete)
         printf("%s%s is complete already\n", part, options->destination);
     else if (result->slabs_left > 0)

@@ -119,16 +119,16 @@ struct dataset {
     size_t store_count;
     /* [store_count + 1] each: the first sample and the first row of each store; then N and M. */
     const uint64_t *store_samples, *store_rows;
-    size_t row_bytes;      /* of a row buffer, multiple of 64 */
-    size_t record_bytes;   /* of one sample's row fields, multiple of 16 */
-    size_t sample_bytes;   /* of one sample's fields together, as delivered */
-    size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
-    size_t scratch_bytes;  /* that each dataset_reader takes */
-    size_t index_bytes;    /* that the cache of shards' indices takes, which they share */
-    bool mask;             /* as the options said: then row buffers end with a byte a sample */
-    size_t valid_offset;   /* mask: of those bytes in a row buffer: 1, or 0 for a bad sample */
-    bool remote;           /* reading waits for a network */
-    uint64_t fingerprint;  /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
+    size_t row_bytes;     /* of a row buffer, multiple of 64 */
+    size_t record_bytes;  /* of one sample's row fields, multiple of 16 */
+    size_t sample_bytes;  /* of one sample's fields together, as delivered */
+    size_t held_bytes;    /* of the memory that dataset_hold() fills; 0 if nothing is held */
+    size_t scratch_bytes; /* that each dataset_reader takes */
+    size_t index_bytes;   /* that the cache of shards' indices takes, which they share */
+    bool mask;            /* as the options said: then row buffers end with a byte a sample */
+    size_t valid_offset;  /* mask: of those bytes in a row buffer: 1, or 0 for a bad sample */
+    bool remote;          /* reading waits for a network */
+    uint64_t fingerprint; /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
     size_t field_count;
     struct dataset_field *fields; /* in order of name */
     struct dataset_private *private;

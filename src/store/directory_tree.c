@@ -211,8 +211,8 @@ static enum status make_empty(int fd, const char *path, bool overwrite, struct e
         return STATUS_OK;
     if (!overwrite)
         return error_set(err, STATUS_INVALID,
-                         "store '%s' exists and is not empty: choose another path or ask to "
-                         "overwrite it",
+                         "store '%s' exists and is not empty: choose another path, or replace it "
+                         "with --overwrite",
                          path);
     if (!is_hierarchy(fd))
         return error_set(err, STATUS_INVALID,

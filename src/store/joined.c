@@ -74,8 +74,8 @@ static bool same_last_part(const char *a, const char *b)
     return a_length == b_length && memcmp(a, b, a_length) == 0;
 }
 
-/* The name of store i, malloc'ed; NULL: no memory. */
-static char *make_name(const char *const *uris, size_t count, size_t i)
+/* The name of store i, malloc'ed; `numbered`: with its number in any case. NULL: no memory. */
+static char *make_name(const char *const *uris, size_t count, size_t i, bool numbered)
 {
     size_t length, same = 0;
     const char *part = last_part(uris[i], &length);
@@ -85,9 +85,31 @@ static char *make_name(const char *const *uris, size_t count, size_t i)
         same += same_last_part(uris[k], uris[i]);
     if (length == 0 || strspn(part, ".") >= length)
         return asprintf(&name, "%zu", i + 1) < 0 ? NULL : name;
-    if (same == 1)
+    if (same == 1 && !numbered)
         return strndup(part, length);
     return asprintf(&name, "%zu-%.*s", i + 1, (int)length, part) < 0 ? NULL : name;
+}
+
+static enum status name_parts(struct store_join *join, const char *const *uris, bool numbered,
+                              struct error *err)
+{
+    for (size_t i = 0; i < join->count; i++) {
+        free(join->parts[i].name);
+        join->parts[i].name = make_name(uris, join->count, i, numbered);
+        if (!join->parts[i].name)
+            return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", join->count);
+    }
+    return STATUS_OK;
+}
+
+/* Whether two have one name: "1" and "y/1" of [".", "y/1"]. */
+static bool names_collide(const struct store_join *join)
+{
+    for (size_t i = 0; i < join->count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(join->parts[i].name, join->parts[k].name) == 0)
+                return true;
+    return false;
 }
 
 static enum status open_parts(struct store *store, const char *const *uris, size_t count,
@@ -100,11 +122,11 @@ static enum status open_parts(struct store *store, const char *const *uris, size
         if (status)
             return status;
         store->join->count = i + 1;
-        part->name = make_name(uris, count, i);
-        if (!part->name)
-            return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", count);
     }
-    return STATUS_OK;
+    enum status status = name_parts(store->join, uris, false, err);
+    if (!status && names_collide(store->join))
+        status = name_parts(store->join, uris, true, err);
+    return status;
 }
 
 enum status store_open_joined(const char *const *uris, size_t count,

@@ -75,9 +75,9 @@ MUST_USE enum status store_open_with(const char *uri, const struct store_options
 
 /* Several stores as one, which reads like one: the keys of each begin with its name and a '/'. The
  * name is the last part of its uri, with its number before it ("2-data.zarr") where several have
- * that, or none. It reads values and asks about them (store_get*(), store_stat(),
- * store_identify()); for anything else, see store_part(). Errors are those of store_open(), of
- * the first that cannot be opened. */
+ * that, or none; with the number in all of them if some would still be equal. It reads values and
+ * asks about them (store_get*(), store_stat(), store_identify()); for anything else, see
+ * store_part(). Errors are those of store_open(), of the first that cannot be opened. */
 MUST_USE enum status store_open_joined(const char *const *uris, size_t count,
                                        const struct store_options *options,
                                        struct store **ret_store, struct error *err);

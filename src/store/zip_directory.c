@@ -66,7 +66,7 @@ enum status zip_find_directory(const unsigned char *tail, size_t tail_bytes, uin
     const unsigned char *end = find_end(tail, tail_bytes);
     if (!end)
         return error_set(err, STATUS_CORRUPT,
-                         "no zip archive, or one that was cut off: it has no end record");
+                         "no end record: it was cut off, or is no zip archive");
     uint64_t end_offset = file_bytes - tail_bytes + (uint64_t)(end - tail);
     struct zip_place place = {.entry_count = number(end + 10, 2),
                               .bytes = number(end + 12, 4),

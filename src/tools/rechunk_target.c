@@ -539,6 +539,12 @@ static enum status make_all(const struct rechunk_options *options, const struct 
         if (!status)
             status = add_groups(targets, store, hierarchy->format, node->array.path, err);
     }
+    if (!status && hierarchy->groups_incomplete && options->path_count == 0)
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "'%s' has more than %d groups, or one whose path is not valid: say what to copy "
+            "with --arrays",
+            options->source, ZARR_MAX_GROUPS);
     for (size_t i = 0; i < hierarchy->group_count && options->path_count == 0 && !status; i++)
         status = add_group(targets, store, hierarchy->format, hierarchy->groups[i],
                            strlen(hierarchy->groups[i]), err);

@@ -98,17 +98,23 @@ static enum status add_v2_document(struct builder *builder, struct json_object *
     return add_document(builder, path, document, err);
 }
 
+/* Few need the groups, so one whose path is not valid keeps nobody from the arrays. */
+static enum status add_group(struct builder *builder, const char *path, struct error *err)
+{
+    if (check_path(path, NULL) == STATUS_OK)
+        return hierarchy_add_group(builder, path, err);
+    builder->hierarchy->groups_incomplete = true;
+    return STATUS_OK;
+}
+
 static enum status add_v2_group(struct builder *builder, const char *key, size_t path_length,
                                 struct error *err)
 {
-    char path[ZARR_PATH_BYTES];
+    char path[ZARR_PATH_BYTES + 1]; /* one more: what is too long stays too long */
 
-    if (path_length >= sizeof path)
-        return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", key,
-                         ZARR_PATH_BYTES - 1);
-    snprintf(path, sizeof path, "%.*s", (int)path_length, key);
-    enum status status = check_path(path, err);
-    return status == STATUS_OK ? hierarchy_add_group(builder, path, err) : status;
+    snprintf(path, sizeof path, "%.*s",
+             (int)(path_length < sizeof path ? path_length : sizeof path - 1), key);
+    return add_group(builder, path, err);
 }
 
 static enum status add_consolidated_v2(struct builder *builder, struct json_object *root,
@@ -157,13 +163,8 @@ static enum status add_consolidated_v3(struct builder *builder, struct json_obje
     {
         if (!json_object_is_type(document, json_type_object))
             return error_set(err, STATUS_CORRUPT, "metadata of '%.200s' is not an object", path);
-        if (is_array_node(document)) {
-            status = add_document(builder, path, document, err);
-        } else {
-            status = check_path(path, err);
-            if (status == STATUS_OK)
-                status = hierarchy_add_group(builder, path, err);
-        }
+        status = is_array_node(document) ? add_document(builder, path, document, err)
+                                         : add_group(builder, path, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -222,8 +223,8 @@ static enum status get_document(const struct store *store, const char *path, con
     return store_get_text(store, key, limit, ret_text, ret_size, err);
 }
 
-/* With what its attributes say of its axes. Attributes that are not there, or make no sense, say
- * nothing. */
+/* With what its attributes say of its axes. Attributes that are not there, cannot be read or make
+ * no sense, say nothing. */
 static enum status add_v2_array(struct builder *builder, const struct store *store,
                                 const char *path, const char *text, size_t size, struct error *err)
 {
@@ -233,10 +234,10 @@ static enum status add_v2_array(struct builder *builder, const struct store *sto
     enum status status = get_document(store, path, ".zattrs", ZARR_MAX_DOCUMENT_BYTES,
                                       &attributes_text, &attributes_size, err);
 
-    if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT)
-        return hierarchy_add(builder, path, text, size, err);
-    if (status != STATUS_OK)
+    if (status == STATUS_NO_MEMORY)
         return status;
+    if (status != STATUS_OK)
+        return hierarchy_add(builder, path, text, size, err);
     if (document_parse(attributes_text, attributes_size, &attributes, NULL) == STATUS_OK &&
         json_object_object_get_ex(attributes, dimensions, NULL) &&
         document_parse(text, size, &document, NULL) == STATUS_OK) {

@@ -75,8 +75,10 @@ enum status hierarchy_add_group(struct builder *builder, const char *path, struc
 {
     struct zarr_hierarchy *hierarchy = builder->hierarchy;
 
-    if (hierarchy->group_count == ZARR_MAX_GROUPS)
-        return error_set(err, STATUS_INVALID, "more than %d groups", ZARR_MAX_GROUPS);
+    if (hierarchy->group_count == ZARR_MAX_GROUPS) {
+        hierarchy->groups_incomplete = true;
+        return STATUS_OK;
+    }
     if (hierarchy->group_count == builder->group_capacity) {
         size_t capacity = builder->group_capacity ? 2 * builder->group_capacity : 16;
         char **groups = realloc(hierarchy->groups, capacity * sizeof *groups);

@@ -42,7 +42,8 @@ struct zarr_hierarchy {
     size_t node_count;
     struct zarr_node *nodes; /* in order of path */
     size_t group_count;      /* 0 after unpacking */
-    char **groups; /* paths of those that have a document, in order of path; "" the root */
+    bool groups_incomplete; /* there are more, or some whose path is not valid: open all the same */
+    char **groups;          /* paths of those that have a document, in order of path; "" the root */
 };
 
 /* Finds all arrays of `store`; an array at the root makes a hierarchy of one, with path "".

@@ -14,7 +14,7 @@ struct builder {
 MUST_USE enum status hierarchy_add(struct builder *builder, const char *path, const char *document,
                                    size_t size, struct error *err);
 
-/* Adds the group at `path`. INVALID: too many groups. */
+/* Adds the group at `path`; one too many leaves the list incomplete, which is no error. */
 MUST_USE enum status hierarchy_add_group(struct builder *builder, const char *path,
                                          struct error *err);
 

@@ -126,6 +126,24 @@ enum status item_set(struct zarr_array *array, const struct item *item, size_t r
 /* Structured dtypes
  * ------------------------------------------------------------------------------------------- */
 
+enum status structure_member_name(struct json_object *json, const char **ret_name,
+                                  struct error *err)
+{
+    const char *name = json_object_get_string(json);
+    size_t length = (size_t)json_object_get_string_len(json);
+
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f || name[i] == '/')
+            return error_set(err, STATUS_CORRUPT,
+                             "structured dtype: the name of a member holds a control character or "
+                             "'/'");
+    if (length > 0 && strspn(name, ".") == length)
+        return error_set(err, STATUS_CORRUPT, "structured dtype: '%.40s' is no member's name",
+                         name);
+    *ret_name = name;
+    return STATUS_OK;
+}
+
 /* "points" becomes "points.x"; the root becomes "x". */
 static enum status append_member(struct zarr_array *array, const char *name, struct error *err)
 {

@@ -33,6 +33,11 @@ MUST_USE enum status item_set(struct zarr_array *array, const struct item *item,
 /* Says that items of the type `text` are too long. */
 enum status item_too_long(const char *text, struct error *err);
 
+/* The name of a structured dtype's member, which becomes part of a path and of messages: borrowed
+ * from `json`. CORRUPT: a control character or '/' in it, or nothing but dots. */
+MUST_USE enum status structure_member_name(struct json_object *json, const char **ret_name,
+                                           struct error *err);
+
 /* A structured dtype, without gaps but for members without a name: one member after another, then
  * the array becomes that of its member_index. Names are borrowed. UNSUPPORTED: too many members, or
  * a path that is too long. CORRUPT: no such member. */

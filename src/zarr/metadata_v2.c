@@ -53,14 +53,16 @@ static enum status parse_member(struct json_object *json, const char **ret_name,
     if (length < 2 || length > 3 || !json_object_is_type(name, json_type_string))
         return error_set(err, STATUS_CORRUPT,
                          "structured dtype: a member is not a list of name and type");
-    *ret_name = json_object_get_string(name);
+    enum status status = structure_member_name(name, ret_name, err);
+    if (status != STATUS_OK)
+        return status;
     if (json_object_is_type(type, json_type_array))
         return error_set(err, STATUS_UNSUPPORTED, "structured dtype within another: member '%.40s'",
                          *ret_name);
     if (!json_object_is_type(type, json_type_string))
         return error_set(err, STATUS_CORRUPT, "structured dtype: member '%.40s' has no type",
                          *ret_name);
-    enum status status = item_by_text(json_object_get_string(type), ret_item, err);
+    status = item_by_text(json_object_get_string(type), ret_item, err);
     if (status == STATUS_OK && length == 3)
         return parse_sub_array(json_object_array_get_idx(json, 2), *ret_name, ret_item, err);
     if (status != STATUS_OK)

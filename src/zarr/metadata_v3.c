@@ -237,9 +237,11 @@ static enum status parse_field(struct json_object *field, const char **ret_name,
     if (!json_object_is_type(name, json_type_string))
         return error_set(err, STATUS_CORRUPT,
                          "data type 'structured': a field is not a list of name and type");
-    *ret_name = json_object_get_string(name);
-    enum status status = document_named(json_object_array_get_idx(field, 1), "data_type", &type,
-                                        &configuration, err);
+    enum status status = structure_member_name(name, ret_name, err);
+    if (status != STATUS_OK)
+        return status;
+    status = document_named(json_object_array_get_idx(field, 1), "data_type", &type, &configuration,
+                            err);
     if (status == STATUS_OK && strcmp(type, "structured") == 0)
         status = error_set(err, STATUS_UNSUPPORTED, "structured dtype within another");
     else if (status == STATUS_OK)

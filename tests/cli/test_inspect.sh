@@ -51,6 +51,7 @@ contains "$text" ": 1.0x; 0.25 chunks decoded"
 [[ $text != *"penstock rechunk"* ]] || fail "what is right is not to be rechunked: $text"
 text=$("$penstock" inspect v2 --set readers.memory_limit=100KiB)
 contains "$text" "hint: 'penstock rechunk v2 DST --chunk 1' would read 1.0x instead of"
+contains "$text" "and decode 1 chunk for a sample"
 "$penstock" rechunk v2 across --chunk 6,5,4 --shard 12,20,4 >/dev/null
 "$penstock" inspect across --json >report.json
 python3 - <<'PYTHON'
@@ -77,6 +78,42 @@ assert 2.4 < cost["amplification"] < 2.6 and cost["findings"] == ["memory"], cos
 assert cost["suggestion"]["chunk"] == 1
 PYTHON
 refuses 1 "order.window_row" inspect v2 --set order.window_row=2
+
+# A server that neither lists nor tells the sizes of chunks: they are unknown, and the rest is there.
+python3 - <<'PYTHON' &
+import functools, http.server, os
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_HEAD(self):
+        if self.path.endswith(".zarray"):
+            super().do_HEAD()
+        else:
+            self.send_error(403)
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+with open("port.new", "w") as file:
+    file.write(str(server.server_address[1]))
+os.rename("port.new", "port")
+server.serve_forever()
+PYTHON
+server=$!
+trap 'kill $server; rm -rf "$scratch"' EXIT
+for ((i = 0; i < 100; i++)); do
+    [ -f port ] && break
+    sleep 0.1
+done
+"$penstock" inspect "http://127.0.0.1:$(cat port)/v2" >out || fail "sizes that are refused make inspect fail"
+contains "$(cat out)" "12 samples of 160.0 KiB"
+contains "$(cat out)" "(sizes are not known: "
+contains "$(cat out)" "403"
+"$penstock" inspect "http://127.0.0.1:$(cat port)/v2" --json >report.json
+python3 - <<'PYTHON'
+import json
+cost = json.load(open("report.json"))["dataset"]["cost"]
+assert cost["stored_bytes"] is None and cost["read_bytes"] is None and cost["amplification"] == 1, cost
+PYTHON
+kill $server
+trap 'rm -rf "$scratch"' EXIT
 
 # An array that cannot be read is listed with the reason, and so is why there are no default fields.
 mkdir v2/labels

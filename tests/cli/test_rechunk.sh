@@ -30,6 +30,7 @@ whole=$(digest a.zarr)
 "$penstock" rechunk a.zarr chunks.zarr --chunk 8 >out
 contains "$(cat out)" "digest $whole"
 contains "$(cat out)" "chunks.zarr is complete, and reads as the source does"
+[[ $(cat out) != *"there already"* ]] || fail "nothing was there: $(cat out)"
 "$penstock" rechunk a.zarr shards.zarr --chunk 3 --shard 12 --codec zstd+crc32c --level 1 >/dev/null
 "$penstock" rechunk shards.zarr inner.zarr --chunk 5,20,3,32,7 --codec gzip --no-verify >/dev/null
 "$penstock" rechunk inner.zarr raw.zarr --chunk 60 --codec none --threads 3 --memory 64MiB >/dev/null
@@ -50,6 +51,12 @@ PYTHON
 # Some arrays only.
 "$penstock" rechunk a.zarr some.zarr --arrays clip_emb,/segment_to_video >/dev/null
 [ "$(find some.zarr -name zarr.json | wc -l)" -eq 3 ] || fail "not two arrays"
+
+# Without all groups, what to copy has to be said.
+mkdir odd && cp -r a.zarr/clip_emb odd
+sed 's|"metadata": *{|&"x//y/.zgroup": {}, |' a.zarr/.zmetadata >odd/.zmetadata
+fails "say what to copy with --arrays" rechunk odd odd.zarr
+"$penstock" rechunk odd odd.zarr --arrays clip_emb >/dev/null
 
 # Attributes, groups and names of dimensions are kept.
 mkdir -p v2/deep/er v2/empty/too

@@ -42,7 +42,7 @@ awk -v r="$ratio" 'BEGIN { exit !(r > 1.05 && r < 1.4) }' || fail "ratio $ratio"
 tail -c 144 plain/data/1.0.0 | cmp -s - <(head -c 144 /dev/zero) || fail "padding is not zero"
 
 # What is there stays, unless we say so.
-refuses 1 "exists" synth v2 --samples 3
+refuses 1 "replace it with --overwrite" synth v2 --samples 3
 [ -f v2/base_frames/9.0.0.0.0 ] || fail "refused, yet something is gone"
 "$penstock" synth v2 --samples 3 --overwrite >/dev/null
 [ ! -e v2/base_frames/9.0.0.0.0 ] || fail "--overwrite leaves old chunks"

@@ -175,7 +175,7 @@ class Zip(RemoteTest):
             with open(path, "wb") as file:
                 file.write(part)
             with self.subTest(name):
-                self.refused("no zip archive, or one that was cut off", self.settings(path))
+                self.refused("no end record: it was cut off", self.settings(path))
 
     def test_damage_is_found(self):
         path = self.archive()

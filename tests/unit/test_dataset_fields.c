@@ -362,6 +362,43 @@ static void test_names_of_stores(void **state)
     assert_int_equal(store_open_joined(uris, 3, &options, &part, &err), STATUS_NOT_FOUND);
 }
 
+/* No two are equal, also where a number before a name makes it another one's. */
+static void test_names_that_collide(void **state)
+{
+    static const struct {
+        const char *uris[3], *names[3];
+    } cases[] = {
+        {{"x/d.zarr", "y/d.zarr", "z/2-d.zarr"}, {"1-d.zarr", "2-d.zarr", "3-2-d.zarr"}},
+        {{"x/d.zarr", "y/e.zarr", "x/.."}, {"d.zarr", "e.zarr", "3"}},
+        {{"x/..", "z/1", "y/e.zarr"}, {"1", "2-1", "3-e.zarr"}},
+    };
+    struct fixture *fixture = *state;
+    struct store_options options = {0};
+    struct error err;
+
+    fixture_put(fixture, "x/d.zarr/a", "");
+    fixture_put(fixture, "y/d.zarr/a", "");
+    fixture_put(fixture, "y/e.zarr/a", "");
+    fixture_put(fixture, "z/2-d.zarr/a", "");
+    fixture_put(fixture, "z/1/a", "");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char paths[3][96];
+        const char *uris[3] = {paths[0], paths[1], paths[2]};
+        struct store *store;
+
+        for (size_t k = 0; k < 3; k++)
+            snprintf(paths[k], sizeof paths[k], "%s/%s", fixture->path, cases[i].uris[k]);
+        assert_ok(store_open_joined(uris, 3, &options, &store, &err), &err);
+        for (size_t k = 0; k < 3; k++) {
+            const char *name;
+
+            store_part(store, k, &name);
+            assert_string_equal(name, cases[i].names[k]);
+        }
+        store_free(store);
+    }
+}
+
 /* Lists in a string: what is put is what is taken. */
 static void test_lists(void **state)
 {
@@ -453,9 +490,14 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_store(test_views),           in_store(test_fill_values_are_converted),
-        in_store(test_joined_stores),   in_store(test_amplification),
-        in_store(test_names_of_stores), in_store(test_refused),
+        in_store(test_views),
+        in_store(test_fill_values_are_converted),
+        in_store(test_joined_stores),
+        in_store(test_amplification),
+        in_store(test_names_of_stores),
+        in_store(test_refused),
+        in_store(test_names_that_collide),
+        in_store(test_refused),
         cmocka_unit_test(test_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,15 @@ static const struct refusal {
     {ZARR_V2, "dtype", "\"|S-1\"", STATUS_UNSUPPORTED, "dtype '|S-1'"},
     {ZARR_V2, "dtype", "\"|U4\"", STATUS_CORRUPT, "does not say its byte order"},
     {ZARR_V2, "dtype", "[]", STATUS_CORRUPT, "structured dtype without member 0"},
+    {ZARR_V2, "dtype", "[[\"x\\u001b]0;\", \"<f4\"]]", STATUS_CORRUPT,
+     "the name of a member holds a control character or '/'"},
+    {ZARR_V2, "dtype", "[[\"x\", \"<f4\"], [\"y\\u007f\", \"<f4\"]]", STATUS_CORRUPT,
+     "the name of a member holds a control character or '/'"},
+    {ZARR_V2, "dtype", "[[\"\\u0000x\", \"<f4\"]]", STATUS_CORRUPT,
+     "the name of a member holds a control character or '/'"},
+    {ZARR_V2, "dtype", "[[\"x/y\", \"<f4\"]]", STATUS_CORRUPT,
+     "the name of a member holds a control character or '/'"},
+    {ZARR_V2, "dtype", "[[\"..\", \"<f4\"]]", STATUS_CORRUPT, "'..' is no member's name"},
     {ZARR_V2, "dtype", "[5]", STATUS_CORRUPT, "a member is not a list of name and type"},
     {ZARR_V2, "dtype", "[[\"x\", 5]]", STATUS_CORRUPT, "member 'x' has no type"},
     {ZARR_V2, "dtype", "[[\"x\", \"|O\"]]", STATUS_UNSUPPORTED, "member 'x': dtype '|O'"},
@@ -239,6 +248,10 @@ static const struct refusal {
      "'unit' is missing"},
     {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": []"), STATUS_CORRUPT,
      "without member 0"},
+    {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": [[\"x\\ny\", \"string\"]]"),
+     STATUS_CORRUPT, "the name of a member holds a control character or '/'"},
+    {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": [[\"x/y\", \"int8\"]]"), STATUS_CORRUPT,
+     "the name of a member holds a control character or '/'"},
     {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": [[\"x\"]]"), STATUS_CORRUPT,
      "not a list of name and type"},
     {ZARR_V3, "data_type", NUMPY("structured", "\"fields\": [[\"x\", \"string\"]]"),
@@ -760,6 +773,56 @@ static void test_long_path(void **state)
     text_done(&all);
 }
 
+/* Groups that cannot be listed keep nobody from the arrays. */
+static void test_incomplete_groups(void **state)
+{
+    char *arrays[] = {document_of(ZARR_V2, NULL, NULL), document_of(ZARR_V3, NULL, NULL)};
+    struct fixture *fixture = *state;
+    char name[600];
+
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (int kind = 0; kind < 6; kind++) {
+        const char *odd = kind % 3 == 0 ? name : "odd//path", *tail = kind < 3 ? "/.zgroup" : "";
+        struct text all = {0};
+
+        text_append(&all, kind < 3 ? "{\"zarr_consolidated_format\": 1, \"metadata\": {"
+                                   : "{\"zarr_format\": 3, \"node_type\": \"group\", "
+                                     "\"consolidated_metadata\": {\"metadata\": {");
+        for (int i = 0; kind % 3 == 2 && i < ZARR_MAX_GROUPS + 1; i++)
+            text_append(&all, "\"g%d%s\": {}, ", i, tail);
+        if (kind % 3 != 2)
+            text_append(&all, "\"%s%s\": {}, ", odd, tail);
+        text_append(&all, "\"x%s\": %s}}%s", kind < 3 ? "/.zarray" : "", arrays[kind / 3],
+                    kind < 3 ? "" : "}");
+        fixture_put(fixture, kind < 3 ? ".zmetadata" : "zarr.json", all.data);
+        struct zarr_hierarchy *hierarchy = open_fixture(fixture);
+        assert_int_equal(hierarchy->node_count, 1);
+        assert_int_equal(hierarchy->nodes[0].status, STATUS_OK);
+        assert_true(hierarchy->groups_incomplete);
+        zarr_hierarchy_free(hierarchy);
+        text_done(&all);
+    }
+    free(arrays[0]);
+    free(arrays[1]);
+}
+
+/* Attributes that cannot be read, here a folder, say nothing. */
+static void test_unreadable_attributes(void **state)
+{
+    char *good = document_of(ZARR_V2, NULL, NULL);
+
+    fixture_put(*state, ".zgroup", "{}");
+    fixture_put(*state, "x/.zarray", good);
+    fixture_put(*state, "x/.zattrs/folder", "");
+    struct zarr_hierarchy *hierarchy = open_fixture(*state);
+    assert_int_equal(hierarchy->node_count, 1);
+    assert_int_equal(hierarchy->nodes[0].status, STATUS_OK);
+    assert_false(hierarchy->groups_incomplete);
+    zarr_hierarchy_free(hierarchy);
+    free(good);
+}
+
 /* Every cut of a packed hierarchy is refused; the whole gives the same one again. */
 static void test_pack(void **state)
 {
@@ -809,6 +872,8 @@ int main(void)
         in_store(test_root_array),
         in_store(test_bad_roots),
         in_store(test_long_path),
+        in_store(test_incomplete_groups),
+        in_store(test_unreadable_attributes),
         in_store(test_pack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
