@@ -63,5 +63,5 @@ endif()
 if(PENSTOCK_TESTS)
   add_test(NAME install.consumer
     COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
-  set_tests_properties(install.consumer PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 120)
+  set_tests_properties(install.consumer PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()

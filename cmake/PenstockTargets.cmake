@@ -34,7 +34,7 @@ function(penstock_unit_test module thing)
   target_link_libraries(${target} PRIVATE ${ARG_LINKS} ${ARG_SYSTEM} PkgConfig::CMOCKA)
   add_test(NAME unit.${module}.${thing} COMMAND ${target})
   set_tests_properties(unit.${module}.${thing} PROPERTIES
-    LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 120)
+    LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
   if(ARG_THREADS)
     add_dependencies(threads ${target})
     set_property(TEST unit.${module}.${thing} APPEND PROPERTY LABELS threads)
