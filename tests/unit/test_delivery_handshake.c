@@ -99,7 +99,7 @@ static void silence_is_dropped_after_five_seconds(void **state)
         status = answer(server, fd, &reply);
     assert_int_equal(status, STATUS_OK);
     assert_int_equal(reply.fail.status, STATUS_PROTOCOL);
-    assert_in_range((clock_now_ns() - start) / 1000000, 4900, 8000);
+    assert_in_range((clock_now_ns() - start) / 1000000, 4900, 30000);
     close(fd);
     server_free(server);
     place_done(&place);
@@ -277,7 +277,7 @@ static void missing_services_are_explained(void **state)
     struct penstock_options options = {.run_dir = place.path, .world_size = 1, .timeout_ms = 60};
     uint64_t start = clock_now_ns();
     assert_int_equal(try_connect(&options, message), PENSTOCK_NOT_FOUND);
-    assert_in_range((clock_now_ns() - start) / 1000000, 59, 3000);
+    assert_in_range((clock_now_ns() - start) / 1000000, 59, 20000);
     assert_non_null(strstr(message, place.path));
     assert_non_null(strstr(message, "penstock-reader"));
 
