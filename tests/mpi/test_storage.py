@@ -326,7 +326,9 @@ class HangingMount(Storage):
     def check(self, target, readers, who, path=None):
         self.serve(self.plain("plain-100", 100), target)
         before = leftovers()
-        settings = {**self.settings(self.mount), "store.timeout": 3, "delivery.trainers": 2}
+        # A mount that hangs holds every read of it: with one worker a reader there is one that can be named.
+        settings = {**self.settings(self.mount), "store.timeout": 3, "delivery.trainers": 2,
+                    "readers.threads": 1}
         outcome = self.reader(readers, settings, [])
         self.assertNotEqual(outcome.code, 0, outcome.output)
         self.assertLess(outcome.seconds, 60)
