@@ -88,12 +88,20 @@ build_preset() {
     build_directory "build/$preset" "$@"
 }
 
-# configure_preset PRESET [DIRECTORY]
+# configure_preset PRESET [DIRECTORY [ARGUMENT-OF-CMAKE...]]
 configure_preset() {
-    local directory=${2:-build/$1}
+    local preset=$1 directory=${2:-build/$1}
+    configure "$directory" --preset "$preset" -B "$directory" "${@:3}"
+}
+
+# configure DIRECTORY [ARGUMENT-OF-CMAKE...]: without arguments one that has been configured, once more.
+configure() {
+    local directory=$1
     local log="$directory.log"
+    shift
+    (($#)) || set -- "$directory"
     mkdir -p build || fail "cannot write to $PWD/build"
-    if ! cmake --preset "$1" -B "$directory" "${CMAKE_ARGUMENTS[@]}" >"$log" 2>&1; then
+    if ! cmake "$@" "${CMAKE_ARGUMENTS[@]}" >"$log" 2>&1; then
         cat "$log" >&2
         fail "cannot configure $directory"
     fi

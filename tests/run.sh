@@ -89,7 +89,7 @@ has_module() {
     "$1" -c "import $2" 2>/dev/null
 }
 
-# Beside the first build, which needs none of it.
+# Beside the builds, which need none of it.
 fill_venv() {
     [[ -x build/venv/bin/pip ]] || "$python" -m venv build/venv >build/venv.log 2>&1 || return 0
     has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' || true
@@ -133,21 +133,27 @@ if [[ $venv ]]; then
     fill_venv &
 fi
 build_preset release
+builds=(release)
+if [[ ! $quick ]]; then
+    build_preset asan
+    build_preset tsan threads "${mpi_programs[@]}"
+    builds+=(asan tsan)
+fi
+if [[ $mpich ]]; then
+    say "building build/mpich"
+    configure_preset release build/mpich -DPENSTOCK_WERROR=ON -DMPI_C_COMPILER=mpicc.mpich \
+        -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)"
+    build_directory build/mpich "${mpi_programs[@]}"
+    builds+=(mpich)
+fi
 if [[ $venv ]]; then
     wait $!
     use_venv
 fi
 CMAKE_ARGUMENTS+=(-DPython3_EXECUTABLE="$python")
-configure_preset release
-[[ $quick ]] || build_preset asan
-[[ $quick ]] || build_preset tsan threads "${mpi_programs[@]}"
-if [[ $mpich ]]; then
-    CMAKE_ARGUMENTS+=(-DPENSTOCK_WERROR=ON -DMPI_C_COMPILER=mpicc.mpich
-        -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)")
-    say "building build/mpich"
-    configure_preset release build/mpich
-    build_directory build/mpich "${mpi_programs[@]}"
-fi
+for build in "${builds[@]}"; do
+    configure "build/$build"
+done
 
 # --- tests --------------------------------------------------------------------------------------
 
@@ -157,19 +163,20 @@ if ((EUID == 0)); then
 fi
 export OMPI_MCA_rmaps_base_oversubscribe=1
 
-# suite NAME DIRECTORY LABELS [COMMAND...]: another build's tests as one test of the whole.
+# suite NAME DIRECTORY LABELS [COMMAND...]: another build's tests as one test of the whole, which takes half of the jobs.
 suite() {
     local name=$1 directory=$2 labels=$3
     shift 3
     local part command=
     for part in "$@" ctest --test-dir "$root/$directory" -L "$labels" -LE "$excluded_there" \
-        --output-on-failure --no-tests=error -j "$jobs"; do
+        --output-on-failure --no-tests=error -j "$half"; do
         command+=" [==[$part]==]"
     done
     printf 'add_test([==[%s]==]%s)\n' "$name" "$command"
-    printf 'set_tests_properties([==[%s]==] PROPERTIES RUN_SERIAL ON COST 1500 TIMEOUT 1500 LABELS suite)\n' "$name"
+    printf 'set_tests_properties([==[%s]==] PROPERTIES PROCESSORS %d COST 1500 TIMEOUT 1500 LABELS suite)\n' "$name" "$half"
 }
 
+half=$(((jobs + 1) / 2))
 excluded='^long$' excluded_there='^(long|once)$'
 [[ ! $long ]] || excluded='^$' excluded_there='^$'
 

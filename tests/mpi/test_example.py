@@ -13,6 +13,7 @@ except ImportError as error:
     print(f"skipped: {sys.executable}: {error}")
     sys.exit(77)
 
+os.environ["OMP_NUM_THREADS"] = "1"  # as torchrun has it: trainers share the processors
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
