@@ -65,16 +65,20 @@ skipped() {
 
 # --- packages ---------------------------------------------------------------------------------
 
-# Debian's zarr is 2.x and belongs to /usr/bin/python3, whatever else comes first in PATH.
-packages=(libcmocka-dev python3 python3-venv python3-numpy python3-zarr python3-xxhash
-    nginx-light openssl)
-[[ ! $mpich ]] || packages+=(mpich libmpich-dev)
+# What builds need comes first, the rest while they go on. Debian's zarr is 2.x and belongs to /usr/bin/python3,
+# whatever else comes first in PATH.
+mapfile -t packages < <(build_packages)
+packages+=(libcmocka-dev python3 python3-venv)
+more_packages=(python3-numpy python3-zarr python3-xxhash nginx-light openssl)
+[[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
 if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
-    packages+=(iproute2 slurmctld slurmd slurm-client munge libpmix-dev)
+    more_packages+=(iproute2 slurmctld slurmd slurm-client munge libpmix-dev)
 fi
-mapfile -t -O "${#packages[@]}" packages < <(build_packages)
 install_packages "${packages[@]}"
+install_packages "${more_packages[@]}" &
+more_packages_job=$!
+((EUID == 0)) || wait "$more_packages_job" # sudo may ask for a password
 python=/usr/bin/python3
 [[ -x $python ]] || python=$(command -v python3) || fail "no python3"
 CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=ON)
@@ -131,6 +135,7 @@ mkdir -p build
 if [[ $venv ]]; then
     [[ -x build/venv/bin/pip ]] || say "making build/venv by pip: current zarr, tensorstore, moto"
     fill_venv &
+    venv_job=$!
 fi
 build_preset release
 builds=(release)
@@ -139,6 +144,7 @@ if [[ ! $quick ]]; then
     build_preset tsan threads "${mpi_programs[@]}"
     builds+=(asan tsan)
 fi
+wait "$more_packages_job" || fail "packages could not be installed, see above"
 if [[ $mpich ]]; then
     say "building build/mpich"
     configure_preset release build/mpich -DPENSTOCK_WERROR=ON -DMPI_C_COMPILER=mpicc.mpich \
@@ -147,7 +153,7 @@ if [[ $mpich ]]; then
     builds+=(mpich)
 fi
 if [[ $venv ]]; then
-    wait $!
+    wait "$venv_job"
     use_venv
 fi
 CMAKE_ARGUMENTS+=(-DPython3_EXECUTABLE="$python")

@@ -18,6 +18,8 @@ import unittest
 BIN = os.environ.get("PENSTOCK_BIN", "build/release/bin")
 MPIEXEC = os.environ.get("PENSTOCK_MPIEXEC", "mpirun")
 MARK = f"{os.getpid()}-{time.monotonic_ns()}"
+# Instrumented programs are slow: fewer of what is much alike is enough to see what sanitizers see.
+SANITIZED = bool(os.environ.get("PENSTOCK_SANITIZED"))
 TIMEOUT_S = int(os.environ.get("PENSTOCK_TEST_TIMEOUT", "120"))
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from job import JobTest, environment
+from job import SANITIZED, JobTest, environment
 
 
 class Digests(JobTest):
@@ -110,7 +110,7 @@ class Shapes(JobTest):
             import numpy  # noqa: F401
         except ImportError:
             self.skipTest("needs NumPy")
-        if os.environ.get("PENSTOCK_SANITIZED"):
+        if SANITIZED:
             self.skipTest("an interpreter without sanitizers cannot load a library with them")
         folder = os.path.dirname(os.path.abspath(__file__))
         package = os.path.join(folder, "..", "..", "python")
@@ -168,7 +168,7 @@ class Shapes(JobTest):
     def test_drop_whole_windows(self):
         """The tail that is dropped may hold whole windows, and which ones differs by epoch."""
         uri = self.synth("tail", 95, layout="plain", chunk=10, shape=16, codec="none")
-        for seed in (3, 8, 11):
+        for seed in (3,) if SANITIZED else (3, 8, 11):
             with self.subTest(seed=seed):
                 self.check(dataset__uri=uri, batch__last="drop", batch__global_size=88,
                            order__window_rows=3, order__epochs=4, order__seed=seed)

@@ -4,7 +4,7 @@ import os
 import shutil
 import unittest
 
-from job import JobTest
+from job import SANITIZED, JobTest
 
 
 class Exchange(JobTest):
@@ -33,7 +33,7 @@ class Exchange(JobTest):
 
     def check(self, settings):
         expected = self.digests(1, 1, settings)
-        for readers, trainers in ((2, 2), (3, 4), (4, 1)):
+        for readers, trainers in ((3, 4),) if SANITIZED else ((2, 2), (3, 4), (4, 1)):
             with self.subTest(readers=readers, trainers=trainers):
                 self.assertEqual(self.digests(readers, trainers, settings), expected)
 
@@ -41,7 +41,7 @@ class Exchange(JobTest):
         self.check(self.settings(self.mixed()))
 
     def test_each_field(self):
-        for name in self.FIELDS:
+        for name in ("just",) if SANITIZED else self.FIELDS:
             with self.subTest(field=name):
                 settings = self.settings(self.mixed(), **{f"dataset.fields.{name}": name})
                 self.assertEqual(self.digests(3, 3, settings), self.digests(1, 1, settings))
@@ -65,7 +65,7 @@ class Exchange(JobTest):
         """A row that cannot be read ends all readers, whatever of its round has been sent."""
         path = os.path.join(self.folder, "broken")
         shutil.copytree(self.mixed(), path)
-        for row in (3, 11, 19):
+        for row in (11,) if SANITIZED else (3, 11, 19):
             with self.subTest(row=row):
                 chunk = os.path.join(path, "in_place", f"{row}.0.0")
                 size = os.path.getsize(chunk)

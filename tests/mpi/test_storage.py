@@ -9,11 +9,10 @@ import sys
 import time
 import unittest
 
-from job import JobTest, environment, leftovers
+from job import SANITIZED, JobTest, environment, leftovers
 
 HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
 FAILED = (1, 4)  # 4: trainers were told, so that a restart is of no use
-SANITIZED = bool(os.environ.get("PENSTOCK_SANITIZED"))
 
 
 class Storage(JobTest):
