@@ -1,4 +1,5 @@
-/* What server.c (listening, handshake) and server_ring.c (rings, slots) share. Not for others. */
+/* What server.c (listening, hearing trainers), server_hello.c (connections until they are trainers)
+ * and server_ring.c (rings, slots) share. Not for others. */
 #ifndef PENSTOCK_DELIVERY_SERVER_INTERNAL_H
 #define PENSTOCK_DELIVERY_SERVER_INTERNAL_H
 
@@ -54,6 +55,21 @@ struct server {
     bool started, finished;
     struct error outcome; /* once finished */
 };
+
+/* Accepts connections, hears HELLOs, and makes trainers of who says one: *active is set where
+ * anything moved. Only a refusal of a trainer is the caller's business: then REFUSED. */
+MUST_USE enum status server_hear_pending(struct server *server, bool *active, struct error *err);
+
+/* Drops connections that are no trainers yet; they are told the outcome, unless it is NULL. */
+void server_drop_pending(struct server *server, const struct error *outcome);
+
+/* NULL: none, or not here. */
+struct trainer *trainer_of_rank(const struct server *server, uint32_t rank);
+
+/* Tells a peer that it is refused, or lost, and why; or how many trainers are awaited. Best effort:
+ * one that cannot be told is gone, or does not listen, which is found by server_progress(). */
+void peer_fail(int socket, const struct error *error);
+void peer_wait(const struct server *server, int socket, uint32_t connected, uint32_t expected);
 
 /* Marks a trainer lost and closes its socket; one that lives is told why. */
 void trainer_lose(struct trainer *trainer, const struct error *error);

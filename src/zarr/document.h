@@ -66,6 +66,15 @@ MUST_USE enum status metadata_v2_parse(struct json_object *root, struct zarr_arr
 MUST_USE enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array,
                                        struct error *err);
 
+/* For the second: 'data_type', all but the byte order, which is not known before the codecs are
+ * read. */
+MUST_USE enum status metadata_v3_dtype(struct json_object *root, struct zarr_array *array,
+                                       struct error *err);
+
+/* Likewise: the fill value of a raw type, a list of the item's bytes. */
+MUST_USE enum status metadata_v3_raw_fill(struct json_object *value, struct zarr_array *array,
+                                          struct error *err);
+
 /* One item of `dtype`, native byte order, from a fill_value (`value` may be NULL, for JSON's null).
  * v2 takes null as zero and numbers as strings; v3 takes hexadecimal strings as bits.
  * `ret_item` has room for DTYPE_MAX_BYTES; bytes behind the item are zero. CORRUPT: not a value of

@@ -1,0 +1,289 @@
+/* See server.h. This part accepts connections and shakes hands; one thread, nothing blocks.
+ *
+ * A connection is `pending` until its HELLO came (5 seconds at most; a fifth of a second where
+ * others wait for its place, so that silent ones do not keep trainers out), and a trainer from then
+ * on, or from the next session on. */
+#include "base/clock.h"
+#include "delivery/server_internal.h"
+
+#include <inttypes.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const uint64_t hello_timeout_ns = UINT64_C(5000000000);
+static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when all places are taken */
+
+static void drop_pending(struct server *server, uint32_t index)
+{
+    close(server->pending[index].socket);
+    server->pending[index] = server->pending[--server->pending_count];
+}
+
+/* Accepts one connection if there is one; returns whether there was. A stranger is told and
+ * dropped, which is nobody else's business. */
+static bool accept_one(struct server *server)
+{
+    if (server->pending_count == MAX_PENDING)
+        return false; /* the kernel's backlog holds the others until places are free */
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return false;
+    uid_t uid;
+    pid_t pid;
+    struct error error;
+    enum status status = peer_credentials(fd, &uid, &pid, &error);
+    if (!status && !peer_allowed(uid))
+        status = error_set(&error, STATUS_REFUSED,
+                           "process %ld of user %ju may not connect: this reader serves user %ju",
+                           (long)pid, (uintmax_t)uid, (uintmax_t)geteuid());
+    if (status) {
+        peer_fail(fd, &error);
+        close(fd);
+        return true;
+    }
+    server->pending[server->pending_count++] =
+        (struct pending){.socket = fd, .pid = pid, .accepted_ns = clock_now_ns()};
+    return true;
+}
+
+static enum status check_rank(const struct server *server, const struct message_hello *hello,
+                              struct error *err)
+{
+    const struct ring_service *service = &server->service;
+    if (hello->world_size != service->world_size)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " says that there are %" PRIu32
+                         " trainers, the service was started for %" PRIu32
+                         "; set delivery.trainers or the trainers' WORLD_SIZE",
+                         hello->rank, hello->world_size, service->world_size);
+    if (hello->rank >= service->world_size)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer rank %" PRIu32 " is not below the %" PRIu32
+                         " trainers of this service",
+                         hello->rank, service->world_size);
+    const struct trainer *other = trainer_of_rank(server, hello->rank);
+    if (other && other->state == SERVER_PEER_CONNECTED)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer rank %" PRIu32 " is taken by process %ld; give every trainer a "
+                         "RANK of its own",
+                         hello->rank, (long)other->pid);
+    return STATUS_OK;
+}
+
+/* *ret_place stays as it is if the trainer is fresh. */
+static enum status check_state(const struct server *server, const struct message_hello *hello,
+                               uint64_t *ret_place, struct error *err)
+{
+    if (hello->wish == WISH_FRESH)
+        return STATUS_OK;
+    struct error reason;
+    enum status status =
+        server->read_state
+            ? server->read_state(server->state_argument, hello->state, hello->wish == WISH_CONTINUE,
+                                 ret_place, &reason)
+            : error_set(&reason, STATUS_UNSUPPORTED, "this service does not take states");
+    if (status)
+        return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank,
+                         reason.message);
+    return STATUS_OK;
+}
+
+/* Who comes after the end has missed nothing, unless it asks for more. */
+static enum status judge_late(const struct server *server, const struct message_hello *hello,
+                              struct error *err)
+{
+    uint64_t end = server->service.epochs * server->service.steps_per_epoch, place = end;
+    enum status status = STATUS_OK;
+    if (server->outcome.status == STATUS_ENDED)
+        status = check_state(server, hello, &place, err);
+    if (status)
+        return status;
+    if (place < end)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " has the state of an earlier step, and all trainers "
+                         "had their last batch: start the service again, too",
+                         hello->rank);
+    return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
+}
+
+/* *ret_waits: not now, but in the next session. */
+static enum status judge_hello(const struct server *server, const struct message_hello *hello,
+                               uint64_t *ret_place, bool *ret_waits, struct error *err)
+{
+    if (server->finished)
+        return judge_late(server, hello, err);
+    enum status status = check_rank(server, hello, err);
+    if (!status)
+        status = check_state(server, hello, ret_place, err);
+    if (status)
+        return status;
+    *ret_waits = server->started && server->reconnect_ms > 0;
+    if (*ret_waits)
+        return STATUS_OK;
+    if (server->started)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " comes too late: delivery has started; restart the "
+                         "service with --resume",
+                         hello->rank);
+    if (server->trainer_count == server->max_trainers && !trainer_of_rank(server, hello->rank))
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " is one too many: reader %" PRIu32 " serves %" PRIu32
+                         " trainers",
+                         hello->rank, server->reader, server->max_trainers);
+    return STATUS_OK;
+}
+
+static void admit(struct server *server, const struct pending *pending,
+                  const struct message_hello *hello, uint64_t place)
+{
+    struct trainer *trainer =
+        trainer_of_rank(server, hello->rank); /* it said goodbye, and is back */
+    if (!trainer)
+        trainer = &server->trainers[server->trainer_count++];
+    *trainer = (struct trainer){.socket = pending->socket,
+                                .pid = pending->pid,
+                                .rank = hello->rank,
+                                .state = SERVER_PEER_CONNECTED,
+                                .wish = (enum message_wish)hello->wish,
+                                .wished = place,
+                                .first = UINT64_MAX,
+                                .ring = {.memfd = -1},
+                                .publish_fd = -1,
+                                .release_fd = -1};
+    peer_wait(server, trainer->socket, 0, 0);
+}
+
+/* Whether a trainer's place is still taken by one that it may be there to replace: a process takes
+ * a moment to die. */
+static bool comes_early(const struct server *server, const struct pending *pending, uint32_t rank)
+{
+    const struct trainer *other = trainer_of_rank(server, rank);
+    return server->reconnect_ms > 0 && !server->finished && other &&
+           other->state == SERVER_PEER_CONNECTED &&
+           clock_now_ns() - pending->accepted_ns < hello_timeout_ns;
+}
+
+/* The one that died between its last batch and its goodbye has a successor that knows of the end.
+ */
+static void close_lost(struct server *server, uint32_t rank)
+{
+    struct trainer *trainer = trainer_of_rank(server, rank);
+    if (!trainer || trainer->state != SERVER_PEER_LOST)
+        return;
+    trainer->state = SERVER_PEER_CLOSED;
+    trainer->goodbye = (struct message_goodbye){.epoch = server->service.epochs};
+}
+
+/* Takes a HELLO: *ret_kept is false if the connection is a trainer's now. */
+static enum status handle_hello(struct server *server, struct pending *pending,
+                                const struct message_hello *hello, bool *ret_kept,
+                                struct error *err)
+{
+    uint64_t place = 0;
+    bool waits = comes_early(server, pending, hello->rank);
+    enum status status = waits ? STATUS_OK : judge_hello(server, hello, &place, &waits, err);
+    *ret_kept = false;
+    if (status == STATUS_ENDED)
+        close_lost(server, hello->rank);
+    if (status)
+        return status;
+    if (!waits) {
+        admit(server, pending, hello, place);
+        return STATUS_OK;
+    }
+    *ret_kept = true;
+    if (pending->waits)
+        return STATUS_OK;
+    pending->waits = true;
+    pending->hello = *hello;
+    peer_wait(server, pending->socket, 0, 0);
+    return STATUS_OK;
+}
+
+/* Reads a pending connection. OK: there is a HELLO, now or from before. TIMEOUT: not yet. */
+static enum status read_hello(struct pending *pending, uint64_t patience_ns,
+                              struct message_hello *ret_hello, struct error *err)
+{
+    struct message message;
+    enum status status = message_receive(pending->socket, &message, NULL, err);
+    if (status == STATUS_TIMEOUT && pending->waits) {
+        *ret_hello = pending->hello;
+        return STATUS_OK;
+    }
+    if (status == STATUS_TIMEOUT && clock_now_ns() - pending->accepted_ns >= patience_ns)
+        return error_set(err, STATUS_PROTOCOL, "no HELLO came within %.3g s%s",
+                         (double)patience_ns / 1e9,
+                         patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
+    if (!status && (pending->waits || message.type != MESSAGE_HELLO))
+        return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
+    if (!status)
+        *ret_hello = message.hello;
+    return status;
+}
+
+/* Moves a pending connection on. Only a refusal is the owner's business; nonsense, silence and
+ * hanging up are not. */
+static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_t *index,
+                            bool *active, struct error *err)
+{
+    struct pending *pending = &server->pending[*index];
+    struct message_hello hello;
+    struct error error;
+    bool kept = true, waited = pending->waits;
+    enum status status = read_hello(pending, patience_ns, &hello, &error);
+    if (status == STATUS_TIMEOUT) {
+        ++*index;
+        return STATUS_OK;
+    }
+    bool understood = !status;
+    if (!status)
+        status = handle_hello(server, pending, &hello, &kept, &error);
+    *active |= !(waited && kept && !status);
+    if (!status && kept)
+        ++*index;
+    else if (!status)
+        server->pending[*index] = server->pending[--server->pending_count];
+    if (!status)
+        return STATUS_OK;
+    if (status != STATUS_LOST)
+        peer_fail(pending->socket, &error);
+    drop_pending(server, *index);
+    if (!understood || status != STATUS_REFUSED)
+        return STATUS_OK;
+    if (err)
+        *err = error;
+    return STATUS_REFUSED;
+}
+
+enum status server_hear_pending(struct server *server, bool *active, struct error *err)
+{
+    for (int i = 0; i < MAX_PENDING && accept_one(server); i++)
+        *active = true;
+    bool crowded = server->pending_count == MAX_PENDING;
+    uint64_t patience_ns = crowded ? crowded_timeout_ns : hello_timeout_ns;
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < server->pending_count && !status;)
+        status = hear_one(server, patience_ns, &i, active, err);
+    return status;
+}
+
+bool server_trainer_returns(const struct server *server)
+{
+    for (uint32_t i = 0; i < server->pending_count; i++) {
+        const struct pending *pending = &server->pending[i];
+        const struct trainer *trainer =
+            pending->waits ? trainer_of_rank(server, pending->hello.rank) : NULL;
+        if (trainer && trainer->state != SERVER_PEER_CONNECTED)
+            return true;
+    }
+    return false;
+}
+
+void server_drop_pending(struct server *server, const struct error *outcome)
+{
+    while (server->pending_count > 0) {
+        if (outcome)
+            peer_fail(server->pending[0].socket, outcome);
+        drop_pending(server, 0);
+    }
+}
