@@ -51,6 +51,8 @@ stop() {
         fi
         kill -TERM "$pid" 2>/dev/null || true
         ends_within 45 "$pid" || kill -KILL -- "-$pid" 2>/dev/null || true
+        # A launcher that ends while it still reaches out to nodes leaves the ssh that it does it by.
+        kill -TERM -- "-$pid" 2>/dev/null || true
     done
 }
 
