@@ -298,6 +298,7 @@ keep() {
         { wait "$trainer" || status=$?; } 2>/dev/null
         kill -KILL -- "-$trainer" 2>/dev/null || true # what it has left
         ((status)) || exit 0
+        ((status != 143)) || sleep 1 # who ended it so may be ending all of the job: that comes here, too, and then by the trap
         if ((tries == restarts)); then
             say "trainer $rank on $HOSTNAME $(ending "$status"), after $tries of $restarts restarts"
             exit $((status < 128 ? status : 1)) # more would look as if something had killed the launcher
