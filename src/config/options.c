@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTION_ROW(key, member, type, preset, low, high, help) \
-    {key, OPTION_##type, preset, low, high, help, offsetof(struct config, member)},
+#define OPTION_ROW(key, member, type, preset, low, high, order, help) \
+    {key, OPTION_##type, preset, low, high, order, help, offsetof(struct config, member)},
 const struct option options[OPTION_COUNT] = {CONFIG_TABLE(OPTION_ROW)};
 #undef OPTION_ROW
 

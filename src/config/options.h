@@ -34,11 +34,12 @@ struct option {
     enum option_type type;
     const char *preset; /* the default, as text */
     uint64_t low, high; /* of numbers */
+    enum config_order order;
     const char *help;
     size_t offset; /* of the member in struct config */
 };
 
-#define OPTION_COUNT_ONE(key, member, type, preset, low, high, help) +1
+#define OPTION_COUNT_ONE(key, member, type, preset, low, high, order, help) +1
 enum { OPTION_COUNT = 0 CONFIG_TABLE(OPTION_COUNT_ONE), OPTION_KEY_BYTES = 64 };
 #undef OPTION_COUNT_ONE
 

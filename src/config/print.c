@@ -101,20 +101,23 @@ void config_help(struct text *out)
 
 void config_help_markdown(struct text *out)
 {
-    text_append(out, "| option | default | values | meaning |\n|---|---|---|---|\n");
+    text_append(out, "| option | default | values | changes the order | meaning |\n"
+                     "|---|---|---|---|---|\n");
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option *option = &options[i];
         text_append(out, "| `%s` | %s%s%s | ", option->key, *option->preset ? "`" : "",
                     *option->preset ? option->preset : "none", *option->preset ? "`" : "");
         option_describe_values(option, out);
-        text_append(out, " | %s |\n", option->help);
+        text_append(out, " | %s | %s |\n", option->order == CHANGES_ORDER ? "yes" : "no",
+                    option->help);
     }
     text_append(
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names "
         "to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X}`, all parts "
-        "optional | fields of a sample; the array is by default that of the field's name; with an "
+        "optional | yes | fields of a sample; the array is by default that of the field's name; "
+        "with an "
         "index, sample i is `A[I[i]]`; items become `x * S + O` as `D` (float16, bfloat16, "
         "float32, "
         "float64) |\n");

@@ -256,11 +256,13 @@ static void help_names_every_option(void **state)
     struct text help = {0}, markdown = {0};
     config_help(&help);
     config_help_markdown(&markdown);
-#define NAMED(key, member, type, preset, low, high, words) \
-    assert_non_null(strstr(help.data, key));               \
+#define NAMED(key, member, type, preset, low, high, order, words) \
+    assert_non_null(strstr(help.data, key));                      \
     assert_non_null(strstr(markdown.data, "`" key "`"));
     CONFIG_TABLE(NAMED)
     assert_non_null(strstr(markdown.data, "drop, pad or partial"));
+    assert_non_null(strstr(markdown.data, "18446744073709551615 | yes | seed of"));
+    assert_non_null(strstr(markdown.data, "8.00 EiB | no | joined"));
     text_done(&help);
     text_done(&markdown);
 }
