@@ -85,7 +85,7 @@ void inspect_count_cost(const struct report *report, uint64_t window_rows, uint6
     struct layout_cost cost = {.memory_bytes = memory_bytes};
     if (window_rows == 0)
         window_rows = plan_default_window_rows(dataset->row_count, dataset->row_length,
-                                               dataset->row_bytes, global_batch);
+                                               dataset->order_row_bytes, global_batch);
     cost.window_rows = window_rows < dataset->row_count ? window_rows : dataset->row_count;
     if (!size_multiply(cost.window_rows, dataset->row_bytes, &cost.window_bytes))
         cost.window_bytes = UINT64_MAX;

@@ -14,7 +14,7 @@ const struct option options[OPTION_COUNT] = {CONFIG_TABLE(OPTION_ROW)};
 #undef OPTION_ROW
 
 /* Names in order of their enum's values. */
-static const char *const last_names[] = {"drop", "pad", "partial", NULL};
+static const char *const last_names[] = {PLAN_LAST_NAMES, NULL};
 static const char *const bind_names[] = {"none", "numa", "core", NULL};
 static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
 static const char *const bad_sample_names[] = {"fail", "mask", NULL};

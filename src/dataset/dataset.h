@@ -120,6 +120,9 @@ struct dataset {
     /* [store_count + 1] each: the first sample and the first row of each store; then N and M. */
     const uint64_t *store_samples, *store_rows;
     size_t row_bytes;     /* of a row buffer, multiple of 64 */
+    /* The same as it would be with the default hold limit and without masking: of what the
+     * fingerprint covers alone, for what the order goes by. */
+    uint64_t order_row_bytes;
     size_t record_bytes;  /* of one sample's row fields, multiple of 16 */
     size_t sample_bytes;  /* of one sample's fields together, as delivered */
     size_t held_bytes;    /* of the memory that dataset_hold() fills; 0 if nothing is held */

@@ -13,6 +13,9 @@ enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 /* Sizes of one sample, one row and held memory stay far below what size_t holds. */
 #define LIMIT_BYTES ((uint64_t)1 << 48)
 
+/* The default of dataset.hold_limit, which the order goes by whatever is configured. */
+#define ORDER_HOLD_BYTES ((uint64_t)1 << 30)
+
 static void describe_samples(struct dataset *dataset)
 {
     for (size_t i = 0; i < dataset->field_count; i++) {
@@ -114,13 +117,40 @@ static uint64_t total_bytes(const struct dataset *dataset, const struct field_or
     return total;
 }
 
-static enum status settle_source(struct dataset *dataset, size_t i, struct error *err)
+/* Whether a direct field is held with that limit: not the one whose chunks are the rows. */
+static bool is_held(const struct dataset *dataset, size_t i, size_t leader, uint64_t limit_bytes)
 {
     const struct field_origin *origin = &dataset->private->origins[i];
-    uint64_t limit = dataset->private->hold_limit_bytes, bytes = total_bytes(dataset, origin);
+
+    return i != leader && decode_amplification(dataset, origin) > 1.0 &&
+           total_bytes(dataset, origin) <= limit_bytes;
+}
+
+/* Bytes of a row, settled by what the fingerprint covers: neither hold_limit nor masking counts. */
+static uint64_t order_row_bytes(const struct dataset *dataset, size_t leader)
+{
+    uint64_t total = 0, bytes;
+
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        if (dataset->private->origins[i].index || is_held(dataset, i, leader, ORDER_HOLD_BYTES))
+            continue;
+        if (!size_multiply(dataset->row_length, dataset->fields[i].sample_bytes, &bytes) ||
+            bytes > LIMIT_BYTES)
+            bytes = LIMIT_BYTES;
+        total += size_round_up(bytes, ROW_ALIGNMENT);
+    }
+    return total;
+}
+
+static enum status settle_source(struct dataset *dataset, size_t i, size_t leader,
+                                 struct error *err)
+{
+    const struct field_origin *origin = &dataset->private->origins[i];
+    uint64_t limit = dataset->private->hold_limit_bytes;
     struct dataset_field *field = &dataset->fields[i];
 
     if (origin->index) {
+        uint64_t bytes = total_bytes(dataset, origin);
         if (bytes > limit)
             return error_set(
                 err, STATUS_INVALID,
@@ -130,11 +160,10 @@ static enum status settle_source(struct dataset *dataset, size_t i, struct error
                 size_format(limit).text);
         return STATUS_OK;
     }
-    double amplification = decode_amplification(dataset, origin);
-    if (amplification > 1.0 && bytes <= limit)
+    if (is_held(dataset, i, leader, limit))
         return STATUS_OK;
     field->source = FIELD_ROW;
-    field->decode_amplification = amplification;
+    field->decode_amplification = decode_amplification(dataset, origin);
     return STATUS_OK;
 }
 
@@ -161,14 +190,9 @@ static enum status check_chunks(const struct dataset *dataset, size_t i, struct 
 static enum status settle_sources(struct dataset *dataset, size_t leader, struct error *err)
 {
     for (size_t i = 0; i < dataset->field_count; i++) {
-        enum status status = settle_source(dataset, i, err);
+        enum status status = settle_source(dataset, i, leader, err);
         if (status != STATUS_OK)
             return status;
-    }
-    if (dataset->fields[leader].source == FIELD_HELD) { /* its chunks are the rows */
-        dataset->fields[leader].source = FIELD_ROW;
-        dataset->fields[leader].decode_amplification =
-            decode_amplification(dataset, &dataset->private->origins[leader]);
     }
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_ROW) {
@@ -259,6 +283,7 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     if (status != STATUS_OK)
         return status;
     settle_scratch(dataset);
+    dataset->order_row_bytes = order_row_bytes(dataset, leader);
     dataset->fingerprint = fingerprint_of(dataset);
     return STATUS_OK;
 }

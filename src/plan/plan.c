@@ -4,9 +4,12 @@
 
 #include "base/random.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "plan/keys.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <xxhash.h>
 
 static const uint64_t MAX_SAMPLES = UINT64_C(1) << 48;
 static const uint64_t DEFAULT_WINDOW_BYTES = UINT64_C(16) << 30;
@@ -117,6 +120,26 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .position_count = o->last == PLAN_PARTIAL ? o->sample_count : steps * o->global_batch,
     };
     return STATUS_OK;
+}
+
+uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
+{
+    const uint64_t whole[] = {0, plan->sample_count};
+    const uint64_t *parts = plan->part_count > 0 ? plan->part_samples : whole;
+    size_t count = plan->part_count > 0 ? plan->part_count : 1;
+    struct text text = {0};
+    text_append(&text,
+                "penstock order %d\ndataset %016" PRIx64 "\nsamples %" PRIu64 " rows %" PRIu64
+                " window %" PRIu64 "\nstores",
+                PLAN_ORDER_VERSION, fingerprint, plan->sample_count, plan->row_length,
+                plan->window_rows);
+    for (size_t i = 0; i < count; i++)
+        text_append(&text, " %" PRIu64, parts[i + 1] - parts[i]);
+    text_append(&text, "\nseed %" PRIu64 " shuffle %d batch %" PRIu64 " last %d\n", plan->seed,
+                plan->shuffle, plan->global_batch, (int)plan->last);
+    uint64_t id = XXH3_64bits(text.data, text.length);
+    text_done(&text);
+    return id;
 }
 
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step)

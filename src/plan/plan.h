@@ -27,7 +27,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PLAN_MAX_PARTS = 1024 };
+enum {
+    PLAN_MAX_PARTS = 1024,
+    PLAN_ORDER_VERSION = 1, /* of the algorithm: one more with whatever gives another order */
+};
 
 /* What becomes of the N mod B samples that do not fill a step. */
 enum plan_last {
@@ -36,6 +39,9 @@ enum plan_last {
                 * start; those samples are delivered with valid = 0 */
     PLAN_PARTIAL, /* the last step is short: with b samples, trainer t gets [t*b/T, (t+1)*b/T) */
 };
+
+/* As batch.last takes them, in that order. */
+#define PLAN_LAST_NAMES "drop", "pad", "partial"
 
 struct plan_options {
     uint64_t sample_count; /* N, 1 .. 2^48 */
@@ -46,7 +52,7 @@ struct plan_options {
     const uint64_t *part_samples, *part_rows;
     size_t part_count;    /* at most PLAN_MAX_PARTS */
     uint64_t window_rows; /* 0: plan_default_window_rows() */
-    uint64_t row_bytes;   /* of one decoded row, for the default window */
+    uint64_t row_bytes;   /* for the default window: of the dataset, not of the machine */
     uint64_t seed;
     bool shuffle;          /* false: the identity order */
     uint64_t global_batch; /* B, 1 .. 2^31 - 1 */
@@ -79,6 +85,19 @@ uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint6
  * B > N with PLAN_DROP (no step at all). */
 MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                struct error *err);
+
+/* 64 bits of all that decides which sample stands where, for telling orders apart: XXH3-64 of
+ *
+ *     penstock order <PLAN_ORDER_VERSION>\n
+ *     dataset <fingerprint, 16 hex digits>\n
+ *     samples <N> rows <C> window <window_rows>\n
+ *     stores <samples of the first part> <of the second>...\n
+ *     seed <seed> shuffle <0 or 1> batch <B> last <enum plan_last>\n
+ *
+ * `window_rows` is what was settled, also where it was left to the default. The number of epochs
+ * and of trainers is not in it: an order is the same however much of it is taken, and by how many.
+ */
+uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint);
 
 /* A row that is shorter than C. */
 struct plan_short {

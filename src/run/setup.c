@@ -22,7 +22,7 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
         .part_rows = dataset->store_rows,
         .part_count = dataset->store_count,
         .window_rows = config->window_rows,
-        .row_bytes = dataset->row_bytes,
+        .row_bytes = dataset->order_row_bytes,
         .seed = config->seed,
         .shuffle = config->shuffle,
         .global_batch = config->global_batch,

@@ -31,6 +31,34 @@ refuses 1 "readers.memory_limit" plan --set dataset.uri=rows --set batch.global_
 refuses 64 "more nodes (4) than readers (2)" plan --set dataset.uri=rows --readers 2 --nodes 4
 
 command -v python3 >/dev/null || { echo "no python3: JSON is not checked"; exit 77; }
+
+# The order id: 6,000 samples of 8 MiB, whose windows end where memory would; nothing is there but metadata.
+mkdir -p large/x large/label
+array() {
+    echo '{"zarr_format": 2, "shape": '"$1"', "chunks": '"$2"', "dtype": "<f4", "compressor": null,
+           "fill_value": 0, "order": "C", "filters": null}'
+}
+echo '{"zarr_format": 2}' >large/.zgroup
+array '[6000, 2, 1024, 1024]' '[1, 2, 1024, 1024]' >large/x/.zarray
+array '[6000]' '[1000]' >large/label/.zarray
+
+order_id() {
+    "$penstock" plan --json --set dataset.uri=large --set batch.global_size=512 --set readers.threads=1 \
+        --set readers.memory_limit=1TiB "$@" | sed -n 's/.*"order_id":"\([0-9a-f]\{16\}\)".*/\1/p'
+}
+
+id=$(order_id)
+[ -n "$id" ] || fail "plan --json has no order_id"
+contains "$("$penstock" plan --set dataset.uri=large --set batch.global_size=512 \
+    --set readers.memory_limit=1TiB)" "windows of 2,048 rows: 3 an epoch; 1 epoch; order id $id"
+for same in errors.bad_sample=mask errors.bad_sample=fail dataset.hold_limit=0 dataset.hold_limit=1KiB \
+    dataset.hold_limit=10GiB order.window_rows=2048 order.epochs=7 delivery.trainers=8; do
+    [ "$(order_id --set "$same")" = "$id" ] || fail "$same changes the order id"
+done
+for other in order.window_rows=2047 order.seed=1 order.shuffle=false batch.global_size=256 batch.last=pad; do
+    [ "$(order_id --set "$other")" != "$id" ] || fail "$other keeps the order id"
+done
+
 plan rows --readers 4 --json >rows.json
 plan singles --readers 4 --json >singles.json
 python3 - <<'PYTHON'

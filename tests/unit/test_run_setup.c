@@ -35,6 +35,7 @@ static struct dataset make_dataset(void)
         .row_length = 8,
         .row_count = 1250,
         .row_bytes = 8 * 163840,
+        .order_row_bytes = 8 * 163840,
         .record_bytes = 163840,
         .sample_bytes = 164864,
         .held_bytes = 1000001,

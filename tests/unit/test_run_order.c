@@ -1,0 +1,239 @@
+/* The order of samples depends on what is written down for it, and on nothing else: each option of
+ * the table is given two values, and the order id and the order change where the table says so. */
+#include "config/options.h"
+#include "dataset/dataset.h"
+#include "run/setup.h"
+#include "zarr_fixture.h"
+
+#include <xxhash.h>
+
+/* Samples of 8 MiB, so that windows end where memory does, and a small array that is held or not.
+ * Nothing is written but metadata. */
+#define GROUP "{\"zarr_format\": 2}"
+#define DOCUMENT(shape, chunks, type)                                                       \
+    "{\"zarr_format\": 2, \"shape\": " shape ", \"chunks\": " chunks ", \"dtype\": \"" type \
+    "\", \"compressor\": null, \"fill_value\": 0, \"order\": \"C\", \"filters\": null}"
+
+static const struct {
+    const char *key, *document;
+} documents[] = {
+    {".zgroup", GROUP},
+    {"main/.zgroup", GROUP},
+    {"fewer/.zgroup", GROUP},
+    {"axes/.zgroup", GROUP},
+    {"second/.zgroup", GROUP},
+    {"second/main/.zgroup", GROUP},
+    {"main/x/.zarray", DOCUMENT("[6000, 2, 1024, 1024]", "[1, 2, 1024, 1024]", "<f4")},
+    {"main/label/.zarray", DOCUMENT("[6000]", "[1000]", "<i8")},
+    {"fewer/x/.zarray", DOCUMENT("[5000, 2, 1024, 1024]", "[1, 2, 1024, 1024]", "<f4")},
+    {"axes/x/.zarray", DOCUMENT("[6000, 5000]", "[10, 20]", "|u1")},
+    {"second/main/x/.zarray", DOCUMENT("[6000, 2, 1024, 1024]", "[2, 2, 1024, 1024]", "<f4")},
+};
+
+/* "@" stands for the folder. */
+static const struct walk {
+    const char *key, *values[2];
+    const char *more; /* another setting that both need */
+} walks[] = {
+    {"dataset.uri", {"@", "@/second"}, NULL},
+    {"dataset.group", {"main", "fewer"}, NULL},
+    {"dataset.exclude", {"", "x"}, NULL},
+    {"dataset.sample_axis", {"0", "1"}, "dataset.group=axes"},
+    {"dataset.hold_limit", {"0", "2GiB"}, NULL},
+    {"batch.global_size", {"512", "256"}, NULL},
+    {"batch.last", {"drop", "pad"}, NULL},
+    {"order.seed", {"1", "2"}, NULL},
+    {"order.shuffle", {"true", "false"}, NULL},
+    {"order.window_rows", {"auto", "2047"}, NULL},
+    {"order.epochs", {"2", "3"}, NULL},
+    {"readers.threads", {"1", "2"}, NULL},
+    {"readers.bind", {"none", "core"}, NULL},
+    {"readers.memory_limit", {"auto", "1TiB"}, NULL},
+    {"readers.cache", {"off", "stored"}, NULL},
+    {"readers.cache_dir", {"", "@/cache"}, NULL},
+    {"readers.cache_dir_bytes", {"1GiB", "2GiB"}, NULL},
+    {"delivery.trainers", {"1", "8"}, NULL},
+    {"delivery.slots", {"2", "5"}, NULL},
+    {"delivery.run_dir", {"auto", "@/run"}, NULL},
+    {"delivery.connect_timeout", {"1", "2"}, NULL},
+    {"delivery.reconnect_timeout", {"0", "2"}, NULL},
+    {"delivery.drain_timeout", {"0", "2"}, NULL},
+    {"delivery.restarts", {"0", "2"}, NULL},
+    {"delivery.stall_warning", {"0", "2"}, NULL},
+    {"delivery.bind_trainers", {"true", "false"}, NULL},
+    {"exchange.steps_per_round", {"auto", "1"}, NULL},
+    {"exchange.buffer_limit", {"128MiB", "16GiB"}, NULL},
+    {"store.timeout", {"1", "2"}, NULL},
+    {"store.retries", {"0", "2"}, NULL},
+    {"store.index_cache", {"0", "1GiB"}, NULL},
+    {"store.coalesce_gap", {"auto", "1MiB"}, NULL},
+    {"store.coalesce_size", {"auto", "1MiB"}, NULL},
+    {"store.direct", {"true", "false"}, NULL},
+    {"store.requests", {"auto", "2"}, NULL},
+    {"store.fetch_memory", {"1MiB", "1GiB"}, NULL},
+    {"store.hedge", {"true", "false"}, NULL},
+    {"store.missing_status", {"404", "403,404"}, NULL},
+    {"store.ca_file", {"", "/tmp/ca"}, NULL},
+    {"store.s3_endpoint", {"", "http://localhost:1"}, NULL},
+    {"store.s3_region", {"", "here"}, NULL},
+    {"store.s3_addressing", {"auto", "path"}, NULL},
+    {"store.s3_anonymous", {"true", "false"}, NULL},
+    {"store.s3_metadata", {"true", "false"}, NULL},
+    {"errors.bad_sample", {"fail", "mask"}, NULL},
+    {"errors.max_bad", {"1", "2"}, NULL},
+    {"errors.missing_chunk", {"fill", "fail"}, NULL},
+    {"errors.report", {"", "@/bad"}, NULL},
+};
+enum { WALK_COUNT = sizeof walks / sizeof walks[0] };
+
+static const char *const base[] = {
+    "dataset.uri=@",  "dataset.group=main", "batch.global_size=512",
+    "order.epochs=2", "readers.threads=2",
+};
+
+static const struct run_shape shape = {.reader_count = 2,
+                                       .readers_on_node = 2,
+                                       .trainers_served = 8,
+                                       .worker_count = 2,
+                                       .node_available_bytes = UINT64_MAX};
+
+static void put(struct config *config, const struct fixture *fixture, const char *setting)
+{
+    struct text text = {0};
+    struct error err;
+    const char *folder = strchr(setting, '@');
+    if (folder)
+        text_append(&text, "%.*s%s%s", (int)(folder - setting), setting, fixture->path, folder + 1);
+    else
+        text_append(&text, "%s", setting);
+    assert_ok(config_set(config, text.data, &err), &err);
+    text_done(&text);
+}
+
+enum { PLACES = 1000 };
+
+/* Of the run's places [first, first + PLACES), all epochs one after another: in which step, which
+ * sample, and whether it only pads. */
+static void hash_places(const struct plan *plan, uint64_t first, XXH3_state_t *hash)
+{
+    struct plan_epoch epoch = {.epoch = UINT64_MAX};
+    for (uint64_t i = first; i < first + PLACES; i++) {
+        uint64_t number = i / plan->position_count, position = i % plan->position_count;
+        if (epoch.epoch != number)
+            plan_epoch_init(&epoch, plan, number);
+        uint64_t place[] = {number, position / plan->global_batch, plan_sample_at(&epoch, position),
+                            position >= plan->sample_count};
+        XXH3_64bits_update(hash, place, sizeof place);
+    }
+}
+
+/* The first places, and those in the middle of two epochs, where one goes over into the next. */
+static uint64_t order_of(const struct plan *plan)
+{
+    XXH3_state_t *hash = XXH3_createState();
+    assert_non_null(hash);
+    XXH3_64bits_reset(hash);
+    hash_places(plan, 0, hash);
+    hash_places(plan, 5500, hash);
+    uint64_t order = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    return order;
+}
+
+struct seen {
+    uint64_t id, order;
+};
+
+static struct seen look(const struct fixture *fixture, const struct walk *walk, int value)
+{
+    struct config config;
+    struct dataset *dataset;
+    struct run_setup setup;
+    struct error err;
+    char setting[128];
+    assert_ok(config_init(&config, &err), &err);
+    for (size_t i = 0; i < sizeof base / sizeof base[0]; i++)
+        put(&config, fixture, base[i]);
+    if (walk->more)
+        put(&config, fixture, walk->more);
+    snprintf(setting, sizeof setting, "%s=%s", walk->key, walk->values[value]);
+    put(&config, fixture, setting);
+    assert_ok(config_check(&config, &err), &err);
+    const struct dataset_options wanted = config_dataset_options(&config, NULL);
+    assert_ok(dataset_open(&wanted, &dataset, &err), &err);
+    if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err))
+        fail_msg("%s: %s", setting, err.message);
+    struct seen seen = {plan_order_id(&setup.plan, dataset->fingerprint), order_of(&setup.plan)};
+    dataset_free(dataset);
+    config_done(&config);
+    return seen;
+}
+
+static const struct walk *walk_of(const char *key)
+{
+    for (size_t i = 0; i < WALK_COUNT; i++)
+        if (strcmp(walks[i].key, key) == 0)
+            return &walks[i];
+    fail_msg("%s: a new option needs two values in this test", key);
+    return NULL;
+}
+
+static void the_table_says_what_changes_the_order(void **state)
+{
+    assert_int_equal(WALK_COUNT, OPTION_COUNT); /* none of an option that is gone */
+    int wrong = 0;
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct walk *walk = walk_of(options[i].key);
+        assert_string_not_equal(walk->values[0], walk->values[1]);
+        struct seen a = look(*state, walk, 0), b = look(*state, walk, 1);
+        bool changes = options[i].order == CHANGES_ORDER;
+        if ((a.id != b.id) == changes && (a.order != b.order) == changes)
+            continue;
+        print_error("%s is to %s the order: id %s, order %s\n", walk->key,
+                    changes ? "change" : "keep", a.id == b.id ? "same" : "other",
+                    a.order == b.order ? "same" : "other");
+        wrong++;
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void an_id_is_of_this_text(void **state)
+{
+    (void)state;
+    const uint64_t samples[] = {0, 60, 100}, rows[] = {0, 8, 13};
+    static const char text[] =
+        "penstock order 1\ndataset 000000000000feed\nsamples 100 rows 8 window 4\nstores 60 40\n"
+        "seed 17 shuffle 1 batch 10 last 2\n";
+    const struct plan_options wanted = {.sample_count = 100,
+                                        .row_length = 8,
+                                        .part_samples = samples,
+                                        .part_rows = rows,
+                                        .part_count = 2,
+                                        .window_rows = 4,
+                                        .seed = 17,
+                                        .shuffle = true,
+                                        .global_batch = 10,
+                                        .last = PLAN_PARTIAL,
+                                        .trainer_count = 5};
+    struct plan plan;
+    assert_int_equal(plan_init(&plan, &wanted, NULL), STATUS_OK);
+    assert_int_equal(plan_order_id(&plan, 0xfeed), XXH3_64bits(text, sizeof text - 1));
+}
+
+static int setup_documents(void **state)
+{
+    fixture_setup(state);
+    for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++)
+        fixture_put(*state, documents[i].key, documents[i].document);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_table_says_what_changes_the_order, setup_documents,
+                                        fixture_teardown),
+        cmocka_unit_test(an_id_is_of_this_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
