@@ -154,18 +154,20 @@ static enum status start_child(const struct children *children, uint32_t index, 
 {
     const struct children_options *options = &children->options;
     char added[ADDED_VARIABLES][VARIABLE_BYTES];
-    char cpuset[TOPOLOGY_CPUSET_BYTES] = "", parent[24];
+    struct text cpus = {0};
+    char parent[24];
     for (size_t i = 0; i < ADDED_VARIABLES; i++)
         environment[inherited + i] = added[i];
     if (!find_library(added[ADDED_VARIABLES - 1]))
         environment[inherited + ADDED_VARIABLES - 1] = NULL;
     if (index < options->seat_count)
-        memcpy(cpuset, options->seats[index].cpuset, sizeof cpuset);
+        cpuset_print(&options->seats[index].cpuset, &cpus);
     snprintf(parent, sizeof parent, "%d", (int)getpid());
     arguments[ARGUMENT_PARENT] = parent;
-    arguments[ARGUMENT_CPUSET] = cpuset;
+    arguments[ARGUMENT_CPUSET] = cpus.data ? cpus.data : "";
     describe_child(options, index, added);
     int failure = spawn(arguments, environment, ret_pid);
+    text_done(&cpus);
     if (failure) {
         errno = failure;
         return error_set_errno(err, STATUS_IO, "start trainer %u ('%s')",
@@ -344,10 +346,11 @@ int children_exec(char *const *arguments)
     if (getppid() != parent)
         return 1;             /* it died before we could ask */
     signal(SIGUSR2, SIG_IGN); /* srun sends it to all of a step; it is meant for the readers */
-    const char *cpuset = arguments[1];
     char *const *command = arguments + 2;
+    struct cpuset seat;
     struct error err;
-    if (*cpuset && topology_bind_self(cpuset, &err) != STATUS_OK) {
+    if (*arguments[1] && (cpuset_parse(arguments[1], &seat, &err) != STATUS_OK ||
+                          topology_bind_self(&seat, &err) != STATUS_OK)) {
         fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], err.message);
         return 127;
     }

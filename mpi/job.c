@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,18 +111,19 @@ static uint64_t reduce(const struct comm *comm, uint64_t value, MPI_Op operation
 
 /* What the readers of a node tell one another to place themselves. */
 struct seat_note {
-    cpu_set_t allowed;
+    struct cpuset allowed;
     uint32_t trainers;
     char visible_gpus[COMM_NODE_NAME_BYTES]; /* of the node's first reader counts for all */
     bool has_visible_gpus;
 };
 
-static void write_note(const struct job *job, struct seat_note *ret_note)
+static void write_note(const struct job *job, const struct topology *topology,
+                       struct seat_note *ret_note)
 {
     const char *gpus = getenv("CUDA_VISIBLE_DEVICES");
-    struct seat_note note = {.trainers = expected_trainers(job), .has_visible_gpus = gpus != NULL};
-    if (sched_getaffinity(0, sizeof note.allowed, &note.allowed) != 0)
-        memset(&note.allowed, 0xff, sizeof note.allowed); /* more cpus than fit: all are shared */
+    struct seat_note note = {.allowed = topology_cpus(topology),
+                             .trainers = expected_trainers(job),
+                             .has_visible_gpus = gpus != NULL};
     if (gpus && strlen(gpus) < sizeof note.visible_gpus)
         snprintf(note.visible_gpus, sizeof note.visible_gpus, "%s", gpus);
     *ret_note = note;
@@ -141,11 +141,10 @@ static enum status place_among(struct job *job, const struct topology *topology,
                                         .visible_gpus =
                                             notes->has_visible_gpus ? notes->visible_gpus : NULL};
     for (int i = 0; i < job->comm.node_size; i++) {
-        cpu_set_t common;
-        CPU_AND(&common, &notes[i].allowed, &notes[job->comm.node_rank].allowed);
+        const struct cpuset *own = &notes[job->comm.node_rank].allowed;
         if (i == job->comm.node_rank)
             request.reader = request.reader_count;
-        if (i == job->comm.node_rank || CPU_COUNT(&common) > 0)
+        if (i == job->comm.node_rank || cpuset_intersects(&notes[i].allowed, own))
             shares[request.reader_count++] = (struct placement_share){
                 .first = request.node_trainers, .count = notes[i].trainers};
         request.node_trainers += notes[i].trainers;
@@ -165,7 +164,7 @@ static enum status place_workers(struct job *job, struct error *err)
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
         assert(notes && shares); /* comm_agree() returns OK only where every rank came with it */
-        write_note(job, &mine);
+        write_note(job, topology, &mine);
         MPI_Request request;
         MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, notes, sizeof mine, MPI_BYTE, job->comm.node,
                        &request);

@@ -176,7 +176,7 @@ static enum status worker_start(struct worker *worker, struct error *err)
     snprintf(name, sizeof name, "worker-%u", worker->public.index % TOPOLOGY_MAX_WORKERS);
     pthread_setname_np(pthread_self(), name);
     enum status status =
-        topology_bind_self(pool->placement.workers[worker->public.index].cpuset, err);
+        topology_bind_self(&pool->placement.workers[worker->public.index].cpuset, err);
     if (status == STATUS_OK && pool->dataset)
         status = dataset_reader_new(pool->dataset, &worker->public.reader, err);
     return status;

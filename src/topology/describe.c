@@ -1,7 +1,5 @@
 /* A placement as people read it. Pure. */
-#include "topology/machine.h"
-
-#include <string.h>
+#include "topology/topology.h"
 
 static const char *plural(uint32_t count)
 {
@@ -12,20 +10,14 @@ static const char *plural(uint32_t count)
 static void describe_cpus(const struct placement_worker *workers, uint32_t count, struct text *out)
 {
     bool same = true;
-    hwloc_bitmap_t all = hwloc_bitmap_alloc(), one = hwloc_bitmap_alloc();
-    char *list = NULL;
-    for (uint32_t i = 0; i < count && all && one; i++) {
-        same = same && strcmp(workers[i].cpuset, workers[0].cpuset) == 0;
-        if (hwloc_bitmap_list_sscanf(one, workers[i].cpuset) == 0)
-            hwloc_bitmap_or(all, all, one);
+    struct cpuset all = {{0}};
+    for (uint32_t i = 0; i < count; i++) {
+        same = same && cpuset_equal(&workers[i].cpuset, &workers[0].cpuset);
+        cpuset_unite(&all, &workers[i].cpuset);
     }
-    if (!same && hwloc_bitmap_list_asprintf(&list, all) >= 0)
-        text_append(out, "a core each of cpus %s\n", list);
-    else
-        text_append(out, "cpus %s\n", workers[0].cpuset);
-    free(list);
-    hwloc_bitmap_free(one);
-    hwloc_bitmap_free(all);
+    text_append(out, same ? "cpus " : "a core each of cpus ");
+    cpuset_print(&all, out);
+    text_append(out, "\n");
 }
 
 static void describe_workers(const struct placement *placement, struct text *out)
@@ -44,7 +36,7 @@ static void describe_workers(const struct placement *placement, struct text *out
 
 static bool same_seat(const struct placement_trainer *a, const struct placement_trainer *b)
 {
-    return a->numa_os_index == b->numa_os_index && strcmp(a->cpuset, b->cpuset) == 0;
+    return a->numa_os_index == b->numa_os_index && cpuset_equal(&a->cpuset, &b->cpuset);
 }
 
 static void describe_trainers(const struct placement *placement, struct text *out)
@@ -55,8 +47,9 @@ static void describe_trainers(const struct placement *placement, struct text *ou
         end = first + 1;
         while (end < placement->seat_count && same_seat(trainer, &placement->trainers[end]))
             end++;
-        text_append(out, "%4u trainer%s on NUMA node %u, cpus %s", end - first, plural(end - first),
-                    trainer->numa_os_index, trainer->cpuset);
+        text_append(out, "%4u trainer%s on NUMA node %u, cpus ", end - first, plural(end - first),
+                    trainer->numa_os_index);
+        cpuset_print(&trainer->cpuset, out);
         for (uint32_t i = first; i < end && trainer->gpu[0]; i++)
             text_append(out, "%s %s", i == first ? ", GPU" : "", placement->trainers[i].gpu);
         text_append(out, "\n");

@@ -13,6 +13,13 @@ struct core {
     uint32_t node;               /* index into nodes */
 };
 
+static inline void cpuset_add_core(struct cpuset *set, const struct core *core)
+{
+    unsigned cpu; /* all are below CPUSET_MAX_CPUS: that is checked when a topology is loaded */
+    hwloc_bitmap_foreach_begin(cpu, core->cpuset) cpuset_add(set, cpu);
+    hwloc_bitmap_foreach_end();
+}
+
 enum { ANY_NODE = UINT32_MAX };
 
 struct gpu {

@@ -23,38 +23,26 @@ static bool passes(const struct seating *seating, const struct filter *filter, u
            !(filter->untaken && seating->uses[core] == CORE_TAKEN);
 }
 
-/* Writes the cpus of the cores [first, first + count) among those that pass. */
-static enum status write_cpuset(const struct seating *seating, const struct filter *filter,
-                                uint32_t first, uint32_t count,
-                                char ret_list[TOPOLOGY_CPUSET_BYTES], struct error *err)
+/* The cpus of the cores [first, first + count) among those that pass. */
+static struct cpuset cpus_of(const struct seating *seating, const struct filter *filter,
+                             uint32_t first, uint32_t count)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    if (!set)
-        return error_set(err, STATUS_NO_MEMORY, "placement: out of memory");
+    struct cpuset set = {{0}};
     uint32_t passed = 0;
     for (uint32_t i = filter->cores.first; i < filter->cores.first + filter->cores.count; i++) {
         if (!passes(seating, filter, i))
             continue;
         if (passed >= first && passed - first < count)
-            hwloc_bitmap_or(set, set, seating->topology->cores[i].cpuset);
+            cpuset_add_core(&set, &seating->topology->cores[i]);
         passed++;
     }
-    int length = hwloc_bitmap_list_snprintf(ret_list, TOPOLOGY_CPUSET_BYTES, set);
-    hwloc_bitmap_free(set);
-    if (length < 0 || length >= TOPOLOGY_CPUSET_BYTES)
-        return error_set(
-            err, STATUS_INVALID,
-            "cpuset '%s...' is too scattered to write down in %d characters; allow this "
-            "process whole ranges of cpus",
-            ret_list, TOPOLOGY_CPUSET_BYTES - 1);
-    return STATUS_OK;
+    return set;
 }
 
-static enum status write_range(const struct seating *seating, struct range cores,
-                               char ret_list[TOPOLOGY_CPUSET_BYTES], struct error *err)
+static struct cpuset cpus_of_range(const struct seating *seating, struct range cores)
 {
     struct filter filter = {.cores = cores, .node = ANY_NODE};
-    return write_cpuset(seating, &filter, 0, cores.count, ret_list, err);
+    return cpus_of(seating, &filter, 0, cores.count);
 }
 
 static struct range all_cores(const struct seating *seating)
@@ -75,48 +63,40 @@ static struct placement_worker *add_worker(struct placement *placement, uint32_t
 }
 
 /* The workers of one run, bound to its cores or each to one of them. */
-static enum status seat_run(const struct seating *seating, const struct seating_run *run,
-                            struct placement *placement, struct error *err)
+static void seat_run(const struct seating *seating, const struct seating_run *run,
+                     struct placement *placement)
 {
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < run->worker_count && status == STATUS_OK; i++) {
+    for (uint32_t i = 0; i < run->worker_count; i++) {
         struct placement_worker *worker =
             add_worker(placement, seating->topology->node_os_indexes[run->node]);
         uint32_t core = run->cores.first + part_begin(run->cores.count, i, run->worker_count);
         bool one = seating->request->bind == BIND_CORE;
         struct range cores = one ? (struct range){.first = core, .count = 1} : run->cores;
-        status = write_range(seating, cores, worker->cpuset, err);
+        worker->cpuset = cpus_of_range(seating, cores);
     }
-    return status;
 }
 
 /* Unbound workers share one domain: no memory is nearer than other. */
-static enum status seat_anywhere(const struct seating *seating, struct placement *placement,
-                                 struct error *err)
+static void seat_anywhere(const struct seating *seating, struct placement *placement)
 {
     uint32_t reader = seating->request->reader;
     const struct core *core = &seating->topology->cores[seating->shares[reader].first];
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < seating->thread_counts[reader] && status == STATUS_OK; i++) {
-        struct placement_worker *worker =
-            add_worker(placement, seating->topology->node_os_indexes[core->node]);
-        status = write_range(seating, all_cores(seating), worker->cpuset, err);
-    }
-    return status;
+    struct cpuset all = topology_cpus(seating->topology);
+    for (uint32_t i = 0; i < seating->thread_counts[reader]; i++)
+        add_worker(placement, seating->topology->node_os_indexes[core->node])->cpuset = all;
 }
 
-static enum status seat_workers(const struct seating *seating, struct placement *placement,
-                                struct error *err)
+static void seat_workers(const struct seating *seating, struct placement *placement)
 {
     uint32_t reader = seating->request->reader;
-    if (seating->request->bind == BIND_NONE)
-        return seat_anywhere(seating, placement, err);
-    enum status status = STATUS_OK;
-    while (placement->worker_count < seating->thread_counts[reader] && status == STATUS_OK) {
-        struct seating_run run = seating_run_at(seating, reader, placement->worker_count);
-        status = seat_run(seating, &run, placement, err);
+    if (seating->request->bind == BIND_NONE) {
+        seat_anywhere(seating, placement);
+        return;
     }
-    return status;
+    while (placement->worker_count < seating->thread_counts[reader]) {
+        struct seating_run run = seating_run_at(seating, reader, placement->worker_count);
+        seat_run(seating, &run, placement);
+    }
 }
 
 static uint32_t count_on_node(const struct seating *seating, uint32_t node, uint32_t before)
@@ -135,8 +115,8 @@ static uint32_t count_untaken(const struct seating *seating, const struct filter
     return count;
 }
 
-static enum status seat_trainer(const struct seating *seating, uint32_t trainer,
-                                struct placement_trainer *seat, struct error *err)
+static void seat_trainer(const struct seating *seating, uint32_t trainer,
+                         struct placement_trainer *seat)
 {
     const struct topology *topology = seating->topology;
     uint32_t node = seating->trainers[trainer].node, gpu = seating->trainers[trainer].gpu;
@@ -155,25 +135,22 @@ static enum status seat_trainer(const struct seating *seating, uint32_t trainer,
         snprintf(seat->gpu, sizeof seat->gpu, "%04x:%02x:%02x.%01x", pci->domain, pci->bus,
                  pci->dev, pci->func);
     }
-    return write_cpuset(seating, &filter, begin, end - begin, seat->cpuset, err);
+    seat->cpuset = cpus_of(seating, &filter, begin, end - begin);
 }
 
-static enum status seat_trainers(const struct seating *seating, struct placement *placement,
-                                 struct error *err)
+static void seat_trainers(const struct seating *seating, struct placement *placement)
 {
     const struct placement_request *request = seating->request;
     uint32_t first = seating_first_trainer(seating, request->reader);
     placement->trainer_count = request->shares[request->reader].count;
     if (seating->crowded || request->bind == BIND_NONE)
-        return STATUS_OK;
-    enum status status = STATUS_OK;
+        return;
     while (placement->seat_count < placement->trainer_count &&
-           placement->seat_count < TOPOLOGY_MAX_SEATS && status == STATUS_OK) {
-        status = seat_trainer(seating, first + placement->seat_count,
-                              &placement->trainers[placement->seat_count], err);
+           placement->seat_count < TOPOLOGY_MAX_SEATS) {
+        seat_trainer(seating, first + placement->seat_count,
+                     &placement->trainers[placement->seat_count]);
         placement->seat_count++;
     }
-    return status;
 }
 
 static void count_all(const struct seating *seating, struct placement *placement)
@@ -201,18 +178,13 @@ enum status topology_place_reader(const struct topology *topology,
     enum status status = seating_init(topology, request, &seating, err);
     if (status != STATUS_OK)
         return status;
-    struct placement placement = {0};
-    status = write_range(&seating, seating.shares[request->reader], placement.cpuset, err);
-    if (status == STATUS_OK)
-        status = seat_workers(&seating, &placement, err);
-    if (status == STATUS_OK)
-        status = seat_trainers(&seating, &placement, err);
-    if (status == STATUS_OK) {
-        count_all(&seating, &placement);
-        *ret_placement = placement;
-    }
+    *ret_placement = (struct placement){0};
+    ret_placement->cpuset = cpus_of_range(&seating, seating.shares[request->reader]);
+    seat_workers(&seating, ret_placement);
+    seat_trainers(&seating, ret_placement);
+    count_all(&seating, ret_placement);
     seating_done(&seating);
-    return status;
+    return STATUS_OK;
 }
 
 enum status topology_place(const struct topology *topology, uint32_t local_rank,

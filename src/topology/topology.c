@@ -8,7 +8,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -54,13 +53,17 @@ static enum status restrict_to_affinity(hwloc_topology_t hwloc, struct error *er
 
 static enum status restrict_to(hwloc_topology_t hwloc, const char *allowed, struct error *err)
 {
+    struct cpuset cpus;
+    enum status status = cpuset_parse(allowed, &cpus, err);
+    if (status != STATUS_OK)
+        return status;
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (!set)
         return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
-    enum status status = STATUS_OK;
-    if (hwloc_bitmap_list_sscanf(set, allowed) != 0)
-        status = error_set(err, STATUS_INVALID, "cpuset '%s': not a list such as 0-3,8", allowed);
-    else if (hwloc_topology_restrict(hwloc, set, HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) != 0)
+    for (uint32_t cpu = cpuset_next(&cpus, 0); cpu < CPUSET_MAX_CPUS;
+         cpu = cpuset_next(&cpus, cpu + 1))
+        hwloc_bitmap_set(set, cpu);
+    if (hwloc_topology_restrict(hwloc, set, HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) != 0)
         status =
             error_set(err, STATUS_INVALID, "cpuset '%s': none of these cpus is there", allowed);
     hwloc_bitmap_free(set);
@@ -127,6 +130,12 @@ static enum status flatten(struct topology *topology, struct error *err)
     int nodes = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_NUMANODE);
     if (cores <= 0 || nodes <= 0)
         return error_set(err, STATUS_INVALID, "topology: no cores or no memory");
+    int last = hwloc_bitmap_last(hwloc_topology_get_topology_cpuset(hwloc));
+    if (last >= CPUSET_MAX_CPUS)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "this process may use cpu %d; cpus below %d are supported: allow it no "
+                         "others (taskset -c 0-%d)",
+                         last, CPUSET_MAX_CPUS, CPUSET_MAX_CPUS - 1);
     topology->cores = calloc((size_t)cores, sizeof *topology->cores);
     topology->node_os_indexes = calloc((size_t)nodes + 1, sizeof *topology->node_os_indexes);
     hwloc_bitmap_t left = hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(hwloc));
@@ -185,34 +194,24 @@ uint32_t topology_numa_count(const struct topology *topology)
     return topology->node_count;
 }
 
-/* Binds to every cpu of a finite, non-empty set. */
-static enum status bind_to(hwloc_const_cpuset_t set, const char *cpuset, struct error *err)
+struct cpuset topology_cpus(const struct topology *topology)
 {
-    int cpu_count = hwloc_bitmap_last(set) + 1;
-    cpu_set_t *cpus = CPU_ALLOC((size_t)cpu_count);
-    if (!cpus)
-        return error_set(err, STATUS_NO_MEMORY, "bind to cpus %s: out of memory", cpuset);
-    size_t bytes = CPU_ALLOC_SIZE((size_t)cpu_count);
-    CPU_ZERO_S(bytes, cpus);
-    for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu))
-        CPU_SET_S((size_t)cpu, bytes, cpus);
-    enum status status = STATUS_OK;
-    if (sched_setaffinity(0, bytes, cpus) != 0)
-        status = error_set_errno(err, STATUS_IO, "bind to cpus %s", cpuset);
-    CPU_FREE(cpus);
-    return status;
+    struct cpuset all = {{0}};
+    for (uint32_t i = 0; i < topology->core_count; i++)
+        cpuset_add_core(&all, &topology->cores[i]);
+    return all;
 }
 
-enum status topology_bind_self(const char *cpuset, struct error *err)
+enum status topology_bind_self(const struct cpuset *cpuset, struct error *err)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    if (!set)
-        return error_set(err, STATUS_NO_MEMORY, "bind to cpus %s: out of memory", cpuset);
-    enum status status;
-    if (hwloc_bitmap_list_sscanf(set, cpuset) != 0 || hwloc_bitmap_last(set) < 0)
-        status = error_set(err, STATUS_INVALID, "cpuset '%s': not a list such as 0-3,8", cpuset);
-    else
-        status = bind_to(set, cpuset, err);
-    hwloc_bitmap_free(set);
+    if (sched_setaffinity(0, sizeof cpuset->words, (const void *)cpuset->words) == 0)
+        return STATUS_OK;
+    int failure = errno;
+    struct text list = {0};
+    cpuset_print(cpuset, &list);
+    errno = failure;
+    enum status status =
+        error_set_errno(err, STATUS_IO, "bind to cpus %s", list.data ? list.data : "(none)");
+    text_done(&list);
     return status;
 }

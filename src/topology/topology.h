@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "topology/cpuset.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +31,6 @@
 enum {
     TOPOLOGY_MAX_WORKERS = 512,
     TOPOLOGY_MAX_SEATS = 512,
-    TOPOLOGY_CPUSET_BYTES = 128,
     TOPOLOGY_BUS_ID_BYTES = 16,
 };
 
@@ -39,7 +39,7 @@ struct topology;
 /* The machine this runs on, restricted to the process's affinity and cgroup. With `description` not
  * NULL, another one, for tests and planning: hwloc's synthetic form ("numa:2 core:4 pu:2") or the
  * name of an .xml file; `allowed` then restricts it (a cpuset list like "0-3,8", NULL for all).
- * INVALID: not a topology, or an empty cpuset. */
+ * INVALID: not a topology, or an empty cpuset. UNSUPPORTED: a cpu beyond CPUSET_MAX_CPUS. */
 MUST_USE enum status topology_load(const char *description, const char *allowed,
                                    struct topology **ret_topology, struct error *err);
 void topology_free(struct topology *topology);
@@ -47,6 +47,9 @@ void topology_free(struct topology *topology);
 /* Cores (not hardware threads) and NUMA nodes that may be used. */
 uint32_t topology_core_count(const struct topology *topology);
 uint32_t topology_numa_count(const struct topology *topology);
+
+/* The cpus that may be used. */
+struct cpuset topology_cpus(const struct topology *topology);
 
 /* GPUs of the machine, whatever cpus this process may use. Counted are, by PCI class: 3D
  * controllers; other display controllers of NVIDIA, AMD and Intel, but not Intel's on bus 0, which
@@ -62,9 +65,9 @@ enum topology_bind {
 };
 
 struct placement_worker {
-    uint32_t domain;                    /* index among the placement's NUMA nodes */
-    uint32_t numa_os_index;             /* the system's number of that node */
-    char cpuset[TOPOLOGY_CPUSET_BYTES]; /* list format: "0-3,8" */
+    uint32_t domain;        /* index among the placement's NUMA nodes */
+    uint32_t numa_os_index; /* the system's number of that node */
+    struct cpuset cpuset;
 };
 
 /* A trainer's seat: cpus that no reader's worker has. BIND_NUMA: all such of a NUMA node, shared by
@@ -72,7 +75,7 @@ struct placement_worker {
 struct placement_trainer {
     uint32_t numa_os_index;
     char gpu[TOPOLOGY_BUS_ID_BYTES]; /* PCI address "0000:3b:00.0"; "": no GPU is known for it */
-    char cpuset[TOPOLOGY_CPUSET_BYTES];
+    struct cpuset cpuset;
 };
 
 /* Where one reader's threads and trainers sit. */
@@ -80,9 +83,8 @@ struct placement {
     uint32_t domain_count; /* NUMA nodes used, 1 or more */
     uint32_t worker_count;
     struct placement_worker workers[TOPOLOGY_MAX_WORKERS];
-    char
-        cpuset[TOPOLOGY_CPUSET_BYTES]; /* the reader's share of the cores, its trainers' included */
-    uint32_t trainer_count;            /* of this reader */
+    struct cpuset cpuset;   /* the reader's share of the cores, its trainers' included */
+    uint32_t trainer_count; /* of this reader */
     uint32_t seat_count; /* the first so many of them have seats; 0 where crowded, or BIND_NONE */
     struct placement_trainer trainers[TOPOLOGY_MAX_SEATS];
     /* All that share the cores. */
@@ -113,8 +115,7 @@ struct placement_request {
  * trainer that sits among them, at least 1, at most 64. The trainer of local rank i is the one that
  * uses GPU i, if there are GPUs for all trainers of the node; otherwise no GPU is known for any.
  * Every reader of the node has to pass the same but for `reader`: then no two placements overlap.
- * INVALID: more threads than TOPOLOGY_MAX_WORKERS, `reader` not below `reader_count`, a cpuset with
- * too many gaps to be written. NO_MEMORY. */
+ * INVALID: more threads than TOPOLOGY_MAX_WORKERS, `reader` not below `reader_count`. NO_MEMORY. */
 MUST_USE enum status topology_place_reader(const struct topology *topology,
                                            const struct placement_request *request,
                                            struct placement *ret_placement, struct error *err);
@@ -126,8 +127,8 @@ MUST_USE enum status topology_place(const struct topology *topology, uint32_t lo
                                     uint32_t thread_count, enum topology_bind bind,
                                     struct placement *ret_placement, struct error *err);
 
-/* Binds the calling thread to a cpuset in list format. IO: the kernel refuses. */
-MUST_USE enum status topology_bind_self(const char *cpuset, struct error *err);
+/* Binds the calling thread. IO: the kernel refuses. */
+MUST_USE enum status topology_bind_self(const struct cpuset *cpuset, struct error *err);
 
 /* The table that is printed at start: a line for the workers of each NUMA node, and for trainers
  * with the same seat. */

@@ -11,11 +11,12 @@ SAYS_WHERE = "grep Cpus_allowed_list /proc/self/status; exec \"$0\""
 
 
 def cpus(text):
-    """The set of cpus of a list such as 0-3,8."""
+    """The set of cpus of a list such as 0-3,8-14:2."""
     found = set()
     for part in text.split(","):
+        part, _, stride = part.partition(":")
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+        found.update(range(int(first), int(last or first) + 1, int(stride or 1)))
     return found
 
 
@@ -28,7 +29,7 @@ class Placement(JobTest):
         outcome = self.reader(readers, options,
                               ("sh", "-c", SAYS_WHERE, program("penstock-trainer")))
         self.assertEqual(outcome.code, 0, outcome.output)
-        table = re.findall(r"^ +\d+ (worker|trainer)s? +on NUMA node \d+, .*cpus ([\d,-]+)",
+        table = re.findall(r"^ +\d+ (worker|trainer)s? +on NUMA node \d+, .*cpus ([\d,:-]+)",
                            outcome.output, re.MULTILINE)
         seats = {kind: set().union(*(cpus(text) for name, text in table if name == kind))
                  for kind in ("worker", "trainer")}

@@ -1,114 +1,9 @@
 /* Where trainers sit: near their GPUs, on cores that no worker has, and nowhere on a crowded node.
- *
- * hwloc's synthetic form has no devices, so machines with GPUs are written as XML, one PCI device
- * for each line of a table, listed in the order of the table.
  */
-#include "topology/topology.h"
+#include "made_up_machine.h"
+#include "test_cpus.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-enum { MAX_CPUS = 32, MAX_READERS = 8, MAX_DEVICES = 16 };
-
-struct device {
-    unsigned bus; /* 0: ends the table, unless it has a class */
-    unsigned class_id, vendor;
-    int node; /* -1: of the whole machine */
-};
-
-/* A machine of nodes * cores * threads cpus, numbered in this order. */
-struct machine {
-    unsigned nodes, cores, threads;
-    struct device devices[MAX_DEVICES];
-};
-
-enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086, ASPEED = 0x1a03, VIRTIO = 0x1af4 };
-
-/* Attributes that all objects with cpus have. */
-static void print_sets(FILE *file, unsigned *object, unsigned first, unsigned count, unsigned nodes)
-{
-    unsigned cpus = (unsigned)(((UINT64_C(1) << count) - 1) << first);
-    fprintf(file,
-            " cpuset=\"0x%x\" complete_cpuset=\"0x%x\" nodeset=\"0x%x\" complete_nodeset=\"0x%x\""
-            " gp_index=\"%u\"",
-            cpus, cpus, nodes, nodes, ++*object);
-}
-
-static void print_devices(FILE *file, unsigned *object, const struct machine *machine, int node)
-{
-    for (const struct device *d = machine->devices; d->class_id; d++)
-        if (d->node == node)
-            fprintf(file,
-                    "<object type=\"PCIDev\" gp_index=\"%u\" pci_busid=\"0000:%02x:00.0\" "
-                    "pci_type=\"%04x [%04x:0001] [0000:0000] 00\" pci_link_speed=\"0.0\"/>\n",
-                    ++*object, d->bus, d->class_id, d->vendor);
-}
-
-static void print_core(FILE *file, unsigned *object, const struct machine *machine, unsigned core,
-                       unsigned nodes)
-{
-    unsigned first = core * machine->threads;
-    fprintf(file, "<object type=\"Core\" os_index=\"%u\"", core);
-    print_sets(file, object, first, machine->threads, nodes);
-    fprintf(file, ">\n");
-    for (unsigned cpu = first; cpu < first + machine->threads; cpu++) {
-        fprintf(file, "<object type=\"PU\" os_index=\"%u\"", cpu);
-        print_sets(file, object, cpu, 1, nodes);
-        fprintf(file, "/>\n");
-    }
-    fprintf(file, "</object>\n");
-}
-
-static void print_machine(FILE *file, const struct machine *machine)
-{
-    unsigned object = 0, cpus = machine->cores * machine->threads;
-    unsigned all = machine->nodes * cpus, all_nodes = (1u << machine->nodes) - 1;
-    assert_in_range(all, 1, MAX_CPUS);
-    fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                  "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
-                  "<topology version=\"2.0\">\n<object type=\"Machine\" os_index=\"0\"");
-    print_sets(file, &object, 0, all, all_nodes);
-    fprintf(file, ">\n");
-    for (unsigned node = 0; node < machine->nodes; node++) {
-        fprintf(file, "<object type=\"Package\" os_index=\"%u\"", node);
-        print_sets(file, &object, node * cpus, cpus, 1u << node);
-        fprintf(file, ">\n<object type=\"NUMANode\" os_index=\"%u\" local_memory=\"1073741824\"",
-                node);
-        print_sets(file, &object, node * cpus, cpus, 1u << node);
-        fprintf(file, "/>\n");
-        for (unsigned core = 0; core < machine->cores; core++)
-            print_core(file, &object, machine, node * machine->cores + core, 1u << node);
-        print_devices(file, &object, machine, (int)node);
-        fprintf(file, "</object>\n");
-    }
-    print_devices(file, &object, machine, -1);
-    fprintf(file, "</object>\n</topology>\n");
-}
-
-static struct topology *load(const struct machine *machine, const char *allowed)
-{
-    char name[] = "/tmp/penstock-test-XXXXXX.xml";
-    int fd = mkstemps(name, 4);
-    assert_true(fd >= 0);
-    FILE *file = fdopen(fd, "w");
-    assert_non_null(file);
-    print_machine(file, machine);
-    assert_int_equal(fclose(file), 0);
-    struct topology *topology = NULL;
-    struct error err;
-    enum status status = topology_load(name, allowed, &topology, &err);
-    unlink(name);
-    if (status != STATUS_OK)
-        fail_msg("%s", err.message);
-    return topology;
-}
+enum { MAX_READERS = 8 };
 
 static struct placement place(const struct topology *topology,
                               const struct placement_request *request)
@@ -118,36 +13,6 @@ static struct placement place(const struct topology *topology,
     if (topology_place_reader(topology, request, &placement, &err))
         fail_msg("%s", err.message);
     return placement;
-}
-
-/* With trainers divided evenly among `readers`. */
-static struct placement place_evenly(const struct topology *topology, uint32_t reader,
-                                     uint32_t readers, uint32_t trainers, uint32_t threads,
-                                     enum topology_bind bind)
-{
-    struct placement placement;
-    struct error err;
-    if (topology_place(topology, reader, readers, trainers, threads, bind, &placement, &err))
-        fail_msg("%s", err.message);
-    return placement;
-}
-
-/* A list of ranges as one bit a cpu. */
-static uint64_t cpu_mask(const char *list)
-{
-    uint64_t mask = 0;
-    for (const char *at = list; *at;) {
-        unsigned first, last;
-        int length = 0;
-        if (sscanf(at, "%u-%u%n", &first, &last, &length) != 2) {
-            assert_int_equal(sscanf(at, "%u%n", &first, &length), 1);
-            last = first;
-        }
-        for (unsigned cpu = first; cpu <= last; cpu++)
-            mask |= UINT64_C(1) << cpu;
-        at += length + (at[length] == ',');
-    }
-    return mask;
 }
 
 /* Node 1 has the lower PCI addresses, and nothing is listed in their order. */
@@ -206,10 +71,10 @@ static void test_each_near_its_gpu(void **state)
     for (unsigned i = 0; i < 4; i++) {
         assert_string_equal(placement.trainers[i].gpu, gpus[i]);
         assert_int_equal(placement.trainers[i].numa_os_index, i < 2);
-        assert_string_equal(placement.trainers[i].cpuset, i < 2 ? "11-15" : "3-7");
+        assert_cpus(placement.trainers[i].cpuset, i < 2 ? "11-15" : "3-7");
     }
-    assert_string_equal(placement.workers[0].cpuset, "0-2");
-    assert_string_equal(placement.workers[5].cpuset, "8-10");
+    assert_cpus(placement.workers[0].cpuset, "0-2");
+    assert_cpus(placement.workers[5].cpuset, "8-10");
 
     struct text text = {0};
     topology_describe(&placement, &text);
@@ -221,9 +86,9 @@ static void test_each_near_its_gpu(void **state)
     text_done(&text);
 
     placement = place_evenly(topology, 0, 1, 4, 6, BIND_CORE);
-    assert_string_equal(placement.workers[4].cpuset, "9");
-    assert_string_equal(placement.trainers[0].cpuset, "11-12");
-    assert_string_equal(placement.trainers[1].cpuset, "13-15");
+    assert_cpus(placement.workers[4].cpuset, "9");
+    assert_cpus(placement.trainers[0].cpuset, "11-12");
+    assert_cpus(placement.trainers[1].cpuset, "13-15");
     topology_free(topology);
 }
 
@@ -234,11 +99,11 @@ static void test_readers_follow_gpus(void **state)
     struct topology *topology = load(&crossed, NULL);
     for (uint32_t reader = 0; reader < 2; reader++) {
         struct placement placement = place_evenly(topology, reader, 2, 4, 0, BIND_NUMA);
-        assert_string_equal(placement.cpuset, reader ? "0-7" : "8-15");
+        assert_cpus(placement.cpuset, reader ? "0-7" : "8-15");
         assert_int_equal(placement.worker_count, 6);
-        assert_string_equal(placement.workers[0].cpuset, reader ? "0-5" : "8-13");
+        assert_cpus(placement.workers[0].cpuset, reader ? "0-5" : "8-13");
         for (uint32_t i = 0; i < 2; i++)
-            assert_string_equal(placement.trainers[i].cpuset, reader ? "6-7" : "14-15");
+            assert_cpus(placement.trainers[i].cpuset, reader ? "6-7" : "14-15");
     }
     topology_free(topology);
 }
@@ -259,8 +124,8 @@ static void test_readers_follow_gpus_round_about(void **state)
     struct topology *topology = load(&machine, NULL);
     for (uint32_t reader = 0; reader < 4; reader++) {
         struct placement placement = place_evenly(topology, reader, 4, 4, 0, BIND_NUMA);
-        assert_string_equal(placement.cpuset, cpusets[reader]);
-        assert_string_equal(placement.trainers[0].cpuset, seats[reader]);
+        assert_cpus(placement.cpuset, cpusets[reader]);
+        assert_cpus(placement.trainers[0].cpuset, seats[reader]);
     }
     topology_free(topology);
 }
@@ -313,7 +178,7 @@ static void test_later_local_ranks(void **state)
         .reader_count = 1, .shares = &share, .node_trainers = 4, .bind = BIND_NUMA};
     struct placement placement = place(topology, &request);
     assert_string_equal(placement.trainers[0].gpu, "0000:81:00.0");
-    assert_string_equal(placement.trainers[1].cpuset, "6-7");
+    assert_cpus(placement.trainers[1].cpuset, "6-7");
     assert_int_equal(placement.worker_count, 6);
     topology_free(topology);
 }
@@ -326,17 +191,17 @@ static void test_restricted(void **state)
     assert_int_equal(topology_gpu_count(topology), 4);
     struct placement placement = place_evenly(topology, 0, 1, 3, 0, BIND_NUMA);
     assert_int_equal(placement.worker_count, 1);
-    assert_string_equal(placement.workers[0].cpuset, "2");
+    assert_cpus(placement.workers[0].cpuset, "2");
     for (unsigned i = 0; i < 3; i++)
-        assert_string_equal(placement.trainers[i].cpuset, "3-5");
+        assert_cpus(placement.trainers[i].cpuset, "3-5");
     assert_string_equal(placement.trainers[2].gpu, "0000:81:00.0");
     topology_free(topology);
     topology = load(&crossed, "6-9"); /* two cores of each node */
     placement = place_evenly(topology, 0, 1, 3, 1, BIND_NUMA);
-    assert_string_equal(placement.trainers[0].cpuset, "8-9");
-    assert_string_equal(placement.trainers[1].cpuset, "8-9");
-    assert_string_equal(placement.trainers[2].cpuset, "7");
-    assert_string_equal(placement.workers[0].cpuset, "6");
+    assert_cpus(placement.trainers[0].cpuset, "8-9");
+    assert_cpus(placement.trainers[1].cpuset, "8-9");
+    assert_cpus(placement.trainers[2].cpuset, "7");
+    assert_cpus(placement.workers[0].cpuset, "6");
     topology_free(topology);
 }
 
@@ -355,11 +220,11 @@ static void test_spread_without_gpus(void **state)
     for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++) {
         struct topology *topology = load(&machines[m], NULL);
         struct placement placement = place_evenly(topology, 0, 1, 2, 0, BIND_NUMA);
-        assert_string_equal(placement.trainers[0].cpuset, "6-7"); /* both threads of a core */
-        assert_string_equal(placement.trainers[1].cpuset, "14-15");
+        assert_cpus(placement.trainers[0].cpuset, "6-7"); /* both threads of a core */
+        assert_cpus(placement.trainers[1].cpuset, "14-15");
         assert_int_equal(placement.worker_count, 6);
-        assert_string_equal(placement.workers[2].cpuset, "0-5");
-        assert_string_equal(placement.workers[3].cpuset, "8-13");
+        assert_cpus(placement.workers[2].cpuset, "0-5");
+        assert_cpus(placement.workers[3].cpuset, "8-13");
         topology_free(topology);
     }
 }
@@ -375,20 +240,20 @@ static void test_node_too_small_for_its_gpus(void **state)
     struct topology *topology = load(&machine, NULL);
     struct placement placement = place_evenly(topology, 0, 1, 3, 0, BIND_NUMA);
     assert_false(placement.crowded);
-    assert_string_equal(placement.trainers[0].cpuset, "2-3");
-    assert_string_equal(placement.trainers[1].cpuset, "2-3");
-    assert_string_equal(placement.trainers[2].cpuset, "1");
-    assert_string_equal(placement.workers[0].cpuset, "0");
+    assert_cpus(placement.trainers[0].cpuset, "2-3");
+    assert_cpus(placement.trainers[1].cpuset, "2-3");
+    assert_cpus(placement.trainers[2].cpuset, "1");
+    assert_cpus(placement.workers[0].cpuset, "0");
     topology_free(topology);
     /* Nodes of 4 and of 1 core are divided otherwise when readers want 2 threads each. */
     static const struct machine uneven = {.nodes = 2, .cores = 4, .threads = 1};
     topology = load(&uneven, "0-4");
-    assert_string_equal(place_evenly(topology, 0, 2, 1, 2, BIND_NUMA).workers[0].cpuset, "0-1");
+    assert_cpus(place_evenly(topology, 0, 2, 1, 2, BIND_NUMA).workers[0].cpuset, "0-1");
     placement = place_evenly(topology, 1, 2, 1, 2, BIND_NUMA);
     assert_false(placement.crowded);
-    assert_string_equal(placement.workers[0].cpuset, "2");
-    assert_string_equal(placement.trainers[0].cpuset, "3");
-    assert_string_equal(placement.workers[1].cpuset, "4");
+    assert_cpus(placement.workers[0].cpuset, "2");
+    assert_cpus(placement.trainers[0].cpuset, "3");
+    assert_cpus(placement.workers[1].cpuset, "4");
     topology_free(topology);
 }
 
@@ -445,7 +310,7 @@ static void check_node(const struct topology *topology, uint32_t readers, uint32
         assert_int_equal(placement->all_trainers, trainers);
         assert_int_equal(placement->all_cores, cores);
         for (uint32_t i = 0; i < placement->worker_count; i++)
-            working |= cpu_mask(placement->workers[i].cpuset);
+            working |= placement->workers[i].cpuset.words[0];
         seats += placement->seat_count;
         workers += placement->worker_count;
     }
@@ -455,7 +320,7 @@ static void check_node(const struct topology *topology, uint32_t readers, uint32
         assert_int_equal(workers, cores - trainers);
     for (uint32_t reader = 0; reader < readers; reader++) {
         for (uint32_t i = 0; i < placements[reader].seat_count; i++) {
-            uint64_t seat = cpu_mask(placements[reader].trainers[i].cpuset);
+            uint64_t seat = placements[reader].trainers[i].cpuset.words[0];
             assert_true(seat != 0 && (seat & working) == 0);
             if (bind == BIND_CORE)
                 assert_true((seat & training) == 0);
@@ -500,7 +365,7 @@ static void test_reader_for_each_node(void **state)
         for (uint32_t reader = 0; reader < nodes; reader++) {
             struct placement placement =
                 place_evenly(topology, reader, nodes, 2 * nodes, 0, BIND_NUMA);
-            assert_true(cpu_mask(placement.cpuset) == UINT64_C(0xff) << 8 * reader);
+            assert_true(placement.cpuset.words[0] == UINT64_C(0xff) << 8 * reader);
             assert_int_equal(placement.worker_count, 2);
             assert_int_equal(placement.domain_count, 1);
             assert_int_equal(placement.workers[0].numa_os_index, reader);
