@@ -195,35 +195,41 @@ static enum status load_index(struct zarr_chunk_reader *reader, const struct pla
     return error_prefix(err, status, "the shard's index: ");
 }
 
-/* The index of that shard if it is known; NULL if not. */
-static struct shard_index *known_index(struct zarr_chunk_reader *reader, struct shard_name name)
+/* Looks the entry up, if the shard's index is known: it is the last one that this reader had, or in
+ * the cache. */
+static bool look_up(const struct zarr_chunk_reader *reader, struct shard_name name, uint64_t number,
+                    struct shard_look *ret_look)
 {
-    struct shard_index *index = &reader->indices[name.level];
+    const struct shard_index *own = &reader->indices[name.level];
 
-    if (shard_is_same(index->name, name) || shard_cache_get(reader->options.indices, name, index))
-        return index;
-    return NULL;
+    if (!shard_is_same(own->name, name))
+        return shard_cache_look(reader->options.indices, name, number, ret_look);
+    *ret_look = shard_index_look(own, number);
+    return true;
 }
 
 /* Gives an index that came ahead of the read to the disk cache, once for all readers. */
-static void keep_index(struct zarr_chunk_reader *reader, const struct place *place,
-                       struct shard_index *index)
+static void keep_index(struct zarr_chunk_reader *reader, const struct place *place)
 {
+    struct shard_index *index = &reader->indices[place->name.level];
+
+    if (!shard_is_same(index->name, place->name) &&
+        !shard_cache_get(reader->options.indices, place->name, index))
+        return;
     index->is_new = false;
     index_to_disk(reader, place, index);
     shard_cache_put(reader->options.indices, index);
 }
 
-static enum status find_index(struct zarr_chunk_reader *reader, const struct place *place,
-                              struct shard_index **ret_index, struct zarr_read_stats *stats,
-                              struct error *err)
+static enum status find_entry(struct zarr_chunk_reader *reader, const struct place *place,
+                              uint64_t number, struct shard_look *ret_look,
+                              struct zarr_read_stats *stats, struct error *err)
 {
     struct error cause;
 
-    *ret_index = known_index(reader, place->name);
-    if (*ret_index) {
-        if ((*ret_index)->is_new)
-            keep_index(reader, place, *ret_index);
+    if (look_up(reader, place->name, number, ret_look)) {
+        if (ret_look->is_new && reader->cache)
+            keep_index(reader, place);
         return STATUS_OK;
     }
     if (shard_is_same(reader->bad_shard, place->name)) {
@@ -242,8 +248,8 @@ static enum status find_index(struct zarr_chunk_reader *reader, const struct pla
             *err = cause;
         return status;
     }
-    *ret_index = &reader->indices[place->name.level];
-    shard_cache_put(reader->options.indices, *ret_index);
+    *ret_look = shard_index_look(&reader->indices[place->name.level], number);
+    shard_cache_put(reader->options.indices, &reader->indices[place->name.level]);
     return STATUS_OK;
 }
 
@@ -256,23 +262,20 @@ static struct place first_place(const struct stored_chunk *chunk)
         .name = shard_of(chunk->array, 0, chunk->index), .key = chunk->key, .bytes = UINT64_MAX};
 }
 
-/* From a shard to what it has at the chunk's place: the next level's shard, or the chunk.
- * *ret_missing: nothing. */
-static enum status descend(const struct shard_index *index, const struct stored_chunk *chunk,
-                           struct place *place, bool *ret_missing, struct error *err)
+/* From a shard to what it has at the chunk's place, its entry `number`: the next level's shard, or
+ * the chunk. *ret_missing: nothing. */
+static enum status descend(const struct shard_look *look, uint64_t number,
+                           const struct stored_chunk *chunk, struct place *place, bool *ret_missing,
+                           struct error *err)
 {
     int level = place->name.level;
-    struct shard_entry entry = {SHARD_MISSING, SHARD_MISSING};
+    enum status status = shard_look_check(place->name, number, look, err);
 
-    if (!index->absent) {
-        uint64_t number = shard_entry_number(chunk->array, level, chunk->index);
-        enum status status = shard_index_entry(index, number, &entry, err);
-        if (status != STATUS_OK)
-            return status;
-    }
-    *ret_missing = entry.bytes == SHARD_MISSING;
-    place->offset += entry.offset;
-    place->bytes = entry.bytes;
+    if (status != STATUS_OK)
+        return status;
+    *ret_missing = look->entry.bytes == SHARD_MISSING;
+    place->offset += look->entry.offset;
+    place->bytes = look->entry.bytes;
     if (level + 1 < chunk->array->shard_level_count)
         place->name = shard_of(chunk->array, level + 1, chunk->index);
     return STATUS_OK;
@@ -310,33 +313,35 @@ enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *
     bool missing = false;
 
     for (int i = 0; i < chunk->array->shard_level_count && !missing; i++) {
-        struct shard_index *index;
+        uint64_t number = shard_entry_number(chunk->array, i, chunk->index);
+        struct shard_look look;
 
-        status = find_index(reader, &place, &index, stats, err);
+        status = find_entry(reader, &place, number, &look, stats, err);
         if (status == STATUS_OK)
-            status = descend(index, chunk, &place, &missing, err);
+            status = descend(&look, number, chunk, &place, &missing, err);
         if (status != STATUS_OK)
             return status;
     }
     return settle(chunk, &place, missing, err);
 }
 
-/* The index, if the disk cache has it; NULL if not. */
-static const struct shard_index *load_from_disk(struct zarr_chunk_reader *reader,
-                                                const struct place *place)
+/* Whether the disk cache has the index. */
+static bool load_from_disk(struct zarr_chunk_reader *reader, const struct place *place,
+                           uint64_t number, struct shard_look *ret_look)
 {
     struct shard_index *index = &reader->indices[place->name.level];
     struct zarr_read_stats unused = {0};
 
     if (!reader->cache)
-        return NULL;
+        return false;
     *index = (struct shard_index){.name = place->name, .entries = index->entries};
-    if (index_from_disk(reader, place, index, &unused)) {
-        shard_cache_put(reader->options.indices, index);
-        return index;
+    if (!index_from_disk(reader, place, index, &unused)) {
+        index->name.array = NULL;
+        return false;
     }
-    index->name.array = NULL;
-    return NULL;
+    shard_cache_put(reader->options.indices, index);
+    *ret_look = shard_index_look(index, number);
+    return true;
 }
 
 enum status chunk_locate_known(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
@@ -347,13 +352,13 @@ enum status chunk_locate_known(struct zarr_chunk_reader *reader, struct stored_c
 
     *ret_known = false;
     for (int i = 0; i < chunk->array->shard_level_count && !missing; i++) {
-        const struct shard_index *index = known_index(reader, place.name);
+        uint64_t number = shard_entry_number(chunk->array, i, chunk->index);
+        struct shard_look look;
 
-        if (!index)
-            index = load_from_disk(reader, &place);
-        if (!index)
+        if (!look_up(reader, place.name, number, &look) &&
+            !load_from_disk(reader, &place, number, &look))
             return index_piece(&place, ret_index, err);
-        enum status status = descend(index, chunk, &place, &missing, err);
+        enum status status = descend(&look, number, chunk, &place, &missing, err);
         if (status != STATUS_OK)
             return status;
     }

@@ -77,18 +77,17 @@ static bool takes_bytes(const struct shard_entry *entry, uint64_t end)
            entry->bytes <= end - entry->offset;
 }
 
-static const struct zarr_shard_level *level_of(const struct shard_index *index)
+static const struct zarr_shard_level *level_of(struct shard_name name)
 {
-    return &index->name.array->shard_levels[index->name.level];
+    return &name.array->shard_levels[name.level];
 }
 
 /* Where the inner chunks end at the latest; UINT64_MAX: that is not known. */
-static uint64_t data_end(const struct shard_index *index)
+static uint64_t data_end(const struct zarr_shard_level *level, uint64_t shard_bytes)
 {
-    const struct zarr_shard_level *level = level_of(index);
-    bool ends_before = !level->index_at_start && index->shard_bytes != UINT64_MAX;
+    bool ends_before = !level->index_at_start && shard_bytes != UINT64_MAX;
 
-    return index->shard_bytes - (ends_before ? level->index_bytes : 0);
+    return shard_bytes - (ends_before ? level->index_bytes : 0);
 }
 
 /* Whether inner chunks lie in order of number, as most writers put them: then none overlap. */
@@ -142,7 +141,7 @@ static void mark_overlaps(struct shard_entry *entries, uint64_t count, uint64_t 
 enum status shard_index_parse(struct shard_index *index, struct codec_context *context,
                               void *stored, struct error *err)
 {
-    const struct zarr_shard_level *level = level_of(index);
+    const struct zarr_shard_level *level = level_of(index->name);
     size_t bytes = level->entry_count * sizeof *index->entries;
     enum status status = codec_decode(&level->index_codecs, context, stored, level->index_bytes,
                                       index->entries, bytes, err);
@@ -153,36 +152,46 @@ enum status shard_index_parse(struct shard_index *index, struct codec_context *c
         return status;
     if (level->index_swapped)
         bytes_swap(index->entries, bytes, sizeof(uint64_t));
-    uint64_t end = data_end(index);
+    uint64_t end = data_end(level, index->shard_bytes);
     if (!is_in_order(index->entries, level->entry_count, end))
         mark_overlaps(index->entries, level->entry_count, end, stored);
     return STATUS_OK;
 }
 
-enum status shard_index_entry(const struct shard_index *index, uint64_t number,
-                              struct shard_entry *ret_entry, struct error *err)
+struct shard_look shard_index_look(const struct shard_index *index, uint64_t number)
 {
-    const struct zarr_shard_level *level = level_of(index);
-    struct shard_entry entry = index->entries[number];
-    uint64_t begin = level->index_at_start ? level->index_bytes : 0, end = data_end(index);
+    struct shard_look look = {.absent = index->absent,
+                              .is_new = index->is_new,
+                              .shard_bytes = index->shard_bytes,
+                              .entry = {SHARD_MISSING, SHARD_MISSING}};
 
-    assert(number < level->entry_count && !index->absent);
-    if (is_missing(&entry)) {
-        *ret_entry = entry;
+    assert(number < level_of(index->name)->entry_count);
+    if (!index->absent)
+        look.entry = index->entries[number];
+    return look;
+}
+
+enum status shard_look_check(struct shard_name name, uint64_t number, const struct shard_look *look,
+                             struct error *err)
+{
+    const struct zarr_shard_level *level = level_of(name);
+    const struct shard_entry *entry = &look->entry;
+    uint64_t begin = level->index_at_start ? level->index_bytes : 0;
+    uint64_t end = data_end(level, look->shard_bytes);
+
+    if (is_missing(entry))
         return STATUS_OK;
-    }
-    if (entry.offset == overlapping.offset && entry.bytes == overlapping.bytes)
+    if (entry->offset == overlapping.offset && entry->bytes == overlapping.bytes)
         return error_set(err, STATUS_CORRUPT,
                          "the shard's index is wrong: entry %" PRIu64
                          " has bytes that another one has, too",
                          number);
-    if (entry.offset < begin || entry.offset > end || entry.bytes > end - entry.offset)
+    if (entry->offset < begin || entry->offset > end || entry->bytes > end - entry->offset)
         return error_set(err, STATUS_CORRUPT,
                          "the shard's index is wrong: entry %" PRIu64 " has %" PRIu64
                          " bytes at byte %" PRIu64 ", and inner chunks lie from byte %" PRIu64
                          " to %" PRIu64,
-                         number, entry.bytes, entry.offset, begin, end);
-    *ret_entry = entry;
+                         number, entry->bytes, entry->offset, begin, end);
     return STATUS_OK;
 }
 
@@ -350,6 +359,25 @@ static struct slot *lock_slot(struct shard_cache *cache, struct shard_name name,
         return &table->slots[number];
     }
     return NULL;
+}
+
+bool shard_cache_look(struct shard_cache *cache, struct shard_name name, uint64_t number,
+                      struct shard_look *ret_look)
+{
+    struct shard_entry *entries;
+    pthread_mutex_t *lock;
+    size_t bytes;
+    const struct slot *slot = lock_slot(cache, name, &lock, &entries, &bytes);
+
+    if (!slot)
+        return false;
+    bool found = slot->number == name.number + 1;
+    if (found) {
+        struct shard_index index = {name, slot->absent, slot->is_new, slot->shard_bytes, entries};
+        *ret_look = shard_index_look(&index, number);
+    }
+    pthread_mutex_unlock(lock);
+    return found;
 }
 
 bool shard_cache_get(struct shard_cache *cache, struct shard_name name, struct shard_index *index)

@@ -62,10 +62,20 @@ struct shard_index {
 MUST_USE enum status shard_index_parse(struct shard_index *index, struct codec_context *context,
                                        void *stored, struct error *err);
 
-/* The entry of that number, if what it says can be: within the shard, not over its index, and
+/* What an index says of one of its chunks. */
+struct shard_look {
+    bool absent, is_new;      /* as of the index */
+    uint64_t shard_bytes;     /* likewise */
+    struct shard_entry entry; /* missing where the shard is */
+};
+
+/* The entry of that number. */
+struct shard_look shard_index_look(const struct shard_index *index, uint64_t number);
+
+/* Whether what the entry of that number says can be: within the shard, not over its index, and
  * nowhere over another inner chunk. CORRUPT: it cannot. One that is missing is fine. */
-MUST_USE enum status shard_index_entry(const struct shard_index *index, uint64_t number,
-                                       struct shard_entry *ret_entry, struct error *err);
+MUST_USE enum status shard_look_check(struct shard_name name, uint64_t number,
+                                      const struct shard_look *look, struct error *err);
 
 /* A cache of indices of some arrays' shards. Any number of threads may call everything but making
  * and freeing. */
@@ -81,8 +91,13 @@ MUST_USE enum status shard_cache_new(const struct zarr_array *const *arrays, siz
                                      struct error *err);
 void shard_cache_free(struct shard_cache *cache); /* NULL is fine */
 
-/* The index of `name` into *index, whose entries have room for it; false: it is not there, and
- * *index is as it was. NULL has nothing. */
+/* The entry of that number in the index of `name`; false: the index is not there. NULL has nothing.
+ */
+bool shard_cache_look(struct shard_cache *cache, struct shard_name name, uint64_t number,
+                      struct shard_look *ret_look);
+
+/* All of the index of `name` into *index, whose entries have room for it; false: it is not there,
+ * and *index is as it was. NULL has nothing. */
 bool shard_cache_get(struct shard_cache *cache, struct shard_name name, struct shard_index *index);
 
 /* Keeps a copy, in place of another's. NULL does nothing. */

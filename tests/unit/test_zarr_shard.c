@@ -484,6 +484,44 @@ static void test_disk_cache(void **state)
     free(sharded);
 }
 
+/* An index is looked up entry by entry: each as the whole index has it, of the shard that is
+ * asked for alone. */
+static void test_cache_look_ups(void **state)
+{
+    struct shard_entry entries[ENTRIES], copy[ENTRIES];
+    struct sharded *sharded = make(*state, "end", "", entries);
+    const struct zarr_array *array = &sharded->array;
+    struct shard_cache *cache;
+    struct error err;
+
+    assert_ok(shard_cache_new(&array, 1, 1 << 20, &cache, &err), &err);
+    for (uint64_t i = 0; i < ENTRIES; i++)
+        entries[i] = (struct shard_entry){100 * i, 10 + i};
+    entries[3] = (struct shard_entry){SHARD_MISSING, SHARD_MISSING};
+    struct shard_index index = {{array, 0, 1}, false, true, 5000, entries};
+    shard_cache_put(cache, &index);
+    struct shard_look look;
+    for (uint64_t i = 0; i < ENTRIES; i++) {
+        assert_false(shard_cache_look(cache, (struct shard_name){array, 0, 2}, i, &look));
+        assert_true(shard_cache_look(cache, index.name, i, &look));
+        assert_memory_equal(&look.entry, &entries[i], sizeof look.entry);
+        assert_true(look.is_new && !look.absent && look.shard_bytes == 5000);
+        assert_int_equal(shard_look_check(index.name, i, &look, &err), STATUS_OK);
+    }
+    look.entry.bytes = 5000;
+    assert_int_equal(shard_look_check(index.name, 1, &look, &err), STATUS_CORRUPT);
+    struct shard_index whole = {.entries = copy};
+    assert_true(shard_cache_get(cache, index.name, &whole));
+    assert_memory_equal(copy, entries, sizeof entries);
+    index.absent = true;
+    shard_cache_put(cache, &index);
+    assert_true(shard_cache_look(cache, index.name, 0, &look));
+    assert_true(look.absent && look.entry.bytes == SHARD_MISSING);
+    assert_false(shard_cache_look(NULL, index.name, 0, &look));
+    shard_cache_free(cache);
+    free(sharded);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -491,7 +529,7 @@ int main(void)
         TEST(test_any_order_with_gaps),           TEST(test_what_is_read),
         TEST(test_parts_of_raw_chunks),           TEST(test_indices_that_make_no_sense),
         TEST(test_pieces_are_what_is_read),       TEST(test_disk_cache),
-        TEST(test_a_bad_index_is_asked_for_once),
+        TEST(test_a_bad_index_is_asked_for_once), TEST(test_cache_look_ups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
