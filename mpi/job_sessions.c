@@ -133,7 +133,8 @@ static void note_progress(struct job *job)
         note_place(job, rank, place);
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
         if (server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE)
-            note_place(job, server_trainer_rank(job->server, peer), place);
+            note_place(job, server_trainer_rank(job->server, peer),
+                       server_trainer_place(job->server, peer));
     fflush(stdout);
 }
 
@@ -158,7 +159,7 @@ static uint64_t count_at_end(const struct job *job)
         enum message_wish wish = server_trainer_wish(job->server, peer, &place);
         uint64_t left = job->left_off[server_trainer_rank(job->server, peer)];
         count += (wish == WISH_CONTINUE && place == end_place(job)) ||
-                 (wish == WISH_FRESH && left == end_place(job) + 1);
+                 (wish != WISH_STATE && left == end_place(job) + 1);
     }
     return count;
 }

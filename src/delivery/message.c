@@ -77,7 +77,7 @@ static enum status check(const struct message *message, size_t size, size_t fd_c
                          fd_count, kind->fd_count);
     const struct message_hello *hello = &message->hello;
     if (message->type == MESSAGE_HELLO &&
-        (hello->wish >= WISH_COUNT || hello->reserved != 0 ||
+        (hello->wish >= WISH_COUNT || (hello->held != 0 && hello->wish != WISH_CONTINUE) ||
          !memchr(hello->state, '\0', sizeof hello->state) ||
          (hello->wish == WISH_FRESH) != (hello->state[0] == '\0')))
         return error_set(err, STATUS_PROTOCOL,

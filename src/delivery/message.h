@@ -15,7 +15,7 @@
 
 enum {
     MESSAGE_MAGIC = 0x4d534e50, /* "PNSM", little endian */
-    MESSAGE_VERSION = 2,
+    MESSAGE_VERSION = 3,
     MESSAGE_STATE_BYTES = 2048,
     MESSAGE_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
@@ -42,7 +42,7 @@ enum message_wish {
 struct message_hello {
     uint32_t rank, world_size;
     uint32_t wish; /* enum message_wish */
-    uint32_t reserved;
+    uint32_t held; /* CONTINUE: how far the oldest batch that it holds is behind that; 0: none is */
     char state[MESSAGE_STATE_BYTES]; /* penstock_state()'s JSON, NUL-terminated; "" if fresh */
 };
 

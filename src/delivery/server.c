@@ -178,7 +178,7 @@ static bool hear_trainers(struct server *server)
         bool was_connected = trainer->state == SERVER_PEER_CONNECTED;
         bool heard = was_connected && hear_trainer(trainer, look_for_processes);
         if (server->started && trainer->state == SERVER_PEER_CONNECTED)
-            heard |= trainer_check_tail(trainer);
+            heard |= trainer_check_tail(server, trainer);
         active |= heard;
         if (!server->started && was_connected && trainer->state != SERVER_PEER_CONNECTED)
             forget(server, trainer);

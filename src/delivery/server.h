@@ -126,7 +126,8 @@ enum server_peer server_trainer_state(const struct server *server, uint32_t trai
 void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
                             uint64_t *ret_step);
 
-/* The place behind the last batch that a trainer has released, in order, as far as can be seen. */
+/* The place behind the last batch that a trainer has released, in order, as far as can be seen.
+ * Before server_start() only of one that wishes to go on. */
 uint64_t server_trainer_place(const struct server *server, uint32_t trainer);
 
 /* Whether it is done with the last batch of all: has released it, asked for more, or said goodbye.

@@ -98,7 +98,7 @@ static enum status judge_late(const struct server *server, const struct message_
         status = check_state(server, hello, &place, err);
     if (status)
         return status;
-    if (place < end)
+    if (place < end && hello->wish == WISH_STATE)
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " has the state of an earlier step, and all trainers "
                          "had their last batch: start the service again, too",
@@ -146,6 +146,7 @@ static void admit(struct server *server, const struct pending *pending,
                                 .state = SERVER_PEER_CONNECTED,
                                 .wish = (enum message_wish)hello->wish,
                                 .wished = place,
+                                .held = hello->held < place ? hello->held : place,
                                 .first = UINT64_MAX,
                                 .ring = {.memfd = -1},
                                 .publish_fd = -1,

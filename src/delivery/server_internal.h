@@ -26,12 +26,14 @@ struct trainer {
     enum message_wish wish;
     uint64_t wished;    /* place, unless fresh */
     uint64_t first;     /* place of its first batch */
+    uint64_t held;      /* of an earlier ring: how far the oldest is behind the first */
     bool done;          /* it has asked for more than the last batch */
     struct ring ring;   /* from server_start() on */
     int publish_fd;     /* eventfd that wakes the trainer */
     int release_fd;     /* eventfd that wakes this process */
     uint64_t head;      /* slots published: the truth, shared memory has a copy */
     uint64_t tail;      /* as last seen in shared memory and found possible */
+    uint64_t released;  /* likewise */
     struct error error; /* why it is lost */
     struct message_goodbye goodbye;
 };
@@ -74,10 +76,10 @@ void peer_wait(const struct server *server, int socket, uint32_t connected, uint
 /* Marks a trainer lost and closes its socket; one that lives is told why. */
 void trainer_lose(struct trainer *trainer, const struct error *error);
 
-/* Looks at the trainer's tail; an impossible one makes it lost. Returns whether it moved. */
-bool trainer_check_tail(struct trainer *trainer);
+/* Looks at what the trainer has released; the impossible makes it lost. Returns whether it moved. */
+bool trainer_check_tail(const struct server *server, struct trainer *trainer);
 
-/* The place behind the last batch that it has released of the ring that it has. */
+/* The place behind the last batch that it has released, in order, while it has a ring. */
 uint64_t trainer_place(const struct server *server, const struct trainer *trainer);
 
 /* Frees what a trainer has; a zeroed one with descriptors -1 is fine. */

@@ -67,6 +67,8 @@ enum status server_start(struct server *server, struct error *err)
         struct trainer *trainer = &server->trainers[i];
         if (trainer->first == UINT64_MAX)
             trainer->first = start_of(server);
+        trainer->released = trainer->first - trainer->held;
+        atomic_store(&trainer->ring.control->released, trainer->released);
         if (trainer->state == SERVER_PEER_CONNECTED)
             welcome(server, trainer);
     }
@@ -83,20 +85,35 @@ static bool read_tail(const struct trainer *trainer, uint64_t *ret_tail)
     return true;
 }
 
-bool trainer_check_tail(struct trainer *trainer)
+/* The same of the place behind what it has released. */
+static bool read_released(const struct server *server, const struct trainer *trainer,
+                          uint64_t *ret_place)
 {
-    uint64_t tail;
-    if (read_tail(trainer, &tail)) {
-        bool moved = tail != trainer->tail;
+    uint64_t place = atomic_load(&trainer->ring.control->released);
+    uint64_t end = start_of(server) + trainer->head;
+    if (place < trainer->released || place > (end > trainer->first ? end : trainer->first))
+        return false;
+    *ret_place = place;
+    return true;
+}
+
+bool trainer_check_tail(const struct server *server, struct trainer *trainer)
+{
+    uint64_t tail, place;
+    if (read_tail(trainer, &tail) && read_released(server, trainer, &place)) {
+        bool moved = tail != trainer->tail || place != trainer->released;
         trainer->tail = tail;
+        trainer->released = place;
         return moved;
     }
+    const struct ring_control *control = trainer->ring.control;
     struct error error;
     error_set(&error, STATUS_PROTOCOL,
               "trainer %" PRIu32 " (process %ld) wrote an impossible tail into its ring: %" PRIu64
-              " with %" PRIu64 " published, last %" PRIu64,
-              trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail),
-              trainer->head, trainer->tail);
+              " (place %" PRIu64 ") with %" PRIu64 " published, last %" PRIu64 " (place %" PRIu64
+              ")",
+              trainer->rank, (long)trainer->pid, atomic_load(&control->tail),
+              atomic_load(&control->released), trainer->head, trainer->tail, trainer->released);
     trainer_lose(trainer, &error);
     return true;
 }
@@ -138,20 +155,18 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
     *ret_step = server->trainers[trainer].goodbye.step;
 }
 
-/* Batches that come before its first are passed over by the trainer. */
 uint64_t trainer_place(const struct server *server, const struct trainer *trainer)
 {
-    uint64_t tail = trainer->tail;
+    uint64_t place = trainer->released;
     if (trainer->ring.control)
-        (void)read_tail(trainer, &tail); /* an impossible one: as it was last seen */
-    uint64_t place = start_of(server) + tail;
-    return place > trainer->first ? place : trainer->first;
+        (void)read_released(server, trainer, &place); /* else as it was last seen */
+    return place;
 }
 
 uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
 {
     const struct trainer *t = &server->trainers[trainer];
-    return server->started ? trainer_place(server, t) : t->first;
+    return server->started ? trainer_place(server, t) : t->wished - t->held;
 }
 
 bool server_trainer_done(const struct server *server, uint32_t trainer)

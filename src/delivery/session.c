@@ -26,6 +26,7 @@ struct tenant {
 struct use {
     struct link link;       /* of an old one, the ring alone */
     uint64_t start;         /* place of its first slot */
+    uint64_t first;         /* place of the first that was not passed over */
     struct tenant *tenants; /* [slot_count] */
     uint32_t spare_slots;   /* of slot_count */
     _Atomic uint32_t held;  /* slots */
@@ -96,6 +97,31 @@ static void send_goodbye(struct session *session)
     (void)status; /* a service that is gone needs no goodbye */
 }
 
+/* The place behind the last batch that was released, in order: older rings have earlier batches,
+ * and stay only as long as something is held of them. Under the lock. */
+static uint64_t released_place(const struct session *session)
+{
+    const struct use *oldest = session->use;
+    while (oldest->older)
+        oldest = oldest->older;
+    uint64_t place = oldest->start + atomic_load(&oldest->link.ring.control->tail);
+    return place > oldest->first ? place : oldest->first;
+}
+
+/* Tells the reader and the file of that place. Under the lock. */
+static void note_released(struct session *session)
+{
+    struct use *use = session->use;
+    _Atomic uint64_t *shared = &use->link.ring.control->released;
+    uint64_t place = released_place(session);
+    kept_place_note(session->kept, place); /* before anybody hears of it */
+    if (atomic_load(shared) >= place)
+        return;
+    atomic_store(shared, place);
+    if (use->link.release_fd >= 0 && atomic_load(&use->link.ring.control->reader_waits))
+        event_signal(use->link.release_fd);
+}
+
 /* Makes a new ring the current one. Slots held of the one before stay mapped. */
 static enum status attach(struct session *session, struct link *link,
                           const struct link_terms *terms, struct error *err)
@@ -111,6 +137,7 @@ static enum status attach(struct session *session, struct link *link,
     }
     *use = (struct use){.link = *link,
                         .start = place_of(service, service->start_epoch, service->start_step),
+                        .first = atomic_load(&session->place),
                         .tenants = tenants,
                         .spare_slots = terms->header.layout.spare_slots};
     session->reconnect_ms = terms->reconnect_ms;
@@ -127,6 +154,7 @@ static enum status attach(struct session *session, struct link *link,
         use->older = old->older;
         use_free(old);
     }
+    note_released(session);
     if (atomic_load(&session->left))
         send_goodbye(session);
     pthread_mutex_unlock(&session->lock);
@@ -185,7 +213,6 @@ static void say_done(struct session *session)
     if (atomic_load(&session->place) < session->end || session->lost || session->said_done)
         return;
     session->said_done = true;
-    kept_place_note(session->kept, session->end);
     enum status status = message_send(session->use->link.socket, &done, NULL, NULL);
     (void)status; /* a reader that is gone is found when it is heard */
 }
@@ -294,6 +321,14 @@ static void lose_reader(struct session *session)
                   "was killed; see its output, and restart with --resume");
 }
 
+/* All trainers of the run have their last batch: nobody can get one again. */
+static void hear_end(struct session *session)
+{
+    session->ended = true;
+    if (atomic_load(&session->place) >= session->end)
+        kept_place_note(session->kept, session->end);
+}
+
 /* Reads what the service said. Final statuses are kept in session->final. */
 static void hear_service(struct session *session)
 {
@@ -308,7 +343,7 @@ static void hear_service(struct session *session)
         else if (status)
             set_final(session, &error);
         else if (message.type == MESSAGE_END)
-            session->ended = true;
+            hear_end(session);
         else if (message.type == MESSAGE_FAIL)
             set_final(session, &message.fail);
         else if (message.type != MESSAGE_WAIT)
@@ -381,7 +416,7 @@ static bool take_slot(struct session *session, struct session_batch *ret_batch)
 
 /* Moves the tail over everything that is released. Any number of threads; each slot is passed by
  * exactly one. */
-static void advance_tail(struct session *session, struct use *use)
+static void advance_tail(struct use *use)
 {
     struct ring *ring = &use->link.ring;
     _Atomic uint64_t *shared_tail = &ring->control->tail;
@@ -391,11 +426,19 @@ static void advance_tail(struct session *session, struct use *use)
         struct tenant *oldest = &use->tenants[tail % ring->slot_count];
         if (atomic_load(&oldest->stamp) != 2 * tail + 2)
             break;
-        kept_place_note(session->kept, use->start + tail + 1); /* before anybody hears of it */
         moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
     }
     if (moved && use->link.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
         event_signal(use->link.release_fd);
+}
+
+/* A batch that the trainer had before: nobody is to wait for it. */
+static void pass_over(struct session *session, struct tenant *tenant, uint64_t sequence)
+{
+    pthread_mutex_lock(&session->lock);
+    atomic_store(&tenant->stamp, 2 * sequence + 2);
+    advance_tail(session->use);
+    pthread_mutex_unlock(&session->lock);
 }
 
 /* Takes the next slot for the trainer; passes over those that it does not need again. */
@@ -407,8 +450,7 @@ static bool take(struct session *session, struct session_batch *ret_batch)
         uint64_t sequence = session->taken - 1;
         struct tenant *tenant = &use->tenants[batch.slot];
         if (session->expected <= atomic_load(&session->place)) {
-            atomic_store(&tenant->stamp, 2 * sequence + 2);
-            advance_tail(session, use);
+            pass_over(session, tenant, sequence);
             continue;
         }
         atomic_store_explicit(&tenant->epoch, batch.header.epoch, memory_order_relaxed);
@@ -476,6 +518,15 @@ static enum status all_held(const struct session *session, const struct tenant *
                      atomic_load(&oldest->step));
 }
 
+/* How far the oldest batch that is held lies behind the place. */
+static uint32_t held_span(struct session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    uint64_t span = atomic_load(&session->place) - released_place(session);
+    pthread_mutex_unlock(&session->lock);
+    return span < UINT32_MAX ? (uint32_t)span : UINT32_MAX;
+}
+
 /* Looks for a reader again. OK: there is one, or there was no time, or session_leave() was called;
  * otherwise the error is final. */
 static enum status find_reader(struct session *session, uint64_t deadline, struct error *err)
@@ -486,6 +537,7 @@ static enum status find_reader(struct session *session, uint64_t deadline, struc
                             sizeof session->state);
         session->options.state = session->state;
         session->options.wish = WISH_CONTINUE;
+        session->options.held = held_span(session);
         session->options.timeout_ms = (int64_t)session->reconnect_ms;
         dial_begin(&session->dial, &session->options);
         session->dialing = true;
@@ -577,8 +629,7 @@ enum status session_next(struct session *session, int64_t timeout_ms,
 }
 
 /* False: this ring's slot does not hold the batch. */
-static bool give_up(struct session *session, struct use *use, uint32_t slot, uint64_t epoch,
-                    uint64_t step)
+static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t step)
 {
     if (slot >= use->link.ring.slot_count)
         return false;
@@ -588,7 +639,7 @@ static bool give_up(struct session *session, struct use *use, uint32_t slot, uin
         held % 2 == 1 && atomic_load(&tenant->epoch) == epoch && atomic_load(&tenant->step) == step;
     if (!ours || !atomic_compare_exchange_strong(&tenant->stamp, &held, held + 1))
         return false;
-    advance_tail(session, use);
+    advance_tail(use);
     atomic_fetch_sub(&use->held, 1);
     return true;
 }
@@ -598,13 +649,15 @@ enum status session_release(struct session *session, uint32_t slot, uint64_t epo
 {
     pthread_mutex_lock(&session->lock);
     struct use **at = &session->use, *done = NULL;
-    while (*at && !give_up(session, *at, slot, epoch, step))
+    while (*at && !give_up(*at, slot, epoch, step))
         at = &(*at)->older;
     bool found = *at != NULL;
     if (found && *at != session->use && atomic_load(&(*at)->held) == 0) {
         done = *at;
         *at = done->older;
     }
+    if (found)
+        note_released(session);
     pthread_mutex_unlock(&session->lock);
     use_free(done);
     if (found)

@@ -250,6 +250,27 @@ static void a_tail_that_moves_back_loses_that_trainer(void **state)
     couple_done(&couple);
 }
 
+static void an_impossible_release_loses_that_trainer(void **state)
+{
+    (void)state;
+    static const uint64_t impossible[] = {2, UINT64_MAX, 0}; /* one batch was published */
+    for (int i = 0; i < 3; i++) {
+        struct couple couple = couple_new();
+        struct ring_layout layout = support_layout(SUPPORT_SLOTS);
+        struct ring_control *control =
+            (void *)(memory_of(&couple.first[1]) + layout.control_offset);
+        assert_int_equal(penstock_release(couple.clients[1], &couple.first[1]), PENSTOCK_OK);
+        progress(couple.server);
+        assert_int_equal(atomic_load(&control->released), 1);
+        atomic_store(&control->released, impossible[i]);
+        assert_int_equal(server_trainer_place(couple.server, 1), 1);
+        progress(couple.server);
+        assert_int_equal(server_trainer_state(couple.server, 1, NULL), SERVER_PEER_LOST);
+        the_other_goes_on(&couple, 1);
+        couple_done(&couple);
+    }
+}
+
 /* Header, flags and the head of a ring are the reader's to write, never to read. */
 static void garbage_in_a_ring_changes_nothing(void **state)
 {
@@ -646,6 +667,7 @@ int main(void)
         cmocka_unit_test(handshakes_that_stop_half_way),
         cmocka_unit_test(a_reader_takes_no_descriptors),
         cmocka_unit_test(a_tail_that_moves_back_loses_that_trainer),
+        cmocka_unit_test(an_impossible_release_loses_that_trainer),
         cmocka_unit_test(garbage_in_a_ring_changes_nothing),
         cmocka_unit_test(descriptors_of_the_wrong_kind_are_refused),
         cmocka_unit_test(strangers_are_told_and_dropped),
