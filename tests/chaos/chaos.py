@@ -4,7 +4,7 @@
     chaos.py --runs 50 --seed 17 [--json FILE]
     chaos.py --again 17.3                           one run once more: same victims, same moments
 
-After each run: exit code 0, every trainer's sequence without a gap, all samples those of an undisturbed run, and no
+Trainers hold several batches, and give them back out of order. After each run: exit code 0, every trainer's sequence without a gap, all samples those of an undisturbed run, and no
 process, socket, shared memory or temporary file left. A run that takes longer than --limit hangs: all stacks are shown.
 
 Recovery time, of a kill: until every trainer has a batch again that was not in its ring already.
@@ -76,7 +76,8 @@ class Run:
         self.random = random.Random(seed)
         self.kills = []  # [victim, seconds since the start, recovery or None]
         self.faults = []
-        self.job = Job(dataset, args.epochs, args.compute_ms, args.readers, args.trainers, RESTARTS)
+        self.job = Job(dataset, args.epochs, args.compute_ms, args.readers, args.trainers, RESTARTS,
+                       hold=args.hold)
 
     def kill_one(self):
         victim = self.random.choices(list(VICTIMS), list(VICTIMS.values()))[0]
@@ -115,7 +116,7 @@ class Run:
         if job.code() != (128 + signal.SIGKILL if late else 0):
             self.faults.append(f"exit code {job.code()}")
         for rank in range(job.trainers):
-            wrong = check_lives(rank, job.lives(rank))
+            wrong = check_lives(rank, job.lives(rank), self.args.hold)
             if wrong:
                 self.faults.append(wrong)
         lines = merged(job)
@@ -168,6 +169,7 @@ def main():
     parser.add_argument("--trainers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--compute-ms", type=float, default=15)
+    parser.add_argument("--hold", type=int, default=3, help="batches that a trainer holds, at most (%(default)s)")
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
     parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
     parser.add_argument("--gap-s", type=float, default=1, help="the next so long after the recovery, at most (%(default)s)")

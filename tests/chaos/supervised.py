@@ -3,7 +3,8 @@
 Runs on this machine, or, inside hosts.sh, from its head node with a reader on each host. A trainer writes a line for each
 sample before it gives the batch back, each process of a rank (a "life") to a file of its own: digest.RANK.PID. So what was
 delivered can be told although trainers are killed: lives of a rank follow one another without a gap, and only the one
-batch that a trainer held when it died comes again.
+batch that a trainer held when it died comes again. One that holds several gives them back out of order: of these, what
+lies behind the oldest that was not given back comes again.
 """
 
 import glob
@@ -23,6 +24,7 @@ from job import MARK, environment, program, run  # noqa: E402
 HOSTS = os.environ["CLUSTER_HOSTS"].split(",") if "CLUSTER_HOSTS" in os.environ else []
 SAMPLES = 203  # 25 rows of 8 and a short one
 GLOBAL_BATCH = 12
+STEPS = -(-SAMPLES // GLOBAL_BATCH)  # of an epoch
 
 
 def make_dataset(folder):
@@ -121,7 +123,7 @@ def stacks():
 class Job:
     """One run. Everything it leaves behind must be in `folder`, or is found by leftovers()."""
 
-    def __init__(self, dataset, epochs, compute_ms, readers, trainers, restarts, options=()):
+    def __init__(self, dataset, epochs, compute_ms, readers, trainers, restarts, options=(), hold=1):
         self.folder = tempfile.mkdtemp(prefix="penstock-chaos-")
         self.epochs, self.trainers = epochs, trainers
         temporary = os.path.join(self.folder, "tmp")
@@ -136,7 +138,7 @@ class Job:
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         # The shell's $$ stays the number of the trainer that it becomes.
-        trainer = (f"exec {program('penstock-trainer')} --compute-ms {compute_ms} --touch "
+        trainer = (f"exec {program('penstock-trainer')} --compute-ms {compute_ms} --touch --hold {hold} "
                    f"--digest {self.digests()}/digest.$RANK.$$")
         self.before = (shared_files(), on_hosts())
         self.log = open(os.path.join(self.folder, "log"), "w+", encoding="utf-8")
@@ -209,21 +211,31 @@ class Job:
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
 
-def check_lives(rank, lives):
-    """None, or what is wrong with a rank's sequence: gaps, or more repeated than what was in hand at a death."""
-    last = None  # (epoch, step) of the batch before
+def lacking(places):
+    """The first place that is not among them."""
+    return next(place for place in range(len(places) + 1) if place not in places)
+
+
+def check_lives(rank, lives, hold=1):
+    """None, or what is wrong with a rank's sequence: a gap, or a batch again that was given back, and all before it.
+
+    Lines are written before a batch is given back, so that of a life that was killed the last one may have been kept."""
+    had, last = set(), None
     for number, life in enumerate(lives):
-        steps = []
+        start = lacking(had - {last})  # where this life may begin: all before was given back
+        seen = set()
         for line in life:
-            step = (int(line[0]), int(line[1]))
-            if not steps or step != steps[-1]:
-                steps.append(step)
-        for i, step in enumerate(steps):
-            follows = last is None or step in ((last[0], last[1] + 1), (last[0] + 1, 0))
-            again = i == 0 and number > 0 and step == last
-            if not follows and not again:
-                return f"trainer {rank}, life {number}: epoch {step[0]} step {step[1]} after epoch {last[0]} step {last[1]}"
-            last = step
+            place = int(line[0]) * STEPS + int(line[1])
+            if place == last and place in seen:
+                continue  # another sample of it
+            last = place
+            where = f"trainer {rank}, life {number}: epoch {line[0]} step {line[1]}"
+            if place in seen or place < start:
+                return f"{where} again"
+            seen.add(place)
+            if len(set(range(start, place)) - seen - had) > hold:
+                return f"{where} after a gap: {sorted(set(range(start, place)) - seen - had)}"
+        had |= seen
     return None
 
 

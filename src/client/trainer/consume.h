@@ -10,15 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { CONSUME_MOST_HELD = 64 };
+
 struct consume_options {
     double compute_ms;     /* pretended computation per batch */
     bool touch;            /* read a byte of every page of every batch */
     bool progress;         /* one line on standard error */
     uint64_t steps;        /* stop after that many batches; 0: at the end */
+    uint32_t hold;         /* batches to hold at once, at most; they are given back in any order */
     struct digest *digest; /* where to write sample digests; NULL: nowhere. Borrowed. */
 };
 
-/* Returns ENDED at the end of all epochs, OK after options->steps batches, IO when digests cannot
+/* A batch's digests are written when it is given back. Returns ENDED at the end of all epochs, OK after options->steps batches, IO when digests cannot
  * be written (said on standard error), else what penstock_next() failed with. *report is filled in
  * any case. */
 enum penstock_status consume(struct penstock *connection, const struct consume_options *options,

@@ -30,6 +30,7 @@ enum option_key {
     OPTION_DIGEST_PADDING,
     OPTION_COMPUTE_MS,
     OPTION_TOUCH,
+    OPTION_HOLD,
     OPTION_STEPS,
     OPTION_STATE,
     OPTION_JSON,
@@ -46,6 +47,7 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "What to do with a batch:", 2},
     {"touch", OPTION_TOUCH, 0, 0, "read one byte of every page", 0},
     {"compute-ms", OPTION_COMPUTE_MS, "MS", 0, "pretend to compute for so long", 0},
+    {"hold", OPTION_HOLD, "K", 0, "hold up to K batches, and give them back out of order (1)", 0},
     {"digest", OPTION_DIGEST, "FILE", 0, "write a line a sample: epoch step position index XXH3-64",
      0},
     {"digest-padding", OPTION_DIGEST_PADDING, 0, 0, "also of samples that pad the last step", 0},
@@ -116,6 +118,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_TOUCH:
         settings->consume.touch = true;
+        return 0;
+    case OPTION_HOLD:
+        settings->consume.hold = (uint32_t)whole(arg, 1, CONSUME_MOST_HELD, state);
         return 0;
     case OPTION_STEPS:
         settings->consume.steps = (uint64_t)whole(arg, 1, INT64_MAX, state);
@@ -261,7 +266,7 @@ int main(int argc, char **argv)
 {
     static const struct argp argp = {.options = options, .parser = parse, .doc = description};
     argp_program_version_hook = print_version;
-    struct settings settings = {.rank = -1, .world_size = -1};
+    struct settings settings = {.rank = -1, .world_size = -1, .consume = {.hold = 1}};
     argp_parse(&argp, argc, argv, 0, NULL, &settings);
     if (settings.rank >= 0) {
         settings.connect.rank = settings.rank;
