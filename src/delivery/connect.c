@@ -132,12 +132,11 @@ static enum status not_started(const struct dial *dial, struct error *err)
 static enum status say_hello(const struct dial *dial, struct error *err)
 {
     const struct connect_options *options = dial->options;
-    struct message hello = {
-        .type = MESSAGE_HELLO,
-        .hello = {.rank = options->rank,
-                  .world_size = options->world_size,
-                  .wish = options->wish,
-                  .held = options->held}};
+    struct message hello = {.type = MESSAGE_HELLO,
+                            .hello = {.rank = options->rank,
+                                      .world_size = options->world_size,
+                                      .wish = options->wish,
+                                      .held = options->held}};
     if (options->state)
         snprintf(hello.hello.state, sizeof hello.hello.state, "%s", options->state);
     enum status status = check_peer(dial->socket, err);

@@ -76,7 +76,8 @@ void peer_wait(const struct server *server, int socket, uint32_t connected, uint
 /* Marks a trainer lost and closes its socket; one that lives is told why. */
 void trainer_lose(struct trainer *trainer, const struct error *error);
 
-/* Looks at what the trainer has released; the impossible makes it lost. Returns whether it moved. */
+/* Looks at what the trainer has released; the impossible makes it lost. Returns whether it moved.
+ */
 bool trainer_check_tail(const struct server *server, struct trainer *trainer);
 
 /* The place behind the last batch that it has released, in order, while it has a ring. */

@@ -1,5 +1,5 @@
-/* A trainer of any length of life sees every batch, and after each death goes on behind the last one
- * that was released, in order: random sequences of takes, releases in any order, deaths of the
+/* A trainer of any length of life sees every batch, and after each death goes on behind the last
+ * one that was released, in order: random sequences of takes, releases in any order, deaths of the
  * trainer, deaths of its reader, and sessions that end for another's sake, against a model of two
  * numbers. What a job of readers does between sessions (mpi/job_sessions.c) is played here, for one
  * trainer. Deaths are sessions and servers that are freed without a word. */
@@ -10,7 +10,14 @@
 
 #include <unistd.h>
 
-enum { EPOCHS = 2, END = EPOCHS * SUPPORT_STEPS, SEEDS = 50, TURNS = 120, MOST_HELD = 64, ATTACHED = 5 };
+enum {
+    EPOCHS = 2,
+    END = EPOCHS * SUPPORT_STEPS,
+    SEEDS = 50,
+    TURNS = 120,
+    MOST_HELD = 64,
+    ATTACHED = 5
+};
 
 struct world {
     struct place place;
@@ -19,9 +26,9 @@ struct world {
     struct server *server; /* NULL: dead */
     bool delivers;
     uint64_t start, published; /* of the session under way */
-    int looks; /* of the trainer since then; with ATTACHED it has its ring, surely */
-    uint64_t left_off;         /* place + 1, as readers have noted and a supervisor keeps; 0: nothing */
-    struct session *trainer;   /* NULL: dead */
+    int looks;         /* of the trainer since then; with ATTACHED it has its ring, surely */
+    uint64_t left_off; /* place + 1, as readers have noted and a supervisor keeps; 0: nothing */
+    struct session *trainer; /* NULL: dead */
     struct session_batch held[MOST_HELD];
     uint32_t held_count;
     uint64_t next; /* the model: place of the batch that comes next */
@@ -40,13 +47,13 @@ static uint64_t draw(struct world *world, uint64_t bound)
     return random_u64(world->seed, 0, world->drawn++) % bound;
 }
 
-#define CHECK(world, good, ...)                                                            \
-    do {                                                                                   \
-        if (!(good)) {                                                                     \
-            print_error(__VA_ARGS__);                                                      \
-            fail_msg(" (seed %" PRIu64 "%s, after %s)", (world)->seed,                     \
-                     (world)->files[0] ? "" : ", without files", (world)->log);            \
-        }                                                                                  \
+#define CHECK(world, good, ...)                                                 \
+    do {                                                                        \
+        if (!(good)) {                                                          \
+            print_error(__VA_ARGS__);                                           \
+            fail_msg(" (seed %" PRIu64 "%s, after %s)", (world)->seed,          \
+                     (world)->files[0] ? "" : ", without files", (world)->log); \
+        }                                                                       \
     } while (0)
 
 static uint64_t place_of(const struct session_batch *batch)
@@ -124,8 +131,8 @@ static void end_session(struct world *world)
     uint64_t place = server_trainer_place(world->server, 0);
     /* What is released on the way from HELLO to the ring only the file tells. */
     bool known = world->looks < ATTACHED ? place <= released(world) : place == released(world);
-    CHECK(world, known, "the reader saw %" PRIu64 " released, not %" PRIu64,
-          place, released(world));
+    CHECK(world, known, "the reader saw %" PRIu64 " released, not %" PRIu64, place,
+          released(world));
     note_place(world, place);
     server_restart(world->server);
     world->delivers = false;
@@ -228,8 +235,8 @@ static void take_one(struct world *world)
           error.message);
     if (status)
         return;
-    CHECK(world, place_of(&batch) == world->next, "got %" PRIu64 ", not %" PRIu64,
-          place_of(&batch), world->next);
+    CHECK(world, place_of(&batch) == world->next, "got %" PRIu64 ", not %" PRIu64, place_of(&batch),
+          world->next);
     world->next++;
     assert_true(world->held_count < MOST_HELD);
     world->held[world->held_count++] = batch;
@@ -240,9 +247,9 @@ static void release_one(struct world *world)
 {
     uint64_t at = draw(world, world->held_count);
     const struct session_batch *batch = &world->held[at];
-    assert_int_equal(session_release(world->trainer, batch->slot, batch->header.epoch,
-                                     batch->header.step, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        session_release(world->trainer, batch->slot, batch->header.epoch, batch->header.step, NULL),
+        STATUS_OK);
     world->held[at] = world->held[--world->held_count];
     note(world, '-');
 }

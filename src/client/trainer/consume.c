@@ -108,8 +108,7 @@ static enum penstock_status make_room(struct holding *holding, struct penstock *
     const struct penstock_batch *newest = &holding->batches[holding->count - 1];
     bool last = newest->epoch + 1 == info->epochs && newest->step + 1 == info->steps_per_epoch;
     enum penstock_status status = PENSTOCK_OK;
-    while (status == PENSTOCK_OK && holding->count > 0 &&
-           (last || holding->count >= options->hold))
+    while (status == PENSTOCK_OK && holding->count > 0 && (last || holding->count >= options->hold))
         status = give_back(holding, connection, options);
     return status;
 }

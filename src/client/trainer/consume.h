@@ -21,9 +21,9 @@ struct consume_options {
     struct digest *digest; /* where to write sample digests; NULL: nowhere. Borrowed. */
 };
 
-/* A batch's digests are written when it is given back. Returns ENDED at the end of all epochs, OK after options->steps batches, IO when digests cannot
- * be written (said on standard error), else what penstock_next() failed with. *report is filled in
- * any case. */
+/* A batch's digests are written when it is given back. Returns ENDED at the end of all epochs, OK
+ * after options->steps batches, IO when digests cannot be written (said on standard error), else
+ * what penstock_next() failed with. *report is filled in any case. */
 enum penstock_status consume(struct penstock *connection, const struct consume_options *options,
                              struct report *report);
 
