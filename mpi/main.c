@@ -15,13 +15,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum {
-    EXIT_STOPPED_EARLY = 3,
-    EXIT_FINAL = 4,
-    MAX_SETTINGS = 128,
-    SIGNAL_GRACE_MS = 200,
-    FAILURE_GRACE_MS = 1000
-};
+enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200, FAILURE_GRACE_MS = 1000 };
 
 static const char usage[] =
     "Usage: mpirun -np READERS penstock-reader -c run.yaml [OPTION...] [-- TRAINER...]\n"
@@ -59,9 +53,10 @@ static const char usage[] =
     "  mpirun -np 1 penstock-reader --set dataset.uri=demo.zarr -- penstock-trainer\n"
     "\n"
     "Exit code: 0 when everything was delivered and every trainer succeeded, 3 when the trainers\n"
-    "stopped early, 4 on an error that starting again does not help against (of which trainers "
-    "were\n"
-    "told), 128+N on signal N, 1 on any other error.\n"
+    "stopped early, 4 on an error that starting again does not help against (wrong usage or\n"
+    "configuration, damaged data, or one of which trainers were told), 128+N on signal N, 1 on "
+    "any\n"
+    "other error.\n"
     "\n"
     "Options of the configuration (section.key, default, meaning):\n";
 
@@ -260,12 +255,8 @@ static int exit_code(enum status status, const struct job *job)
         return 128 + job->stopped_by;
     case STATUS_ENDED:
         return EXIT_STOPPED_EARLY;
-    case STATUS_INVALID:
-    case STATUS_CORRUPT:
-    case STATUS_UNSUPPORTED:
-        return EXIT_FINAL;
     default:
-        return job->listening ? EXIT_FINAL : 1;
+        return job->listening ? EXIT_FINAL : status_exit_code(status);
     }
 }
 

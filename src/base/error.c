@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The last path component: messages name our files, not the build machine's folders. */
@@ -59,4 +60,18 @@ const char *status_text(enum status status)
 #undef STATUS_CASE
     }
     return "unknown status";
+}
+
+int status_exit_code(enum status status)
+{
+    switch (status) {
+    case STATUS_OK:
+        return EXIT_SUCCESS;
+    case STATUS_INVALID:
+    case STATUS_CORRUPT:
+    case STATUS_UNSUPPORTED:
+        return EXIT_FINAL;
+    default:
+        return EXIT_FAILURE;
+    }
 }

@@ -87,4 +87,9 @@ void error_clear(struct error *err);
 /* The text of a status, e.g. "data is corrupt"; "unknown status" for a value out of the table. */
 const char *status_text(enum status status);
 
+/* What a program that fails with `status` exits with: EXIT_FINAL for what will be the same next
+ * time (usage, configuration, data that is damaged or of another kind), else EXIT_FAILURE. */
+enum { EXIT_FINAL = 4 };
+int status_exit_code(enum status status);
+
 #endif

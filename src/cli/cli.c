@@ -11,7 +11,7 @@
 int cli_fail(const char *command, const struct error *err)
 {
     fprintf(stderr, "%s: %s\n", command, err->message);
-    return EXIT_FAILURE;
+    return status_exit_code((enum status)err->status);
 }
 
 uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,

@@ -3,9 +3,11 @@
  * Subcommands parse their own options; here are only the table, help, version, and a suggestion for
  * a name that was mistyped.
  */
+#include "base/error.h"
 #include "cli/cli.h"
 #include "penstock.h"
 
+#include <argp.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,7 +28,7 @@ static const struct command commands[] = {
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
 };
-enum { COMMAND_COUNT = sizeof commands / sizeof commands[0], EXIT_USAGE = 64 };
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *out)
 {
@@ -40,7 +42,11 @@ static void print_help(FILE *out)
                  "  penstock synth latents.zarr --samples 1000\n"
                  "  penstock inspect latents.zarr\n"
                  "\n"
-                 "'penstock COMMAND --help' explains a command, with examples.\n");
+                 "'penstock COMMAND --help' explains a command, with examples.\n"
+                 "\n"
+                 "Exit code: 0 good, 1 failed, 4 failed and will fail again: wrong usage or "
+                 "configuration,\n"
+                 "data that is damaged or of a kind that Penstock does not read.\n");
 }
 
 static void print_version(void)
@@ -98,7 +104,7 @@ static int unknown_command(const char *name)
         fprintf(stderr, "; did you mean '%s'?\n", nearest->name);
     else
         fprintf(stderr, "; 'penstock --help' lists them\n");
-    return EXIT_USAGE;
+    return EXIT_FINAL;
 }
 
 static int run_command(const struct command *command, int argc, char **argv)
@@ -144,9 +150,10 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    argp_err_exit_status = EXIT_FINAL;
     if (argc < 2) {
         print_help(stderr);
-        return EXIT_USAGE;
+        return EXIT_FINAL;
     }
     int code = dispatch(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {

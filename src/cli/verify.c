@@ -67,8 +67,8 @@ static const char help[] =
     "blosc, lz4) find damage only where it cannot be decoded: compare --digest with that of the "
     "original, which depends neither on chunks and codecs nor on the Zarr version.\n"
     "\n"
-    "Exit code: 0 everything was read; 1 it could not be tried, or some arrays are of a kind that "
-    "Penstock does not read; 2 damage was found.\n"
+    "Exit code: 0 everything was read; 2 damage was found; 4 some arrays are of a kind that "
+    "Penstock does not read, or wrong usage; 1 it could not be tried.\n"
     "\n"
     "Examples:\n"
     "  penstock verify latents.zarr\n"
@@ -327,17 +327,19 @@ static enum status write_json(const struct options *options, const struct subjec
 static int tell(const char *command, const struct options *options, const struct subject *subject,
                 const struct verify_result *result)
 {
-    static const char *const verdicts[] = {"good", "not all could be read", "damaged"};
     struct error err;
     int code = EXIT_SUCCESS;
-    if (result->bad_chunk_count > 0 || subject->corrupt)
+    const char *verdict = "good";
+    if (result->bad_chunk_count > 0 || subject->corrupt) {
         code = EXIT_DAMAGED;
-    else if (subject->unread_count > 0)
-        code = EXIT_FAILURE;
+        verdict = "damaged";
+    } else if (subject->unread_count > 0) {
+        code = status_exit_code(STATUS_UNSUPPORTED);
+        verdict = "not all could be read";
+    }
     print_text(subject, result);
-    printf("%s: %s\n", options->uri, verdicts[code]);
-    if (options->json_path &&
-        write_json(options, subject, result, verdicts[code], &err) != STATUS_OK)
+    printf("%s: %s\n", options->uri, verdict);
+    if (options->json_path && write_json(options, subject, result, verdict, &err) != STATUS_OK)
         return cli_fail(command, &err);
     return code;
 }

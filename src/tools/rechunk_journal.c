@@ -172,8 +172,8 @@ static enum status open_own(struct journal *journal, const char *path, uint32_t 
     if (journal->file_fd < 0)
         return error_set_errno(err, STATUS_IO, "open '%s/" JOURNAL_FOLDER "/%s'", path, name);
     if (flock(journal->file_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-        return error_set(err, STATUS_INVALID,
-                         "another process writes part %u of '%s': wait for its end", part, path);
+        return error_set(err, STATUS_IO, "another process writes part %u of '%s': wait for its end",
+                         part, path);
     if (write(journal->file_fd, "\n", 1) != 1)
         return error_set_errno(err, STATUS_IO, "write '%s/" JOURNAL_FOLDER "/%s'", path, name);
     return STATUS_OK;

@@ -19,6 +19,6 @@ PENSTOCK_ORDER_EPOCHS=5 PENSTOCK_DELIVERY_TRAINERS=4 "$penstock" config -c run.y
 contains "$(cat out)" "  epochs: 5"
 contains "$(cat out)" "  trainers: 8"
 
-refuses 1 "did you mean 'order.seed'" config -c run.yaml --set order.sed=3
-refuses 1 "is not a multiple of delivery.trainers" config -c run.yaml --set delivery.trainers=3
-refuses 64 "name a configuration with -c" config run.yaml
+refuses 4 "did you mean 'order.seed'" config -c run.yaml --set order.sed=3
+refuses 4 "is not a multiple of delivery.trainers" config -c run.yaml --set delivery.trainers=3
+refuses 4 "name a configuration with -c" config run.yaml

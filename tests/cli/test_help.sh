@@ -15,13 +15,13 @@ contains "$("$penstock" inspect --help)" "Examples:"
 
 [[ $("$penstock" --version) =~ ^penstock\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "--version"
 
-refuses 64 "did you mean 'synth'?" sinth
-refuses 64 "did you mean 'inspect'?" inspekt
-refuses 64 "did you mean 'plan'?" help plam
-refuses 64 "penstock --help" wobble
+refuses 4 "did you mean 'synth'?" sinth
+refuses 4 "did you mean 'inspect'?" inspekt
+refuses 4 "did you mean 'plan'?" help plam
+refuses 4 "penstock --help" wobble
 code=0
 "$penstock" >out 2>err || code=$?
-[ "$code" -eq 64 ] && [ ! -s out ] && grep -q Usage err || fail "no arguments"
+[ "$code" -eq 4 ] && [ ! -s out ] && grep -q Usage err || fail "no arguments"
 
 # A full standard output is an error, not silence.
 if [ -w /dev/full ] && "$penstock" --help >/dev/full 2>err; then

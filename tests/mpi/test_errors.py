@@ -20,13 +20,14 @@ class Errors(JobTest):
         shutil.copytree(self.synth("good", 48, chunk=2, videos=3), path)
         return path
 
-    def check(self, settings, message, trainer=(), options=(), ranks=(3,), times=1):
-        """The run fails with `message` (a regular expression), printed `times` times by the service."""
+    def check(self, settings, message, trainer=(), options=(), ranks=(3,), times=1, code=None):
+        """The run fails with `message` (a regular expression), printed `times` times by the service, and with `code`."""
         for readers in ranks:
             with self.subTest(readers=readers):
                 before = leftovers()
                 outcome = self.reader(readers, settings, list(trainer), list(options))
                 self.assertNotEqual(outcome.code, 0, outcome.output)
+                self.assertEqual(outcome.code, outcome.code if code is None else code, outcome.output)
                 self.assertRegex(outcome.output, message)
                 said = [line for line in outcome.output.splitlines()
                         if re.match("penstock-reader: (?!warning: )", line)]
@@ -78,17 +79,24 @@ class Errors(JobTest):
         self.check(self.settings(), r"run.yaml:4: .*order\.sed.*order\.seed", options=["-c", path])
 
     def test_unknown_setting(self):
-        self.check(self.settings(**{"order.sed": 3}), r"order\.sed.*order\.seed")
+        """Of all programs the same exit code, 4: that of a wrong configuration and of wrong usage."""
+        self.check(self.settings(**{"order.sed": 3}), r"order\.sed.*order\.seed", code=4)
+        for command in (["plan"], ["config"], ["inspect", self.datasets], ["verify", self.datasets]):
+            wrong = run([program("penstock"), *command, "--set", "order.sed=3"])
+            self.assertEqual(wrong.code, 4, wrong.output)
+            self.assertRegex(wrong.output, r"order\.sed.*order\.seed")
+        for name in ("penstock", "penstock-trainer"):
+            self.assertEqual(run([program(name), "--nonsense"]).code, 4, name)
 
     def test_impossible_size(self):
-        self.check(self.settings(**{"batch.global_size": 0}), "batch.global_size")
+        self.check(self.settings(**{"batch.global_size": 0}), "batch.global_size", code=4)
         self.check(self.settings(**{"readers.memory_limit": "lots"}), "readers.memory_limit.*lots")
 
     def test_batch_larger_than_dataset(self):
         self.check(self.settings(**{"batch.global_size": 49}), "49.*48|48.*49")
 
     def test_batch_not_divisible(self):
-        self.check(self.settings(**{"delivery.trainers": 3}), "8.*3|3.*8")
+        self.check(self.settings(**{"delivery.trainers": 3}), "8.*3|3.*8", code=4)
 
     def test_too_little_memory(self):
         self.check(self.settings(**{"readers.memory_limit": "1MiB"}),
@@ -204,7 +212,7 @@ class Errors(JobTest):
     def test_unknown_option(self):
         for readers in (1, 2):
             outcome = self.reader(readers, self.settings(), options=["--nonsense"])
-            self.assertNotEqual(outcome.code, 0)
+            self.assertEqual(outcome.code, 4)
             self.assertEqual(outcome.output.count("--nonsense"), 1)
 
     def test_nowhere_to_write(self):

@@ -21,6 +21,8 @@ struct settings {
     bool digest_padding, json;
 };
 
+enum { EXIT_FINAL = 4 }; /* as all programs of Penstock: another try is of no use */
+
 enum option_key {
     OPTION_RUN_DIR = 256,
     OPTION_RANK,
@@ -66,8 +68,9 @@ static const char description[] =
     "    mpirun -n 2 penstock-reader -c run.yaml -- penstock-trainer --compute-ms 50 --json\n\n"
     "  Are two runs the same, sample by sample?\n"
     "    penstock-trainer --digest run1.{rank}.txt; sort -n run1.*.txt > run1.txt\n\n"
-    "Exit status: 0 at the end of all epochs or after --steps, 1 when the service failed, 64 for "
-    "wrong usage.";
+    "Exit code: 0 at the end of all epochs or after --steps, 1 when the service failed, 4 for "
+    "wrong "
+    "usage.";
 
 /* A whole number in [low, high], or a usage error. */
 static long long whole(const char *text, long long low, long long high, struct argp_state *state)
@@ -266,6 +269,7 @@ int main(int argc, char **argv)
 {
     static const struct argp argp = {.options = options, .parser = parse, .doc = description};
     argp_program_version_hook = print_version;
+    argp_err_exit_status = EXIT_FINAL;
     struct settings settings = {.rank = -1, .world_size = -1, .consume = {.hold = 1}};
     argp_parse(&argp, argc, argv, 0, NULL, &settings);
     if (settings.rank >= 0) {
@@ -277,7 +281,9 @@ int main(int argc, char **argv)
     enum penstock_status status = penstock_connect(&settings.connect, &connection, message);
     if (status != PENSTOCK_OK) {
         fprintf(stderr, "penstock-trainer: %s\n", message);
-        return status == PENSTOCK_ENDED ? EXIT_SUCCESS : EXIT_FAILURE; /* it died at the very end */
+        if (status == PENSTOCK_ENDED)
+            return EXIT_SUCCESS; /* it died at the very end */
+        return status == PENSTOCK_INVALID ? EXIT_FINAL : EXIT_FAILURE;
     }
     bool good = run(&settings, connection);
     penstock_close(connection);
