@@ -178,6 +178,22 @@ static enum status place_workers(struct job *job, struct error *err)
     return status;
 }
 
+/* Collective: the least memory of any node, and that node's name. */
+static void find_least_memory(struct job *job)
+{
+    const struct comm *comm = &job->comm;
+    uint64_t mine = memory_available_bytes();
+    job->shape.node_available_bytes = reduce(comm, mine, MPI_MIN, comm->world);
+    bool is_least = mine == job->shape.node_available_bytes;
+    uint64_t rank =
+        reduce(comm, is_least ? (uint64_t)comm->rank : UINT64_MAX, MPI_MIN, comm->world);
+    memcpy(job->least_node, comm->node_name, sizeof job->least_node);
+    MPI_Request request;
+    MPI_Ibcast(job->least_node, sizeof job->least_node, MPI_CHAR, (int)rank, comm->world, &request);
+    comm_wait(comm, &request);
+    job->shape.least_node = job->least_node;
+}
+
 static enum status settle(struct job *job, const struct job_options *options, struct error *err)
 {
     struct {
@@ -203,8 +219,8 @@ static enum status settle(struct job *job, const struct job_options *options, st
         .readers_on_node = (uint32_t)reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world),
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
-        .node_available_bytes = reduce(comm, memory_available_bytes(), MPI_MIN, comm->world),
         .stored_row_cost = first.stored_row_cost};
+    find_least_memory(job);
     job->shape.fetch_bytes = fetch_stage_bytes(
         job->dataset, run_fetch_memory(&job->config, &job->shape), &job->shape.fetch_rows);
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
@@ -437,8 +453,11 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     if (status != STATUS_OK)
         return status;
     name_run_dir(job);
-    if (!options->quiet)
-        job_announce(job, options->command != NULL);
+    status = comm_agree(&job->comm, job_collect_seats(job, options->command != NULL, err), err);
+    if (status != STATUS_OK)
+        return status;
+    if (!options->quiet && job->comm.rank == 0)
+        job_announce(job, options->verbose);
     status = open_server(job, options, err);
     if (status == STATUS_OK && options->command)
         status = spawn_trainers(job, options, err);
@@ -478,6 +497,7 @@ void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
     free(job->reader_of_trainer);
     free(job->trainers);
     free(job->left_off);
+    free(job->seats);
     config_done(&job->config);
     /* A signal may still come: nothing is left to stop. */
     *job = (struct job){.comm = job->comm, .stuck = job->stuck};

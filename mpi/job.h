@@ -30,9 +30,18 @@ struct job_options {
     const char *resume_path; /* NULL: from the start */
     char *const *command; /* trainers to spawn, NULL-terminated; NULL: they are started elsewhere */
     bool quiet;           /* no tables and no progress on rank 0 */
+    bool verbose;         /* all tables at the start, not only four lines */
     bool supervised;      /* somebody starts the readers again: SIGTERM is no end for trainers */
     const char *left;     /* where trainers had stopped when a job before this one died, as it told
                            * its supervisor: "RANK:PLACE,RANK:PLACE"; NULL: nothing is known */
+};
+
+/* Where a reader's threads and trainers sit, as it is printed. */
+enum { JOB_SEAT_BYTES = 4096, JOB_WARNING_BYTES = 256 };
+struct job_seats {
+    char node[COMM_NODE_NAME_BYTES];
+    char seats[JOB_SEAT_BYTES];      /* lines */
+    char warning[JOB_WARNING_BYTES]; /* of the first of the readers that share cores; "": none */
 };
 
 /* A trainer that this reader serves, in order of rank. */
@@ -50,10 +59,12 @@ struct job {
     struct dataset *dataset;
     struct masks *masks; /* NULL: bad samples are not masked */
     struct placement placement;
-    uint32_t core_count; /* that this process may use */
+    uint32_t core_count;                   /* that this process may use */
+    char least_node[COMM_NODE_NAME_BYTES]; /* that has the least memory */
     struct run_shape shape;
-    struct run_setup setup; /* session: where it starts */
-    void *held;             /* held arrays, shared by the readers of a node */
+    struct job_seats *seats; /* [readers] where each of them sits; rank 0 only */
+    struct run_setup setup;  /* session: where it starts */
+    void *held;              /* held arrays, shared by the readers of a node */
     char run_dir[256];
     struct server *server;
     bool listening;       /* on all ranks: trainers hear how the run ends */

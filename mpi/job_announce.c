@@ -1,4 +1,4 @@
-/* The tables at the start of a run: see job_internal.h. */
+/* What is told at the start of a run: see job_internal.h. */
 #include "job_internal.h"
 
 #include "base/size.h"
@@ -10,16 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SEAT_BYTES = 4096, WARNING_BYTES = 256 };
-
-/* What each rank tells rank 0 about itself, to be printed. */
-struct seat_report {
-    char node[COMM_NODE_NAME_BYTES];
-    char seats[SEAT_BYTES];
-    char warning[WARNING_BYTES]; /* of the first of the readers that share cores; "": none */
-};
-
-static void write_report(const struct job *job, bool spawns, struct seat_report *report)
+static void write_seats(const struct job *job, bool spawns, struct job_seats *ret_seats)
 {
     struct text seats = {0}, warning = {0};
     topology_describe(&job->placement, &seats);
@@ -33,17 +24,17 @@ static void write_report(const struct job *job, bool spawns, struct seat_report 
         text_append(&seats, "   note: trainers are not bound to these cpus; taskset -c does it\n");
     if (job->placement.reader == 0)
         topology_describe_crowd(&job->placement, &warning);
-    *report = (struct seat_report){0};
-    snprintf(report->node, sizeof report->node, "%s", job->comm.node_name);
-    snprintf(report->seats, sizeof report->seats, "%s", seats.data ? seats.data : "");
-    snprintf(report->warning, sizeof report->warning, "%s", warning.data ? warning.data : "");
+    *ret_seats = (struct job_seats){0};
+    snprintf(ret_seats->node, sizeof ret_seats->node, "%s", job->comm.node_name);
+    snprintf(ret_seats->seats, sizeof ret_seats->seats, "%s", seats.data ? seats.data : "");
+    snprintf(ret_seats->warning, sizeof ret_seats->warning, "%s", warning.data ? warning.data : "");
     text_done(&seats);
     text_done(&warning);
 }
 
-/* How many of the reports [0, count) have the same text at `offset` as report `index`; 0 if an
+/* How many of the seats [0, count) have the same text at `offset` as those of `index`; 0 if an
  * earlier one than `index` has, for then it was counted there. */
-static int count_alike(const struct seat_report *all, int count, int index, size_t offset)
+static int count_alike(const struct job_seats *all, int count, int index, size_t offset)
 {
     const char *text = (const char *)&all[index] + offset;
     int alike = 0;
@@ -59,7 +50,7 @@ static int count_alike(const struct seat_report *all, int count, int index, size
 
 /* "reader 0 on node1, 1 on node2, ..., and 12 more alike": those that sit as reader `first` does.
  */
-static void name_readers(const struct seat_report *all, int count, int first, int alike,
+static void name_readers(const struct job_seats *all, int count, int first, int alike,
                          struct text *out)
 {
     enum { MOST_NAMES = 8 };
@@ -72,18 +63,23 @@ static void name_readers(const struct seat_report *all, int count, int first, in
     text_append(out, "\n");
 }
 
-/* One table for all readers that sit alike, one line for all nodes that are crowded alike. */
-static void describe_reports(const struct seat_report *all, int count, struct text *out)
+/* One table for all readers that sit alike. */
+static void describe_seats(const struct job_seats *all, int count, struct text *out)
 {
     for (int i = 0; i < count; i++) {
-        int alike = count_alike(all, count, i, offsetof(struct seat_report, seats));
+        int alike = count_alike(all, count, i, offsetof(struct job_seats, seats));
         if (alike == 0)
             continue;
         name_readers(all, count, i, alike, out);
         text_append(out, "%s", all[i].seats);
     }
+}
+
+/* One line for all nodes that are crowded alike. */
+static void describe_crowds(const struct job_seats *all, int count, struct text *out)
+{
     for (int i = 0; i < count; i++) {
-        int alike = count_alike(all, count, i, offsetof(struct seat_report, warning));
+        int alike = count_alike(all, count, i, offsetof(struct job_seats, warning));
         if (alike == 0 || !all[i].warning[0])
             continue;
         text_append(out, "warning: node %s", all[i].node);
@@ -93,37 +89,105 @@ static void describe_reports(const struct seat_report *all, int count, struct te
     }
 }
 
-/* Collects every rank's seats on rank 0 and prints what the run will do. */
-void job_announce(const struct job *job, bool spawns)
+enum status job_collect_seats(struct job *job, bool spawns, struct error *err)
 {
-    struct seat_report mine;
-    write_report(job, spawns, &mine);
-    struct seat_report *all =
-        job->comm.rank == 0 ? malloc((size_t)job->comm.size * sizeof *all) : NULL;
+    bool root = job->comm.rank == 0;
+    struct job_seats mine;
+    write_seats(job, spawns, &mine);
+    job->seats = root ? calloc((size_t)job->comm.size, sizeof *job->seats) : NULL;
+    enum status status = STATUS_OK;
+    if (root && !job->seats)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the seats of all readers");
+    status = comm_agree(&job->comm, status, err);
+    if (status != STATUS_OK)
+        return status;
     MPI_Request request;
-    MPI_Igather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, job->comm.world,
+    MPI_Igather(&mine, sizeof mine, MPI_BYTE, job->seats, sizeof mine, MPI_BYTE, 0, job->comm.world,
                 &request);
     comm_wait(&job->comm, &request);
-    if (!all)
-        return;
-    const struct run_setup *setup = &job->setup;
-    struct text out = {0};
-    text_append(&out, "dataset    %s: %s samples of %s, rows of %s\n", job->config.uri,
+    return STATUS_OK;
+}
+
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void describe_dataset(const struct job *job, struct text *out)
+{
+    text_append(out, "dataset    %s: %s samples of %s, rows of %s\n", job->config.uri,
                 count_format(job->dataset->sample_count).text,
                 size_format(job->dataset->sample_bytes).text,
                 count_format(job->dataset->row_length).text);
-    text_append(
-        &out, "plan       %s epochs of %s steps of %s samples, windows of %s rows\n",
-        count_format(setup->service.epochs).text, count_format(setup->plan.steps_per_epoch).text,
-        count_format(setup->plan.global_batch).text, count_format(setup->plan.window_rows).text);
-    if (setup->service.start_epoch || setup->service.start_step)
-        text_append(&out, "resume     at epoch %" PRIu64 " step %" PRIu64 "\n",
-                    setup->service.start_epoch, setup->service.start_step);
-    text_append(&out, "memory of each reader\n");
-    run_setup_describe_memory(setup, &out);
-    describe_reports(all, job->comm.size, &out);
-    text_append(&out, "run_dir    %s\n", job->run_dir);
+}
+
+static void describe_plan(const struct run_setup *setup, struct text *out)
+{
+    const struct ring_service *service = &setup->service;
+    text_append(out, "plan       %s epoch%s of %s steps of %s samples, windows of %s rows",
+                count_format(service->epochs).text, plural(service->epochs),
+                count_format(setup->plan.steps_per_epoch).text,
+                count_format(setup->plan.global_batch).text,
+                count_format(setup->plan.window_rows).text);
+    if (service->start_epoch || service->start_step)
+        text_append(out, "; goes on at epoch %" PRIu64 " step %" PRIu64, service->start_epoch,
+                    service->start_step);
+    text_append(out, "\n");
+}
+
+static void describe_memory(const struct run_setup *setup, bool verbose, struct text *out)
+{
+    text_append(out, "memory     %s of at most %s in each reader; ",
+                size_format(setup->budget.total_bytes).text,
+                size_format(setup->demand.limit_bytes).text);
+    run_setup_describe_cache(setup, out);
+    text_append(out, "\n");
+    if (verbose)
+        run_setup_describe_memory(setup, out);
+}
+
+/* Readers of one node follow one another in most launchers' order: a name is not said twice. */
+static void name_nodes(const struct job *job, struct text *out)
+{
+    enum { MOST_NAMES = 8 };
+    const struct job_seats *all = job->seats;
+    int named = 0, more = 0;
+    for (int i = 0; i < job->comm.size; i++) {
+        if (count_alike(all, job->comm.size, i, offsetof(struct job_seats, node)) == 0)
+            continue;
+        if (named < MOST_NAMES)
+            text_append(out, "%s%s", named++ ? ", " : "", all[i].node);
+        else
+            more++;
+    }
+    if (more)
+        text_append(out, " and %d more", more);
+}
+
+static void describe_readers(const struct job *job, struct text *out)
+{
+    const struct run_shape *shape = &job->shape;
+    text_append(out, "readers    %u on ", shape->reader_count);
+    name_nodes(job, out);
+    text_append(out, ": %u thread%s", shape->worker_count, plural(shape->worker_count));
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    if (job->core_count < cpus)
+        text_append(out, " on %u of %ld cpus", job->core_count, cpus);
+    text_append(out, " and %u trainer%s each; run_dir %s\n", shape->trainers_served,
+                plural(shape->trainers_served), job->run_dir);
+}
+
+void job_announce(const struct job *job, bool verbose)
+{
+    struct text out = {0};
+    describe_dataset(job, &out);
+    describe_plan(&job->setup, &out);
+    describe_memory(&job->setup, verbose, &out);
+    describe_readers(job, &out);
+    if (verbose)
+        describe_seats(job->seats, job->comm.size, &out);
+    describe_crowds(job->seats, job->comm.size, &out);
+    run_setup_warn_limit(&job->config, &job->shape, &job->setup, &out);
     fputs(out.data, stderr);
     text_done(&out);
-    free(all);
 }

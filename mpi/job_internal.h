@@ -10,9 +10,13 @@ static inline uint64_t job_place(const struct job *job, uint64_t epoch, uint64_t
     return epoch * job->setup.service.steps_per_epoch + step;
 }
 
-/* Collective: collects where every reader and its trainers sit, and prints on rank 0 what the run
- * will do. `spawns`: trainers are the readers' children. */
-void job_announce(const struct job *job, bool spawns);
+/* Collective: collects on rank 0 where every reader and its trainers sit. `spawns`: trainers are
+ * the readers' children. NO_MEMORY. */
+MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct error *err);
+
+/* On rank 0: prints what the run will do, in four lines and the warnings; `verbose`: with all
+ * tables. */
+void job_announce(const struct job *job, bool verbose);
 
 /* An empty place for stored rows, if any are to be kept. NO_MEMORY. */
 MUST_USE enum status job_keep_stored(struct job *job, struct error *err);

@@ -44,7 +44,8 @@ static const char usage[] =
     "gone\n"
     "      --left RANK:PLACE,...\n"
     "                       where trainers had stopped, as the readers before these ones wrote\n"
-    "  -q, --quiet          only errors\n"
+    "  -q, --quiet          only errors, and warnings while it runs\n"
+    "  -v, --verbose        also memory by purpose and who sits where, at the start\n"
     "  -V, --version\n"
     "  -h, --help\n"
     "\n"
@@ -106,6 +107,9 @@ static enum status parse_option(struct arguments *arguments, int option, char **
     case 'q':
         arguments->job.quiet = true;
         return STATUS_OK;
+    case 'v':
+        arguments->job.verbose = true;
+        return STATUS_OK;
     case 'V':
         arguments->version = true;
         return STATUS_OK;
@@ -130,12 +134,13 @@ static enum status parse(int argc, char **argv, struct arguments *arguments, str
                                             {"left", required_argument, NULL, 'l'},
                                             {"supervised", no_argument, NULL, 'u'},
                                             {"quiet", no_argument, NULL, 'q'},
+                                            {"verbose", no_argument, NULL, 'v'},
                                             {"version", no_argument, NULL, 'V'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     arguments->job.settings = arguments->settings;
     opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "+:c:qVh", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "+:c:qvVh", options, NULL)) != -1;) {
         enum status status = parse_option(arguments, option, argv, err);
         if (status != STATUS_OK)
             return status;

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { STATS_WORDS = sizeof(struct epoch_stats) / sizeof(uint64_t) };
 
@@ -100,8 +101,7 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
 /* Every reader's report, on rank 0. */
 struct all_reports {
     uint64_t reader_count, epoch_count;
-    struct epoch_stats *epochs;          /* [readers][epochs], owned */
-    char (*nodes)[COMM_NODE_NAME_BYTES]; /* [readers], owned */
+    struct epoch_stats *epochs; /* [readers][epochs], owned */
 };
 
 static const struct epoch_stats *epoch_of(const struct all_reports *all, uint64_t reader,
@@ -129,11 +129,35 @@ static void add_up(const struct all_reports *all, uint64_t epoch, struct epoch_s
     *ret_waits = waits;
 }
 
-static void append_reader(const struct all_reports *all, uint64_t reader, uint64_t first_epoch,
-                          struct text *json)
+/* A host name as a JSON string takes it. */
+static void plain_name(const char *name, char *ret_plain)
 {
-    text_append(json, "{\"rank\":%" PRIu64 ",\"node\":\"%s\",\"epochs\":[", reader,
-                all->nodes[reader]);
+    snprintf(ret_plain, COMM_NODE_NAME_BYTES, "%s", name);
+    for (char *c = ret_plain; *c; c++)
+        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
+            *c = '_';
+}
+
+/* Lines as strings: words and numbers of our own. */
+static void append_lines(const char *lines, struct text *json)
+{
+    text_append(json, "[");
+    for (bool first = true; *lines; first = false) {
+        int length = (int)strcspn(lines, "\n");
+        text_append(json, "%s\"%.*s\"", first ? "" : ",", length, lines);
+        lines += length + (lines[length] == '\n');
+    }
+    text_append(json, "]");
+}
+
+static void append_reader(const struct job *job, const struct all_reports *all, uint64_t reader,
+                          uint64_t first_epoch, struct text *json)
+{
+    char node[COMM_NODE_NAME_BYTES];
+    plain_name(job->seats[reader].node, node);
+    text_append(json, "{\"rank\":%" PRIu64 ",\"node\":\"%s\",\"seats\":", reader, node);
+    append_lines(job->seats[reader].seats, json);
+    text_append(json, ",\"epochs\":[");
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         text_append(json, "%s{\"epoch\":%" PRIu64 ",", i ? "," : "", first_epoch + i);
         append_counters(epoch_of(all, reader, i), json);
@@ -147,9 +171,11 @@ static void append_report(const struct job *job, const struct service_report *re
 {
     text_append(out, "%5s %8s %8s %9s %11s %9s %11s %11s  %s\n", "epoch", "steps", "samples",
                 "seconds", "samples/s", "GB/s", "from store", "exchanged", "bounded by");
-    text_append(json, "{\"trainers\":%llu,\"sessions\":%llu,\"epochs\":[",
-                (unsigned long long)job->config.trainers,
-                (unsigned long long)report->session_count);
+    text_append(json, "{\"trainers\":%llu,\"sessions\":%llu,\"window_rows\":%llu,\"memory\":",
+                (unsigned long long)job->config.trainers, (unsigned long long)report->session_count,
+                (unsigned long long)job->setup.plan.window_rows);
+    run_setup_memory_json(&job->setup, json);
+    text_append(json, ",\"epochs\":[");
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_stats sum, waits;
         add_up(all, i, &sum, &waits);
@@ -164,18 +190,9 @@ static void append_report(const struct job *job, const struct service_report *re
     text_append(json, "],\"readers\":[");
     for (uint64_t r = 0; r < all->reader_count; r++) {
         text_append(json, "%s", r ? "," : "");
-        append_reader(all, r, report->first_epoch, json);
+        append_reader(job, all, r, report->first_epoch, json);
     }
     text_append(json, "]}\n");
-}
-
-/* A host name as a JSON string takes it. */
-static void plain_name(const char *name, char *ret_plain)
-{
-    snprintf(ret_plain, COMM_NODE_NAME_BYTES, "%s", name);
-    for (char *c = ret_plain; *c; c++)
-        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
-            *c = '_';
 }
 
 /* Epochs of which any reader has steps to tell. */
@@ -198,21 +215,14 @@ void service_describe(const struct job *job, const struct service_report *report
     struct all_reports all = {.reader_count = readers,
                               .epoch_count = count_epochs(&job->comm, report)};
     all.epochs = calloc(readers * all.epoch_count + 1, sizeof *all.epochs);
-    all.nodes = calloc(readers + 1, sizeof *all.nodes);
-    if (!all.epochs || !all.nodes)
+    if (!all.epochs)
         MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB for each reader at the very end */
-    char node[COMM_NODE_NAME_BYTES];
-    plain_name(job->comm.node_name, node);
     MPI_Request request;
-    MPI_Igather(node, COMM_NODE_NAME_BYTES, MPI_CHAR, all.nodes, COMM_NODE_NAME_BYTES, MPI_CHAR, 0,
-                job->comm.world, &request);
-    comm_wait(&job->comm, &request);
     int words = (int)(all.epoch_count * STATS_WORDS);
     MPI_Igather(report->epochs, words, MPI_UINT64_T, all.epochs, words, MPI_UINT64_T, 0,
                 job->comm.world, &request);
     comm_wait(&job->comm, &request);
     if (root)
         append_report(job, report, &all, out, json);
-    free(all.nodes);
     free(all.epochs);
 }

@@ -25,6 +25,10 @@ static const struct {
     {"t", 1099511627776.0},
     {"tib", 1099511627776.0},
     {"tb", 1e12},
+    {"pib", 1125899906842624.0},
+    {"pb", 1e15},
+    {"eib", 1152921504606846976.0},
+    {"eb", 1e18},
 };
 
 enum status size_parse(const char *text, uint64_t *ret_bytes, struct error *err)
@@ -45,8 +49,8 @@ enum status size_parse(const char *text, uint64_t *ret_bytes, struct error *err)
         *ret_bytes = (uint64_t)bytes;
         return STATUS_OK;
     }
-    return error_set(err, STATUS_INVALID, "'%s': unknown unit '%s': use KiB, MiB, GiB, TiB", text,
-                     end);
+    return error_set(err, STATUS_INVALID,
+                     "'%s': unknown unit '%s': use KiB, MiB, GiB, TiB, PiB, EiB", text, end);
 }
 
 struct size_text size_format(uint64_t bytes)

@@ -105,32 +105,26 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* The threads that a reader would have on this machine. */
-static enum status count_workers(const struct options *options, const struct config *config,
-                                 uint32_t readers_on_node, uint32_t *ret_count, struct error *err)
+/* Where the threads and trainers of a node's first reader would sit on this machine. */
+static enum status place(const struct options *options, const struct config *config,
+                         uint32_t readers_on_node, struct placement *ret_placement,
+                         struct error *err)
 {
-    uint64_t asked = options->threads ? options->threads : config->threads;
-    if (asked) {
-        *ret_count = (uint32_t)asked;
-        return STATUS_OK;
-    }
     struct topology *topology;
     enum status status = topology_load(NULL, NULL, &topology, err);
     if (status)
         return status;
-    struct placement placement;
     uint32_t trainers = (uint32_t)size_divide_up(config->trainers, options->nodes);
-    status =
-        topology_place(topology, 0, readers_on_node, trainers, 0, config->bind, &placement, err);
-    if (!status)
-        *ret_count = placement.worker_count;
+    uint64_t threads = options->threads ? options->threads : config->threads;
+    status = topology_place(topology, 0, readers_on_node, trainers, (uint32_t)threads, config->bind,
+                            ret_placement, err);
     topology_free(topology);
     return status;
 }
 
 static enum status settle(const struct options *options, const struct config *config,
                           const struct dataset *dataset, struct run_setup *ret_setup,
-                          struct error *err)
+                          struct placement *ret_placement, struct error *err)
 {
     struct run_shape shape = {
         .reader_count = (uint32_t)options->readers,
@@ -143,8 +137,8 @@ static enum status settle(const struct options *options, const struct config *co
     shape.fetch_bytes =
         fetch_stage_bytes(dataset, run_fetch_memory(config, &shape), &shape.fetch_rows);
     uint64_t stored_row_bytes;
-    enum status status =
-        count_workers(options, config, shape.readers_on_node, &shape.worker_count, err);
+    enum status status = place(options, config, shape.readers_on_node, ret_placement, err);
+    shape.worker_count = ret_placement->worker_count;
     if (!status)
         status = stored_rows_estimate(dataset, config_may_keep_stored(config), &stored_row_bytes,
                                       &shape.stored_row_cost, err);
@@ -271,16 +265,9 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
         reading[e] = forecast->epochs[e].rows_read * row_bytes;
         exchange[e] = forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes;
     }
-    uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
     text_append(out, "%-11s", "cache");
-    if (kept == 0)
-        text_append(out, "no rows stay for later epochs\n");
-    else
-        text_append(out, "%s of %s rows stay for later epochs, %s\n",
-                    kept < dataset->row_count ? count_format(kept).text : "all",
-                    count_format(dataset->row_count).text,
-                    setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
-    text_append(out, "%-11s", "reading");
+    run_setup_describe_cache(setup, out);
+    text_append(out, "\n%-11s", "reading");
     describe_epochs(forecast, reading, out);
     text_append(out, ", decoded");
     if (dataset->held_bytes > 0)
@@ -315,10 +302,14 @@ static void print_json(const struct dataset *dataset, const struct run_setup *se
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
-           ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"epochs\":[",
+           ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"memory\":",
            plan_order_id(&setup->plan, dataset->fingerprint), setup->demand.reader_count,
            setup->plan.steps_per_epoch, setup->plan.row_count, setup->budget.keep_rows,
            setup->budget.total_bytes);
+    struct text memory = {0};
+    run_setup_memory_json(setup, &memory);
+    printf("%s,\"epochs\":[", memory.data);
+    text_done(&memory);
     for (uint32_t e = 0; e < forecast->epoch_count; e++)
         printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"exchanged_bytes\":%.0f}",
                e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
@@ -327,7 +318,8 @@ static void print_json(const struct dataset *dataset, const struct run_setup *se
 }
 
 static void print_summary(const struct config *config, const struct dataset *dataset,
-                          const struct run_setup *setup, const struct run_forecast *forecast)
+                          const struct run_setup *setup, const struct placement *placement,
+                          const struct run_forecast *forecast)
 {
     struct text out = {0};
     describe_dataset(config, dataset, &out);
@@ -336,6 +328,8 @@ static void print_summary(const struct config *config, const struct dataset *dat
     describe_forecast(dataset, setup, forecast, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
+    text_append(&out, "seats on a node like this machine, of its first reader\n");
+    topology_describe(placement, &out);
     describe_notes(dataset, &out);
     fputs(out.data, stdout);
     text_done(&out);
@@ -372,13 +366,14 @@ static enum status run(const struct options *options, struct config *config, str
             print_order(options, &setup.plan);
     } else {
         struct run_forecast forecast;
-        status = settle(options, config, dataset, &setup, err);
+        struct placement placement = {0};
+        status = settle(options, config, dataset, &setup, &placement, err);
         if (!status)
             status = run_forecast(&setup, &forecast, err);
         if (!status && options->json)
             print_json(dataset, &setup, &forecast);
         else if (!status)
-            print_summary(config, dataset, &setup, &forecast);
+            print_summary(config, dataset, &setup, &placement, &forecast);
     }
     dataset_free(dataset);
     return status;

@@ -130,29 +130,65 @@ static struct budget_demand make_demand(const struct config *config, const struc
 /* What the readers of a node take together, besides what their budgets say: the program, MPI. */
 enum { PROGRAM_BYTES = 64 << 20 };
 
+/* "3.91 GiB on node n2, which has least" */
+struct available {
+    char text[160];
+};
+
+static struct available available_text(const struct run_shape *shape)
+{
+    struct available available;
+    bool named = shape->least_node != NULL;
+    snprintf(available.text, sizeof available.text, "%s on %s%s%s",
+             size_format(shape->node_available_bytes).text, named ? "node " : "this machine",
+             named ? shape->least_node : "", named ? ", which has least" : "");
+    return available;
+}
+
+/* What the readers of a node take together. */
+static uint64_t node_bytes(const struct run_shape *shape, const struct budget *b)
+{
+    return shape->readers_on_node * (b->total_bytes - b->held_bytes + PROGRAM_BYTES) +
+           b->held_bytes;
+}
+
 /* A limit that was asked for says nothing of what there is. A machine or a control group that is
  * short of memory answers by killing, later. */
 static enum status check_available(const struct config *config, const struct run_shape *shape,
                                    const struct run_setup *setup, struct error *err)
 {
     const struct budget *b = &setup->budget;
-    uint64_t readers = shape->readers_on_node;
-    uint64_t need = readers * (b->total_bytes - b->held_bytes + PROGRAM_BYTES) + b->held_bytes;
+    uint64_t need = node_bytes(shape, b);
     if (config->memory_limit_bytes == 0 || need <= shape->node_available_bytes)
         return STATUS_OK;
     return error_set(
         err, STATUS_NO_MEMORY,
-        "the readers of a node take %s, and memory and control groups leave %s there: %llu x (row "
+        "the readers of a node take %s, and memory and control groups leave %s: %u x (row "
         "buffers %s, stored rows %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s, "
         "program %s) and held arrays %s; lower readers.memory_limit, which is %s for each, or let "
         "the job have more memory",
-        size_format(need).text, size_format(shape->node_available_bytes).text,
-        (unsigned long long)readers, size_format(b->rows_bytes).text,
-        size_format(b->stored_bytes).text, shape->trainers_served, size_format(b->rings_bytes).text,
-        size_format(b->exchange_bytes).text, shape->worker_count,
+        size_format(need).text, available_text(shape).text, shape->readers_on_node,
+        size_format(b->rows_bytes).text, size_format(b->stored_bytes).text, shape->trainers_served,
+        size_format(b->rings_bytes).text, size_format(b->exchange_bytes).text, shape->worker_count,
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
         size_format(PROGRAM_BYTES).text, size_format(b->held_bytes).text,
         size_format(config->memory_limit_bytes).text);
+}
+
+void run_setup_warn_limit(const struct config *config, const struct run_shape *shape,
+                          const struct run_setup *setup, struct text *out)
+{
+    uint64_t each = shape->node_available_bytes / shape->readers_on_node;
+    if (config->memory_limit_bytes <= each)
+        return;
+    text_append(out,
+                "warning: readers.memory_limit is %s for each of the %u reader%s of a node, and "
+                "memory and control groups leave %s: this run takes %s there, a larger dataset "
+                "will be refused; set it to %s, or to auto\n",
+                size_format(config->memory_limit_bytes).text, shape->readers_on_node,
+                shape->readers_on_node == 1 ? "" : "s", available_text(shape).text,
+                size_format(node_bytes(shape, &setup->budget)).text,
+                size_format(each > PROGRAM_BYTES ? each - PROGRAM_BYTES : each).text);
 }
 
 /* Rows are kept decoded where all of them can be; where not, as stored, if that is what is asked
@@ -234,11 +270,40 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     return STATUS_OK;
 }
 
+void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
+{
+    uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
+    uint64_t rows = setup->plan.row_count;
+    if (kept == 0)
+        text_append(out, "no rows stay for later epochs");
+    else
+        text_append(out, "%s of %s rows stay for later epochs, %s",
+                    kept < rows ? count_format(kept).text : "all", count_format(rows).text,
+                    setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
+}
+
 void run_setup_describe_memory(const struct run_setup *setup, struct text *out)
 {
     struct budget_demand demand = setup->demand;
     demand.plan = &setup->plan;
     budget_describe(&demand, &setup->budget, out);
+}
+
+void run_setup_memory_json(const struct run_setup *setup, struct text *out)
+{
+    const struct budget *b = &setup->budget;
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } purposes[] = {{"row_buffers", b->rows_bytes},  {"stored_rows", b->stored_bytes},
+                    {"held_arrays", b->held_bytes},  {"rings", b->rings_bytes},
+                    {"exchange", b->exchange_bytes}, {"decoding", b->scratch_bytes},
+                    {"fetches", b->fetch_bytes},     {"plan", b->plan_bytes},
+                    {"total", b->total_bytes},       {"limit", setup->demand.limit_bytes}};
+    for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
+        text_append(out, "%s\"%s\":%llu", i ? "," : "{", purposes[i].name,
+                    (unsigned long long)purposes[i].bytes);
+    text_append(out, "}");
 }
 
 void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,

@@ -26,6 +26,7 @@ struct run_shape {
     uint32_t worker_count;         /* most threads of any reader */
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node; UINT64_MAX: not
                                       known, and not to be looked at */
+    const char *least_node;        /* that node's name, borrowed; NULL: this machine */
     uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
     uint64_t fetch_bytes;     /* of the fetch stage (read/fetch_stage.h); 0: there is none */
     uint64_t fetch_rows;      /* that it has on their way at most */
@@ -65,7 +66,18 @@ uint64_t run_memory_limit(const struct config *config, const struct run_shape *s
 /* How much of it the fetch stage may take: store.fetch_memory, and no more than a quarter. */
 uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape);
 
+/* Appends a line if readers.memory_limit is more than a node has for its readers, although they
+ * will take less than that, because the dataset is small. */
+void run_setup_warn_limit(const struct config *config, const struct run_shape *shape,
+                          const struct run_setup *setup, struct text *out);
+
+/* "all of 400 rows stay for later epochs, decoded" */
+void run_setup_describe_cache(const struct run_setup *setup, struct text *out);
+
 /* Memory by purpose, one line each, against the limit: budget_describe() of this setup. */
 void run_setup_describe_memory(const struct run_setup *setup, struct text *out);
+
+/* The same in bytes, as a JSON object. */
+void run_setup_memory_json(const struct run_setup *setup, struct text *out);
 
 #endif

@@ -18,6 +18,7 @@ contains "$text" "second nothing, later ones nothing"
 contains "$(plan rows --readers 4 --set readers.cache=off)" "no rows stay for later epochs"
 contains "$(plan singles --readers 4 --set readers.cache=stored)" "as stored"
 contains "$(plan rows)" "nothing: there is one reader"
+contains "$(plan rows)" "1 worker on NUMA node"
 
 contains "$(plan singles --readers 2 --nodes 2 --set readers.threads=3)" "2, with 3 threads"
 

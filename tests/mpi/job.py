@@ -161,7 +161,7 @@ class JobTest(unittest.TestCase):
 
 def run_dirs(outcome):
     """The run directories that a job named in its output."""
-    return re.findall(r"^run_dir +(\S+)$", outcome.output, re.MULTILINE)
+    return re.findall(r"^readers .*; run_dir (\S+)$", outcome.output, re.MULTILINE)
 
 
 def leftovers():

@@ -87,10 +87,18 @@ class Memory(JobTest):
                 outcome = self.run_in(group, readers, self.settings(readers__memory_limit="4GiB"))
                 self.assertIn(outcome.code, (1, 4), outcome.output)
                 self.assertRegex(outcome.output, r"error: the readers of a node take .*, and "
-                                 rf"memory and control groups leave .*: {readers} x \(row buffers ")
+                                 rf"memory and control groups leave .* on node \S+, which has least: {readers} x \(row buffers ")
                 self.assertIn(self.killed(group), (0, None))
                 self.assert_nothing_left(before, outcome)
                 self.remove_group()
+
+    def test_more_than_there_is_is_told(self):
+        """A limit beyond the machine that this dataset does not need: the run goes on, and says what to set."""
+        outcome = self.reader(2, self.settings(readers__memory_limit="1PiB", order__epochs=1), [])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertRegex(outcome.output, r"(?m)^warning: readers.memory_limit is 1.00 PiB for each of the 2 readers of "
+                         r"a node, and memory and control groups leave .* on node \S+, which has least: this run takes "
+                         r".* there, .*; set it to .*, or to auto$")
 
     def test_auto_stays_within_a_group(self):
         """Half of what the group leaves, shared by two readers, is less than all rows."""

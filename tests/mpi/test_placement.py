@@ -1,5 +1,6 @@
 """Spawned trainers run where the table at the start says; a crowded node is named, and binds none."""
 
+import json
 import os
 import re
 import unittest
@@ -27,7 +28,7 @@ class Placement(JobTest):
                    "delivery.trainers": trainers}
         options.update({key.replace("__", "."): value for key, value in settings.items()})
         outcome = self.reader(readers, options,
-                              ("sh", "-c", SAYS_WHERE, program("penstock-trainer")))
+                              ("sh", "-c", SAYS_WHERE, program("penstock-trainer")), ["--verbose"])
         self.assertEqual(outcome.code, 0, outcome.output)
         table = re.findall(r"^ +\d+ (worker|trainer)s? +on NUMA node \d+, .*cpus ([\d,:-]+)",
                            outcome.output, re.MULTILINE)
@@ -46,6 +47,28 @@ class Placement(JobTest):
         self.assertFalse(workers & trainers, output)
         self.assertEqual(ran, [trainers], output)
         self.assertNotIn("warning:", output)
+
+    def test_four_lines(self):
+        """Dataset, plan, memory, readers; tables only where they are asked for. The report has them, too."""
+        settings = {"dataset.uri": self.synth("placement", 16), "batch.global_size": 8, "readers.threads": 1}
+        path = os.path.join(self.folder, "report.json")
+        table = re.compile(r"^( +\d+ workers? on NUMA node .*)$", re.MULTILINE)
+        said = {}
+        for options in (), ("--verbose",):
+            outcome = self.reader(2, settings, [], ["--report", path, *options])
+            self.assertEqual(outcome.code, 0, outcome.output)
+            start = outcome.output[:outcome.output.index("epoch 0 delivered")].splitlines()
+            said[options] = [line for line in start if not line.startswith(("warning: ", "penstock-reader: warning: "))]
+            seats = table.findall(outcome.output)
+            self.assertEqual(bool(seats), bool(options), outcome.output)
+        self.assertEqual([line.split()[0] for line in said[()]], ["dataset", "plan", "memory", "readers"], said)
+        self.assertTrue({line.split()[0] for line in said[()]} < {line.split()[0] for line in said[("--verbose",)]})
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertTrue(all(seat in {line for reader in report["readers"] for line in reader["seats"]}
+                            for seat in seats), report["readers"])
+        self.assertEqual(sum(bytes for name, bytes in report["memory"].items() if name not in ("total", "limit")),
+                         report["memory"]["total"])
 
     def test_not_bound_where_told_so(self):
         everywhere = os.sched_getaffinity(0)

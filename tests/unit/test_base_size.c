@@ -50,6 +50,10 @@ static void sizes_are_written(void **state)
     assert_string_equal(size_format(17).text, "17 B");
     assert_string_equal(size_format(163840).text, "160.0 KiB");
     assert_string_equal(size_format(UINT64_C(2684354560)).text, "2.50 GiB");
+    for (uint64_t bytes = 7; bytes < UINT64_C(1) << 57; bytes *= 31) { /* what is written is read */
+        double read = (double)parsed(size_format(bytes).text);
+        assert_true(read > 0.99 * (double)bytes && read < 1.01 * (double)bytes);
+    }
     assert_string_equal(count_format(0).text, "0");
     assert_string_equal(count_format(1234567).text, "1,234,567");
     assert_string_equal(count_format(UINT64_MAX).text, "18,446,744,073,709,551,615");
