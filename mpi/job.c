@@ -225,6 +225,7 @@ static enum status settle(struct job *job, const struct job_options *options, st
         job->dataset, run_fetch_memory(&job->config, &job->shape), &job->shape.fetch_rows);
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
                               options->resume_path ? &first.state : NULL, &job->setup, err);
+    job->old_states = job->comm.rank == 0 && options->resume_path && first.state.version == 1;
     return comm_agree(comm, status, err);
 }
 
@@ -246,10 +247,10 @@ static void name_run_dir(struct job *job)
 
 /* What a trainer says to go on from, see server.h. One that has all batches has nothing to go on
  * with, but may have come back to hear of the end. */
-static enum status read_state(const void *argument, const char *json, bool goes_on,
-                              uint64_t *ret_place, struct error *err)
+static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+                              struct error *err)
 {
-    const struct job *job = argument;
+    struct job *job = argument;
     const struct ring_service *service = &job->setup.service;
     struct run_state state, checked;
     enum status status = run_state_parse(json, strlen(json), &state, err);
@@ -258,11 +259,12 @@ static enum status read_state(const void *argument, const char *json, bool goes_
     checked = state;
     if (goes_on && state.epoch == service->epochs && state.step == 0)
         checked.epoch = 0;
-    status =
-        run_state_check(&checked, &job->setup.plan, service->fingerprint, service->epochs, err);
-    if (status == STATUS_OK)
-        *ret_place = job_place(job, state.epoch, state.step);
-    return status;
+    status = run_state_check(&checked, service, err);
+    if (status != STATUS_OK)
+        return status;
+    job->old_states += state.version == 1;
+    *ret_place = job_place(job, state.epoch, state.step);
+    return STATUS_OK;
 }
 
 /* A reader of the job before may still be dying. */

@@ -78,6 +78,8 @@ struct job {
     struct fetch_stage *fetches; /* NULL: the dataset is not remote */
     uint64_t stored_row_bytes;   /* of a row in the store, on average */
     uint64_t session_count;
+    uint64_t old_states; /* that this rank has read, and that do not say all of the order */
+    bool told_of_states; /* that there are such, on all ranks */
     int stopped_by;      /* the signal that a session ended of in good order; 0: none */
     uint64_t stop_place; /* then: what comes before, every trainer has had, and nothing else */
     bool over;           /* no session follows: all trainers that came back have their last batch */

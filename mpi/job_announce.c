@@ -124,11 +124,12 @@ static void describe_dataset(const struct job *job, struct text *out)
 static void describe_plan(const struct run_setup *setup, struct text *out)
 {
     const struct ring_service *service = &setup->service;
-    text_append(out, "plan       %s epoch%s of %s steps of %s samples, windows of %s rows",
-                count_format(service->epochs).text, plural(service->epochs),
-                count_format(setup->plan.steps_per_epoch).text,
-                count_format(setup->plan.global_batch).text,
-                count_format(setup->plan.window_rows).text);
+    text_append(
+        out,
+        "plan       %s epoch%s of %s steps of %s samples, windows of %s rows, order id %016" PRIx64,
+        count_format(service->epochs).text, plural(service->epochs),
+        count_format(setup->plan.steps_per_epoch).text, count_format(setup->plan.global_batch).text,
+        count_format(setup->plan.window_rows).text, service->order.id);
     if (service->start_epoch || service->start_step)
         text_append(out, "; goes on at epoch %" PRIu64 " step %" PRIu64, service->start_epoch,
                     service->start_step);

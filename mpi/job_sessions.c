@@ -173,11 +173,25 @@ static bool all_had_all(const struct job *job)
     return true;
 }
 
+/* On rank 0, once in a run. */
+static void warn_of_states(struct job *job, uint64_t old_states)
+{
+    struct text warning = {0};
+    if (old_states == 0 || job->told_of_states)
+        return;
+    job->told_of_states = true;
+    if (job->comm.rank != 0)
+        return;
+    run_state_describe_gaps(&job->setup.service, &warning);
+    fprintf(stderr, "penstock-reader: warning: %s\n", warning.data);
+    text_done(&warning);
+}
+
 /* Waits until all trainers of the run have said hello to some reader. Ranks compare notes every few
  * milliseconds. */
 static enum status await_trainers(struct job *job, bool quiet, struct error *err)
 {
-    enum { CONNECTED, AT_END, FAILED, LATE, NOTES };
+    enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, NOTES };
     const uint64_t second_ns = 1000000000u, linger_s = 5;
     uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
     if (all_had_all(job) && timeout_s > linger_s)
@@ -193,11 +207,13 @@ static enum status await_trainers(struct job *job, bool quiet, struct error *err
             [AT_END] = count_at_end(job),
             [FAILED] = status != STATUS_OK,
             [LATE] = waited > timeout_s * second_ns,
+            [OLD_STATES] = job->old_states,
         };
         MPI_Request request;
         MPI_Iallreduce(MPI_IN_PLACE, notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world,
                        &request);
         comm_wait(&job->comm, &request);
+        warn_of_states(job, notes[OLD_STATES]);
         if (notes[FAILED])
             return comm_agree(&job->comm, status, err);
         if (notes[CONNECTED] >= job->config.trainers)

@@ -234,11 +234,9 @@ static void print_report(const struct job *job, const struct service_report *rep
 static void save_state(const struct job *job, const char *path)
 {
     const struct ring_service *service = &job->setup.service;
-    struct run_state state = {.fingerprint = service->fingerprint,
-                              .seed = service->seed,
+    struct run_state state = {.order = service->order,
                               .epoch = job->stop_place / service->steps_per_epoch,
-                              .step = job->stop_place % service->steps_per_epoch,
-                              .global_batch = service->global_batch_size};
+                              .step = job->stop_place % service->steps_per_epoch};
     struct text json = {0};
     struct error err;
     run_state_print(&state, &json);

@@ -171,8 +171,11 @@ static void append_report(const struct job *job, const struct service_report *re
 {
     text_append(out, "%5s %8s %8s %9s %11s %9s %11s %11s  %s\n", "epoch", "steps", "samples",
                 "seconds", "samples/s", "GB/s", "from store", "exchanged", "bounded by");
-    text_append(json, "{\"trainers\":%llu,\"sessions\":%llu,\"window_rows\":%llu,\"memory\":",
-                (unsigned long long)job->config.trainers, (unsigned long long)report->session_count,
+    text_append(json,
+                "{\"order_id\":\"%016" PRIx64
+                "\",\"trainers\":%llu,\"sessions\":%llu,\"window_rows\":%llu,\"memory\":",
+                job->setup.service.order.id, (unsigned long long)job->config.trainers,
+                (unsigned long long)report->session_count,
                 (unsigned long long)job->setup.plan.window_rows);
     run_setup_memory_json(&job->setup, json);
     text_append(json, ",\"epochs\":[");

@@ -50,6 +50,7 @@ class CInfo(Structure):
         ("start_step", c_uint64),
         ("seed", c_uint64),
         ("fingerprint", c_uint64),
+        ("order_id", c_uint64),
     ]
 
 

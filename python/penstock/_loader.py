@@ -57,6 +57,7 @@ class Info:
     start_step: int
     seed: int
     fingerprint: int
+    order_id: int
 
 
 def _info(library, connection):

@@ -199,16 +199,17 @@ static const char *last_text(enum plan_last last, bool shuffled)
     return "";
 }
 
-static void describe_order(const struct config *config, const struct dataset *dataset,
-                           const struct plan *plan, struct text *out)
+static void describe_order(const struct config *config, const struct run_setup *setup,
+                           struct text *out)
 {
+    const struct plan *plan = &setup->plan;
     text_append(out, "%-11s%s", "order", plan->shuffle ? "" : "not shuffled");
     if (plan->shuffle)
         text_append(out, "seed %" PRIu64 ", shuffled in windows of %s row%s: %s an epoch",
                     plan->seed, count_format(plan->window_rows).text, plural(plan->window_rows),
                     count_format(plan->window_count).text);
     text_append(out, "; %s epoch%s; order id %016" PRIx64 "\n", count_format(config->epochs).text,
-                plural(config->epochs), plan_order_id(plan, dataset->fingerprint));
+                plural(config->epochs), setup->service.order.id);
     text_append(out, "%-11s%s an epoch of %s sample%s, %s for each of %s trainer%s", "steps",
                 count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
                 plural(plan->global_batch), count_format(plan->batch).text,
@@ -303,9 +304,8 @@ static void print_json(const struct dataset *dataset, const struct run_setup *se
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
            ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"memory\":",
-           plan_order_id(&setup->plan, dataset->fingerprint), setup->demand.reader_count,
-           setup->plan.steps_per_epoch, setup->plan.row_count, setup->budget.keep_rows,
-           setup->budget.total_bytes);
+           setup->service.order.id, setup->demand.reader_count, setup->plan.steps_per_epoch,
+           setup->plan.row_count, setup->budget.keep_rows, setup->budget.total_bytes);
     struct text memory = {0};
     run_setup_memory_json(setup, &memory);
     printf("%s,\"epochs\":[", memory.data);
@@ -323,7 +323,7 @@ static void print_summary(const struct config *config, const struct dataset *dat
 {
     struct text out = {0};
     describe_dataset(config, dataset, &out);
-    describe_order(config, dataset, &setup->plan, &out);
+    describe_order(config, setup, &out);
     describe_rounds(setup, &out);
     describe_forecast(dataset, setup, forecast, &out);
     text_append(&out, "memory of one reader\n");

@@ -64,14 +64,15 @@ static void fill_info(struct penstock *connection)
                                .batch_size = layout->batch_size,
                                .rank = service->rank,
                                .world_size = service->world_size,
-                               .global_batch_size = service->global_batch_size,
+                               .global_batch_size = service->order.global_batch,
                                .dataset_samples = service->dataset_samples,
                                .steps_per_epoch = service->steps_per_epoch,
                                .epochs = service->epochs,
                                .start_epoch = session_place(connection->session).epoch,
                                .start_step = session_place(connection->session).step,
-                               .seed = service->seed,
-                               .fingerprint = service->fingerprint};
+                               .seed = service->order.seed,
+                               .fingerprint = service->order.fingerprint,
+                               .order_id = service->order.id};
 }
 
 /* `buffer` is for a state that is read from a file. */
@@ -203,9 +204,9 @@ enum penstock_status penstock_release(struct penstock *connection,
 enum penstock_status penstock_state(const struct penstock *connection, char *buffer, size_t size)
 {
     struct message_welcome place = session_place(connection->session);
-    char text[256];
-    int length = session_print_state(&session_header(connection->session)->service, &place, text,
-                                     sizeof text);
+    char text[ORDER_STATE_BYTES];
+    int length = order_print_state(&session_header(connection->session)->service.order, place.epoch,
+                                   place.step, text, sizeof text);
     if ((size_t)length >= size)
         return PENSTOCK_INVALID;
     memcpy(buffer, text, (size_t)length + 1);

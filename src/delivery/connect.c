@@ -149,7 +149,7 @@ static enum status check_service(const struct connect_options *options,
                                  const struct ring_service *service, struct error *err)
 {
     if (service->rank == options->rank && service->world_size == options->world_size &&
-        service->steps_per_epoch > 0)
+        service->steps_per_epoch > 0 && order_makes_sense(&service->order))
         return STATUS_OK;
     return error_set(err, STATUS_PROTOCOL,
                      "ring: made for trainer %" PRIu32 " of %" PRIu32 " with %" PRIu64

@@ -11,15 +11,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const uint64_t magic = UINT64_C(0x65636c70736e6570); /* "penspl" and so on, little endian */
+static const uint64_t magic = UINT64_C(0x32636c70736e6570); /* "pensplc2", little endian */
 
 /* The file. */
 struct content {
     uint64_t magic;
-    uint64_t fingerprint, seed, global_batch, steps_per_epoch;
+    struct order order;
+    uint64_t steps_per_epoch;
     _Atomic uint64_t place;
 };
-_Static_assert(sizeof(struct content) == 48, "as in docs/layouts.md");
+_Static_assert(sizeof(struct content) == 72, "as in docs/layouts.md");
 
 struct kept_place {
     int fd;                  /* locked as long as this process lives, whatever it forks */
@@ -52,7 +53,8 @@ static bool read_content(const char *path, struct content *ret_content)
     await_lock(fd);
     bool whole = read(fd, ret_content, sizeof *ret_content) == sizeof *ret_content;
     close(fd);
-    return whole && ret_content->magic == magic && ret_content->steps_per_epoch > 0;
+    return whole && ret_content->magic == magic && ret_content->steps_per_epoch > 0 &&
+           order_makes_sense(&ret_content->order);
 }
 
 bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
@@ -64,10 +66,8 @@ bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret
     free(path);
     if (!found)
         return false;
-    *ret_service = (struct ring_service){.global_batch_size = content.global_batch,
-                                         .steps_per_epoch = content.steps_per_epoch,
-                                         .seed = content.seed,
-                                         .fingerprint = content.fingerprint};
+    *ret_service =
+        (struct ring_service){.steps_per_epoch = content.steps_per_epoch, .order = content.order};
     *ret_place = content.place;
     return true;
 }
@@ -99,9 +99,7 @@ struct kept_place *kept_place_open(const char *prefix, uint32_t rank,
         return NULL;
     }
     struct content *content = kept->content;
-    content->fingerprint = service->fingerprint;
-    content->seed = service->seed;
-    content->global_batch = service->global_batch_size;
+    content->order = service->order;
     content->steps_per_epoch = service->steps_per_epoch;
     atomic_store(&content->place, place);
     content->magic = magic; /* last: until then a new file is none */

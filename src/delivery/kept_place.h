@@ -5,7 +5,7 @@
  * The file is mapped, and the place one aligned word that is stored whenever a batch is released:
  * no system call, and never half written. It survives the process, not the node.
  *
- *     PREFIX<rank>   | magic | fingerprint | seed | global batch | steps per epoch | place |
+ *     PREFIX<rank>   | magic | struct order | steps per epoch | place |
  */
 #ifndef PENSTOCK_DELIVERY_KEPT_PLACE_H
 #define PENSTOCK_DELIVERY_KEPT_PLACE_H

@@ -20,6 +20,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "delivery/order.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -48,13 +49,11 @@ struct ring_field {
 /* What the service delivers to one trainer: struct penstock_info's counterpart. */
 struct ring_service {
     uint32_t rank, world_size;
-    uint64_t global_batch_size;
     uint64_t dataset_samples;
     uint64_t steps_per_epoch;
     uint64_t epochs;
     uint64_t start_epoch, start_step;
-    uint64_t seed;
-    uint64_t fingerprint;
+    struct order order;
 };
 
 struct ring_layout {
@@ -104,6 +103,8 @@ struct slot_header {
 _Static_assert(sizeof(struct ring_field) == 152, "shared layout");
 _Static_assert(sizeof(struct ring_layout) == 88 + RING_MAX_FIELDS * sizeof(struct ring_field),
                "shared layout: no padding, compared byte by byte");
+_Static_assert(sizeof(struct ring_service) == 96, "shared layout");
+_Static_assert(offsetof(struct ring_service, order) == 48, "shared layout");
 _Static_assert(sizeof(struct slot_header) == 24, "shared layout");
 
 /* Fills magic, version, offsets and sizes from names, dtypes, shapes, batch_size and slot_count.

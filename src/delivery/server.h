@@ -41,7 +41,7 @@ struct server;
 
 /* Reads the state of a HELLO, and judges whether this service can go on from it (for a trainer that
  * goes on, the end is a place, too). */
-typedef enum status server_read_state(const void *argument, const char *json, bool goes_on,
+typedef enum status server_read_state(void *argument, const char *json, bool goes_on,
                                       uint64_t *ret_place, struct error *err);
 
 struct server_options {
@@ -53,7 +53,7 @@ struct server_options {
     uint64_t reconnect_ms; /* how long trainers look for a reader again; > 0: sessions follow one
                             * another, and who comes during one is kept waiting for the next */
     server_read_state *read_state; /* NULL: trainers with a state are refused */
-    const void *state_argument;    /* borrowed while the server lives */
+    void *state_argument;          /* borrowed while the server lives */
 };
 
 /* Creates the run directory and takes its place there. REFUSED: the directory belongs to someone

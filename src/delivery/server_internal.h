@@ -46,7 +46,7 @@ struct server {
     struct ring_service service;
     uint64_t reconnect_ms;
     server_read_state *read_state;
-    const void *state_argument;
+    void *state_argument;
     uint64_t alive_ns; /* when processes were last looked for */
     struct pending pending[MAX_PENDING];
     uint32_t pending_count;

@@ -77,16 +77,6 @@ struct message_welcome session_place(const struct session *session)
     return (struct message_welcome){.epoch = place / steps, .step = place % steps};
 }
 
-int session_print_state(const struct ring_service *service, const struct message_welcome *place,
-                        char *buffer, size_t size)
-{
-    return snprintf(buffer, size,
-                    "{\"version\":1,\"dataset\":\"%016" PRIx64 "\",\"seed\":%" PRIu64
-                    ",\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"global_batch\":%" PRIu64 "}",
-                    service->fingerprint, service->seed, place->epoch, place->step,
-                    service->global_batch_size);
-}
-
 /* Under the lock. */
 static void send_goodbye(struct session *session)
 {
@@ -184,19 +174,18 @@ static enum status check_same(const struct ring_header *before, const struct rin
     const struct ring_layout *a = &before->layout, *b = &now->layout;
     const struct ring_service *s = &before->service, *t = &now->service;
     const char *what = NULL;
+    if (order_check_same(&s->order, &t->order, err))
+        return error_prefix(err, STATUS_REFUSED,
+                            "the service that came back is not the one that was lost: ");
     if (a->field_count != b->field_count ||
         memcmp(a->fields, b->fields, a->field_count * sizeof a->fields[0]) != 0)
         what = "other fields";
-    else if (a->batch_size != b->batch_size || s->global_batch_size != t->global_batch_size)
+    else if (a->batch_size != b->batch_size)
         what = "another batch size";
     else if (a->slot_count - a->spare_slots != b->slot_count - b->spare_slots)
         what = "another delivery.slots";
-    else if (s->dataset_samples != t->dataset_samples || s->fingerprint != t->fingerprint)
-        what = "another dataset";
     else if (s->steps_per_epoch != t->steps_per_epoch || s->epochs != t->epochs)
         what = "another number of steps or epochs";
-    else if (s->seed != t->seed)
-        what = "another seed";
     if (what)
         return error_set(err, STATUS_REFUSED,
                          "the service that came back is not the one that was lost: it has %s; "
@@ -242,9 +231,8 @@ static bool take_up_place(struct session *session)
     if (session->options.wish != WISH_FRESH || !session->options.places ||
         !kept_place_read(session->options.places, session->options.rank, &service, &place))
         return false;
-    struct message_welcome welcome = {.epoch = place / service.steps_per_epoch,
-                                      .step = place % service.steps_per_epoch};
-    session_print_state(&service, &welcome, session->state, sizeof session->state);
+    order_print_state(&service.order, place / service.steps_per_epoch,
+                      place % service.steps_per_epoch, session->state, sizeof session->state);
     session->options.state = session->state;
     session->options.wish = WISH_CONTINUE;
     return true;
@@ -533,8 +521,8 @@ static enum status find_reader(struct session *session, uint64_t deadline, struc
 {
     if (!session->dialing) {
         struct message_welcome place = session_place(session);
-        session_print_state(&session->header.service, &place, session->state,
-                            sizeof session->state);
+        order_print_state(&session->header.service.order, place.epoch, place.step, session->state,
+                          sizeof session->state);
         session->options.state = session->state;
         session->options.wish = WISH_CONTINUE;
         session->options.held = held_span(session);

@@ -42,11 +42,6 @@ const struct ring_header *session_header(const struct session *session);
 /* The place: epoch and step of the next batch. Any thread. */
 struct message_welcome session_place(const struct session *session);
 
-/* penstock_state() of a place, cut at `size`; returns the length that it has whole, as snprintf().
- */
-int session_print_state(const struct ring_service *service, const struct message_welcome *place,
-                        char *buffer, size_t size);
-
 /* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet, or the reader is gone
  * and none is back yet. INVALID: all slots are held, release one first. Others are final, and come
  * again with the same message: ENDED, LOST, PROTOCOL, IO, or what the service failed with. */

@@ -143,6 +143,7 @@ struct penstock_info {
     uint64_t start_epoch, start_step; /* of the first batch that comes here; 0, 0 unless resumed */
     uint64_t seed;
     uint64_t fingerprint; /* of the dataset's fields, shapes and layout */
+    uint64_t order_id;    /* of all that decides which sample stands where */
 };
 
 /* One trainer's part of one step. Arrays are in native byte order, C order, without padding:
@@ -192,9 +193,11 @@ PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
                                                    const struct penstock_batch *batch);
 
 /* The state to resume from after the last batch that penstock_next() returned, as one line of JSON:
- *   {"version":1,"dataset":"<fingerprint>","seed":…,"epoch":…,"step":…,"global_batch":…}
- * Save it with the checkpoint; hand it to penstock_connect() or penstock-reader --resume. Writes at
- * most `size` bytes, NUL included; 256 suffice. INVALID: `size` is too small. */
+ *   {"version":2,"dataset":"<fingerprint>","order_id":"…","seed":…,"epoch":…,"step":…,
+ *    "global_batch":…,"row_length":…,"window_rows":…,"shuffle":…,"last":"…"}
+ * Save it with the checkpoint; hand it to penstock_connect() or penstock-reader --resume, which
+ * refuse a run of another order. Writes at most `size` bytes, NUL included; 256 suffice. INVALID:
+ * `size` is too small. */
 PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
                                                  size_t size);
 

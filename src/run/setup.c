@@ -216,22 +216,31 @@ static enum status settle_memory(const struct config *config, const struct run_s
     return STATUS_OK;
 }
 
+struct order run_order(const struct plan *plan, uint64_t fingerprint)
+{
+    return (struct order){.id = plan_order_id(plan, fingerprint),
+                          .fingerprint = fingerprint,
+                          .seed = plan->seed,
+                          .global_batch = (uint32_t)plan->global_batch,
+                          .row_length = (uint32_t)plan->row_length,
+                          .window_rows = (uint32_t)plan->window_rows,
+                          .shuffle = plan->shuffle,
+                          .last = (uint32_t)plan->last};
+}
+
 static enum status settle_service(const struct config *config, const struct dataset *dataset,
                                   const struct plan *plan, const struct run_state *resume,
                                   struct ring_service *ret_service, struct error *err)
 {
     struct ring_service service = {
         .world_size = plan->trainer_count,
-        .global_batch_size = plan->global_batch,
         .dataset_samples = plan->sample_count,
         .steps_per_epoch = plan->steps_per_epoch,
         .epochs = config->epochs,
-        .seed = plan->seed,
-        .fingerprint = dataset->fingerprint,
+        .order = run_order(plan, dataset->fingerprint),
     };
     if (resume) {
-        enum status status =
-            run_state_check(resume, plan, dataset->fingerprint, config->epochs, err);
+        enum status status = run_state_check(resume, &service, err);
         if (status)
             return status;
         bool epoch_over = resume->step == plan->steps_per_epoch;

@@ -46,10 +46,13 @@ struct run_setup {
 MUST_USE enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
                                      struct plan *ret_plan, struct error *err);
 
+/* What decides the order of that plan, of a dataset with that fingerprint. */
+struct order run_order(const struct plan *plan, uint64_t fingerprint);
+
 /* Settles everything. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half
  * of what the node has available, shared by its readers. INVALID: the plan, the rounds or the rings
- * cannot be as configured; the state to resume from is of another dataset, seed or global batch, or
- * lies beyond the last epoch. NO_MEMORY: the limit is too low, or higher than what a node has
+ * cannot be as configured; the state to resume from is of another order, or lies beyond the last
+ * epoch. NO_MEMORY: the limit is too low, or higher than what a node has
  * available for its readers, and used; the message lists the sizes. */
 MUST_USE enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                                       const struct run_shape *shape, const struct run_state *resume,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 8, FINGERPRINT_DIGITS = 16 };
+enum { MAX_DEPTH = 8, HEX_DIGITS = 16, OLDEST_VERSION = 1 };
 
 static enum status get(struct json_object *object, const char *key, enum json_type type,
                        const char *type_text, struct json_object **ret_value, struct error *err)
@@ -45,30 +45,79 @@ static enum status get_u64(struct json_object *object, const char *key, uint64_t
     return STATUS_OK;
 }
 
-static enum status get_fingerprint(struct json_object *object, uint64_t *ret_fingerprint,
-                                   struct error *err)
+/* A count of 1 to 2^32-1. */
+static enum status get_count(struct json_object *object, const char *key, uint32_t *ret_count,
+                             struct error *err)
+{
+    uint64_t number = 0;
+    enum status status = get_u64(object, key, &number, err);
+    if (!status && (number < 1 || number > UINT32_MAX))
+        status = error_set(err, STATUS_INVALID,
+                           "resume state: '%s' %" PRIu64 " is not from 1 to 2^32-1", key, number);
+    if (!status)
+        *ret_count = (uint32_t)number;
+    return status;
+}
+
+static enum status get_hex(struct json_object *object, const char *key, uint64_t *ret_number,
+                           struct error *err)
 {
     struct json_object *value;
-    enum status status = get(object, "dataset", json_type_string, "a text", &value, err);
+    enum status status = get(object, key, json_type_string, "a text", &value, err);
     if (status)
         return status;
     const char *text = json_object_get_string(value);
-    if (json_object_get_string_len(value) != FINGERPRINT_DIGITS ||
-        strspn(text, "0123456789abcdefABCDEF") != FINGERPRINT_DIGITS)
-        return error_set(err, STATUS_INVALID, "resume state: 'dataset' is not %d hex digits",
-                         FINGERPRINT_DIGITS);
-    *ret_fingerprint = strtoull(text, NULL, 16);
+    if (json_object_get_string_len(value) != HEX_DIGITS ||
+        strspn(text, "0123456789abcdefABCDEF") != HEX_DIGITS)
+        return error_set(err, STATUS_INVALID, "resume state: '%s' is not %d hex digits", key,
+                         HEX_DIGITS);
+    *ret_number = strtoull(text, NULL, 16);
     return STATUS_OK;
 }
 
-static enum status check_version(struct json_object *object, struct error *err)
+static enum status get_version(struct json_object *object, uint64_t *ret_version, struct error *err)
 {
-    uint64_t version = 0;
-    enum status status = get_u64(object, "version", &version, err);
-    if (!status && version != RUN_STATE_VERSION)
+    enum status status = get_u64(object, "version", ret_version, err);
+    if (!status && (*ret_version < OLDEST_VERSION || *ret_version > ORDER_STATE_VERSION))
         return error_set(err, STATUS_UNSUPPORTED,
-                         "resume state: version %" PRIu64 ", this release reads version %d",
-                         version, RUN_STATE_VERSION);
+                         "resume state: version %" PRIu64 ", this release reads versions %d to %d",
+                         *ret_version, OLDEST_VERSION, ORDER_STATE_VERSION);
+    return status;
+}
+
+static enum status get_last(struct json_object *object, uint32_t *ret_last, struct error *err)
+{
+    struct json_object *value;
+    enum status status = get(object, "last", json_type_string, "a text", &value, err);
+    int last = status ? 0 : order_find_last(json_object_get_string(value));
+    if (last < 0)
+        return error_set(err, STATUS_INVALID,
+                         "resume state: 'last' is none of drop, pad and partial");
+    *ret_last = (uint32_t)last;
+    return status;
+}
+
+static enum status get_shuffle(struct json_object *object, uint32_t *ret_shuffle, struct error *err)
+{
+    struct json_object *value;
+    enum status status = get(object, "shuffle", json_type_boolean, "true or false", &value, err);
+    if (!status)
+        *ret_shuffle = json_object_get_boolean(value) != 0;
+    return status;
+}
+
+/* What version 1 lacks. */
+static enum status read_order(struct json_object *object, struct order *order, struct error *err)
+{
+    enum status status = get_hex(object, "order_id", &order->id, err);
+    if (!status)
+        status = get_count(object, "row_length", &order->row_length, err);
+    if (!status)
+        status = get_count(object, "window_rows", &order->window_rows, err);
+    if (!status)
+        status = get_shuffle(object, &order->shuffle, err);
+    if (!status)
+        status = get_last(object, &order->last, err);
     return status;
 }
 
@@ -76,17 +125,19 @@ static enum status read_object(struct json_object *object, struct run_state *ret
                                struct error *err)
 {
     struct run_state state = {0};
-    enum status status = check_version(object, err);
+    enum status status = get_version(object, &state.version, err);
     if (!status)
-        status = get_fingerprint(object, &state.fingerprint, err);
+        status = get_hex(object, "dataset", &state.order.fingerprint, err);
     if (!status)
-        status = get_u64(object, "seed", &state.seed, err);
+        status = get_u64(object, "seed", &state.order.seed, err);
     if (!status)
         status = get_u64(object, "epoch", &state.epoch, err);
     if (!status)
         status = get_u64(object, "step", &state.step, err);
     if (!status)
-        status = get_u64(object, "global_batch", &state.global_batch, err);
+        status = get_count(object, "global_batch", &state.order.global_batch, err);
+    if (!status && state.version > 1)
+        status = read_order(object, &state.order, err);
     if (!status)
         *ret_state = state;
     return status;
@@ -179,48 +230,62 @@ enum status run_state_read_file(const char *path, struct run_state *ret_state, s
 
 void run_state_print(const struct run_state *state, struct text *out)
 {
-    text_append(out,
-                "{\"version\":%d,\"dataset\":\"%016" PRIx64 "\",\"seed\":%" PRIu64
-                ",\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"global_batch\":%" PRIu64 "}",
-                RUN_STATE_VERSION, state->fingerprint, state->seed, state->epoch, state->step,
-                state->global_batch);
+    char text[2 * ORDER_STATE_BYTES]; /* a state from outside may have any place */
+    order_print_state(&state->order, state->epoch, state->step, text, sizeof text);
+    text_append(out, "%s", text);
 }
 
-static enum status differs(const char *what, uint64_t saved, uint64_t now, struct error *err)
+static enum status other_dataset(uint64_t saved, uint64_t now, struct error *err)
 {
-    return error_set(err, STATUS_INVALID,
-                     "resume state: %s was %" PRIu64 ", this run has %" PRIu64
-                     ": the order would not continue; use the same %s",
-                     what, saved, now, what);
+    struct text what = {0};
+    dataset_compare_fingerprints(saved, now, &what);
+    enum status status = error_set(err, STATUS_INVALID,
+                                   "resume state: it is of dataset %016" PRIx64
+                                   ", this run reads %016" PRIx64 ": they differ in: %s",
+                                   saved, now, what.data);
+    text_done(&what);
+    return status;
 }
 
-enum status run_state_check(const struct run_state *state, const struct plan *plan,
-                            uint64_t fingerprint, uint64_t epochs, struct error *err)
+/* The order that the state is of, as far as it says. */
+static struct order order_of(const struct run_state *state, const struct order *now)
 {
-    if (state->fingerprint != fingerprint) {
-        struct text what = {0};
-        dataset_compare_fingerprints(state->fingerprint, fingerprint, &what);
-        enum status status = error_set(err, STATUS_INVALID,
-                                       "resume state: it is of dataset %016" PRIx64
-                                       ", this run reads %016" PRIx64 ": they differ in: %s",
-                                       state->fingerprint, fingerprint, what.data);
-        text_done(&what);
-        return status;
-    }
-    if (state->seed != plan->seed)
-        return differs("order.seed", state->seed, plan->seed, err);
-    if (state->global_batch != plan->global_batch)
-        return differs("batch.global_size", state->global_batch, plan->global_batch, err);
-    if (state->step > plan->steps_per_epoch)
+    struct order order = state->version > 1 ? state->order : *now;
+    order.fingerprint = state->order.fingerprint;
+    order.seed = state->order.seed;
+    order.global_batch = state->order.global_batch;
+    return order;
+}
+
+enum status run_state_check(const struct run_state *state, const struct ring_service *service,
+                            struct error *err)
+{
+    const struct order *now = &service->order, saved = order_of(state, now);
+    if (saved.fingerprint != now->fingerprint)
+        return other_dataset(saved.fingerprint, now->fingerprint, err);
+    if (order_check_same(&saved, now, err))
+        return error_prefix(err, STATUS_INVALID, "resume state: ");
+    if (state->step > service->steps_per_epoch)
         return error_set(err, STATUS_INVALID,
                          "resume state: step %" PRIu64 " lies beyond an epoch's %" PRIu64 " steps",
-                         state->step, plan->steps_per_epoch);
-    uint64_t epochs_over = state->step == plan->steps_per_epoch;
-    if (state->epoch >= epochs || state->epoch + epochs_over >= epochs)
+                         state->step, service->steps_per_epoch);
+    uint64_t epochs_over = state->step == service->steps_per_epoch;
+    if (state->epoch >= service->epochs || state->epoch + epochs_over >= service->epochs)
         return error_set(err, STATUS_INVALID,
                          "resume state: epoch %" PRIu64 ", step %" PRIu64
                          " lies at or beyond the end of order.epochs %" PRIu64
                          ": raise order.epochs",
-                         state->epoch, state->step, epochs);
+                         state->epoch, state->step, service->epochs);
     return STATUS_OK;
+}
+
+void run_state_describe_gaps(const struct ring_service *service, struct text *out)
+{
+    const struct order *order = &service->order;
+    text_append(out,
+                "the state is of version 1, and does not say order.window_rows, order.shuffle and "
+                "batch.last, which are %" PRIu32 ", %s and %s in this run: if they were others in "
+                "the run that saved it (its log has the windows), samples are lost and repeated",
+                order->window_rows, order->shuffle ? "true" : "false",
+                order_last_name(order->last));
 }

@@ -26,12 +26,16 @@ static inline struct ring_layout fuzz_ring_layout(void)
 static inline struct ring_service fuzz_ring_service(uint32_t world_size)
 {
     return (struct ring_service){.world_size = world_size,
-                                 .global_batch_size = (uint64_t)world_size * FUZZ_RING_BATCH,
                                  .dataset_samples = 1000,
                                  .steps_per_epoch = FUZZ_RING_STEPS,
                                  .epochs = 1000000,
-                                 .seed = 17,
-                                 .fingerprint = 0xfeed};
+                                 .order = {.id = 0x1d,
+                                           .fingerprint = 0xfeed,
+                                           .seed = 17,
+                                           .global_batch = world_size * FUZZ_RING_BATCH,
+                                           .row_length = 8,
+                                           .window_rows = 64,
+                                           .shuffle = 1}};
 }
 
 /* Writes a few bytes of the input into a ring: header, control block or slots. */

@@ -299,12 +299,12 @@ class Readers(RecoveryTest):
         self.until_lines("0", 20)
         self.kill_reader()
         job.wait()
-        job = self.serve(1, **{"order.seed": 6})
+        job = self.serve(1, **{"order.window_rows": 7})
         for trainer in trainers:
             self.assertEqual(trainer.wait(), 1)
         # The first one that comes ends the service; a later one may find nobody.
         self.assertRegex("\n".join(trainer.output() for trainer in trainers),
-                         "order.seed was 5, this run has 6")
+                         "order.window_rows was 51, this run has 7")
         self.assertEqual(job.wait(), EXIT_FINAL)
 
     def test_without_the_option_they_are_lost_at_once(self):
@@ -400,7 +400,9 @@ class Trainers(RecoveryTest):
         self.assert_pieces(*self.processes_of(1), expected[1], start=5 * 4)
         self.assertEqual(self.digest(self.processes_of(0)[0]), expected[0])
         with open(report, encoding="ascii") as file:
-            self.assertEqual(json.load(file)["sessions"], 2)
+            summary = json.load(file)
+        self.assertEqual(summary["sessions"], 2)
+        self.assertEqual(summary["order_id"], json.loads(state)["order_id"])
 
     def serve(self, readers=1, **more):
         return self.start_readers(readers, self.settings(**{
@@ -522,7 +524,7 @@ class Trainers(RecoveryTest):
 
     def test_a_state_of_another_run(self):
         state = json.loads(self.state_after(7))
-        for key, value in {"seed": 6, "global_batch": 16, "dataset": "0" * 16}.items():
+        for key, value in {"seed": 6, "window_rows": 7, "dataset": "0" * 16}.items():
             with self.subTest(key=key):
                 job = self.serve(1)
                 trainer = self.start_trainer(1, "digest.1",

@@ -4,9 +4,10 @@ import json
 import os
 import unittest
 
-from job import JobTest
+from job import JobTest, environment
 
 EXIT_STOPPED_EARLY = 3
+EXIT_FINAL = 4
 
 
 class Resume(JobTest):
@@ -56,19 +57,58 @@ class Resume(JobTest):
     def test_rounds_of_two_steps(self):
         self.check(5, **{"exchange.steps_per_round": 2})
 
+    def changed(self, path, drop=(), **more):
+        """A file with that state, without some keys and with others."""
+        with open(path, encoding="ascii") as file:
+            state = {key: value for key, value in json.load(file).items() if key not in drop}
+        with open(path + ".changed", "w", encoding="ascii") as file:
+            json.dump({**state, **more}, file)
+        return file.name
+
     def test_state_of_another_run_is_refused(self):
         path, _ = self.state_after(3, 1, 1, self.settings())
-        with open(path, encoding="ascii") as file:
-            state = json.load(file)
-        for key, value in {"seed": 12, "global_batch": 16, "dataset": "0" * 16, "epoch": 3,
-                           "step": 99, "version": 2}.items():
+        for key, value in {"dataset": "0" * 16, "order_id": "0" * 16, "epoch": 3, "step": 99,
+                           "version": 3}.items():
             with self.subTest(key=key):
-                changed = os.path.join(self.folder, "changed")
-                with open(changed, "w", encoding="ascii") as file:
-                    json.dump({**state, key: value}, file)
-                outcome = self.reader(2, self.settings(), [], ["--resume", changed])
-                self.assertNotEqual(outcome.code, 0)
+                outcome = self.reader(2, self.settings(), [],
+                                      ["--resume", self.changed(path, **{key: value})])
+                self.assertEqual(outcome.code, EXIT_FINAL)
                 self.assertIn(str(value), outcome.output)
+
+    def test_another_order_is_refused_with_both_values(self):
+        settings = self.settings()
+        path, _ = self.state_after(3, 1, 1, settings)
+        for key, value in {"order.seed": 12, "order.window_rows": 7, "order.shuffle": "false",
+                           "batch.global_size": 16, "batch.last": "drop"}.items():
+            with self.subTest(key=key):
+                outcome = self.reader(1, {**settings, key: value}, [], ["--resume", path])
+                self.assertEqual(outcome.code, EXIT_FINAL)
+                was = settings.get(key, "true")
+                self.assertIn(f"resume state: {key} was {was}, this run has {value}: the order",
+                              outcome.output)
+
+    def test_what_is_no_part_of_the_order_may_change(self):
+        settings = self.settings(**{"order.window_rows": "auto"})
+        whole = self.digests(1, 1, settings)
+        path, head = self.state_after(7, 1, 1, settings)
+        tail = self.digests(1, 1, {**settings, "errors.bad_sample": "mask",
+                                   "dataset.hold_limit": "2GiB"}, options=["--resume", path])
+        self.assertEqual(head + tail, whole)
+
+    def test_a_state_of_version_1_is_read_with_a_warning(self):
+        settings = self.settings()
+        whole = self.digests(1, 1, settings)
+        path, head = self.state_after(7, 1, 1, settings)
+        old = self.changed(path, ["order_id", "row_length", "window_rows", "shuffle", "last"],
+                           version=1)
+        trainer = ["--digest", os.path.join(self.folder, "digest.{rank}")]
+        for options, env in (["--resume", old], None), ([], environment(PENSTOCK_STATE=old)):
+            outcome = self.reader(2, settings, trainer, options, env=env)
+            self.assertEqual(outcome.code, 0, outcome.output)
+            self.assertEqual(head + self.digest_lines(), whole)
+            self.assertEqual(outcome.output.count(
+                "warning: the state is of version 1, and does not say order.window_rows, "
+                "order.shuffle and batch.last, which are 6, true and partial in this run"), 1)
 
 
 if __name__ == "__main__":

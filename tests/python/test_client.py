@@ -33,6 +33,7 @@ class Contents(unittest.TestCase):
             self.assertEqual(loader.info.dataset_samples, 41)
             self.assertEqual(len(loader), 11)
             self.assertEqual(loader.info.fingerprint, 0x0123456789ABCDEF)
+            self.assertEqual(loader.info.order_id, 0xFEDCBA9876543210)
 
     def test_batches(self):
         with Demo(samples=10, batch=4, epochs=2) as demo, connect(demo) as loader:
@@ -199,7 +200,9 @@ class Epochs(unittest.TestCase):
 
     def test_state(self):
         with Demo(samples=12, batch=4) as demo, connect(demo) as loader:
-            state = {"version": 1, "dataset": "0123456789abcdef", "seed": 17, "global_batch": 4}
+            state = {"version": 2, "dataset": "0123456789abcdef", "order_id": "fedcba9876543210",
+                     "seed": 17, "global_batch": 4, "row_length": 1, "window_rows": 64,
+                     "shuffle": True, "last": "drop"}
             self.assertEqual(loader.state(), {**state, "epoch": 0, "step": 0})
             next(loader)
             self.assertEqual(loader.state(), {**state, "epoch": 0, "step": 1})

@@ -97,18 +97,22 @@ static void describe(struct demo *demo)
     }
     uint64_t global = demo->batch * demo->trainers;
     demo->service = (struct ring_service){.world_size = (uint32_t)demo->trainers,
-                                          .global_batch_size = global,
                                           .dataset_samples = demo->samples,
                                           .steps_per_epoch = (demo->samples + global - 1) / global,
                                           .epochs = demo->epochs,
                                           .start_step = demo->start,
-                                          .seed = 17,
-                                          .fingerprint = 0x0123456789abcdef};
+                                          .order = {.id = 0xfedcba9876543210,
+                                                    .fingerprint = 0x0123456789abcdef,
+                                                    .seed = 17,
+                                                    .global_batch = (uint32_t)global,
+                                                    .row_length = 1,
+                                                    .window_rows = 64,
+                                                    .shuffle = 1}};
 }
 
 /* The demo's only check of a state is that it has a step, of epoch 0. */
-static enum status read_state(const void *argument, const char *json, bool goes_on,
-                              uint64_t *ret_place, struct error *err)
+static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+                              struct error *err)
 {
     (void)argument;
     (void)goes_on;
@@ -160,8 +164,8 @@ static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
     uint64_t rank = server_trainer_rank(demo->server, trainer), world = service->world_size;
     uint64_t step = (sequence + demo->start) % service->steps_per_epoch;
     uint64_t epoch = (sequence + demo->start) / service->steps_per_epoch;
-    uint64_t begin = step * service->global_batch_size;
-    uint64_t size = service->global_batch_size;
+    uint64_t begin = step * service->order.global_batch;
+    uint64_t size = service->order.global_batch;
     if (demo->partial && demo->samples - begin < size)
         size = demo->samples - begin;
     uint64_t first = rank * size / world, end = (rank + 1) * size / world;
@@ -176,7 +180,7 @@ static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
     for (uint32_t i = 0; i < end - first; i++) {
         uint64_t position = begin + first + i;
         indices[i] = (position + 7 * epoch) % demo->samples;
-        keys[i] = random_u64(service->seed, epoch, indices[i]);
+        keys[i] = random_u64(service->order.seed, epoch, indices[i]);
         slot[demo->layout.valid_offset + i] = position < demo->samples;
         fill_sample(demo, slot, i, indices[i]);
     }

@@ -58,12 +58,16 @@ static inline struct ring_layout support_layout(uint32_t slots)
 static inline struct ring_service support_service(uint32_t world_size)
 {
     return (struct ring_service){.world_size = world_size,
-                                 .global_batch_size = world_size * SUPPORT_BATCH,
                                  .dataset_samples = SUPPORT_SAMPLES,
                                  .steps_per_epoch = SUPPORT_STEPS,
                                  .epochs = 1000000,
-                                 .seed = 17,
-                                 .fingerprint = 0xfeed};
+                                 .order = {.id = 0x1d,
+                                           .fingerprint = 0xfeed,
+                                           .seed = 17,
+                                           .global_batch = world_size * SUPPORT_BATCH,
+                                           .row_length = 8,
+                                           .window_rows = 64,
+                                           .shuffle = 1}};
 }
 
 /* One that does not listen yet. */

@@ -12,7 +12,7 @@
 
 #define WAIT_NS UINT64_C(4900000000) /* a little less than a trainer's death is waited for */
 
-enum { FILE_BYTES = 48 }; /* as in docs/layouts.md */
+enum { FILE_BYTES = 72 }; /* as in docs/layouts.md */
 
 static char folder[] = "/tmp/penstock-test-XXXXXX";
 static char prefix[64], path[72]; /* of rank 0 */
@@ -81,9 +81,7 @@ static void what_was_noted_is_read(void **state)
     uint64_t place;
     assert_true(kept_place_read(prefix, 0, &service, &place));
     assert_int_equal(place, 8);
-    assert_int_equal(service.fingerprint, expected.fingerprint);
-    assert_int_equal(service.seed, expected.seed);
-    assert_int_equal(service.global_batch_size, expected.global_batch_size);
+    assert_memory_equal(&service.order, &expected.order, sizeof expected.order);
     assert_int_equal(service.steps_per_epoch, expected.steps_per_epoch);
     kept_place_close(keep(6)); /* who was told to go on before that */
     expect_place(6);
@@ -113,7 +111,7 @@ static void broken_files_are_none(void **state)
         expect_nothing();
     }
     memcpy(broken, whole, FILE_BYTES);
-    memset(broken + 32, 0, 8); /* steps per epoch: what a place is divided by */
+    memset(broken + 56, 0, 8); /* steps per epoch: what a place is divided by */
     write_file(broken, FILE_BYTES);
     expect_nothing();
     memset(broken, 0xff, FILE_BYTES);
@@ -245,19 +243,16 @@ static void the_child_of_a_dead_trainer_is_not_waited_for(void **state)
 
 /* Judges states as a reader does, of a run of the dataset whose fingerprint `argument` points to.
  */
-static enum status read_state(const void *argument, const char *json, bool goes_on,
-                              uint64_t *ret_place, struct error *err)
+static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+                              struct error *err)
 {
     (void)goes_on;
-    const struct ring_service service = support_service(1);
-    const struct plan plan = {.seed = service.seed,
-                              .global_batch = service.global_batch_size,
-                              .steps_per_epoch = service.steps_per_epoch};
-    const uint64_t *fingerprint = argument;
+    struct ring_service service = support_service(1);
+    service.order.fingerprint = *(const uint64_t *)argument;
     struct run_state state;
     enum status status = run_state_parse(json, strlen(json), &state, err);
     if (!status)
-        status = run_state_check(&state, &plan, *fingerprint, service.epochs, err);
+        status = run_state_check(&state, &service, err);
     if (!status)
         *ret_place = state.epoch * service.steps_per_epoch + state.step;
     return status;
@@ -336,7 +331,7 @@ static uint64_t noted(void)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_int_equal(read(fd, content, sizeof content), sizeof content);
     close(fd);
-    return content[5];
+    return content[8];
 }
 
 static void a_trainer_goes_on_where_the_one_before_it_was(void **state)
@@ -344,7 +339,7 @@ static void a_trainer_goes_on_where_the_one_before_it_was(void **state)
     (void)state;
     struct scene scene;
     kept_place_close(keep(23));
-    scene_init(&scene, support_service(1).fingerprint);
+    scene_init(&scene, support_service(1).order.fingerprint);
     deliver(&scene, 23);
     assert_int_equal(noted(), 24);
     scene_done(&scene);
@@ -356,7 +351,7 @@ static void a_broken_file_is_a_fresh_start(void **state)
     (void)state;
     struct scene scene;
     write_file("penspl", 6);
-    scene_init(&scene, support_service(1).fingerprint);
+    scene_init(&scene, support_service(1).order.fingerprint);
     deliver(&scene, 0);
     assert_int_equal(noted(), 1);
     scene_done(&scene);
@@ -382,7 +377,7 @@ static void a_trainer_goes_on_without_a_file(void **state)
     (void)state;
     struct scene scene;
     snprintf(prefix, sizeof prefix, "%s/no/such/place-", folder);
-    scene_init(&scene, support_service(1).fingerprint);
+    scene_init(&scene, support_service(1).order.fingerprint);
     deliver(&scene, 0);
     scene_done(&scene);
 }

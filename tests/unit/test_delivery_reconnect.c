@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 
 /* What a server of these tests reads of a state: epoch and step. */
-static enum status read_place(const void *argument, const char *json, bool goes_on,
-                              uint64_t *ret_place, struct error *err)
+static enum status read_place(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+                              struct error *err)
 {
     (void)argument;
     (void)goes_on;
@@ -22,16 +22,21 @@ static enum status read_place(const void *argument, const char *json, bool goes_
 struct shape {
     uint32_t world_size, slots;
     uint64_t reconnect_ms, epochs;
+    uint32_t window_rows;
 };
 
-static const struct shape usual = {
-    .world_size = 1, .slots = SUPPORT_SLOTS, .reconnect_ms = 5000, .epochs = 1000};
+static const struct shape usual = {.world_size = 1,
+                                   .slots = SUPPORT_SLOTS,
+                                   .reconnect_ms = 5000,
+                                   .epochs = 1000,
+                                   .window_rows = 64};
 
 static struct server *serve(const char *run_dir, struct shape shape)
 {
     struct ring_layout layout = support_layout(shape.slots);
     struct ring_service service = support_service(shape.world_size);
     service.epochs = shape.epochs;
+    service.order.window_rows = shape.window_rows;
     struct server_options options = {.run_dir = run_dir,
                                      .max_trainers = shape.world_size,
                                      .layout = &layout,
@@ -212,15 +217,19 @@ static void expect_end(struct scene *scene, enum penstock_status status, const c
 static void a_service_that_is_another_is_refused(void **state)
 {
     (void)state;
-    struct shape slots = usual, epochs = usual;
+    struct shape slots = usual, epochs = usual, windows = usual;
     slots.slots++;
     epochs.epochs++;
+    windows.window_rows++;
     struct scene scene = scene_new(usual);
     change_reader(&scene, slots, 0, 0);
     expect_end(&scene, PENSTOCK_REFUSED, "another delivery.slots");
     scene = scene_new(usual);
     change_reader(&scene, epochs, 0, 0);
     expect_end(&scene, PENSTOCK_REFUSED, "another number of steps or epochs");
+    scene = scene_new(usual);
+    change_reader(&scene, windows, 0, 0);
+    expect_end(&scene, PENSTOCK_REFUSED, "order.window_rows was 64, this run has 65");
 }
 
 static void a_gap_or_a_repetition_is_an_error(void **state)

@@ -29,6 +29,7 @@ static void service_is_described(void **state)
     assert_int_equal(info->world_size, 1);
     assert_int_equal(info->dataset_samples, SUPPORT_SAMPLES);
     assert_int_equal(info->fingerprint, 0xfeed);
+    assert_int_equal(info->order_id, 0x1d);
     pair_done(&pair);
 }
 
@@ -185,8 +186,10 @@ static void state_follows_the_batches(void **state)
     struct pair pair = pair_new(SUPPORT_SLOTS);
     char text[256];
     assert_int_equal(penstock_state(pair.client, text, sizeof text), PENSTOCK_OK);
-    assert_string_equal(text, "{\"version\":1,\"dataset\":\"000000000000feed\",\"seed\":17,"
-                              "\"epoch\":0,\"step\":0,\"global_batch\":3}");
+    assert_string_equal(text, "{\"version\":2,\"dataset\":\"000000000000feed\","
+                              "\"order_id\":\"000000000000001d\",\"seed\":17,\"epoch\":0,"
+                              "\"step\":0,\"global_batch\":3,\"row_length\":8,"
+                              "\"window_rows\":64,\"shuffle\":true,\"last\":\"drop\"}");
     for (int i = 0; i < SUPPORT_STEPS; i++) {
         publish(&pair);
         struct penstock_batch batch = take(&pair);

@@ -71,8 +71,8 @@ static uint64_t released(const struct world *world)
     return least;
 }
 
-static enum status read_place(const void *argument, const char *json, bool goes_on,
-                              uint64_t *ret_place, struct error *err)
+static enum status read_place(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+                              struct error *err)
 {
     (void)argument;
     (void)goes_on;

@@ -88,7 +88,9 @@ static void parts_fit(void **state)
     assert_int_equal(setup.service.world_size, 8);
     assert_int_equal(setup.service.steps_per_epoch, 39);
     assert_int_equal(setup.service.epochs, 3);
-    assert_int_equal(setup.service.fingerprint, 0xfeed);
+    assert_int_equal(setup.service.order.fingerprint, 0xfeed);
+    assert_int_equal(setup.service.order.id, plan_order_id(&setup.plan, 0xfeed));
+    assert_int_equal(setup.service.order.window_rows, 256);
     assert_int_equal(setup.service.start_epoch, 0);
     struct text out = {0};
     run_setup_describe_memory(&setup, &out);
@@ -159,7 +161,10 @@ static void resuming(void **state)
     struct config config = make_config("order: {seed: 17, epochs: 3}");
     struct run_setup setup;
     struct error err;
-    struct run_state saved = {0xfeed, 17, 1, 20, 256};
+    struct run_state saved = {.version = 1,
+                              .order = {.fingerprint = 0xfeed, .seed = 17, .global_batch = 256},
+                              .epoch = 1,
+                              .step = 20};
     assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, &saved, &setup, NULL),
                      STATUS_OK);
     assert_int_equal(setup.service.start_epoch, 1);
@@ -169,7 +174,7 @@ static void resuming(void **state)
                      STATUS_OK);
     assert_int_equal(setup.service.start_epoch, 2);
     assert_int_equal(setup.service.start_step, 0);
-    saved.seed = 18;
+    saved.order.seed = 18;
     assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, &saved, &setup, &err),
                      STATUS_INVALID);
     assert_non_null(strstr(err.message, "order.seed was 18"));

@@ -1,6 +1,8 @@
 /* The resume state: reads what it prints, and distrusts everything else. */
 #include "run/state.h"
 
+#include "plan/plan.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,16 +14,42 @@
 
 #include <cmocka.h>
 
-#define GOOD                                                                               \
+#define OLD                                                                                \
     "{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":17,\"epoch\":2,\"step\":41," \
     "\"global_batch\":256}"
+#define PLACE "\"dataset\":\"1f0c94d33ac07e52\",\"order_id\":\"0123456789abcdef\",\"seed\":17,"
+#define ORDER "\"global_batch\":256,\"row_length\":8,\"window_rows\":64,"
+#define GOOD                                                 \
+    "{\"version\":2," PLACE "\"epoch\":2,\"step\":41," ORDER \
+    "\"shuffle\":true,\"last\":\"partial\"}"
 
-static const struct run_state good = {UINT64_C(0x1f0c94d33ac07e52), 17, 2, 41, 256};
+static const struct run_state good = {.version = 2,
+                                      .order = {.id = UINT64_C(0x0123456789abcdef),
+                                                .fingerprint = UINT64_C(0x1f0c94d33ac07e52),
+                                                .seed = 17,
+                                                .global_batch = 256,
+                                                .row_length = 8,
+                                                .window_rows = 64,
+                                                .shuffle = 1,
+                                                .last = PLAN_PARTIAL},
+                                      .epoch = 2,
+                                      .step = 41};
 
 static void reads_what_it_prints(void **state)
 {
     (void)state;
-    struct run_state extreme = {UINT64_MAX, UINT64_MAX, 1, UINT64_MAX, INT32_MAX}, back;
+    /* The longest: epochs * steps stay below 2^64. */
+    struct run_state extreme = {.version = 2,
+                                .order = {.id = UINT64_MAX,
+                                          .fingerprint = UINT64_MAX,
+                                          .seed = UINT64_MAX,
+                                          .global_batch = UINT32_MAX,
+                                          .row_length = UINT32_MAX,
+                                          .window_rows = UINT32_MAX,
+                                          .last = PLAN_PARTIAL},
+                                .epoch = UINT32_MAX,
+                                .step = UINT32_MAX},
+                     back;
     struct text text = {0};
     run_state_print(&good, &text);
     assert_string_equal(text.data, GOOD);
@@ -31,6 +59,8 @@ static void reads_what_it_prints(void **state)
     run_state_print(&extreme, &text);
     assert_int_equal(run_state_parse(text.data, text.length, &back, NULL), STATUS_OK);
     assert_memory_equal(&back, &extreme, sizeof extreme);
+    assert_true(text.length + 1 <
+                ORDER_STATE_BYTES); /* 21 digits for epoch and step are the most */
     text_done(&text);
 }
 
@@ -43,17 +73,22 @@ static void spaces_and_other_keys(void **state)
         "\"global_batch\": 256}\n";
     struct run_state back;
     assert_int_equal(run_state_parse(text, sizeof text - 1, &back, NULL), STATUS_OK);
-    assert_memory_equal(&back, &good, sizeof good);
+    const struct run_state old = {
+        .version = 1,
+        .order = {.fingerprint = good.order.fingerprint, .seed = 17, .global_batch = 256},
+        .epoch = 2,
+        .step = 41};
+    assert_memory_equal(&back, &old, sizeof old);
 }
 
 static void expect_refused(const char *json, size_t size, enum status expected, const char *words)
 {
-    struct run_state back = {.seed = 99};
+    struct run_state back = {.step = 99};
     struct error err = {0};
     assert_int_equal(run_state_parse(json, size, &back, &err), expected);
     if (!strstr(err.message, words))
         fail_msg("'%.200s' gives '%s', not '%s'", json, err.message, words);
-    assert_int_equal(back.seed, 99);
+    assert_int_equal(back.step, 99);
 }
 
 static void foreign_texts(void **state)
@@ -81,6 +116,20 @@ static void foreign_texts(void **state)
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":1,\"epoch\":null}", "'epoch'"},
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":1,\"epoch\":true}", "'epoch'"},
         {"{\"version\":NaN}", "not"},
+        {"{\"version\":2,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":1,\"epoch\":0,\"step\":0,"
+         "\"global_batch\":1}",
+         "it has no 'order_id'"},
+        {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":1,\"epoch\":0,\"step\":0,"
+         "\"global_batch\":0}",
+         "'global_batch' 0 is not from 1"},
+        {"{\"version\":2," PLACE "\"epoch\":2,\"step\":41,\"global_batch\":256,\"row_length\":8,"
+         "\"window_rows\":4294967296,\"shuffle\":true,\"last\":\"pad\"}",
+         "'window_rows' 4294967296 is not from 1"},
+        {"{\"version\":2," PLACE "\"epoch\":2,\"step\":41," ORDER "\"shuffle\":1,\"last\":\"pad\"}",
+         "'shuffle' is not true or false"},
+        {"{\"version\":2," PLACE "\"epoch\":2,\"step\":41," ORDER
+         "\"shuffle\":true,\"last\":\"most\"}",
+         "'last' is none of drop, pad and partial"},
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":NaN}", "not"},
         {"{\"version\":1,\"epoch\":1,\"epoch\":2}", "a key is there twice"},
         {"{\"version\":1,\"epoch\":1,\"\\u0065poch\":2}", "a key is there twice"},
@@ -88,7 +137,8 @@ static void foreign_texts(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_refused(cases[i].json, strlen(cases[i].json), STATUS_INVALID, cases[i].words);
-    expect_refused("{\"version\":2}", 13, STATUS_UNSUPPORTED, "version 2, this release reads");
+    expect_refused("{\"version\":0}", 13, STATUS_UNSUPPORTED, "version 0, this release reads");
+    expect_refused("{\"version\":3}", 13, STATUS_UNSUPPORTED, "version 3, this release reads");
     expect_refused(GOOD, sizeof GOOD, STATUS_INVALID, "something follows"); /* the NUL */
     for (size_t size = 0; size < sizeof GOOD - 1; size++)
         expect_refused(GOOD, size, STATUS_INVALID, "not JSON");
@@ -120,23 +170,28 @@ static void files(void **state)
     assert_int_equal(run_state_read_file("/tmp", &back, &err), STATUS_IO);
 }
 
+static struct ring_service service_of(const struct run_state *state)
+{
+    return (struct ring_service){.steps_per_epoch = 100, .epochs = 4, .order = state->order};
+}
+
 static void expect_mismatch(struct run_state saved, const char *words, const char *other_words)
 {
-    struct plan plan = {.seed = 17, .global_batch = 256, .steps_per_epoch = 100};
+    const struct ring_service service = service_of(&good);
     struct error err = {0};
-    assert_int_equal(run_state_check(&saved, &plan, good.fingerprint, 4, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, words));
-    assert_non_null(strstr(err.message, other_words));
+    assert_int_equal(run_state_check(&saved, &service, &err), STATUS_INVALID);
+    if (!strstr(err.message, words) || !strstr(err.message, other_words))
+        fail_msg("'%s' does not say '%s' and '%s'", err.message, words, other_words);
 }
 
 static void mismatches_name_both_values(void **state)
 {
     (void)state;
-    struct plan plan = {.seed = 17, .global_batch = 256, .steps_per_epoch = 100};
+    const struct ring_service service = service_of(&good);
     struct run_state saved = good;
-    assert_int_equal(run_state_check(&saved, &plan, good.fingerprint, 4, NULL), STATUS_OK);
+    assert_int_equal(run_state_check(&saved, &service, NULL), STATUS_OK);
     saved.step = 100;
-    assert_int_equal(run_state_check(&saved, &plan, good.fingerprint, 4, NULL), STATUS_OK);
+    assert_int_equal(run_state_check(&saved, &service, NULL), STATUS_OK);
     saved.epoch = 3;
     expect_mismatch(saved, "epoch 3, step 100", "order.epochs 4");
     saved.step = 101;
@@ -145,14 +200,46 @@ static void mismatches_name_both_values(void **state)
     saved.epoch = UINT64_MAX;
     expect_mismatch(saved, "epoch 18446744073709551615", "order.epochs 4");
     saved = good;
-    saved.fingerprint = 0xabc;
+    saved.order.fingerprint = 0xabc;
     expect_mismatch(saved, "0000000000000abc", "1f0c94d33ac07e52");
     saved = good;
-    saved.seed = 3;
+    saved.order.seed = 3;
     expect_mismatch(saved, "order.seed was 3", "has 17");
     saved = good;
-    saved.global_batch = 64;
+    saved.order.global_batch = 64;
     expect_mismatch(saved, "batch.global_size was 64", "has 256");
+    saved = good;
+    saved.order.window_rows = 63;
+    expect_mismatch(saved, "order.window_rows was 63", "has 64");
+    saved = good;
+    saved.order.row_length = 4;
+    expect_mismatch(saved, "the length of chunk rows was 4", "has 8");
+    saved = good;
+    saved.order.shuffle = 0;
+    expect_mismatch(saved, "order.shuffle was false", "has true");
+    saved = good;
+    saved.order.last = PLAN_DROP;
+    expect_mismatch(saved, "batch.last was drop", "has partial");
+    saved = good;
+    saved.order.id = 1;
+    expect_mismatch(saved, "the order id was 0000000000000001", "has 0123456789abcdef");
+}
+
+/* What it says is compared, what it does not say is taken for what the run has, and told. */
+static void old_states_are_read(void **state)
+{
+    (void)state;
+    const struct ring_service service = service_of(&good);
+    struct run_state saved;
+    assert_int_equal(run_state_parse(OLD, sizeof OLD - 1, &saved, NULL), STATUS_OK);
+    assert_int_equal(run_state_check(&saved, &service, NULL), STATUS_OK);
+    saved.order.seed = 3;
+    expect_mismatch(saved, "order.seed was 3", "has 17");
+    struct text warning = {0};
+    run_state_describe_gaps(&service, &warning);
+    assert_non_null(strstr(warning.data, "order.window_rows, order.shuffle and batch.last"));
+    assert_non_null(strstr(warning.data, "64, true and partial"));
+    text_done(&warning);
 }
 
 int main(void)
@@ -163,6 +250,7 @@ int main(void)
         cmocka_unit_test(foreign_texts),
         cmocka_unit_test(files),
         cmocka_unit_test(mismatches_name_both_values),
+        cmocka_unit_test(old_states_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
