@@ -91,7 +91,7 @@ class Resume(JobTest):
         settings = self.settings(**{"order.window_rows": "auto"})
         whole = self.digests(1, 1, settings)
         path, head = self.state_after(7, 1, 1, settings)
-        tail = self.digests(1, 1, {**settings, "errors.bad_sample": "mask",
+        tail = self.digests(1, 1, {**settings, "errors.bad_sample": "mask", "errors.report": "",
                                    "dataset.hold_limit": "2GiB"}, options=["--resume", path])
         self.assertEqual(head + tail, whole)
 
