@@ -4,22 +4,20 @@
  * Chunks are not looked at: that would cost a question to the store for each of them. What writes a
  * dataset anew (any Zarr library with mode "w") writes its metadata documents anew, and then their
  * versions differ even where their text does not. Chunks changed in place, under metadata that
- * stays as it is, are not noticed.
+ * stays as it is, are not noticed; nor is, during a run from a network, what was written anew with
+ * the same text.
  */
 #include "dataset/dataset_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-static enum status stat_document(const struct store *store, const char *path, const char *name,
-                                 struct store_info *ret_info, struct error *err)
+static void document_key(const char *path, const char *name, char ret_key[ZARR_KEY_BYTES])
 {
-    char key[ZARR_KEY_BYTES];
-
-    snprintf(key, sizeof key, "%s%s%s", path, path[0] ? "/" : "", name);
-    return store_stat(store, key, ret_info, err);
+    snprintf(ret_key, ZARR_KEY_BYTES, "%s%s%s", path, path[0] ? "/" : "", name);
 }
 
 /* The version of the document `name` at `path`; nothing where there is none: consolidated metadata
@@ -27,22 +25,46 @@ static enum status stat_document(const struct store *store, const char *path, co
 static enum status append_version(const struct store *store, const char *path, const char *name,
                                   struct text *out, struct error *err)
 {
+    char key[ZARR_KEY_BYTES];
     struct store_info info;
-    enum status status = stat_document(store, path, name, &info, err);
 
+    document_key(path, name, key);
+    enum status status = store_stat(store, key, &info, err);
     if (status == STATUS_OK)
         text_append(out, "version %" PRIu64 "\n", info.version);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
+/* As a version, a document's text. */
+static enum status hash_document(const struct store *store, const char *key, uint64_t *ret_hash,
+                                 struct error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    enum status status = store_get_text(store, key, ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
+
+    if (status == STATUS_OK)
+        *ret_hash = XXH3_64bits(text, size);
+    free(text);
+    return status;
+}
+
+/* Behind a network one name may stand for several servers, of which each has versions of its own:
+ * there the text alone counts. 0: there is no such document. */
 static enum status find_version(const struct dataset *dataset, const struct zarr_array *array,
                                 uint64_t *ret_version, struct error *err)
 {
-    const char *name = array->format == ZARR_V3 ? "zarr.json" : ".zarray";
+    char key[ZARR_KEY_BYTES];
+    const char *own_key = key;
     struct store_info info = {0};
-    enum status status =
-        stat_document(dataset->private->store, zarr_array_store_path(array).text, name, &info, err);
 
+    document_key(zarr_array_store_path(array).text,
+                 array->format == ZARR_V3 ? "zarr.json" : ".zarray", key);
+    const struct store *store = store_resolve(dataset->private->store, &own_key, err);
+    if (!store)
+        return STATUS_INVALID;
+    enum status status = store_is_remote(store) ? hash_document(store, own_key, &info.version, err)
+                                                : store_stat(store, own_key, &info, err);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
     *ret_version = status == STATUS_OK ? info.version : 0;

@@ -48,7 +48,8 @@ struct fetch {
         uint64_t start_ns, due_ns;
         uint32_t tries, failures; /* the latter without those that were throttled */
         bool refreshed;
-        int call; /* in the watch */
+        uint8_t form; /* how it is asked for, once the usual way was refused: enum http_form */
+        int call;     /* in the watch */
         struct transfer *transfer, *second;
     } own;
 };

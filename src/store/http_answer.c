@@ -68,6 +68,15 @@ static void copy_text(char *out, size_t capacity, const char *text, char stop)
     out[used] = '\0';
 }
 
+/* "aws-chunked" is how a value was sent to S3; some servers go on to say so of the plain bytes. */
+static void read_encoding(struct http_answer *answer, const char *value)
+{
+    copy_text(answer->encoding, sizeof answer->encoding, value, '\r');
+    answer->unencoded = strcasecmp(answer->encoding, "aws-chunked") == 0;
+    answer->encoded =
+        answer->encoding[0] && !answer->unencoded && strcasecmp(answer->encoding, "identity") != 0;
+}
+
 static void begin_answer(struct http_answer *answer, const char *line)
 {
     const char *space = strchr(line, ' ');
@@ -105,8 +114,10 @@ void http_answer_line(struct http_answer *answer, const char *bytes, size_t size
         answer->has_length = take_number(&value, &answer->length);
     else if ((value = value_of(line, "Content-Range")))
         read_range(answer, value);
-    else if ((value = value_of(line, "Transfer-Encoding")))
-        answer->chunked = strcasestr(value, "chunked") != NULL;
+    else if ((value = value_of(line, "Content-Encoding")))
+        read_encoding(answer, value);
+    else if ((value = value_of(line, "x-amz-bucket-region")))
+        copy_text(answer->region, sizeof answer->region, value, ' ');
     else if ((value = value_of(line, "ETag")) || (value = value_of(line, "Last-Modified")))
         stir(&answer->version, value);
     else if ((value = value_of(line, "Location")))
@@ -130,20 +141,18 @@ void http_answer_body(struct http_answer *answer, const char *bytes, size_t size
 /* Judging
  * ---------------------------------------------------------------------------------------------- */
 
-bool http_answer_is_value(const struct http_answer *answer, const struct fetch *fetch)
+static bool is_part(const struct fetch *fetch)
 {
-    switch (fetch->kind) {
-    case FETCH_WHOLE:
-    case FETCH_QUERY:
-        return answer->status == 200;
-    case FETCH_RANGE: /* some servers call the range that is all there is just that */
-        return answer->status == 206 || (answer->status == 200 && fetch->offset == 0 &&
-                                         answer->has_length && answer->length == fetch->size);
-    case FETCH_TAIL:
-        return answer->status == 206;
-    default:
-        return false;
-    }
+    return fetch->kind == FETCH_RANGE || fetch->kind == FETCH_TAIL;
+}
+
+enum http_body http_answer_body_is(const struct http_answer *answer, const struct fetch *fetch)
+{
+    if (answer->status == 200)
+        return is_part(fetch) || fetch->kind == FETCH_STAT ? HTTP_BODY_ALL : HTTP_BODY_ASKED;
+    /* A part of encoded bytes means nothing. */
+    return answer->status == 206 && is_part(fetch) && !answer->encoded ? HTTP_BODY_ASKED
+                                                                       : HTTP_BODY_TEXT;
 }
 
 /* The text between <Name> and </Name>, which S3 servers say what is wrong in. */
@@ -161,7 +170,7 @@ static bool tagged(const char *body, const char *name, char *out, size_t capacit
 /* ": " and what the body says: code and message of S3's documents, else the first line. */
 static void describe_body(const char *body, char *out, size_t capacity)
 {
-    char code[96], message[320] = "";
+    char code[HTTP_CODE_BYTES], message[320] = "";
     out[0] = '\0';
     if (tagged(body, "Code", code, sizeof code)) {
         tagged(body, "Message", message, sizeof message);
@@ -172,6 +181,12 @@ static void describe_body(const char *body, char *out, size_t capacity)
     copy_text(message, sizeof message, body, '\n');
     if (message[0])
         snprintf(out, capacity, ": %s", message);
+}
+
+void http_answer_code(const struct http_answer *answer, char ret_code[HTTP_CODE_BYTES])
+{
+    ret_code[0] = '\0';
+    tagged(answer->body, "Code", ret_code, HTTP_CODE_BYTES);
 }
 
 static bool is_missing(const struct store_settings *settings, int status)
@@ -192,15 +207,38 @@ static const char *hint_of(int status)
     return "";
 }
 
+/* Whether to ask in that form, which was not tried yet. */
+static bool otherwise(struct fetch *fetch, const struct http_try *made, enum http_form form)
+{
+    fetch->own.form |= (uint8_t)form;
+    return !(made->form & form);
+}
+
+/* Whether what was refused may be had in another form: a size by GET, a part as part of all. */
+static bool may_be_had_otherwise(const struct http_answer *answer, struct fetch *fetch,
+                                 const struct http_try *made)
+{
+    int status = answer->status;
+    if (fetch->kind == FETCH_STAT && (status == 403 || status == 405 || status == 501))
+        return otherwise(fetch, made, HTTP_FORM_GET);
+    return is_part(fetch) && (status == 501 || (status == 206 && answer->encoded)) &&
+           otherwise(fetch, made, HTTP_FORM_ALL);
+}
+
 static enum http_verdict judge_failure(const struct http_answer *answer,
-                                       const struct store_settings *settings,
-                                       const struct fetch *fetch, struct error *err)
+                                       const struct store_settings *settings, struct fetch *fetch,
+                                       const struct http_try *made, struct error *err)
 {
     char body[512];
     int status = answer->status;
+    bool no_bucket = strstr(answer->body, "<Code>NoSuchBucket</Code>");
     describe_body(answer->body, body, sizeof body);
+    if (may_be_had_otherwise(answer, fetch, made)) {
+        error_set(err, STATUS_IO, "%d %s%s", status, answer->reason, body);
+        return HTTP_OTHERWISE;
+    }
     /* A page of a listing is there, or its bucket is not. */
-    if (is_missing(settings, status) && fetch->kind != FETCH_QUERY) {
+    if (is_missing(settings, status) && fetch->kind != FETCH_QUERY && !no_bucket) {
         error_set(err, STATUS_NOT_FOUND, "%d %s%s", status, answer->reason, body);
         return HTTP_FAILED;
     }
@@ -213,13 +251,6 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
     if (status == 416) {
         error_set(err, STATUS_CORRUPT, "the value ends before byte %" PRIu64 ": it was cut short",
                   fetch->offset + fetch->size);
-        return HTTP_FAILED;
-    }
-    if ((fetch->kind == FETCH_RANGE || fetch->kind == FETCH_TAIL) &&
-        (status == 200 || status == 501)) {
-        error_set(err, STATUS_UNSUPPORTED,
-                  "%d %s to a request for a range: the server has no ranges, or none from the end",
-                  status, answer->reason);
         return HTTP_FAILED;
     }
     error_set(err, STATUS_IO, "%d %s%s%s", status, answer->reason, body, hint_of(status));
@@ -274,37 +305,69 @@ static enum http_verdict judge_tail(const struct http_answer *answer, struct fet
     return got == fetch->size ? HTTP_GOOD : ends_early(err, got, fetch->size);
 }
 
-static enum http_verdict judge_whole(const struct http_answer *answer, size_t got,
+/* Without a length what is cut short is noticed by whoever reads the value. */
+static enum http_verdict judge_whole(const struct http_answer *answer, uint64_t seen,
                                      struct error *err)
 {
-    if (answer->has_length)
-        return got == answer->length ? HTTP_GOOD : ends_early(err, got, answer->length);
-    if (answer->chunked)
-        return HTTP_GOOD;
-    error_set(err, STATUS_IO,
-              "the answer does not say how long it is, so that nobody can know "
-              "whether it is whole");
-    return HTTP_FAILED;
+    bool says = answer->has_length && !answer->encoded;
+    return !says || seen == answer->length ? HTTP_GOOD : ends_early(err, seen, answer->length);
+}
+
+/* A part that was cut out of all there is. */
+static enum http_verdict judge_part_of_all(const struct http_answer *answer, struct fetch *fetch,
+                                           const struct http_try *made, struct error *err)
+{
+    bool is_tail = fetch->kind == FETCH_TAIL;
+    uint64_t end = is_tail ? fetch->size : fetch->offset + fetch->size;
+    bool is_there = is_tail ? made->seen >= end : made->got == fetch->size;
+    enum http_verdict verdict = HTTP_GOOD;
+    if (is_tail || !is_there) /* nothing is left out on purpose */
+        verdict = judge_whole(answer, made->seen, err);
+    if (verdict == HTTP_GOOD && !is_there)
+        return too_short(err, made->seen, end);
+    if (verdict == HTTP_GOOD && is_tail)
+        fetch->total = made->seen;
+    return verdict;
+}
+
+/* Whether the answer tells a size: also one to a request for the first byte, of which an empty
+ * value has none. */
+static bool tells_size(const struct http_answer *answer, const struct http_try *made)
+{
+    return answer->status == 200 ||
+           ((made->form & HTTP_FORM_GET) &&
+            (answer->status == 206 ||
+             (answer->status == 416 && answer->has_total && answer->range_all == 0)));
+}
+
+static enum http_verdict judge_size(const struct http_answer *answer, struct fetch *fetch,
+                                    const struct http_try *made, struct error *err)
+{
+    bool all = answer->status == 200, by_get = made->form & HTTP_FORM_GET;
+    bool says = all ? answer->has_length : answer->has_total;
+    if (!says && !(by_get && all)) {
+        error_set(err, STATUS_IO, "the server does not say how long the value is");
+        return otherwise(fetch, made, HTTP_FORM_GET) ? HTTP_OTHERWISE : HTTP_FAILED;
+    }
+    fetch->total = !says ? made->seen : all ? answer->length : answer->range_all;
+    fetch->version = answer->version ^ fetch->total * UINT64_C(0x9e3779b97f4a7c15);
+    return HTTP_GOOD;
 }
 
 enum http_verdict http_answer_judge(const struct http_answer *answer,
                                     const struct store_settings *settings, struct fetch *fetch,
-                                    size_t got, struct error *err)
+                                    const struct http_try *made, struct error *err)
 {
-    if (fetch->kind == FETCH_STAT && answer->status == 200) {
-        if (!answer->has_length) {
-            error_set(err, STATUS_IO, "the server does not say how long the value is");
-            return HTTP_FAILED;
-        }
-        fetch->total = answer->length;
-        fetch->version = answer->version ^ answer->length * UINT64_C(0x9e3779b97f4a7c15);
-        return HTTP_GOOD;
-    }
-    if (!http_answer_is_value(answer, fetch))
-        return judge_failure(answer, settings, fetch, err);
+    enum http_body body = http_answer_body_is(answer, fetch);
+    if (fetch->kind == FETCH_STAT && tells_size(answer, made))
+        return judge_size(answer, fetch, made, err);
+    if (body == HTTP_BODY_TEXT)
+        return judge_failure(answer, settings, fetch, made, err);
+    if (body == HTTP_BODY_ALL)
+        return judge_part_of_all(answer, fetch, made, err);
     if (fetch->kind == FETCH_RANGE)
-        return judge_range(answer, fetch, got, err);
+        return judge_range(answer, fetch, made->got, err);
     if (fetch->kind == FETCH_TAIL)
-        return judge_tail(answer, fetch, got, err);
-    return judge_whole(answer, got, err);
+        return judge_tail(answer, fetch, made->got, err);
+    return judge_whole(answer, made->seen, err);
 }

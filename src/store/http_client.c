@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,10 @@
 #include <unistd.h>
 
 enum {
-    SECONDS_AT_ONCE = 8,          /* second transfers beyond the window */
-    SECOND_BYTES_MOST = 16 << 20, /* of a value that is asked for twice */
-    LOOK_MS = 10,                 /* for late transfers */
+    SECONDS_AT_ONCE = 8, /* second transfers beyond the window */
+    SECOND_BYTES = 16 << 20,
+    LOOK_MS = 10,  /* for late transfers */
+    SILENT_S = 10, /* without a byte, whatever is known of others, a transfer is late */
     EVENTS = 64,
 };
 static const uint64_t ms_ns = 1000000, second_ns = 1000000000;
@@ -62,6 +64,8 @@ struct http_client {
     struct transfer *first_free;
     uint32_t transfer_count, transfer_most, in_flight, seconds;
     uint64_t looked_ns;
+    bool no_head;                    /* the server refuses HEAD, and answers GET */
+    _Atomic int64_t own_room, *room; /* for values that are asked for twice, bytes that are left */
 };
 
 /* Lists
@@ -139,6 +143,7 @@ static void give_transfer(struct http_client *client, struct transfer *transfer)
     curl_multi_remove_handle(client->multi, transfer->easy);
     if (transfer->second) {
         free(transfer->out);
+        atomic_fetch_add(client->room, (int64_t)transfer->capacity);
         client->seconds--;
         fetch->own.second = NULL;
     } else {
@@ -155,6 +160,8 @@ static enum status send_request(struct http_client *client, struct transfer *tra
 {
     uint64_t deadline_ns = deadline_of(client, fetch);
     transfer->start_ns = now_ns;
+    if (fetch->kind == FETCH_STAT && client->no_head)
+        fetch->own.form |= HTTP_FORM_GET;
     enum status status = http_transfer_begin(
         transfer, &client->target, fetch, deadline_ns > now_ns ? deadline_ns - now_ns : ms_ns, err);
     if (status == STATUS_OK && curl_multi_add_handle(client->multi, transfer->easy) != CURLM_OK) {
@@ -229,9 +236,9 @@ static void again(struct http_client *client, struct fetch *fetch, enum http_ver
 static void take_value(struct transfer *transfer)
 {
     struct fetch *fetch = transfer->fetch;
-    if (transfer->second && transfer->got > 0)
-        memcpy(fetch->buffer, transfer->out, transfer->got);
-    fetch->got = transfer->got;
+    if (transfer->second && transfer->made.got > 0)
+        memcpy(fetch->buffer, transfer->out, transfer->made.got);
+    fetch->got = transfer->made.got;
 }
 
 /* A transfer that failed while the fetch's other one goes on is let go without a word. */
@@ -249,6 +256,7 @@ static void on_end(struct http_client *client, struct transfer *transfer, CURLco
     if (verdict == HTTP_THROTTLED)
         pace_throttled(&client->pace, now_ns);
     if (verdict == HTTP_GOOD) {
+        client->no_head |= transfer->made.form & HTTP_FORM_GET;
         take_value(transfer);
         finish(client, fetch, STATUS_OK);
         return;
@@ -263,6 +271,11 @@ static void on_end(struct http_client *client, struct transfer *transfer, CURLco
         return;
     }
     give_transfer(client, transfer);
+    if (verdict == HTTP_OTHERWISE) {
+        fetch->own.tries--;
+        prepend(&client->waiting, fetch);
+        return;
+    }
     if (verdict == HTTP_EXPIRED && !fetch->own.refreshed && client->target.refresh) {
         fetch->own.refreshed = true;
         if (client->target.refresh(client->target.context)) {
@@ -377,24 +390,47 @@ static void start_waiting(struct http_client *client)
     }
 }
 
+/* Whether there is room for the value a second time; if so, it is taken. */
+static bool take_room(struct http_client *client, size_t bytes)
+{
+    if (bytes <= INT64_MAX && atomic_fetch_sub(client->room, (int64_t)bytes) >= (int64_t)bytes)
+        return true;
+    atomic_fetch_add(client->room, (int64_t)bytes);
+    return false;
+}
+
 static void send_second(struct http_client *client, struct fetch *fetch, uint64_t now_ns)
 {
     size_t bytes = expected_bytes(fetch);
+    if (!take_room(client, bytes))
+        return;
     struct transfer *transfer = take_transfer(client);
-    if (!transfer)
-        return;
-    struct error err;
-    transfer->second = true;
-    transfer->capacity = bytes;
-    transfer->out = malloc(bytes ? bytes : 1);
-    if (!transfer->out || send_request(client, transfer, fetch, now_ns, &err) != STATUS_OK) {
-        if (!transfer->out)
-            put_back(client, transfer);
-        free(transfer->out);
-        return;
+    void *out = transfer ? malloc(bytes ? bytes : 1) : NULL;
+    if (transfer && out) {
+        struct error err;
+        transfer->second = true;
+        transfer->capacity = bytes;
+        transfer->out = out;
+        if (send_request(client, transfer, fetch, now_ns, &err) == STATUS_OK) {
+            client->seconds++;
+            fetch->own.second = transfer;
+            return;
+        }
+    } else if (transfer) {
+        put_back(client, transfer);
     }
-    client->seconds++;
-    fetch->own.second = transfer;
+    free(out);
+    atomic_fetch_add(client->room, (int64_t)bytes);
+}
+
+/* By what others took, of which so many may be; or since nothing at all has come. */
+static bool is_late(struct http_client *client, const struct transfer *transfer, uint64_t now_ns)
+{
+    uint64_t late_ns = pace_late_ns(&client->pace, expected_bytes(transfer->fetch));
+    uint64_t taken_ns = now_ns - transfer->start_ns;
+    bool silent = !transfer->answer.status && taken_ns >= SILENT_S * second_ns;
+    return silent ||
+           (late_ns != UINT64_MAX && taken_ns >= late_ns && pace_take_second(&client->pace));
 }
 
 /* Asks a second time for what is late. */
@@ -408,14 +444,10 @@ static void look_for_late(struct http_client *client, uint64_t now_ns)
         struct transfer *transfer = client->transfers[i];
         struct fetch *fetch = transfer->fetch;
         if (!fetch || transfer->second || fetch->own.second || fetch->kind == FETCH_QUERY ||
-            expected_bytes(fetch) > SECOND_BYTES_MOST)
+            atomic_load(client->room) < (int64_t)expected_bytes(fetch))
             continue;
-        uint64_t late_ns = pace_late_ns(&client->pace, expected_bytes(fetch));
-        if (late_ns == UINT64_MAX || now_ns - transfer->start_ns < late_ns)
-            continue;
-        if (!pace_take_second(&client->pace))
-            return;
-        send_second(client, fetch, now_ns);
+        if (is_late(client, transfer, now_ns))
+            send_second(client, fetch, now_ns);
     }
 }
 
@@ -629,6 +661,8 @@ enum status http_client_new(const struct http_target *target, const struct store
     client->retries = options->retries;
     client->watch = options->watch;
     client->uri = uri;
+    client->own_room = SECOND_BYTES;
+    client->room = options->second_room ? options->second_room : &client->own_room;
     client->epoll_fd = client->waker.fd = -1;
     pthread_mutex_init(&client->mutex, NULL);
     pace_init(&client->pace, client->settings.requests);

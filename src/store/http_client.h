@@ -7,12 +7,18 @@
  *     429, 503                         until the deadline, after Retry-After if the server says so
  *     408, 500, 502, 504,              as often as `retries` says
  *     connection lost, refused or
- *     silent for a while, answers
+ *     silent amid a value, answers
  *     that end early
  *
- * Pauses are 0.1 s at first, four times as long each time, more or less by chance. What is late is
- * asked for a second time, into memory of its own; the first good answer counts. Answers are
- * checked: the length against Content-Length and Content-Range, ranges against what was asked.
+ * Pauses are 0.1 s at first, four times as long each time, more or less by chance. The first byte
+ * may take until the deadline, as long as the other machine acknowledges. What is late, or silent
+ * for 10 s, is asked for a second time, into memory of its own; the first good answer counts.
+ * Answers are checked: the length against Content-Length and Content-Range, ranges against what was
+ * asked.
+ *
+ * What a server does not have is asked for in another form (enum http_form): a size by GET where
+ * HEAD is refused; and where there are no ranges, or they are of encoded bytes, the value from its
+ * start, of which the part is kept. No form takes more memory than the fetch has.
  * Redirects are errors, proxies are not used, certificates are verified: no other address is
  * contacted than the one given.
  */

@@ -20,9 +20,12 @@ struct transfer {
     struct http_answer answer;
     char trouble[CURL_ERROR_SIZE];
     unsigned char *out; /* where the value goes */
-    size_t capacity, got;
-    bool second; /* `out` is its own */
-    bool too_long;
+    size_t capacity;
+    struct http_try made;
+    bool second;   /* `out` is its own */
+    bool too_long; /* more than there is room for, or than is passed over for a part */
+    bool begun;    /* bytes of the body came */
+    bool enough;   /* the part that is wanted is there: the rest is not waited for */
     uint64_t start_ns;
 };
 

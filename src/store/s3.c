@@ -6,6 +6,7 @@
 #include "store/remote_internal.h"
 
 #include "store/credentials.h"
+#include "store/http_answer.h"
 #include "store/s3_list.h"
 #include "store/s3_sign.h"
 
@@ -32,7 +33,7 @@ static enum status sign(const struct s3 *s3, const struct fetch *fetch, const ch
                         struct curl_slist **headers, struct error *err)
 {
     const struct credentials *credentials = &s3->credentials;
-    struct s3_request request = {.method = fetch->kind == FETCH_STAT ? "HEAD" : "GET",
+    struct s3_request request = {.method = http_asks_head(fetch) ? "HEAD" : "GET",
                                  .host = s3->host,
                                  .path = path,
                                  .query = fetch->kind == FETCH_QUERY ? fetch->key : "",

@@ -24,7 +24,7 @@ struct store_watch;
  *
  *     DIRECTORY, file:///DIRECTORY     a directory
  *     FILE.zip, file:///FILE.zip       a zip archive (zip.h)
- *     http://HOST/PATH, https://...    values by HTTP; no listing
+ *     http://HOST/PATH, https://...    values by HTTP 1.0 or 1.1; no listing
  *     s3://BUCKET/PREFIX               S3 and servers that speak its protocol
  *
  * Stores behind a network ("remote") have a thread of their own until store_free(). Opening them
@@ -69,6 +69,8 @@ struct store_options {
     uint32_t retries;          /* tries after the first; 0: none */
     struct store_watch *watch; /* borrowed, outlives the store; is told of all reads; NULL: none */
     const struct store_settings *settings; /* copied; NULL: the default ones */
+    _Atomic int64_t *second_room; /* bytes that values may take which are asked for a second time,
+                                   * of all stores that share it; borrowed; NULL: 16 MiB */
 };
 MUST_USE enum status store_open_with(const char *uri, const struct store_options *options,
                                      struct store **ret_store, struct error *err);
@@ -104,7 +106,8 @@ MUST_USE enum status store_create(const char *uri, bool overwrite, struct store 
 /* Reads the whole value of `key` into `buffer`, trying again as the store was opened with.
  * Allocates nothing; opens without a stat before. NOT_FOUND: there is no such key (and only then:
  * not when the store itself is gone). CORRUPT: the value is longer than `capacity`. IO: the rest,
- * with the path. */
+ * with the path. Of remote stores: a value that comes with a Content-Encoding (gzip) is what is
+ * decoded from it, also for the ones below; UNSUPPORTED: one that is not known. */
 MUST_USE enum status store_get(const struct store *store, const char *key, void *buffer,
                                size_t capacity, size_t *ret_size, struct error *err);
 
@@ -117,7 +120,8 @@ struct store_range {
 
 /* Reads `count` pieces of the value of `key`, for shards and other values of which a part is
  * needed; a piece of no bytes is fine. Stores that wait for an answer ask for all at once. Errors
- * as above; CORRUPT: the value ends before a piece does. */
+ * as above; CORRUPT: the value ends before a piece does. UNSUPPORTED: the server has no ranges, and
+ * the piece begins more than 256 MiB into the value. */
 MUST_USE enum status store_get_ranges(const struct store *store, const char *key,
                                       const struct store_range *ranges, size_t count,
                                       struct error *err);
@@ -158,7 +162,7 @@ MUST_USE enum status store_usage(const struct store *store, const char *prefix, 
 
 /* What is known of a value without reading it. */
 struct store_info {
-    uint64_t bytes;
+    uint64_t bytes;   /* as stored: with a Content-Encoding, of what is encoded */
     uint64_t version; /* differs, in all likelihood, after the value was written anew */
 };
 

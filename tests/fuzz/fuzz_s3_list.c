@@ -27,10 +27,11 @@ static void read_page(const char *text)
         CHECK(err.message[0]);
 }
 
-static void read_answer(const char *text, enum fetch_kind kind)
+static void read_answer(const char *text, enum fetch_kind kind, unsigned form)
 {
     const struct store_settings settings = {.missing_count = 1, .missing = {404}};
-    struct fetch fetch = {.kind = kind, .offset = 10, .size = 5};
+    struct fetch fetch = {.kind = kind, .offset = 10, .size = 5, .own.form = (uint8_t)form};
+    const struct http_try made = {.form = form, .got = 5, .seen = 5};
     struct http_answer answer = {0};
     struct error err = {0};
     while (*text && *text != '\n') {
@@ -39,8 +40,12 @@ static void read_answer(const char *text, enum fetch_kind kind)
         text += length + (text[length] == '\n');
     }
     http_answer_body(&answer, text, strlen(text));
-    enum http_verdict verdict = http_answer_judge(&answer, &settings, &fetch, 5, &err);
+    enum http_verdict verdict = http_answer_judge(&answer, &settings, &fetch, &made, &err);
     CHECK((verdict == HTTP_GOOD) == !err.message[0]);
+    CHECK(verdict != HTTP_OTHERWISE || fetch.own.form > form);
+    char code[HTTP_CODE_BYTES];
+    http_answer_code(&answer, code);
+    CHECK(strlen(code) < sizeof code && strlen(answer.encoding) < sizeof answer.encoding);
     CHECK(strlen(answer.location) < sizeof answer.location && answer.status < 1000);
 }
 
@@ -50,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = take_text(&input);
     read_page(text);
     for (int kind = FETCH_WHOLE; kind <= FETCH_QUERY; kind++)
-        read_answer(text, (enum fetch_kind)kind);
+        for (unsigned form = 0; form < 8; form++)
+            read_answer(text, (enum fetch_kind)kind, form);
     free(text);
     return 0;
 }

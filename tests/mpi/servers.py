@@ -1,13 +1,16 @@
-"""Servers on loopback for the tests of remote stores: nginx, an S3 server that checks signatures, and a proxy
-that fails on purpose. Each takes a free port and is ended by close().
+"""Servers on loopback for the tests of remote stores: nginx, Python's own, one with the ways of less usual servers, an S3
+server that checks signatures, and a proxy that fails on purpose. Each takes a free port and is ended by close().
 
 Only the standard library; the S3 server is moto, run by the interpreter that PENSTOCK_MOTO_PYTHON names.
 """
 
 import contextlib
+import gzip
 import http.client
+import itertools
 import os
 import random
+import re
 import shutil
 import socket
 import socketserver
@@ -52,6 +55,115 @@ def end(process):
 
 def nginx_program():
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+class PythonServer:
+    """`python3 -m http.server`: no ranges, a connection for each request."""
+
+    def __init__(self, root):
+        self.port = free_port()
+        self.process = subprocess.Popen([sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "--directory",
+                                         root, str(self.port)], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        wait_for(self.port, self.process)
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def close(self):
+        end(self.process)
+
+
+class OddHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *args):
+        pass
+
+    def ways(self):
+        return self.server.ways
+
+    def refuse(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_HEAD(self):
+        if "head" in self.ways():
+            self.refuse(self.ways()["head"])
+        else:
+            self.answer(False)
+
+    def do_GET(self):
+        self.answer(True)
+
+    def answer(self, with_body):
+        """A value, or the range of it that is asked for, of its encoded bytes where it is encoded."""
+        ways = self.ways()
+        number = next(self.server.numbers)
+        with self.server.lock:
+            self.server.asked.append((self.command, self.path, self.headers.get("Range")))
+        path = self.server.root + self.path
+        if not os.path.isfile(path):
+            self.refuse(404)
+            return
+        with open(path, "rb") as file:
+            body = file.read()
+        time.sleep(ways.get("first_byte_s", 0) if number == 0 else 0)
+        if ways.get("encoding") == "gzip":
+            body = gzip.compress(body, 1)
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        status, total = 200, len(body)
+        if asked and ways.get("ranges", True):
+            first = int(asked[1]) if asked[1] else max(0, total - int(asked[2]))
+            last = min(int(asked[2]), total - 1) if asked[1] and asked[2] else total - 1
+            status, body = 206, body[first:last + 1]
+        self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
+        if "encoding" in ways:
+            self.send_header("Content-Encoding", ways["encoding"])
+        self.send_header("ETag", f'"{number}"' if ways.get("etags") else '"same"')
+        length = ways.get("length", "said")
+        if length == "said":
+            self.send_header("Content-Length", str(len(body)))
+        elif length == "chunked":
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if with_body and length == "chunked":
+            half = len(body) // 2
+            for part in filter(None, (body[:half], body[half:])):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            self.wfile.write(b"0\r\n\r\n")
+        elif with_body:
+            self.wfile.write(body)
+
+
+class Odd(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Serves a folder in its own ways: head=405 (requests for sizes are refused), length="chunked" or "close" (sizes are not
+    said), ranges=False, encoding="gzip" (everything is stored so; of ranges, as S3 does, the encoded bytes are
+    counted), first_byte_s (of the first answer), etags=True (each answer has another). `asked`: (method, path, range) of each request."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 1024
+
+    def __init__(self, root, **ways):
+        super().__init__(("127.0.0.1", 0), OddHandler)
+        self.root, self.ways, self.asked = root, ways, []
+        self.lock, self.numbers = threading.Lock(), itertools.count()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+        self.thread.start()
+
+    def handle_error(self, request, client_address):
+        pass
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+        self.thread.join()
 
 
 ECHO_MODULE = "/usr/lib/nginx/modules/ngx_http_echo_module.so"

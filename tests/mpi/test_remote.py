@@ -348,6 +348,64 @@ class Http(RemoteTest):
         self.assertIn("base_frames", outcome.output)
 
 
+class OddServers(RemoteTest):
+    """Servers that are not nginx: what they lack is found another way."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.rechunk("v2", "raw", "--arrays=base_frames,segment_to_video", "--chunk=6", "--codec=none")
+
+    def odd(self, **ways):
+        server = servers.Odd(self.datasets, **ways)
+        self.addCleanup(server.close)
+        return server
+
+    def same(self, uri, name):
+        """The digest of all there is."""
+        outputs = [self.tool("verify", place, "--digest") for place in (os.path.join(self.datasets, name), uri)]
+        self.assertEqual(*(re.search(r"^digest \w{32}$", output, re.M)[0] for output in outputs))
+
+    def test_python_http_server(self):
+        """It answers a request for a range with all there is."""
+        server = servers.PythonServer(self.datasets)
+        self.addCleanup(server.close)
+        self.same(server.url + "/v2", "v2")
+        self.check(server.url + "/raw", "raw", readers=(1,))
+        self.check(server.url + "/shards", "shards", readers=(1,))
+
+    def test_sizes_that_are_not_said(self):
+        for ways in ({"head": 405}, {"head": 403}, {"head": 501, "ranges": False}, {"length": "chunked"},
+                     {"length": "close", "ranges": False}):
+            with self.subTest(ways):
+                server = self.odd(**ways)
+                self.same(server.url + "/raw", "raw")
+                self.assertNotIn("not known", self.tool("inspect", server.url + "/raw"))
+
+    def test_values_that_are_encoded(self):
+        for ways in ({"encoding": "gzip"}, {"encoding": "gzip", "length": "chunked", "ranges": False},
+                     {"encoding": "aws-chunked"}):
+            server = self.odd(**ways)
+            for name in ("v3", "raw", "shards"):
+                with self.subTest(ways, name=name):
+                    self.same(f"{server.url}/{name}", name)
+        self.check(self.odd(encoding="gzip").url + "/shards", "shards", readers=(1,))
+
+    def test_a_slow_first_byte(self):
+        """Longer than a connection that says nothing may take otherwise, and shorter than store.timeout."""
+        server = self.odd(first_byte_s=11)
+        self.tool("inspect", server.url + "/v3", timeout=25, retries=0)
+
+    def test_mirrors(self):
+        """Each answer has another ETag: no cause to say that the dataset was changed."""
+        server = self.odd(etags=True)
+        path = self.synth("holes", self.SAMPLES, chunk=8, videos=7)
+        os.remove(os.path.join(path, "base_frames", "2.0.0.0.0"))
+        more = {"errors.missing_chunk": "fail"}
+        output = self.refused("the store has no 'base_frames/2.0.0.0.0'", self.settings(server.url + "/holes", **more))
+        self.assertNotIn("was changed", output)
+
+
 @unittest.skipUnless(servers.has_moto(), "needs moto's server: pip install 'moto[server]'")
 class S3(RemoteTest):
     @classmethod

@@ -24,11 +24,16 @@ static struct http_answer answer_of(const char *text)
     return answer;
 }
 
+/* `got` bytes went to the buffer; all that came, but where the answer is more than was asked for.
+ */
 static enum http_verdict judge(const char *text, struct fetch *fetch, size_t got, struct error *err)
 {
     struct store_settings settings = {.missing_count = 2, .missing = {404, 403}};
     struct http_answer answer = answer_of(text);
-    return http_answer_judge(&answer, &settings, fetch, got, err);
+    struct http_try made = {.form = fetch->own.form, .got = got, .seen = got};
+    if (http_answer_body_is(&answer, fetch) == HTTP_BODY_ALL && answer.has_length)
+        made.seen = answer.length;
+    return http_answer_judge(&answer, &settings, fetch, &made, err);
 }
 
 static void expect(const char *text, struct fetch fetch, size_t got, enum http_verdict verdict,
@@ -48,7 +53,8 @@ static void test_whole_values(void **state)
     expect("HTTP/1.1 200 OK\ncontent-length: 10", whole, 10, HTTP_GOOD, 0);
     expect("HTTP/1.1 200 OK\nContent-Length: 10", whole, 9, HTTP_AGAIN, STATUS_IO);
     expect("HTTP/1.1 200 OK\nTransfer-Encoding: chunked", whole, 9, HTTP_GOOD, 0);
-    expect("HTTP/1.0 200 OK", whole, 9, HTTP_FAILED, STATUS_IO);
+    expect("HTTP/1.0 200 OK", whole, 9, HTTP_GOOD, 0);
+    expect("HTTP/1.1 200 OK\nContent-Length: 5\nContent-Encoding: gzip", whole, 9, HTTP_GOOD, 0);
     expect("HTTP/1.1 206 Partial\nContent-Range: bytes 0-9/20", whole, 10, HTTP_FAILED, STATUS_IO);
     expect("HTTP/1.1 100 Continue\nHTTP/1.1 404 Not Found", whole, 0, HTTP_FAILED,
            STATUS_NOT_FOUND);
@@ -63,6 +69,8 @@ static void test_whole_values(void **state)
     expect("HTTP/1.1 502 Bad Gateway", whole, 0, HTTP_AGAIN, STATUS_IO);
     expect("HTTP/1.1 400 Bad\n\n<Code>RequestTimeout</Code>", whole, 0, HTTP_AGAIN, STATUS_IO);
     expect("HTTP/1.1 400 Bad\n\n<Code>ExpiredToken</Code>", whole, 0, HTTP_EXPIRED, STATUS_IO);
+    expect("HTTP/1.1 404 No\n\n<Code>NoSuchKey</Code>", whole, 0, HTTP_FAILED, STATUS_NOT_FOUND);
+    expect("HTTP/1.1 404 No\n\n<Code>NoSuchBucket</Code>", whole, 0, HTTP_FAILED, STATUS_IO);
     expect("HTTP/1.1 404 No\n\nlist", (struct fetch){.kind = FETCH_QUERY}, 0, HTTP_FAILED,
            STATUS_IO);
 }
@@ -80,7 +88,14 @@ static void test_ranges(void **state)
     expect("HTTP/1.1 206 x", range, 5, HTTP_AGAIN, STATUS_IO);
     expect("HTTP/1.1 206 x\nContent-Range: bytes 10-12/13", range, 3, HTTP_FAILED, STATUS_CORRUPT);
     expect("HTTP/1.1 416 x\nContent-Range: bytes */7", range, 0, HTTP_FAILED, STATUS_CORRUPT);
-    expect("HTTP/1.1 200 x\nContent-Length: 100", range, 0, HTTP_FAILED, STATUS_UNSUPPORTED);
+    expect("HTTP/1.1 200 x\nContent-Length: 100", range, 5, HTTP_GOOD, 0);
+    expect("HTTP/1.1 200 x\nContent-Length: 13", range, 3, HTTP_FAILED, STATUS_CORRUPT);
+    expect("HTTP/1.1 501 x", range, 0, HTTP_OTHERWISE, STATUS_IO);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 10-14/100\nContent-Encoding: gzip", range, 0,
+           HTTP_OTHERWISE, STATUS_IO);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 10-14/100\nContent-Encoding: gzip",
+           (struct fetch){.kind = FETCH_RANGE, .offset = 10, .size = 5, .own.form = HTTP_FORM_ALL},
+           0, HTTP_FAILED, STATUS_IO);
     expect("HTTP/1.1 200 x\nContent-Length: 5", (struct fetch){.kind = FETCH_RANGE, .size = 5}, 5,
            HTTP_GOOD, 0);
     assert_int_equal(judge("HTTP/1.1 206 x\nContent-Range: bytes 95-99/100", &tail, 5, &err),
@@ -89,7 +104,39 @@ static void test_ranges(void **state)
     expect("HTTP/1.1 206 x\nContent-Range: bytes 0-2/3", tail, 3, HTTP_FAILED, STATUS_CORRUPT);
     expect("HTTP/1.1 206 x\nContent-Range: bytes 0-4/100", tail, 5, HTTP_FAILED,
            STATUS_UNSUPPORTED);
-    expect("HTTP/1.1 200 x\nContent-Length: 100", tail, 0, HTTP_FAILED, STATUS_UNSUPPORTED);
+    tail.total = 0;
+    assert_int_equal(judge("HTTP/1.1 200 x\nContent-Length: 100", &tail, 5, &err), HTTP_GOOD);
+    assert_int_equal(tail.total, 100);
+    expect("HTTP/1.1 200 x\nContent-Length: 3", tail, 3, HTTP_FAILED, STATUS_CORRUPT);
+}
+
+/* HEAD, then GET of the first byte, then whatever tells how long it is. */
+static void test_sizes(void **state)
+{
+    struct fetch size = {.kind = FETCH_STAT}, by_get = size;
+    struct error err;
+    (void)state;
+    by_get.own.form = HTTP_FORM_GET;
+    static const char *const refusals[] = {"HTTP/1.1 403 x", "HTTP/1.1 405 x", "HTTP/1.1 501 x",
+                                           "HTTP/1.1 200 x"};
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
+        expect(refusals[i], size, 0, HTTP_OTHERWISE, STATUS_IO);
+    expect("HTTP/1.1 404 x", size, 0, HTTP_FAILED, STATUS_NOT_FOUND);
+    expect("HTTP/1.1 403 x", by_get, 0, HTTP_FAILED, STATUS_NOT_FOUND);
+    expect("HTTP/1.1 405 x", by_get, 0, HTTP_FAILED, STATUS_IO);
+    expect("HTTP/1.1 206 x\nContent-Range: bytes 0-0/*", by_get, 0, HTTP_FAILED, STATUS_IO);
+    static const struct {
+        const char *answer;
+        uint64_t total;
+    } told[] = {{"HTTP/1.1 206 x\nContent-Range: bytes 0-0/77", 77},
+                {"HTTP/1.1 416 x\nContent-Range: bytes */0", 0},
+                {"HTTP/1.1 200 x\nContent-Length: 9", 9},
+                {"HTTP/1.1 200 x", 33}};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        struct fetch fetch = by_get;
+        assert_int_equal(judge(told[i].answer, &fetch, 33, &err), HTTP_GOOD);
+        assert_int_equal(fetch.total, told[i].total);
+    }
 }
 
 static void test_messages(void **state)
@@ -115,7 +162,6 @@ static void test_versions(void **state)
                      HTTP_GOOD);
     assert_int_equal(a.total, 7);
     assert_true(a.version != b.version);
-    expect("HTTP/1.1 200 x", a, 0, HTTP_FAILED, STATUS_IO);
 }
 
 static const uint64_t ms_ns = 1000000;
@@ -189,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_values),
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_the_window_grows_while_that_helps),
