@@ -223,6 +223,7 @@ static enum status settle(struct job *job, const struct job_options *options, st
     find_least_memory(job);
     job->shape.fetch_bytes = fetch_stage_bytes(
         job->dataset, run_fetch_memory(&job->config, &job->shape), &job->shape.fetch_rows);
+    dataset_bound_seconds(job->dataset, run_second_memory(&job->config, &job->shape));
     status = run_setup_settle(&job->config, job->dataset, &job->shape,
                               options->resume_path ? &first.state : NULL, &job->setup, err);
     job->old_states = job->comm.rank == 0 && options->resume_path && first.state.version == 1;

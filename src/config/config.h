@@ -105,7 +105,8 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
     X("store.requests", store_requests, AUTO_U64, "auto", 1, 1024, KEEPS_ORDER,                    \
       "http and s3: requests in flight of each reader; auto: 4 to 256, by what brings throughput") \
     X("store.fetch_memory", store_fetch_bytes, SIZE, "128MiB", 1048576, UINT64_MAX / 2,            \
-      KEEPS_ORDER, "http and s3: chunks fetched ahead of decoding, as stored; of each reader")     \
+      KEEPS_ORDER,                                                                                 \
+      "http and s3: chunks on their way, ahead of decoding or asked for twice; of each reader")    \
     X("store.hedge", store_hedge, BOOL, "true", 0, 0, KEEPS_ORDER,                                 \
       "http and s3: ask a second time for what takes far longer than usual (3 in 100 at most)")    \
     X("store.missing_status", store_missing, STRING, "404", 0, 0, KEEPS_ORDER,                     \

@@ -262,6 +262,11 @@ void dataset_row_pieces(struct dataset_lister *lister, uint64_t row, dataset_pie
 void dataset_take_index(struct dataset_lister *lister, const struct zarr_piece *piece,
                         const void *bytes, uint64_t value_bytes);
 
+/* How many bytes values may take that are asked for a second time (store_options.second_room), of
+ * all stores together: an eighth of the settings' fetch_bytes until this is called, once. Any
+ * thread. */
+void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes);
+
 /* Ends all fetches of the dataset's stores (fetch_stop()). */
 void dataset_stop_fetches(const struct dataset *dataset);
 

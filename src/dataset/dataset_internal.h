@@ -47,6 +47,7 @@ struct dataset_private {
     bool missing_is_bad;
     uint32_t retries;
     struct store_settings settings;
+    _Atomic int64_t second_room; /* in the stores' options */
     uint64_t index_cache_bytes;
     struct zarr_read_options read; /* its cache of indices is owned */
     struct store_watch *watch;     /* borrowed, as is the next; NULL: none */

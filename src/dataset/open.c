@@ -33,6 +33,7 @@ static enum status allocate(const struct dataset_options *options, struct datase
     dataset->private->read.coalesce_bytes = options->coalesce_bytes;
     dataset->private->settings =
         options->store.timeout_s ? options->store : store_settings_default();
+    dataset->private->second_room = (int64_t)(dataset->private->settings.fetch_bytes / 8);
     dataset->private->read.direct = dataset->private->settings.direct;
     dataset->private->watch = options->watch;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
@@ -110,8 +111,10 @@ static void settle_coalescing(struct zarr_read_options *read, bool remote)
 static enum status open_stores(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    struct store_options options = {
-        .retries = private->retries, .watch = private->watch, .settings = &private->settings};
+    struct store_options options = {.retries = private->retries,
+                                    .watch = private->watch,
+                                    .settings = &private->settings,
+                                    .second_room = &private->second_room};
     char *uris[DATASET_MAX_PARTS];
     size_t count;
     enum status status = cut_uris(private->uri, uris, &count, err);

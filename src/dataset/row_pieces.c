@@ -4,8 +4,16 @@
 #include "base/memory.h"
 #include "base/size.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes)
+{
+    struct dataset_private *private = dataset->private;
+    atomic_fetch_add(&private->second_room,
+                     (int64_t)bytes - (int64_t)(private->settings.fetch_bytes / 8));
+}
 
 void dataset_stop_fetches(const struct dataset *dataset)
 {

@@ -65,18 +65,32 @@ uint64_t run_memory_limit(const struct config *config, const struct run_shape *s
     return shape->node_available_bytes / 2 / shape->readers_on_node;
 }
 
-uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape)
+static uint64_t memory_on_its_way(const struct config *config, const struct run_shape *shape)
 {
     uint64_t most = run_memory_limit(config, shape) / 4;
     return config->store_fetch_bytes < most ? config->store_fetch_bytes : most;
 }
 
-/* Buffers of the connections that a reader may have open. */
-static uint64_t connection_bytes(const struct config *config, const struct dataset *dataset)
+uint64_t run_second_memory(const struct config *config, const struct run_shape *shape)
+{
+    return config->store_hedge ? memory_on_its_way(config, shape) / 8 : 0;
+}
+
+uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape)
+{
+    return memory_on_its_way(config, shape) - run_second_memory(config, shape);
+}
+
+/* What is on its way from a remote store: the fetch stage, what is asked for a second time, and
+ * buffers of the connections that a reader may have open. */
+static uint64_t fetch_bytes(const struct config *config, const struct dataset *dataset,
+                            const struct run_shape *shape)
 {
     enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
     uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
-    return dataset->remote ? dataset->store_count * count * CONNECTION_BYTES : 0;
+    return dataset->remote ? shape->fetch_bytes + run_second_memory(config, shape) +
+                                 dataset->store_count * count * CONNECTION_BYTES
+                           : 0;
 }
 
 /* Of a record, those fields that travel packed; each on a multiple of 16 bytes. So does the byte
@@ -119,7 +133,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
-        .fetch_bytes = shape->fetch_bytes + connection_bytes(config, dataset),
+        .fetch_bytes = fetch_bytes(config, dataset, shape),
         .fetch_rows = shape->fetch_rows,
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = config->epochs == 1,

@@ -66,7 +66,13 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
 /* The memory one reader may take: readers.memory_limit, or what "auto" stands for. */
 uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape);
 
-/* How much of it the fetch stage may take: store.fetch_memory, and no more than a quarter. */
+/* How much of it values may take that are on their way a second time (dataset_bound_seconds()):
+ * with store.hedge an eighth of store.fetch_memory, of which no more than a quarter of the limit
+ * counts.
+ */
+uint64_t run_second_memory(const struct config *config, const struct run_shape *shape);
+
+/* How much of it the fetch stage may take: the rest of that. */
 uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape);
 
 /* Appends a line if readers.memory_limit is more than a node has for its readers, although they

@@ -15,8 +15,11 @@
 
 struct store_settings store_settings_default(void)
 {
-    return (struct store_settings){
-        .timeout_s = 60, .hedge = true, .missing_count = 1, .missing = {404}};
+    return (struct store_settings){.timeout_s = 60,
+                                   .fetch_bytes = 128 << 20,
+                                   .hedge = true,
+                                   .missing_count = 1,
+                                   .missing = {404}};
 }
 
 /* Kinds of uris. */

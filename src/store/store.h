@@ -44,14 +44,14 @@ enum { STORE_DIRECT_BYTES = 1 << 20, STORE_DIRECT_ALIGNMENT = 4096 };
 /* How stores are asked, remote ones above all. No pointers and no secrets: it is sent between
  * processes as plain bytes. Where credentials come from is told in credentials.h. */
 struct store_settings {
-    uint32_t requests;    /* in flight at most; 0: found out while reading */
-    uint32_t timeout_s;   /* for one value, all tries together */
-    uint64_t fetch_bytes; /* of values fetched ahead of decoding (read/fetch_stage.h); 0: default */
-    uint8_t hedge;        /* whatever takes far longer than usual is asked for a second time */
-    uint8_t anonymous;    /* requests to S3 are not signed */
-    uint8_t direct;       /* directories: whole large values are read past the page cache */
-    uint8_t metadata;     /* credentials may be asked of instance and container endpoints */
-    uint8_t addressing;   /* enum store_addressing: where the bucket's name stands */
+    uint32_t requests;      /* in flight at most; 0: found out while reading */
+    uint32_t timeout_s;     /* for one value, all tries together */
+    uint64_t fetch_bytes;   /* of values on their way, ahead of decoding (read/fetch_stage.h) */
+    uint8_t hedge;          /* whatever takes far longer than usual is asked for a second time */
+    uint8_t anonymous;      /* requests to S3 are not signed */
+    uint8_t direct;         /* directories: whole large values are read past the page cache */
+    uint8_t metadata;       /* credentials may be asked of instance and container endpoints */
+    uint8_t addressing;     /* enum store_addressing: where the bucket's name stands */
     uint32_t missing_count; /* HTTP statuses that mean: there is no such value */
     uint16_t missing[STORE_MISSING_MOST];
     char ca_file[STORE_TEXT_BYTES];  /* certificates to trust; "": the system's */
@@ -59,7 +59,7 @@ struct store_settings {
     char region[STORE_TEXT_BYTES];   /* "": of the environment, or us-east-1 */
 };
 
-/* 60 s, hedging on, 404 alone is missing. */
+/* 60 s, 128 MiB, hedging on, 404 alone is missing. */
 struct store_settings store_settings_default(void);
 
 /* How reads behave. A read that fails for a cause that may pass (EIO, ESTALE, a lost connection;

@@ -116,6 +116,29 @@ static void memory_limits(void **state)
     config_done(&config);
 }
 
+/* Everything that may be on its way from a remote store, also what is asked for twice. */
+static void what_is_on_its_way(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"store: {fetch_memory: 64MiB}",
+                                 "store: {fetch_memory: 64MiB, hedge: false}"};
+    for (int hedge = 1; hedge >= 0; hedge--) {
+        struct config config = make_config(texts[!hedge]);
+        struct dataset dataset = make_dataset();
+        struct run_shape shape = two_nodes;
+        struct run_setup setup;
+        struct error err;
+        dataset.remote = true;
+        shape.fetch_bytes = run_fetch_memory(&config, &shape);
+        assert_int_equal(run_second_memory(&config, &shape), hedge * 8 << 20);
+        assert_int_equal(shape.fetch_bytes, (64 - hedge * 8) << 20);
+        assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err),
+                         STATUS_OK);
+        assert_int_equal(setup.budget.fetch_bytes, 64 << 20);
+        config_done(&config);
+    }
+}
+
 /* A limit that was asked for is held against what there is for all readers of a node. */
 static void more_than_there_is(void **state)
 {
@@ -202,9 +225,13 @@ static void impossible_configurations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_fit),          cmocka_unit_test(memory_limits),
-        cmocka_unit_test(more_than_there_is), cmocka_unit_test(one_epoch_keeps_nothing),
-        cmocka_unit_test(resuming),           cmocka_unit_test(impossible_configurations),
+        cmocka_unit_test(parts_fit),
+        cmocka_unit_test(memory_limits),
+        cmocka_unit_test(what_is_on_its_way),
+        cmocka_unit_test(more_than_there_is),
+        cmocka_unit_test(one_epoch_keeps_nothing),
+        cmocka_unit_test(resuming),
+        cmocka_unit_test(impossible_configurations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,245 @@
+/* Stores behind a network, against a server of this test's own: bounds that no whole job shows. */
+#include "base/clock.h"
+#include "store/store.h"
+
+#include <arpa/inet.h>
+#include <libdeflate.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20 };
+
+/* The server
+ *
+ * answers on one connection each, by path; the first "GET /late" waits.
+ * ---------------------------------------------------------------------------------------------- */
+
+static struct {
+    int fd;
+    uint16_t port;
+    pthread_t thread;
+    atomic_uint late;       /* requests for it */
+    _Atomic uint64_t sent;  /* bytes of bodies */
+    unsigned char *encoded; /* 64 MiB of nothing, as gzip */
+    size_t encoded_bytes;
+} server;
+
+static bool put(int fd, const void *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t count = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+        if (count <= 0)
+            return false;
+        done += (size_t)count;
+    }
+    atomic_fetch_add(&server.sent, size);
+    return true;
+}
+
+static void answer(int fd, const char *headers, const void *body, size_t size, uint64_t times)
+{
+    char head[512];
+    int length =
+        snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nConnection: close\r\n%s\r\n", headers);
+    if (!put(fd, head, (size_t)length))
+        return;
+    while (times-- > 0 && put(fd, body, size))
+        ;
+}
+
+static void *serve_one(void *argument)
+{
+    static const unsigned char zeros[MIB];
+    int fd = (int)(intptr_t)argument;
+    char request[4096] = "";
+    for (size_t used = 0; !strstr(request, "\r\n\r\n") && used < sizeof request - 1;) {
+        ssize_t count = recv(fd, request + used, sizeof request - 1 - used, 0);
+        if (count <= 0)
+            break;
+        used += (size_t)count;
+    }
+    if (strncmp(request, "HEAD ", 5) == 0) {
+        put(fd, "HTTP/1.1 405 No\r\nConnection: close\r\n\r\n", 40);
+    } else if (strncmp(request, "GET /bomb ", 10) == 0) {
+        answer(fd, "Content-Encoding: gzip\r\n", server.encoded, server.encoded_bytes, 1);
+    } else if (strncmp(request, "GET /large ", 11) == 0) {
+        answer(fd, "Content-Length: 1048576000\r\n", zeros, sizeof zeros, 1000);
+    } else if (strncmp(request, "GET /digits ", 12) == 0) {
+        answer(fd, "", "0123456789abcdefghijk", 21, 1);
+    } else if (strncmp(request, "GET /broken ", 12) == 0) {
+        answer(fd, "Content-Encoding: gzip\r\n", zeros, 1000, 1);
+    } else if (strncmp(request, "GET /late ", 10) == 0) {
+        if (atomic_fetch_add(&server.late, 1) == 0)
+            clock_sleep_ns(UINT64_C(1500000000));
+        answer(fd, "Content-Length: 1000\r\n", zeros, 1000, 1);
+    } else {
+        answer(fd, "Content-Length: 1000\r\n", zeros, 1000, 1);
+    }
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, request, sizeof request, 0) > 0)
+        ;
+    close(fd);
+    return NULL;
+}
+
+static void *serve(void *argument)
+{
+    pthread_attr_t detached;
+    (void)argument;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    for (int fd; (fd = accept(server.fd, NULL, NULL)) >= 0;) {
+        pthread_t thread;
+        if (pthread_create(&thread, &detached, serve_one, (void *)(intptr_t)fd))
+            close(fd);
+    }
+    pthread_attr_destroy(&detached);
+    return NULL;
+}
+
+static int start_server(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    (void)state;
+    void *zeros = calloc(64, MIB);
+    struct libdeflate_compressor *compressor = libdeflate_alloc_compressor(1);
+    server.encoded = malloc(MIB);
+    server.encoded_bytes =
+        libdeflate_gzip_compress(compressor, zeros, (size_t)64 * MIB, server.encoded, MIB);
+    libdeflate_free_compressor(compressor);
+    free(zeros);
+    server.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server.encoded_bytes == 0 || bind(server.fd, (struct sockaddr *)&address, size) ||
+        listen(server.fd, 64) || getsockname(server.fd, (struct sockaddr *)&address, &size))
+        return -1;
+    server.port = ntohs(address.sin_port);
+    return pthread_create(&server.thread, NULL, serve, NULL);
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    shutdown(server.fd, SHUT_RD);
+    pthread_join(server.thread, NULL);
+    close(server.fd);
+    free(server.encoded);
+    return 0;
+}
+
+static struct store *open_store(_Atomic int64_t *second_room)
+{
+    const struct store_options options = {.second_room = second_room};
+    char uri[64];
+    struct store *store;
+    struct error err;
+    snprintf(uri, sizeof uri, "http://127.0.0.1:%u", server.port);
+    if (store_open_with(uri, &options, &store, &err))
+        fail_msg("%s", err.message);
+    return store;
+}
+
+/* The tests
+ * ---------------------------------------------------------------------------------------------- */
+
+static void test_what_is_encoded_stays_within_its_room(void **state)
+{
+    unsigned char buffer[1001] = {[1000] = 7};
+    struct store *store = open_store(NULL);
+    struct store_range range = {5 * MIB, 1000, buffer};
+    struct error err;
+    size_t size;
+    (void)state;
+    assert_int_equal(store_get(store, "bomb", buffer, 1000, &size, &err), STATUS_CORRUPT);
+    assert_int_equal(store_get_ranges(store, "bomb", &range, 1, &err), STATUS_OK);
+    range.offset = (uint64_t)64 * MIB - 999; /* one byte beyond it */
+    assert_int_equal(store_get_ranges(store, "bomb", &range, 1, &err), STATUS_CORRUPT);
+    assert_int_equal(store_get(store, "broken", buffer, 1000, &size, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "Content-Encoding 'gzip'"));
+    assert_int_equal(buffer[1000], 7);
+    store_free(store);
+}
+
+/* A part far within a value is not worth all that lies before it. */
+static void test_no_more_is_passed_over_than_is_said(void **state)
+{
+    unsigned char buffer[1000];
+    struct store *store = open_store(NULL);
+    struct store_range near = {3 * MIB, 1000, buffer}, far = {900ull * MIB, 1000, buffer};
+    struct error err;
+    uint64_t total;
+    (void)state;
+    assert_int_equal(store_get_ranges(store, "large", &near, 1, &err), STATUS_OK);
+    uint64_t before = server.sent;
+    assert_int_equal(store_get_ranges(store, "large", &far, 1, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "the server has no ranges"));
+    assert_int_equal(store_get_tail(store, "large", buffer, 1000, &total, &err),
+                     STATUS_UNSUPPORTED);
+    assert_in_range(server.sent - before, 0, 100 * MIB); /* of three gigabytes */
+    store_free(store);
+}
+
+static void test_the_end_of_what_comes_whole(void **state)
+{
+    static const char digits[] = "0123456789abcdefghijk";
+    struct store *store = open_store(NULL);
+    struct error err;
+    struct store_info info;
+    (void)state;
+    for (size_t size = 1; size <= 21; size++) {
+        char buffer[32] = "";
+        uint64_t total;
+        assert_int_equal(store_get_tail(store, "digits", buffer, size, &total, &err), STATUS_OK);
+        assert_string_equal(buffer, digits + 21 - size);
+        assert_int_equal(total, 21);
+    }
+    char buffer[32];
+    uint64_t total;
+    assert_int_equal(store_get_tail(store, "digits", buffer, 22, &total, &err), STATUS_CORRUPT);
+    assert_int_equal(store_stat(store, "digits", &info, &err), STATUS_OK);
+    assert_int_equal(info.bytes, 21);
+    store_free(store);
+}
+
+static void test_second_requests_stay_within_their_room(void **state)
+{
+    static const struct {
+        int64_t room;
+        unsigned requests;
+    } cases[] = {{999, 1}, {1000, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        _Atomic int64_t room = cases[i].room;
+        struct store *store = open_store(&room);
+        unsigned char buffer[1000];
+        size_t size;
+        struct error err;
+        for (unsigned j = 0; j < 300; j++)
+            assert_int_equal(store_get(store, "value", buffer, 1000, &size, &err), STATUS_OK);
+        server.late = 0;
+        assert_int_equal(store_get(store, "late", buffer, 1000, &size, &err), STATUS_OK);
+        assert_int_equal(server.late, cases[i].requests);
+        store_free(store);
+        assert_int_equal(room, cases[i].room);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_encoded_stays_within_its_room),
+        cmocka_unit_test(test_no_more_is_passed_over_than_is_said),
+        cmocka_unit_test(test_the_end_of_what_comes_whole),
+        cmocka_unit_test(test_second_requests_stay_within_their_room),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
