@@ -138,6 +138,9 @@ static enum status find_profile(bool wanted, struct credentials *credentials, st
         status = read_profile("AWS_CONFIG_FILE", "config", &profile, err);
     if (status != STATUS_OK)
         return status;
+    if (wanted)
+        snprintf(credentials->source, sizeof credentials->source, "the keys of profile '%s'",
+                 profile.name);
     if (*name && !profile.seen)
         return error_set(
             err, STATUS_INVALID,
@@ -172,6 +175,7 @@ static enum status find_keys(struct credentials *credentials, struct error *err)
     if (status == STATUS_OK)
         status = copy_value(credentials->token, sizeof credentials->token, token,
                             "AWS_SESSION_TOKEN", err);
+    strcpy(credentials->source, "AWS_ACCESS_KEY_ID of the environment");
     return status;
 }
 
@@ -217,8 +221,10 @@ enum status credentials_find(bool wanted, bool metadata, struct credentials *ret
         status = check_pair(&found, err);
     if (status == STATUS_OK)
         status = find_place(&found, err);
-    if (status == STATUS_OK && wanted && metadata && !found.found)
+    if (status == STATUS_OK && wanted && metadata && !found.found) {
+        strcpy(found.source, "the keys of the cloud's metadata endpoint");
         status = metadata_credentials(&found, err);
+    }
     if (status == STATUS_OK)
         *ret_found = found;
     explicit_bzero(&found, sizeof found);

@@ -27,6 +27,7 @@ struct credentials {
     char token[CREDENTIAL_TOKEN_BYTES]; /* "": none */
     time_t expires;                     /* 0: never */
     bool found;
+    char source[CREDENTIAL_BYTES]; /* where they were found, for messages */
     /* Of the profile or the environment; "": not given. */
     char region[CREDENTIAL_BYTES];
     char endpoint[CREDENTIAL_BYTES];

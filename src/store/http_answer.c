@@ -170,7 +170,7 @@ static bool tagged(const char *body, const char *name, char *out, size_t capacit
 /* ": " and what the body says: code and message of S3's documents, else the first line. */
 static void describe_body(const char *body, char *out, size_t capacity)
 {
-    char code[HTTP_CODE_BYTES], message[320] = "";
+    char code[96], message[320] = "";
     out[0] = '\0';
     if (tagged(body, "Code", code, sizeof code)) {
         tagged(body, "Message", message, sizeof message);
@@ -183,10 +183,11 @@ static void describe_body(const char *body, char *out, size_t capacity)
         snprintf(out, capacity, ": %s", message);
 }
 
-void http_answer_code(const struct http_answer *answer, char ret_code[HTTP_CODE_BYTES])
+void http_answer_element(const struct http_answer *answer, const char *name, char *ret_text,
+                         size_t capacity)
 {
-    ret_code[0] = '\0';
-    tagged(answer->body, "Code", ret_code, HTTP_CODE_BYTES);
+    ret_text[0] = '\0';
+    tagged(answer->body, name, ret_text, capacity);
 }
 
 static bool is_missing(const struct store_settings *settings, int status)
@@ -197,9 +198,11 @@ static bool is_missing(const struct store_settings *settings, int status)
     return false;
 }
 
-static const char *hint_of(int status)
+static const char *hint_of(const struct http_answer *answer)
 {
-    if (status == 403)
+    int status = answer->status;
+    if (status == 403 &&
+        (!strstr(answer->body, "<Code>") || strstr(answer->body, "<Code>AccessDenied</Code>")))
         return " (if that is how this server answers for a value that is not there, set "
                "store.missing_status to 403,404)";
     if (status == 401)
@@ -253,7 +256,7 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
                   fetch->offset + fetch->size);
         return HTTP_FAILED;
     }
-    error_set(err, STATUS_IO, "%d %s%s%s", status, answer->reason, body, hint_of(status));
+    error_set(err, STATUS_IO, "%d %s%s%s", status, answer->reason, body, hint_of(answer));
     if (status == 429 || status == 503)
         return HTTP_THROTTLED;
     if (status == 408 || status == 500 || status == 502 || status == 504 ||

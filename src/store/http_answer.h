@@ -71,8 +71,8 @@ enum http_verdict http_answer_judge(const struct http_answer *answer,
                                     const struct store_settings *settings, struct fetch *fetch,
                                     const struct http_try *made, struct error *err);
 
-/* What an S3 server calls the cause, "" if it does not say: "NoSuchBucket". */
-enum { HTTP_CODE_BYTES = 96 };
-void http_answer_code(const struct http_answer *answer, char ret_code[HTTP_CODE_BYTES]);
+/* The text of an element of an S3 server's error, such as "Code"; "" if there is none. */
+void http_answer_element(const struct http_answer *answer, const char *name, char *ret_text,
+                         size_t capacity);
 
 #endif

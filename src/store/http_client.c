@@ -265,6 +265,8 @@ static void on_end(struct http_client *client, struct transfer *transfer, CURLco
         give_transfer(client, transfer);
         return;
     }
+    if (verdict == HTTP_FAILED && transfer->answer.status >= 300 && client->target.explain)
+        client->target.explain(client->target.context, fetch, &transfer->answer, &err);
     fetch->error = err;
     if (verdict == HTTP_FAILED) {
         finish(client, fetch, (enum status)err.status);

@@ -29,6 +29,7 @@
 #include "store/fetch.h"
 
 struct curl_slist;
+struct http_answer;
 struct http_client;
 
 /* What makes requests of fetches. Called by the client's thread, for each try. */
@@ -40,6 +41,10 @@ struct http_target {
     /* NULL: never. The server refused the request's credentials as out of date: true if there are
      * newer ones now. */
     bool (*refresh)(void *context);
+    /* NULL: nothing. Adds to what is wrong with an answer what this kind of server has to say of
+     * it. */
+    void (*explain)(void *context, const struct fetch *fetch, const struct http_answer *answer,
+                    struct error *err);
 };
 
 /* `options`: its settings must be set. NO_MEMORY; IO: no thread or descriptor. */

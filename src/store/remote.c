@@ -353,7 +353,7 @@ enum status remote_open(const char *uri, const struct store_options *options,
     struct http_target target = {.context = remote, .prepare = http_prepare};
     if (strncmp(uri, "s3:", 3) == 0) {
         status = s3_new(copy, &remote->settings, &remote->s3, err);
-        target = (struct http_target){remote->s3, s3_prepare, s3_refresh};
+        target = (struct http_target){remote->s3, s3_prepare, s3_refresh, s3_explain};
     }
     if (status == STATUS_OK)
         status = http_client_new(&target, options, copy, &remote->client, err);

@@ -30,6 +30,8 @@ void s3_free(struct s3 *s3);
 enum status s3_prepare(void *context, const struct fetch *fetch, struct text *url,
                        struct curl_slist **headers, struct error *err);
 bool s3_refresh(void *context);
+void s3_explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
+                struct error *err);
 
 /* Appends where the bucket lies, for store_identify(). */
 void s3_identify(const struct s3 *s3, struct text *out);

@@ -23,6 +23,7 @@ struct s3 {
     char *base;   /* "https://host" or "http://host:port" */
     char *host;   /* as in the Host header */
     char *bucket; /* path of the bucket, encoded: "" or "/bucket" */
+    char *name;   /* of the bucket */
     char *prefix; /* of all keys: "" or "prefix/" */
 };
 
@@ -89,6 +90,55 @@ bool s3_refresh(void *context)
         s3->credentials.expires = time(NULL) + REFRESH_BEFORE_S + 10;
     credentials_done(&fresh);
     return newer;
+}
+
+/* What is wrong
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Where the bucket lies instead, as far as the answer says. */
+static bool is_elsewhere(const struct http_answer *answer, const char *code, char *ret_region,
+                         size_t capacity)
+{
+    http_answer_element(answer, "Region", ret_region, capacity);
+    if (answer->region[0])
+        snprintf(ret_region, capacity, "%s", answer->region);
+    return (answer->status >= 300 && answer->status < 400) ||
+           strcmp(code, "AuthorizationHeaderMalformed") == 0 ||
+           strcmp(code, "IllegalLocationConstraintException") == 0;
+}
+
+void s3_explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
+                struct error *err)
+{
+    const struct s3 *s3 = context;
+    const struct error before = *err;
+    const char *name = s3->name;
+    enum status status = (enum status)err->status;
+    char code[96], region[64];
+    http_answer_element(answer, "Code", code, sizeof code);
+    bool elsewhere = is_elsewhere(answer, code, region, sizeof region);
+    if (strcmp(code, "NoSuchBucket") == 0)
+        error_set(err, status,
+                  "%.600s (there is no bucket '%s' at %s: check its name, and store.s3_endpoint)",
+                  before.message, name, s3->base);
+    else if (elsewhere && region[0] && strcmp(region, s3->region) != 0)
+        error_set(err, status,
+                  "%.600s (the bucket '%s' lies in region '%s', and requests are for '%s': set "
+                  "store.s3_region)",
+                  before.message, name, region, s3->region);
+    else if (elsewhere)
+        error_set(err, status,
+                  "%.600s (the bucket '%s' is not to be had in region '%s' at %s: set "
+                  "store.s3_region, or store.s3_endpoint)",
+                  before.message, name, s3->region, s3->base);
+    else if ((answer->status == 403 || answer->status == 401) && s3->credentials.found)
+        error_set(err, status, "%.600s (for bucket '%s', key '%s%s'; signed with %s)",
+                  before.message, name, fetch->kind == FETCH_QUERY ? "" : s3->prefix,
+                  fetch->kind == FETCH_QUERY ? "" : fetch->key, s3->credentials.source);
+    else if (answer->status == 403 || answer->status == 401)
+        error_set(err, status,
+                  "%.600s (for bucket '%s'; requests are not signed: store.s3_anonymous)",
+                  before.message, name);
 }
 
 /* Opening
@@ -158,6 +208,7 @@ static enum status settle_place(struct s3 *s3, const char *bucket, const char *g
                    (addressing == ADDRESSING_AUTO && (*given || needs_path(bucket)));
     const char *host = strstr(endpoint, "://") + 3;
     struct text encoded = {0};
+    s3->name = strdup(bucket);
     if (by_path) {
         text_append(&encoded, "/");
         s3_encode(bucket, false, &encoded);
@@ -172,7 +223,7 @@ static enum status settle_place(struct s3 *s3, const char *bucket, const char *g
     }
     text_done(&encoded);
     free(endpoint);
-    return s3->bucket && s3->host && s3->base
+    return s3->name && s3->bucket && s3->host && s3->base
                ? STATUS_OK
                : error_set(err, STATUS_NO_MEMORY, "no memory to open the store");
 }
@@ -242,6 +293,7 @@ void s3_free(struct s3 *s3)
     free(s3->base);
     free(s3->host);
     free(s3->bucket);
+    free(s3->name);
     free(s3->prefix);
     free(s3);
 }
@@ -291,8 +343,6 @@ static enum status each_entry(const struct remote *remote, const char *prefix, b
         text_done(&query);
     }
     free(answer);
-    if (status == STATUS_NOT_FOUND)
-        status = error_set(err, STATUS_IO, "list '%s': no such bucket", remote->uri);
     return status;
 }
 

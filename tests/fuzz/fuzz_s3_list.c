@@ -43,8 +43,8 @@ static void read_answer(const char *text, enum fetch_kind kind, unsigned form)
     enum http_verdict verdict = http_answer_judge(&answer, &settings, &fetch, &made, &err);
     CHECK((verdict == HTTP_GOOD) == !err.message[0]);
     CHECK(verdict != HTTP_OTHERWISE || fetch.own.form > form);
-    char code[HTTP_CODE_BYTES];
-    http_answer_code(&answer, code);
+    char code[20];
+    http_answer_element(&answer, "Code", code, sizeof code);
     CHECK(strlen(code) < sizeof code && strlen(answer.encoding) < sizeof answer.encoding);
     CHECK(strlen(answer.location) < sizeof answer.location && answer.status < 1000);
 }

@@ -82,10 +82,13 @@ class OddHandler(BaseHTTPRequestHandler):
     def ways(self):
         return self.server.ways
 
-    def refuse(self, status):
+    def refuse(self, status, headers=(), body=b""):
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
     def do_HEAD(self):
         if "head" in self.ways():
@@ -94,7 +97,10 @@ class OddHandler(BaseHTTPRequestHandler):
             self.answer(False)
 
     def do_GET(self):
-        self.answer(True)
+        if "refusal" in self.ways():
+            self.refuse(*self.ways()["refusal"])
+        else:
+            self.answer(True)
 
     def answer(self, with_body):
         """A value, or the range of it that is asked for, of its encoded bytes where it is encoded."""
@@ -143,7 +149,7 @@ class OddHandler(BaseHTTPRequestHandler):
 class Odd(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """Serves a folder in its own ways: head=405 (requests for sizes are refused), length="chunked" or "close" (sizes are not
     said), ranges=False, encoding="gzip" (everything is stored so; of ranges, as S3 does, the encoded bytes are
-    counted), first_byte_s (of the first answer), etags=True (each answer has another). `asked`: (method, path, range) of each request."""
+    counted), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything). `asked`: (method, path, range) of each request."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -234,6 +240,12 @@ http {{
     def close(self):
         end(self.process)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def s3_refusal(code, message="no", more="", status=403, headers=()):
+    """What S3 says instead of a value."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message>{more}</Error>"
+    return status, headers, body.encode()
 
 
 SETUP = """

@@ -470,6 +470,31 @@ class S3(RemoteTest):
         self.refused("an access key but no secret", self.settings(self.uri()),
                      self.env(AWS_ACCESS_KEY_ID="alone"))
 
+    def test_what_is_not_there_or_not_allowed(self):
+        """The message names what to look at: the bucket, the region, the key and whose credentials."""
+        message = self.refused("NoSuchBucket", self.settings("s3://no-bucket/v2"), self.signed())
+        self.assertIn(f"there is no bucket 'no-bucket' at {self.server.url}: check its name, and store.s3_endpoint",
+                      message)
+        refusals = (
+            (servers.s3_refusal("PermanentRedirect", status=301, headers=[("x-amz-bucket-region", "eu-west-1")]),
+             "the bucket 'bucket' lies in region 'eu-west-1', and requests are for 'us-east-1': set store.s3_region"),
+            (servers.s3_refusal("AuthorizationHeaderMalformed", more="<Region>ap-south-1</Region>", status=400),
+             "lies in region 'ap-south-1', and requests are for 'us-east-1': set store.s3_region"),
+            (servers.s3_refusal("PermanentRedirect", status=301),
+             "the bucket 'bucket' is not to be had in region 'us-east-1' at http://.*: set store.s3_region"),
+            (servers.s3_refusal("AccessDenied"),
+             "for bucket 'bucket', key 'a b/v2/zarr.json'; signed with AWS_ACCESS_KEY_ID of the environment"))
+        for refusal, expected in refusals:
+            server = servers.Odd(self.datasets, refusal=refusal, head=refusal[0])
+            self.addCleanup(server.close)
+            with self.subTest(expected):
+                output = self.refused(expected, self.settings("s3://bucket/a b/v2"),
+                                      self.signed(AWS_ENDPOINT_URL=server.url))
+                self.assertNotIn(self.server.access_key, output)
+        self.refused("AccessDenied.*requests are not signed: store.s3_anonymous",
+                     self.settings("s3://bucket/a b/v2", **{"store.s3_anonymous": "true"}),
+                     self.signed(AWS_ENDPOINT_URL=server.url))
+
     def test_secrets_stay_secret(self):
         """Not in any output of a whole run with everything shown, nor where a key is refused."""
         env = self.signed(AWS_SESSION_TOKEN="")
