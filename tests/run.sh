@@ -31,7 +31,7 @@ Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with
   -h, --help
 
   tests/run.sh --quick -- -R unit.plan      only the tests of the plan
-Corpora of foreign datasets are looked for in PENSTOCK_CORPORA, if that is set.
+Corpora of foreign datasets are looked for in PENSTOCK_CORPORA, else in ../shared/corpora beside the checkout.
 USAGE
 }
 
@@ -69,7 +69,7 @@ skipped() {
 # whatever else comes first in PATH.
 mapfile -t packages < <(build_packages)
 packages+=(libcmocka-dev python3 python3-venv)
-more_packages=(python3-numpy python3-zarr python3-xxhash nginx-light openssl)
+more_packages=(python3-numpy python3-zarr python3-xxhash nginx-light openssl zstd)
 [[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
 if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
@@ -168,6 +168,15 @@ if ((EUID == 0)); then
     export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 export OMPI_MCA_rmaps_base_oversubscribe=1
+
+if [[ ! ${PENSTOCK_CORPORA-} && -d ../shared/corpora ]]; then
+    PENSTOCK_CORPORA=$(cd ../shared/corpora && pwd)
+fi
+if [[ ${PENSTOCK_CORPORA-} ]]; then
+    export PENSTOCK_CORPORA
+else
+    skipped "conformance.*: there is no ../shared/corpora, and PENSTOCK_CORPORA names no other place"
+fi
 
 # suite NAME DIRECTORY LABELS [COMMAND...]: another build's tests as one test of the whole, which takes half of the jobs.
 suite() {

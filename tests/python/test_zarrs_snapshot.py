@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+from dumping import Dump
+
 SKIPPED = 77
 ARCHIVE = "zarrs_snapshot_v3.tar.zst"
 LEAST_READ = 200
@@ -36,12 +38,6 @@ def unpack(archive, folder):
         sys.exit(SKIPPED)
 
 
-def dump(tool, folder):
-    """Returns the array's bytes, or the message that it is refused with."""
-    done = subprocess.run([tool, str(folder), ""], capture_output=True, check=False)
-    return (done.stdout, None) if done.returncode == 0 else (None, done.stderr.decode().strip())
-
-
 def arrays_of(folder):
     """(path of the array, name of its variant, what tells its oracle from others, codecs)"""
     for path in sorted(folder.rglob("zarr.json")):
@@ -52,15 +48,15 @@ def arrays_of(folder):
         yield path.parent, "/".join(variant[-4:-1]), key, codecs
 
 
-def compare(tool, folder):
+def compare(dump, folder):
     arrays = list(arrays_of(folder))
     oracles = {}
     for path, _, key, codecs in arrays:
         if codecs == ["bytes"]:
-            oracles[key] = dump(tool, path)[0]
+            oracles[key] = dump.read(path)[0]
     counts, wrong, reasons = collections.Counter(), [], collections.Counter()
     for path, name, key, codecs in arrays:
-        items, message = dump(tool, path)
+        items, message = dump.read(path)
         if items is None:
             named = REFUSED.search(message)
             counts["refused by name" if named else "wrong"] += 1
@@ -92,7 +88,8 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="penstock-zarrs-") as folder:
         unpack(archive, folder)
-        counts, wrong, reasons = compare(arguments.dump, pathlib.Path(folder))
+        with Dump(arguments.dump) as dump:
+            counts, wrong, reasons = compare(dump, pathlib.Path(folder))
     for reason, count in reasons.most_common():
         print(f"{count:4} {reason}")
     for line in wrong:
