@@ -53,8 +53,8 @@ rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes peers=yes bui
 ranks='2 3 4' mpirun_arguments='' chunk=8 codec=blosc-zstd level=5 scratch=/dev/shm most='' draws=8 plots=''
 loader=()
 
-say() { printf '%s\n' "$*" >&2; }
-fail() { say "bench/run.sh: $*"; exit 1; }
+# shellcheck source=launch/lib.sh
+source "$root/launch/lib.sh"
 
 parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
@@ -91,10 +91,9 @@ parse() {
 build_programs() {
     [ -z "$build" ] || return 0
     build=$root/build/release
-    say "building $build"
-    (cd "$root" && cmake --preset release && cmake --build --preset release) \
-        >"$work/build.log" 2>&1 ||
-        fail "the build failed: see $work/build.log"
+    cd "$root"
+    build_release python3
+    cd - >/dev/null
 }
 
 # on_hosts WHAT OPTION...: these benchmarks are programs of their own, and know their options.

@@ -63,5 +63,7 @@ endif()
 if(PENSTOCK_TESTS)
   add_test(NAME install.consumer
     COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
-  set_tests_properties(install.consumer PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
+  add_test(NAME install.configure
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/install/configure.sh ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+  set_tests_properties(install.consumer install.configure PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()

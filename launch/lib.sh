@@ -120,3 +120,14 @@ build_directory() {
         fail "cannot build $directory: see $directory.log"
     fi
 }
+
+# build_release [PACKAGE...]: installs these and what the build needs, and builds build/release below the repository's root, which must be the
+# current directory: without tests, but that a directory which tests/run.sh has configured keeps them.
+build_release() {
+    local -a packages
+    mapfile -t packages < <(build_packages)
+    install_packages "${packages[@]}" "$@"
+    CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=OFF)
+    [[ ! -f build/release/CMakeCache.txt ]] || CMAKE_ARGUMENTS=()
+    build_preset release
+}

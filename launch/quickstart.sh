@@ -55,12 +55,7 @@ mkdir -p "$demo" 2>/dev/null || true
 demo=$(cd "$demo" && pwd)
 cd "$root"
 
-mapfile -t packages < <(build_packages)
-install_packages "${packages[@]}"
-CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=OFF)
-# A directory that tests/run.sh has configured keeps its tests.
-[[ ! -f build/release/CMakeCache.txt ]] || CMAKE_ARGUMENTS=()
-build_preset release
+build_release
 bin=$root/build/release/bin
 
 # Written under another name first, so that an interrupted run leaves no half dataset behind.
