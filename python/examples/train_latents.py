@@ -61,8 +61,8 @@ def noise_like(latents, keys):
 
 def train_step(model, optimizer, batch, device):
     # The copy to the device is the only one; float() makes it where the device is the CPU.
-    latents = torch.from_numpy(batch["latents"]).to(device).float()
-    text = torch.from_numpy(batch["text"]).to(device).float()
+    latents = batch.torch("latents").to(device).float()
+    text = batch.torch("text").to(device).float()
     weight = torch.from_numpy(batch.valid).to(device).float()[:, None, None, None, None]
     noise = noise_like(latents, batch.keys)
     predicted = model(latents + noise, text)

@@ -9,7 +9,7 @@
 
 The arrays are views of shared memory, without a copy. A batch's memory goes back to the service
 when the batch and the last view of it are gone; hold on to one and its memory stays.
-torch.from_numpy(batch["x"]) works and keeps the memory, too.
+batch.torch("x") is the same as a PyTorch tensor, and keeps the memory, too.
 
 Where to connect comes from the environment that torchrun, Slurm or penstock-reader sets:
 PENSTOCK_RUN_DIR, RANK and WORLD_SIZE.

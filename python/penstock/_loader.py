@@ -4,6 +4,7 @@ import ctypes
 import gc
 import json
 import threading
+import warnings
 import weakref
 from dataclasses import dataclass
 from typing import Tuple
@@ -17,14 +18,19 @@ from ._errors import OK, Ended, Error, Invalid, Timeout, error_for
 _SLICE_MS = 200
 
 
-def _numpy_dtype(name):
+def _numpy_dtype(name, field):
     """bfloat16 is no NumPy type of its own: ml_dtypes has it, else it comes as its bits in
-    uint16."""
+    uint16, which is warned of once."""
     if name != "bfloat16":
         return np.dtype(name)
     try:
         import ml_dtypes
     except ImportError:
+        warnings.warn(
+            f"field '{field}' is bfloat16, which NumPy has by the package ml_dtypes alone: without "
+            f"it the field comes as bits, in uint16. batch.torch('{field}') is right in any case",
+            stacklevel=5,  # whoever calls connect()
+        )
         return np.dtype(np.uint16)
     return np.dtype(ml_dtypes.bfloat16)
 
@@ -67,7 +73,8 @@ def _info(library, connection):
         field = raw.fields[i]
         name = library.penstock_dtype_name(field.dtype).decode()
         shape = tuple(field.shape[d] for d in range(field.rank))
-        fields.append(Field(field.name.decode(), _numpy_dtype(name), name, shape))
+        field_name = field.name.decode()
+        fields.append(Field(field_name, _numpy_dtype(name, field_name), name, shape))
     numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n != "fields"}
     return Info(fields=tuple(fields), **numbers)
 
@@ -163,7 +170,7 @@ class Batch(dict):
     epoch, step, first_position: ints; position of the first sample within the global batch
     """
 
-    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot")
+    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16")
 
     def __init__(self, info, memory, raw):
         count = raw.sample_count
@@ -171,6 +178,7 @@ class Batch(dict):
             (field.name, _array(memory, raw.data[i], field.dtype, (count, *field.shape)))
             for i, field in enumerate(info.fields)
         )
+        self._bfloat16 = {field.name for field in info.fields if field.dtype_name == "bfloat16"}
         self.epoch = raw.epoch
         self.step = raw.step
         self.slot = raw.slot
@@ -178,6 +186,15 @@ class Batch(dict):
         self.indices = _array(memory, _address(raw.indices), np.dtype(np.uint64), (count,))
         self.keys = _array(memory, _address(raw.keys), np.dtype(np.uint64), (count,))
         self.valid = _array(memory, _address(raw.valid), np.dtype(np.bool_), (count,))
+
+    def torch(self, name):
+        """The field as a tensor on the CPU that shares its memory, as torch.from_numpy() makes one, which
+        refuses bfloat16."""
+        import torch
+
+        if name in self._bfloat16:
+            return torch.from_numpy(self[name].view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(self[name])
 
     @property
     def sample_count(self):

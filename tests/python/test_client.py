@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
+import warnings
 
 try:
     import numpy as np
@@ -69,6 +71,35 @@ class Contents(unittest.TestCase):
         with Demo() as demo, connect(demo) as loader:
             expected = "bfloat16" if importlib.util.find_spec("ml_dtypes") else "uint16"
             self.assertEqual(next(loader)["bits"].dtype.name, expected)
+
+    def test_bfloat16_without_ml_dtypes(self):
+        with unittest.mock.patch.dict(sys.modules, {"ml_dtypes": None}), Demo() as demo:
+            with self.assertWarnsRegex(UserWarning, r"field 'bits' is bfloat16, .* batch.torch\('bits'\)") as told:
+                loader = connect(demo)
+            self.assertEqual(told.filename, __file__)
+            with loader:
+                batch = next(loader)
+                self.assertEqual(batch["bits"].dtype, np.uint16)
+                self.assertEqual(batch["bits"][0].tobytes(), pattern(int(batch.indices[0]), 8))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_tensors_of_all_fields(self):
+        """With ml_dtypes and without: the same dtype, bits and memory."""
+        import torch
+
+        for hidden in ({}, {"ml_dtypes": None}):
+            with unittest.mock.patch.dict(sys.modules, hidden), warnings.catch_warnings(), Demo() as demo:
+                warnings.simplefilter("ignore")
+                with connect(demo) as loader:
+                    batch = next(loader)
+                    tensors = {name: batch.torch(name) for name in batch}
+                    self.assertEqual([tensor.dtype for tensor in tensors.values()],
+                                     [torch.bfloat16, torch.float32, torch.int64])
+                    for name, tensor in tensors.items():
+                        self.assertEqual(tuple(tensor.shape), batch[name].shape)
+                        self.assertEqual(tensor.data_ptr(), batch[name].ctypes.data)
+                        tensor.fill_(1)
+                    self.assertEqual(set(batch["bits"].view(np.uint16).flat), {0x3F80})
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_torch(self):
