@@ -354,11 +354,10 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
     return comm_agree(&job->comm, status, err);
 }
 
-enum status job_keep_stored(struct job *job, struct error *err)
+/* The place for stored rows, if any are to be kept. */
+static enum status keep_stored(struct job *job, struct error *err)
 {
     const struct budget *budget = &job->setup.budget;
-    stored_rows_free(job->stored);
-    job->stored = NULL;
     if (budget->stored_bytes == 0)
         return STATUS_OK;
     enum status status = stored_rows_new(job->pool, budget->stored_bytes, job->stored_row_bytes,
@@ -411,7 +410,7 @@ static enum status take_memory(struct job *job, const char *left, struct error *
     if (status == STATUS_OK && left)
         status = take_left(job, left, err);
     if (status == STATUS_OK)
-        status = job_keep_stored(job, err);
+        status = keep_stored(job, err);
     if (status == STATUS_OK)
         watchdog_serve(job->watchdog, &job->waker);
     return comm_agree(&job->comm, status, err);

@@ -85,7 +85,7 @@ struct job {
     bool over;           /* no session follows: all trainers that came back have their last batch */
     uint64_t ended_ns;   /* when the last session did */
     uint64_t *left_off;  /* [trainers] place + 1 at which one that is gone stopped, or 0 */
-    struct assigner *assigner;    /* session; rank 0 only */
+    struct assigner *assigner;    /* rank 0 only; from the first session on */
     uint32_t *reader_of_trainer;  /* session; [trainers] */
     struct job_trainer *trainers; /* session */
     uint32_t trainer_count;       /* session; of this reader */
@@ -105,9 +105,9 @@ MUST_USE enum status job_start(struct job *job, const struct job_options *option
  * REFUSED: trainers have states of different steps; they are named. Otherwise as job_start(). */
 MUST_USE enum status job_gather(struct job *job, bool quiet, struct error *err);
 
-/* Collective, after service_run() said that another session follows: drops what the session had,
- * lets trainers go to come again, and starts those that died and are ours. LOST: one was started as
- * often as it may. */
+/* Collective, after service_run() said that another session follows: lets trainers go to come
+ * again, and starts those that died and are ours. Rows that are kept stay, and their homes with
+ * them; rows on their way go on. LOST: one was started as often as it may. */
 MUST_USE enum status job_scatter(struct job *job, struct error *err);
 
 /* Whether a trainer that was lost can be waited for: children of ours that may be started again, or

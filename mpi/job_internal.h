@@ -18,7 +18,4 @@ MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct erro
  * tables. */
 void job_announce(const struct job *job, bool verbose);
 
-/* An empty place for stored rows, if any are to be kept. NO_MEMORY. */
-MUST_USE enum status job_keep_stored(struct job *job, struct error *err);
-
 #endif

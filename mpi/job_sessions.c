@@ -406,11 +406,14 @@ static enum status settle_start(struct job *job, bool quiet, struct error *err)
     return status;
 }
 
-/* Rank 0 alone gives out rows. */
+/* Rank 0 alone gives out rows. What it has given a home has it for the run, as that reader keeps
+ * the row. */
 static enum status open_assigner(struct job *job, struct error *err)
 {
     enum status status = STATUS_OK;
-    if (job->comm.rank == 0) {
+    if (job->assigner) {
+        assigner_go_on(job->assigner, job->reader_of_trainer);
+    } else if (job->comm.rank == 0) {
         struct assigner_options options;
         run_setup_assigner(&job->setup, job->reader_of_trainer, &options);
         status = assigner_new(&options, &job->assigner, err);
@@ -459,18 +462,10 @@ enum status job_scatter(struct job *job, struct error *err)
 {
     job->ended_ns = clock_now_ns();
     note_places(job);
-    assigner_free(job->assigner);
-    job->assigner = NULL;
-    row_store_forget_fetches(job->store);
-    for (uint32_t i = 0; i < row_store_buffer_count(job->store); i++)
-        if (row_store_state(job->store, (int32_t)i) != ROW_FREE)
-            row_store_drop(job->store, (int32_t)i);
+    row_store_forget_uses(job->store);
     server_restart(job->server);
-    enum status status = job_keep_stored(job, err);
     uint32_t restarted;
-    if (status == STATUS_OK)
-        status = restart_children(job, &restarted, err);
-    return comm_agree(&job->comm, status, err);
+    return comm_agree(&job->comm, restart_children(job, &restarted, err), err);
 }
 
 bool job_may_restart(const struct job *job)

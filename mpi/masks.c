@@ -157,7 +157,7 @@ static void gather(struct masks *masks)
     bool flushed = false;
     MPI_Request request = MPI_REQUEST_NULL;
     for (unsigned idle = 0; !told || (comm->rank == 0 && masks->received < sent);) {
-        bool moved = send_next(masks);
+        bool moved = !flushed && send_next(masks);
         moved |= comm->rank == 0 && comm->size > 1 && receive_next(masks);
         if (moved)
             continue;

@@ -28,8 +28,8 @@ MUST_USE enum status masks_progress(struct masks *masks, struct error *err);
 /* Whether all that this reader has found is on its way. */
 bool masks_sent(const struct masks *masks);
 
-/* Collective, when no worker reads any more: rank 0 has everything, and writes its list. The same
- * error on all ranks, if there are too many. */
+/* Collective: rank 0 has everything, and writes its list. What workers find meanwhile is for the
+ * next session. The same error on all ranks, if there are too many. */
 MUST_USE enum status masks_finish(struct masks *masks, struct error *err);
 
 /* Rank 0 writes its list now: before the process leaves on a signal. */

@@ -44,7 +44,6 @@ struct service {
     uint64_t epoch;      /* being delivered */
     uint64_t epoch_start_ns;
     uint64_t epoch_cpu_ns;
-    struct pool_stats epoch_pool;
     struct rounds_times epoch_times;
     bool said_serving;
     bool finished; /* everything is published, the books are closed */
@@ -92,7 +91,7 @@ static void turn_epoch(struct service *service, uint64_t end_step, uint64_t next
     struct epoch_stats *stats = stats_of(service, service->epoch);
     struct pool_stats pool;
     pool_stats(job->pool, &pool);
-    const struct pool_stats *before = &service->epoch_pool;
+    const struct pool_stats *before = &service->report->counted;
     struct rounds_times times = rounds_times(service->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
@@ -128,7 +127,7 @@ static void turn_epoch(struct service *service, uint64_t end_step, uint64_t next
     service->epoch = next_epoch;
     service->epoch_start_ns = service->loop_ns;
     service->epoch_cpu_ns = cpu_ns;
-    service->epoch_pool = pool;
+    service->report->counted = pool;
     service->epoch_times = times;
 }
 
@@ -477,11 +476,15 @@ static void turn_or_sleep(struct service *service)
     waker_disarm(&service->job->waker);
 }
 
-/* Leaves no collective half done: see stop.h. */
-static void drain(struct service *service)
+/* Leaves no collective half done: see stop.h. Rows on their way are waited for only where no
+ * session follows, which would take them. */
+static void drain(struct service *service, bool again)
 {
     enum { PATIENCE_MS = 5000 };
-    service->job->stuck = !pool_drain(service->job->pool, PATIENCE_MS);
+    if (again)
+        pool_settle(service->job->pool);
+    else
+        service->job->stuck = !pool_drain(service->job->pool, PATIENCE_MS);
     uint64_t posted[2] = {windows_posted(service->windows), rounds_begun(service->rounds)};
     stop_agree_highest(service->stop, posted, 2);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
@@ -535,7 +538,6 @@ static void start_books(struct service *service, bool quiet)
     const struct ring_service *span = &service->job->setup.service;
     service->loop_ns = service->active_ns = service->epoch_start_ns = clock_now_ns();
     service->epoch_cpu_ns = clock_process_cpu_ns();
-    pool_stats(service->job->pool, &service->epoch_pool);
     service->epoch = span->start_epoch;
     if (service->report->session_count++ == 0)
         service->report->first_epoch = span->start_epoch;
@@ -556,22 +558,6 @@ static void break_off(struct service *service, const struct error *loss)
     }
     if (service->job->comm.rank == 0)
         fprintf(stderr, "penstock-reader: %s; waiting until it is there again\n", loss->message);
-}
-
-/* What may still keep a session from ending well, the same on all ranks: too many bad samples,
- * found with the last ones, or, where another is to follow, a worker that hangs. */
-static enum status finish_session(struct service *service, bool again, struct error *err)
-{
-    const struct comm *comm = &service->job->comm;
-    enum status status = masks_finish(service->job->masks, err);
-    if (status != STATUS_OK || !again)
-        return status;
-    if (service->job->stuck)
-        status =
-            error_set(err, STATUS_TIMEOUT,
-                      "reader %d on %s: a worker hangs in the file system: the run cannot go on",
-                      comm->rank, comm->node_name);
-    return comm_agree(comm, status, err);
 }
 
 /* Where a trainer has stopped that comes first, which is where all have unless one left early.
@@ -602,17 +588,16 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
         *err = *outcome;
         server_finish(service->job->server, outcome);
     }
-    drain(service);
+    drain(service, again);
     if (outcome->status == STATUS_INTERRUPTED)
         settle_stop_place(service);
     if ((outcome->status == STATUS_OK || service->ends_early) && !service->finished)
         finish_delivery(
             service); /* a reader without trainers may hear of the end before it gets there */
-    if (!again && outcome->status != STATUS_OK)
-        (void)!masks_finish(service->job->masks, &late); /* there is an error already */
-    else if (finish_session(service, again, &late) != STATUS_OK) {
-        *err = late;
-        return (enum status)late.status;
+    enum status masked = masks_finish(service->job->masks, &late);
+    if (masked != STATUS_OK && (again || outcome->status == STATUS_OK)) {
+        *err = late; /* there were too many, found with the last rows */
+        return masked;
     }
     *ret_again = again;
     return again ? STATUS_OK : (enum status)outcome->status;

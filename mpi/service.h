@@ -34,6 +34,7 @@ struct epoch_stats {
 };
 
 struct service_report {
+    struct pool_stats counted; /* what epochs have so far: rows come between sessions, too */
     uint64_t session_count;
     uint64_t epoch_count;
     uint64_t first_epoch;

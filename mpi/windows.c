@@ -88,6 +88,8 @@ void windows_free(struct windows *windows)
 {
     if (!windows)
         return;
+    if (windows->pending_load != ROW_NONE)
+        row_store_drop(windows->job->store, windows->pending_load);
     for (uint64_t i = 0; i < windows->slot_count; i++) {
         free(windows->slots[i].owners);
         free(windows->slots[i].buffers);

@@ -35,6 +35,8 @@ struct window {
 struct windows;
 
 MUST_USE enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err);
+
+/* Rows that are on their way go on. NULL is fine. */
 void windows_free(struct windows *windows);
 
 /* Moves everything on; true if anything moved. */

@@ -37,7 +37,7 @@ enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 
 struct assigner {
     uint64_t row_count;
-    uint32_t reader_count;
+    uint32_t reader_count, trainer_count;
     uint64_t keep_rows, most_rows;
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
@@ -178,10 +178,10 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
         goto no_memory;
     *assigner = (struct assigner){.row_count = plan->row_count,
                                   .reader_count = readers,
+                                  .trainer_count = plan->trainer_count,
                                   .keep_rows = options->keep_rows,
                                   .most_rows = options->most_rows,
-                                  .kept_are_read = options->kept_are_read,
-                                  .reader_of_trainer = options->reader_of_trainer};
+                                  .kept_are_read = options->kept_are_read};
     assigner->readers = calloc(readers, sizeof *assigner->readers);
     assigner->share = calloc(readers, sizeof *assigner->share);
     assigner->rows = calloc(plan->window_rows, sizeof *assigner->rows);
@@ -199,8 +199,7 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
     }
     for (uint32_t r = 0; r < readers; r++)
         assigner->readers[r] = (struct candidate){.row_ns = 1, .burden = 1};
-    for (uint32_t t = 0; t < plan->trainer_count; t++)
-        assigner->share[options->reader_of_trainer[t]] += 1.0 / plan->trainer_count;
+    assigner_go_on(assigner, options->reader_of_trainer);
     *ret_assigner = assigner;
     return STATUS_OK;
 
@@ -224,6 +223,19 @@ void assigner_free(struct assigner *assigner)
     free(assigner->share);
     free(assigner->readers);
     free(assigner);
+}
+
+void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer)
+{
+    for (uint32_t r = 0; r < assigner->reader_count; r++) {
+        struct candidate *candidate = &assigner->readers[r];
+        candidate->given = candidate->read;
+        candidate->is_waited_for = false;
+        assigner->share[r] = 0;
+    }
+    for (uint32_t t = 0; t < assigner->trainer_count; t++)
+        assigner->share[reader_of_trainer[t]] += 1.0 / assigner->trainer_count;
+    assigner->reader_of_trainer = reader_of_trainer;
 }
 
 void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,

@@ -60,9 +60,15 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
 void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
                      uint64_t row_ns, double waited_more, bool is_waited_for);
 
+/* The run goes on at some other window, earlier or later: what readers were given to read and have
+ * not told of is no debt of theirs. Rows keep their homes, whether they are there yet or are still
+ * to be read; readers keep their pace. `reader_of_trainer` as in the options. */
+void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
+
 /* Owners of the window's rows: ret_owners[slot] is the reader, with ASSIGN_KEEP set when the reader
- * keeps the row after use. Windows must be asked for once each, in the order of the run, which may
- * start anywhere: the choices change the assigner. */
+ * keeps the row after use. Windows must be asked for in the order of the run, which may start
+ * anywhere, and from the start or assigner_go_on() on once each: the choices change the assigner.
+ */
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);
 

@@ -375,29 +375,13 @@ int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot)
     }
     while ((i = take_slot(stage, &stage->ready)) != FETCH_NONE) {
         struct slot *slot = &stage->slots[i];
-        if (slot->buffer == FETCH_NONE) {
-            fetch_stage_give_back(stage, i);
-        } else if (slot->indexing) {
-            take_indices(slot);
-        } else {
+        if (!slot->indexing) {
             *ret_slot = i;
             return slot->buffer;
         }
+        take_indices(slot);
     }
     return FETCH_NONE;
-}
-
-void fetch_stage_forget(struct fetch_stage *stage)
-{
-    stage->waiting.first = FETCH_NONE;
-    pthread_mutex_lock(&stage->mutex);
-    stage->free.first = stage->ready.first = FETCH_NONE;
-    for (uint32_t i = 0; i < stage->slot_count; i++) {
-        stage->slots[i].buffer = stage->slots[i].waits_for = FETCH_NONE;
-        if (!stage->slots[i].flying)
-            push_slot(stage, &stage->free, (int32_t)i);
-    }
-    pthread_mutex_unlock(&stage->mutex);
 }
 
 void fetch_stage_lend(struct fetch_stage *stage, int32_t slot)

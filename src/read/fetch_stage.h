@@ -51,9 +51,6 @@ void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row);
  * *ret_slot, which is the worker's then; FETCH_NONE if there is none now. */
 int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot);
 
-/* Forgets all rows: queued, on their way, or taken and not given back. No worker may be at work. */
-void fetch_stage_forget(struct fetch_stage *stage);
-
 /* The worker: before and after it reads the row. The owner is not woken: it is when the worker's
  * task ends. */
 void fetch_stage_lend(struct fetch_stage *stage, int32_t slot);

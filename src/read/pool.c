@@ -39,9 +39,9 @@ enum { PRIORITY_COUNT = POOL_NORMAL + 1 };
 struct domain {
     pthread_mutex_t mutex;
     pthread_cond_t work; /* a task came, or `stopping` */
-    pthread_cond_t idle; /* `running` became 0 */
+    pthread_cond_t idle; /* one of `running` became 0 */
     struct queue queues[PRIORITY_COUNT];
-    uint32_t running;
+    uint32_t running[PRIORITY_COUNT];
     uint32_t worker_count;
     bool stopping;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
@@ -114,20 +114,24 @@ static bool queue_pop(struct queue *queue, size_t capacity, struct task *ret_tas
 
 /* The next task for this worker, waiting for one; false when the pool stops. Holds the domain's
  * mutex. */
-static bool next_task(struct worker *worker, struct task *ret_task, struct latch **ret_done)
+static bool next_task(struct worker *worker, struct task *ret_task, struct latch **ret_done,
+                      enum pool_priority *ret_priority)
 {
     struct domain *domain = worker->domain;
     size_t capacity = worker->pool->queue_capacity;
     *ret_done = NULL;
     while (!domain->stopping) {
+        *ret_priority = POOL_URGENT;
         if (worker->own.function) {
             *ret_task = worker->own;
             *ret_done = worker->own_done;
             worker->own.function = NULL;
             return true;
         }
-        if (queue_pop(&domain->queues[POOL_URGENT], capacity, ret_task) ||
-            queue_pop(&domain->queues[POOL_NORMAL], capacity, ret_task))
+        if (queue_pop(&domain->queues[POOL_URGENT], capacity, ret_task))
+            return true;
+        *ret_priority = POOL_NORMAL;
+        if (queue_pop(&domain->queues[POOL_NORMAL], capacity, ret_task))
             return true;
         pthread_cond_wait(&domain->work, &domain->mutex);
     }
@@ -147,9 +151,10 @@ static void run_tasks(struct worker *worker)
     struct domain *domain = worker->domain;
     struct task task;
     struct latch *done;
+    enum pool_priority priority;
     pthread_mutex_lock(&domain->mutex);
-    while (next_task(worker, &task, &done)) {
-        domain->running++;
+    while (next_task(worker, &task, &done, &priority)) {
+        domain->running[priority]++;
         pthread_mutex_unlock(&domain->mutex);
 
         uint64_t start_ns = clock_now_ns();
@@ -160,7 +165,7 @@ static void run_tasks(struct worker *worker)
 
         pthread_mutex_lock(&domain->mutex);
         publish_stats(worker);
-        if (--domain->running == 0)
+        if (--domain->running[priority] == 0)
             pthread_cond_signal(&domain->idle);
         if (worker->pool->waker && domain->queues[POOL_URGENT].count == 0)
             waker_wake(worker->pool->waker);
@@ -376,16 +381,29 @@ bool pool_drain(struct pool *pool, uint32_t timeout_ms)
     until.tv_nsec %= second_ns;
     for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
         struct domain *domain = &pool->domains[i];
+        const uint32_t *running = domain->running;
         pthread_mutex_lock(&domain->mutex);
         for (int priority = 0; priority < PRIORITY_COUNT; priority++)
             domain->queues[priority].count = 0;
         int late = 0;
-        while (domain->running > 0 && late == 0)
+        while (running[POOL_URGENT] + running[POOL_NORMAL] > 0 && late == 0)
             late = pthread_cond_timedwait(&domain->idle, &domain->mutex, &until);
-        idle &= domain->running == 0;
+        idle &= running[POOL_URGENT] + running[POOL_NORMAL] == 0;
         pthread_mutex_unlock(&domain->mutex);
     }
     return idle;
+}
+
+void pool_settle(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
+        struct domain *domain = &pool->domains[i];
+        pthread_mutex_lock(&domain->mutex);
+        domain->queues[POOL_URGENT].count = 0;
+        while (domain->running[POOL_URGENT] > 0)
+            pthread_cond_wait(&domain->idle, &domain->mutex);
+        pthread_mutex_unlock(&domain->mutex);
+    }
 }
 
 static void add_stats(struct pool_stats *sum, const struct pool_stats *add)

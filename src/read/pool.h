@@ -32,8 +32,8 @@ struct pool_worker {
     uint64_t copy_ns, copy_bytes;    /* likewise, kept by copy tasks */
 };
 
-/* `begin` and `end` split one job among workers. Must not block for long on anything but the store.
- */
+/* `begin` and `end` split one job among workers. A normal task may wait for the store, and nothing
+ * else; an urgent one waits for nothing. */
 typedef void pool_function(struct pool_worker *worker, void *argument, uint64_t begin,
                            uint64_t end);
 
@@ -68,6 +68,10 @@ void pool_touch(struct pool *pool, const struct pool_memory *memory);
  * those do that a hung file system holds. Then the pool must not be freed, nor what they use; the
  * end of the process is theirs. */
 MUST_USE bool pool_drain(struct pool *pool, uint32_t timeout_ms);
+
+/* Forgets queued urgent tasks and waits for the running ones, which do not take long. Normal ones
+ * go on, queued and running. */
+void pool_settle(struct pool *pool);
 
 /* Sums over workers since the start, by finished tasks; exact after pool_drain(). */
 struct pool_stats {

@@ -10,10 +10,11 @@
  *
  * `ended` is a hint, not a verdict: more uses may be expected of a buffer after it was pushed, or
  * it may have been dropped and claimed anew, so row_store_collect() decides by what it finds then.
+ * A load that ends pushes, too: its row may be one that nobody wants any more.
  * A buffer is on the stack at most once: `queued` is set before the push and cleared by the owner
- * before it looks at `pending`, so that either the owner sees the last use, or the last user sees
- * `queued` cleared and pushes again. (Both are sequentially consistent, as is everything atomic
- * here but the state.)
+ * before it looks at `pending` and `state`, so that either the owner sees the last use or the end
+ * of the load, or who did that sees `queued` cleared and pushes again. (All of these are
+ * sequentially consistent, but for row_store_state(), which looks at what was loaded alone.)
  */
 #include "read/row_store.h"
 
@@ -211,17 +212,24 @@ void row_store_expect(struct row_store *store, int32_t buffer, uint64_t uses)
     store->buffers[buffer].expected = true;
 }
 
-void row_store_used(struct row_store *store, int32_t index, uint64_t count)
+/* Has the owner look at the buffer. */
+static void push_ended(struct row_store *store, int32_t index)
 {
     struct buffer *buffer = &store->buffers[index];
-    uint64_t before = atomic_fetch_sub(&buffer->pending, count);
-    assert(before >= count);
-    if (count == 0 || before != count || atomic_exchange(&buffer->queued, true))
+    if (atomic_exchange(&buffer->queued, true))
         return;
     int32_t top = store->ended;
     do
         buffer->next_ended = top;
     while (!atomic_compare_exchange_weak(&store->ended, &top, index));
+}
+
+void row_store_used(struct row_store *store, int32_t index, uint64_t count)
+{
+    uint64_t before = atomic_fetch_sub(&store->buffers[index].pending, count);
+    assert(before >= count);
+    if (count > 0 && before == count)
+        push_ended(store, index);
 }
 
 static void release(struct row_store *store, int32_t index)
@@ -271,7 +279,7 @@ uint32_t row_store_collect(struct row_store *store)
         next = buffer->next_ended; /* before `queued` is cleared: then it may be pushed again */
         buffer->queued = false;
         bool over = buffer->pending == 0 && buffer->expected;
-        if (!over || buffer->kept || buffer->state == ROW_FREE)
+        if (!over || buffer->kept || buffer->state == ROW_FREE || buffer->state == ROW_LOADING)
             continue;
         release(store, i);
         freed++;
@@ -289,11 +297,32 @@ void row_store_drop(struct row_store *store, int32_t index)
     release(store, index);
 }
 
-void row_store_loaded(struct row_store *store, int32_t index)
+void row_store_forget_uses(struct row_store *store)
+{
+    for (uint32_t i = 0; i < store->buffer_count; i++) {
+        struct buffer *buffer = &store->buffers[i];
+        int state = buffer->state;
+        if (state == ROW_FREE)
+            continue;
+        buffer->pending = 0;
+        buffer->expected = true;
+        if (state == ROW_FAILED || (state == ROW_READY && !buffer->kept))
+            release(store, (int32_t)i);
+    }
+}
+
+/* The load is over. The owner is to look: nobody may want the row any more. */
+static void set_loaded(struct row_store *store, int32_t index, enum row_state state)
 {
     struct buffer *buffer = &store->buffers[index];
     store->regions[buffer->domain].loading_count--;
-    atomic_store_explicit(&buffer->state, ROW_READY, memory_order_release);
+    atomic_store(&buffer->state, state);
+    push_ended(store, index);
+}
+
+void row_store_loaded(struct row_store *store, int32_t index)
+{
+    set_loaded(store, index, ROW_READY);
 }
 
 void row_store_failed(struct row_store *store, int32_t index, const struct error *err)
@@ -302,8 +331,7 @@ void row_store_failed(struct row_store *store, int32_t index, const struct error
     buffer->error = malloc(sizeof *buffer->error);
     if (buffer->error)
         *buffer->error = *err;
-    store->regions[buffer->domain].loading_count--;
-    atomic_store_explicit(&buffer->state, ROW_FAILED, memory_order_release);
+    set_loaded(store, index, ROW_FAILED);
 }
 
 enum row_state row_store_state(const struct row_store *store, int32_t buffer)
@@ -383,13 +411,6 @@ void row_store_use_stored(struct row_store *store, struct stored_rows *stored)
 void row_store_use_stage(struct row_store *store, struct fetch_stage *stage)
 {
     store->stage = stage;
-}
-
-void row_store_forget_fetches(struct row_store *store)
-{
-    store->fetched = ROW_NONE;
-    if (store->stage)
-        fetch_stage_forget(store->stage);
 }
 
 /* Gives a claimed buffer's row to the workers of its domain; false when their queue is full. */

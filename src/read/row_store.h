@@ -58,6 +58,11 @@ uint32_t row_store_collect(struct row_store *store);
  * that are given up. Nobody may be filling or using it. */
 void row_store_drop(struct row_store *store, int32_t buffer);
 
+/* Forgets all that is expected: of rows that are ready those that are kept stay, and of those on
+ * their way each comes, and is freed then unless it is kept or expected again. Nobody may be using
+ * a row. */
+void row_store_forget_uses(struct row_store *store);
+
 /* The worker's two answers. `err` is copied. Loaded bytes are visible to whoever sees READY. */
 void row_store_loaded(struct row_store *store, int32_t buffer);
 void row_store_failed(struct row_store *store, int32_t buffer, const struct error *err);
@@ -80,9 +85,6 @@ void row_store_use_stored(struct row_store *store, struct stored_rows *stored);
 /* From now on rows go through `stage` (borrowed, may be NULL) before they are decoded, but for
  * those held as stored; row_store_collect() hands on what has been fetched. */
 void row_store_use_stage(struct row_store *store, struct fetch_stage *stage);
-
-/* Forgets rows on their way, before their buffers are dropped; no worker may be at work. */
-void row_store_forget_fetches(struct row_store *store);
 
 /* Submits the read of a claimed buffer to its domain's workers, as a POOL_NORMAL task; false when
  * their queue is full. With a fetch stage, it is queued there. The pool must have a dataset. */

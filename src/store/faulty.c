@@ -16,14 +16,17 @@ struct rates {
     double error, shorter, delay, corrupt, broken;
 };
 
+enum { KEY_COUNTS = 4096 };
+
 struct faulty {
     struct store store;
     struct store *inner; /* owned */
     uint64_t seed;
-    double delay_ms;
+    double delay_ms, hang_ms, broken_reads;
     struct rates rates;
     char hang[768];
     _Atomic uint64_t reads;
+    _Atomic uint32_t reads_of[KEY_COUNTS]; /* broken keys, by their hash */
 };
 
 enum { DRAW_KEY_CORRUPT = 1, DRAW_KEY_BROKEN, DRAW_READ };
@@ -50,16 +53,31 @@ static bool is_chunk(const char *key)
     return length > 0 && key[length - 1] >= '0' && key[length - 1] <= '9';
 }
 
+static void hang(const struct faulty *faulty)
+{
+    while (faulty->hang_ms == 0)
+        pause();
+    clock_sleep_ns((uint64_t)(faulty->hang_ms * 1e6));
+}
+
+static bool still_broken(struct faulty *faulty, const char *key)
+{
+    uint64_t hash = XXH3_64bits(key, strlen(key));
+    uint32_t before = atomic_fetch_add(&faulty->reads_of[hash % KEY_COUNTS], 1);
+    return faulty->broken_reads == 0 || before < faulty->broken_reads;
+}
+
 /* What befalls a read before it gets to the store. */
 static enum status befall(struct faulty *faulty, const char *key, uint64_t number,
                           struct error *err)
 {
-    while (strcmp(key, faulty->hang) == 0)
-        pause();
+    if (strcmp(key, faulty->hang) == 0)
+        hang(faulty);
     if (draw(faulty, DRAW_READ, 4 * number) < faulty->rates.delay)
         clock_sleep_ns((uint64_t)(faulty->delay_ms * 1e6));
     errno = EIO;
-    if (is_chunk(key) && key_drawn(faulty, DRAW_KEY_BROKEN, key, faulty->rates.broken))
+    if (is_chunk(key) && key_drawn(faulty, DRAW_KEY_BROKEN, key, faulty->rates.broken) &&
+        still_broken(faulty, key))
         return error_set_errno(err, STATUS_IO, "read '%s' (broken on purpose)", key);
     errno = EIO;
     if (draw(faulty, DRAW_READ, 4 * number + 1) < faulty->rates.error)
@@ -211,6 +229,7 @@ static bool take_setting(struct faulty *faulty, const char *setting)
         {"error=", &faulty->rates.error},     {"short=", &faulty->rates.shorter},
         {"delay=", &faulty->rates.delay},     {"delay_ms=", &faulty->delay_ms},
         {"corrupt=", &faulty->rates.corrupt}, {"broken=", &faulty->rates.broken},
+        {"hang_ms=", &faulty->hang_ms},       {"broken_reads=", &faulty->broken_reads},
     };
     char *end = NULL;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

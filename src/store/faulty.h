@@ -9,8 +9,9 @@
  *     short     share of reads of chunks that give only the first part of the value
  *     delay     share of reads that take delay_ms longer
  *     corrupt   share of keys of chunks whose first bytes are always wrong
- *     broken    share of keys of chunks that always fail with EIO
- *     hang      a key: each read of it never returns
+ *     broken    share of keys of chunks that fail with EIO, for ever or for their first
+ *               broken_reads reads
+ *     hang      a key: each read of it never returns, or takes hang_ms longer
  *
  * Which reads fail differs from run to run with more than one thread; which keys are corrupt or
  * broken depends on the seed alone. */

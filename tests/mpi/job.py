@@ -159,6 +159,12 @@ class JobTest(unittest.TestCase):
             time.sleep(0.05)
 
 
+def chunk_bytes(uri):
+    """What all chunks of a dataset take in storage."""
+    return sum(os.path.getsize(os.path.join(folder, name))
+               for folder, _, names in os.walk(uri) for name in names if not name.startswith(".z"))
+
+
 def run_dirs(outcome):
     """The run directories that a job named in its output."""
     return re.findall(r"^readers .*; run_dir (\S+)$", outcome.output, re.MULTILINE)

@@ -5,15 +5,9 @@ import json
 import os
 import unittest
 
-from job import JobTest, program, run
+from job import JobTest, chunk_bytes, program, run
 
 THREADS = 1
-
-
-def chunk_bytes(uri):
-    """What all chunks of a dataset take in storage."""
-    return sum(os.path.getsize(os.path.join(folder, name))
-               for folder, _, names in os.walk(uri) for name in names if not name.startswith(".z"))
 
 
 class Cache(JobTest):

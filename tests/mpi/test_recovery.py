@@ -12,11 +12,12 @@ import time
 import unittest
 
 import servers
-from job import MPIEXEC, JobTest, environment, launcher_is_open_mpi, leftovers, program
+from job import (MPIEXEC, JobTest, chunk_bytes, environment, launcher_is_open_mpi, leftovers, program)
 
 WAIT_S = 60
 EXIT_FINAL = 4
 SLOTS = 4
+HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
 UNUSED_S = 5  # another job's segment is used by then
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -374,6 +375,45 @@ class Trainers(RecoveryTest):
 
     def test_spawned_with_rows_kept_as_stored(self):
         self.check_spawned(2, **{"readers.cache": "stored"})
+
+    def check_rows_stay(self, readers, cache, lines):
+        """All rows fit into memory: each is read once in the run, whoever dies, and when."""
+        uri = self.synth("fits", 400, layout="plain", chunk=4, shape=4096, dtype="int16", codec="zstd")
+        settings = {"dataset.uri": uri, "readers.cache": cache, "readers.memory_limit": "256MiB",
+                    "order.window_rows": 20, "order.epochs": 3}
+        expected = self.expected(**settings)
+        report = os.path.join(self.folder, "report.json")
+        job = self.spawn(readers, "", options=["--report", report], **settings)
+        self.kill_rank(1, lines)
+        self.assert_ends_well(job)
+        self.assert_pieces(*self.processes_of(1), expected[1])
+        self.assertEqual(self.digest(self.processes_of(0)[0]), expected[0])
+        with open(report, encoding="ascii") as file:
+            report = json.load(file)
+        self.assertEqual(report["sessions"], 2)
+        self.assertEqual(sum(epoch["stored_bytes"] for epoch in report["epochs"]), chunk_bytes(uri))
+
+    def test_rows_stay_in_memory(self):
+        self.check_rows_stay(2, "decoded", 250)
+
+    def test_rows_stay_as_stored(self):
+        self.check_rows_stay(2, "stored", 250)
+
+    def test_rows_on_their_way_go_on(self):
+        """In the first epoch some rows are read and others are not yet: each is read once still."""
+        self.check_rows_stay(3, "decoded", 20)
+
+    @unittest.skipUnless(HAS_FAULTS, "built without the fault-injecting store")
+    def test_a_row_is_loading_for_long(self):
+        """The next session does not wait for it: it takes the row that the last one has asked for."""
+        expected = self.expected()
+        os.environ["PENSTOCK_FAULTS"] = "hang=base_frames/49.0.0.0.0,hang_ms=8000"
+        self.addCleanup(os.environ.pop, "PENSTOCK_FAULTS")
+        job = self.spawn(1, "", **{"readers.threads": 2, "order.window_rows": 51})
+        self.kill_rank(1, 1)
+        self.until(lambda: "all trainers are there again" in job.output(), "another session")
+        self.assert_ends_well(job)
+        self.assert_pieces(*self.processes_of(1), expected[1])
 
     def test_restarts_are_counted(self):
         job = self.spawn(2, "", restarts=1)

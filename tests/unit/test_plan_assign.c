@@ -127,6 +127,38 @@ static void everything_fits(void **state)
     }
 }
 
+/* A run that goes on at an earlier window, some rows having a home and others none yet: homes stay
+ * (take_window() sees to it), and nobody is in debt for what it was given and never read. */
+static void homes_outlive_a_break(void **state)
+{
+    (void)state;
+    enum { READERS = 3 };
+    struct bench bench;
+    bench_init(&bench, 997, long_rows, READERS, 997 / READERS + 1, 50);
+    for (uint64_t j = 0; j < 9; j++)
+        (void)take_window(&bench, 0, j);
+    for (uint32_t t = 0; t < READERS; t++)
+        bench.reader_of_trainer[t] = READERS - 1 - t;
+    assigner_go_on(bench.assigner, bench.reader_of_trainer);
+    uint64_t hits = bench.hits;
+    for (uint64_t j = 4; j < bench.plan.window_count; j++)
+        assert_in_range(take_window(&bench, 0, j), 0, j < 9 ? 0 : 1);
+    assert_int_equal(bench.hits - hits, 5 * 50);
+    take_epochs(&bench, 1, 2);
+    assert_int_equal(bench.hits - hits, 5 * 50 + 997);
+    assigner_free(bench.assigner);
+
+    bench_init(&bench, 997, long_rows, READERS, 0, 50);
+    assigner_report(bench.assigner, 0, 0, 1000, 0, false);
+    (void)take_window(&bench, 0, 0);
+    for (uint32_t r = 1; r < READERS; r++)
+        assigner_report(bench.assigner, r, bench.given[r], 1000, 0, false);
+    assigner_report(bench.assigner, 0, 0, 1000, 0, true);
+    assigner_go_on(bench.assigner, bench.reader_of_trainer);
+    assert_in_range(take_window(&bench, 0, 0), 0, 1);
+    assigner_free(bench.assigner);
+}
+
 /* How many uses of rows, of a run of `epochs`, find the row in a memory of `capacity` rows from
  * which always the row goes whose next use is farthest: done the plain way. */
 static uint64_t hits_by_farthest_next_use(const struct plan *plan, uint64_t capacity,
@@ -324,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(even_without_cache),
         cmocka_unit_test(everything_fits),
+        cmocka_unit_test(homes_outlive_a_break),
         cmocka_unit_test(homes_are_best),
         cmocka_unit_test(uncached_share),
         cmocka_unit_test(pace_counts),

@@ -127,6 +127,32 @@ static void test_full_queue_refuses(void **state)
     pool_free(pool);
 }
 
+static void test_settle_leaves_normal_tasks(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(1, 2, 4, NULL);
+    struct gate reading = {0}, copying = {0};
+    struct log log = {0};
+    occupy(pool, &reading);
+    assert_true(pool_submit(pool, 0, POOL_URGENT, wait_at_gate, &copying, 0, 0));
+    while (copying.inside == 0)
+        clock_sleep_ns(100000);
+    assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, 1, 0));
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 2, 0));
+    pthread_t opener;
+    assert_int_equal(pthread_create(&opener, NULL, open_gate, &copying), 0);
+    pool_settle(pool);
+    assert_true(copying.open);
+    assert_false(reading.open);
+    pthread_join(opener, NULL);
+    reading.open = true;
+    while (log.count == 0)
+        clock_sleep_ns(100000);
+    assert_int_equal(log.begins[0], 2);
+    assert_int_equal(log.count, 1);
+    pool_free(pool);
+}
+
 static void test_drain_forgets_what_waits(void **state)
 {
     (void)state;
@@ -335,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urgent_goes_first_and_order_holds),
         cmocka_unit_test(test_full_queue_refuses),
+        cmocka_unit_test(test_settle_leaves_normal_tasks),
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
         cmocka_unit_test(test_run_on_all),

@@ -103,6 +103,51 @@ static void test_kept_rows_stay(void **state)
     pool_free(pool);
 }
 
+static bool is_there(const struct row_store *store, uint64_t row)
+{
+    return row_store_find(store, row) != ROW_NONE;
+}
+
+/* What becomes of rows when all uses are forgotten: kept ones stay, those on their way come. */
+static void test_forgotten_uses(void **state)
+{
+    (void)state;
+    enum { KEPT, READY, FAILED, COMING, COMING_KEPT, WANTED, ROWS };
+    struct pool *pool = make_pool(1, 1);
+    struct row_store *store = make_store(pool, 64, ROWS);
+    int32_t buffers[ROWS];
+    for (uint64_t row = 0; row < ROWS; row++) {
+        buffers[row] = row_store_claim(store, row);
+        row_store_expect(store, buffers[row], 3);
+    }
+    row_store_keep(store, buffers[KEPT]);
+    row_store_keep(store, buffers[COMING_KEPT]);
+    row_store_loaded(store, buffers[KEPT]);
+    row_store_loaded(store, buffers[READY]);
+    row_store_failed(store, buffers[FAILED], &(struct error){.status = STATUS_IO});
+    row_store_forget_uses(store);
+    assert_int_equal(row_store_collect(store), 0);
+    assert_true(is_there(store, KEPT));
+    assert_false(is_there(store, READY));
+    assert_false(is_there(store, FAILED));
+
+    row_store_expect(store, buffers[WANTED], 1);
+    for (int row = COMING; row <= WANTED; row++)
+        row_store_loaded(store, buffers[row]);
+    assert_int_equal(row_store_collect(store), 1);
+    assert_false(is_there(store, COMING));
+    assert_true(is_there(store, COMING_KEPT));
+    assert_true(is_there(store, WANTED));
+    row_store_used(store, buffers[WANTED], 1);
+    assert_int_equal(row_store_collect(store), 1);
+    row_store_expect(store, buffers[KEPT], 2);
+    row_store_used(store, buffers[KEPT], 2);
+    assert_int_equal(row_store_collect(store), 0);
+    assert_int_equal(row_store_free_count(store), ROWS - 2);
+    row_store_free(store);
+    pool_free(pool);
+}
+
 static void test_failed_rows(void **state)
 {
     (void)state;
@@ -376,10 +421,10 @@ static void test_stress(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life_of_a_row), cmocka_unit_test(test_kept_rows_stay),
-        cmocka_unit_test(test_failed_rows),   cmocka_unit_test(test_domains),
-        cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_against_model),
-        cmocka_unit_test(test_stress),
+        cmocka_unit_test(test_life_of_a_row),  cmocka_unit_test(test_kept_rows_stay),
+        cmocka_unit_test(test_forgotten_uses), cmocka_unit_test(test_failed_rows),
+        cmocka_unit_test(test_domains),        cmocka_unit_test(test_sizes_refused),
+        cmocka_unit_test(test_against_model),  cmocka_unit_test(test_stress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
