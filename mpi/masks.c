@@ -188,6 +188,11 @@ enum status masks_finish(struct masks *masks, struct error *err)
     return comm_agree(masks->comm, (enum status)masks->excess.status, err);
 }
 
+uint64_t masks_samples(const struct masks *masks)
+{
+    return masks && masks->report ? bad_report_samples(masks->report) : 0;
+}
+
 void masks_save(struct masks *masks)
 {
     if (masks && masks->report)

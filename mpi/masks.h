@@ -32,6 +32,9 @@ bool masks_sent(const struct masks *masks);
  * next session. The same error on all ranks, if there are too many. */
 MUST_USE enum status masks_finish(struct masks *masks, struct error *err);
 
+/* Rank 0: distinct samples that this run has masked so far; 0 for NULL. */
+uint64_t masks_samples(const struct masks *masks);
+
 /* Rank 0 writes its list now: before the process leaves on a signal. */
 void masks_save(struct masks *masks);
 

@@ -166,6 +166,15 @@ static void append_reader(const struct job *job, const struct all_reports *all, 
     text_append(json, "]}");
 }
 
+static void append_masked(const struct job *job, struct text *out)
+{
+    uint64_t samples = masks_samples(job->masks);
+    const char *list = job->config.bad_report;
+    if (samples > 0)
+        text_append(out, "%s samples could not be read and were masked%s%s\n",
+                    count_format(samples).text, *list ? ": see " : "", list);
+}
+
 static void append_report(const struct job *job, const struct service_report *report,
                           const struct all_reports *all, struct text *out, struct text *json)
 {
@@ -178,7 +187,7 @@ static void append_report(const struct job *job, const struct service_report *re
                 (unsigned long long)report->session_count,
                 (unsigned long long)job->setup.plan.window_rows);
     run_setup_memory_json(&job->setup, json);
-    text_append(json, ",\"epochs\":[");
+    text_append(json, ",\"masked_samples\":%" PRIu64 ",\"epochs\":[", masks_samples(job->masks));
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_stats sum, waits;
         add_up(all, i, &sum, &waits);
@@ -190,6 +199,7 @@ static void append_report(const struct job *job, const struct service_report *re
         text_append(json, "%s", i ? "," : "");
         append_json(job, &line, json);
     }
+    append_masked(job, out);
     text_append(json, "],\"readers\":[");
     for (uint64_t r = 0; r < all->reader_count; r++) {
         text_append(json, "%s", r ? "," : "");

@@ -186,8 +186,8 @@ uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch)
     return rows;
 }
 
-/* Claims a buffer for the row and has it read, unless the row is in memory already. False: no
- * buffer is free. */
+/* Claims a buffer for the row and has it read, unless the row is in memory already. False: not
+ * now, as no buffer is free. */
 static bool claim_row(struct windows *windows, struct window *window, uint32_t slot)
 {
     struct row_store *store = windows->job->store;
@@ -195,6 +195,8 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t s
     bool keep = window->owners[slot] & ASSIGN_KEEP;
     int32_t buffer = row_store_find(store, row);
     bool load = buffer == ROW_NONE;
+    if (!load && windows->job->masks && !row_store_is_whole(store, buffer))
+        return false; /* of the epoch before, and masked perhaps: it is tried again after that */
     if (load)
         buffer = row_store_claim(store, row);
     if (buffer == ROW_NONE)

@@ -119,7 +119,7 @@ struct dataset {
     size_t store_count;
     /* [store_count + 1] each: the first sample and the first row of each store; then N and M. */
     const uint64_t *store_samples, *store_rows;
-    size_t row_bytes;     /* of a row buffer, multiple of 64 */
+    size_t row_bytes; /* of a row buffer, multiple of 64 */
     /* The same as it would be with the default hold limit and without masking: of what the
      * fingerprint covers alone, for what the order goes by. */
     uint64_t order_row_bytes;
@@ -214,6 +214,10 @@ struct zarr_tape;
 MUST_USE enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row,
                                             void *buffer, struct zarr_tape *tape,
                                             struct dataset_read_stats *stats, struct error *err);
+
+/* Whether the row that was read last lacks samples that the store did not give (IO), where masking
+ * goes on without: another time they may be had. What is damaged stays so. */
+bool dataset_reader_may_try_again(const struct dataset_reader *reader);
 
 /* What rows take in the store: estimated from the sizes of the chunks of at most 64 rows spread
  * over the dataset, by at most 512 questions to the store. Missing chunks count 0; a chunk that two

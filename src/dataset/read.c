@@ -18,6 +18,7 @@ struct dataset_reader {
     uint64_t row_begin;   /* of the row that is being read, in its store */
     uint64_t store_first; /* first sample of that store */
     unsigned char *valid; /* its bytes that say which samples are good; NULL: no masking */
+    bool may_try_again;   /* some of its samples are masked, as the store did not give them */
 };
 
 static struct dataset_reader *reader_of(struct zarr_faults *faults)
@@ -60,6 +61,7 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
                             "more bad chunks at once than can be listed, one of them: ");
     }
     memset(reader->valid + (begin - reader->row_begin), 0, end - begin);
+    reader->may_try_again |= cause->status == STATUS_IO;
     return STATUS_OK;
 }
 
@@ -143,6 +145,7 @@ static void begin_row(struct dataset_reader *reader, const struct row_cursor *ro
     reader->row_begin = row->begin;
     reader->store_first = dataset->private->first_sample[row->store];
     reader->valid = dataset->mask ? buffer + dataset->valid_offset : NULL;
+    reader->may_try_again = false;
     reader->faults.skip = masks ? mask_samples : NULL;
     if (dataset->mask)
         memset(reader->valid, 1, dataset->row_length);
@@ -169,4 +172,9 @@ enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, 
         zero_bad_samples(dataset, cursor.end - cursor.begin, buffer);
     add_stats(stats, &row_stats);
     return status;
+}
+
+bool dataset_reader_may_try_again(const struct dataset_reader *reader)
+{
+    return reader->may_try_again;
 }

@@ -37,6 +37,7 @@ struct buffer {
     uint64_t row;
     uint32_t domain;
     bool kept;
+    bool in_part;        /* written by the worker, before the state */
     bool expected;       /* something was, since the claim */
     struct error *error; /* of a FAILED buffer, malloc'ed; NULL when even that failed */
 };
@@ -198,6 +199,7 @@ int32_t row_store_claim(struct row_store *store, uint64_t row)
     region->loading_count++;
     buffer->row = row;
     buffer->kept = false;
+    buffer->in_part = false;
     buffer->expected = false;
     atomic_store(&buffer->state, ROW_LOADING);
     row_index_add(&store->index, row, index);
@@ -266,6 +268,12 @@ static void submit_fetched(struct row_store *store)
     }
 }
 
+/* Whether a buffer that is loaded is kept. */
+static bool stays(const struct buffer *buffer)
+{
+    return buffer->kept && buffer->state == ROW_READY && !buffer->in_part;
+}
+
 uint32_t row_store_collect(struct row_store *store)
 {
     if (store->stage)
@@ -279,7 +287,7 @@ uint32_t row_store_collect(struct row_store *store)
         next = buffer->next_ended; /* before `queued` is cleared: then it may be pushed again */
         buffer->queued = false;
         bool over = buffer->pending == 0 && buffer->expected;
-        if (!over || buffer->kept || buffer->state == ROW_FREE || buffer->state == ROW_LOADING)
+        if (!over || buffer->state == ROW_FREE || buffer->state == ROW_LOADING || stays(buffer))
             continue;
         release(store, i);
         freed++;
@@ -306,7 +314,7 @@ void row_store_forget_uses(struct row_store *store)
             continue;
         buffer->pending = 0;
         buffer->expected = true;
-        if (state == ROW_FAILED || (state == ROW_READY && !buffer->kept))
+        if (state != ROW_LOADING && !stays(buffer))
             release(store, (int32_t)i);
     }
 }
@@ -325,6 +333,12 @@ void row_store_loaded(struct row_store *store, int32_t index)
     set_loaded(store, index, ROW_READY);
 }
 
+void row_store_loaded_in_part(struct row_store *store, int32_t index)
+{
+    store->buffers[index].in_part = true;
+    set_loaded(store, index, ROW_READY);
+}
+
 void row_store_failed(struct row_store *store, int32_t index, const struct error *err)
 {
     struct buffer *buffer = &store->buffers[index];
@@ -332,6 +346,11 @@ void row_store_failed(struct row_store *store, int32_t index, const struct error
     if (buffer->error)
         *buffer->error = *err;
     set_loaded(store, index, ROW_FAILED);
+}
+
+bool row_store_is_whole(const struct row_store *store, int32_t buffer)
+{
+    return row_store_state(store, buffer) == ROW_READY && !store->buffers[buffer].in_part;
 }
 
 enum row_state row_store_state(const struct row_store *store, int32_t buffer)
@@ -371,11 +390,6 @@ uint32_t row_store_free_count(const struct row_store *store)
     return count;
 }
 
-uint32_t row_store_buffer_count(const struct row_store *store)
-{
-    return store->buffer_count;
-}
-
 /* The task of row_store_load(). */
 static void load_row(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
@@ -393,14 +407,17 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     enum status status =
         dataset_read_row_taped(worker->reader, row, row_store_data(store, buffer),
                                tape != STORED_ROWS_NONE ? &pass.tape : NULL, &worker->stats, &err);
+    bool in_part = dataset_reader_may_try_again(worker->reader);
     if (slot != FETCH_NONE)
         fetch_stage_give_back(store->stage, slot);
     if (tape != STORED_ROWS_NONE)
-        stored_rows_end(&pass, status == STATUS_OK);
-    if (status == STATUS_OK)
-        row_store_loaded(store, buffer);
-    else
+        stored_rows_end(&pass, status == STATUS_OK && !in_part);
+    if (status != STATUS_OK)
         row_store_failed(store, buffer, &err);
+    else if (in_part)
+        row_store_loaded_in_part(store, buffer);
+    else
+        row_store_loaded(store, buffer);
 }
 
 void row_store_use_stored(struct row_store *store, struct stored_rows *stored)

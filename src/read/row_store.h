@@ -8,9 +8,9 @@
  *     free --claim--> LOADING --worker--> READY (or FAILED)
  *                        READY: used `uses` times, then: kept ? stays, found again later : free
  *
- * All functions belong to the owner (one thread), except row_store_loaded() and row_store_failed(),
- * which the worker that fills the buffer calls once, and row_store_used(), which any worker may
- * call.
+ * All functions belong to the owner (one thread), except row_store_loaded(),
+ * row_store_loaded_in_part() and row_store_failed(), of which the worker that fills the buffer
+ * calls once, and row_store_used(), which any worker may call.
  */
 #ifndef PENSTOCK_READ_ROW_STORE_H
 #define PENSTOCK_READ_ROW_STORE_H
@@ -47,7 +47,7 @@ void row_store_expect(struct row_store *store, int32_t buffer, uint64_t uses);
 /* `count` uses are over. From any thread. */
 void row_store_used(struct row_store *store, int32_t buffer, uint64_t count);
 
-/* Keeps the row after its last use. Once kept, kept until the end. */
+/* Keeps the row after its last use, until the end, if it is loaded whole. */
 void row_store_keep(struct row_store *store, int32_t buffer);
 
 /* Frees the buffers whose last use is over and that are not kept. A claimed buffer of which nothing
@@ -63,9 +63,14 @@ void row_store_drop(struct row_store *store, int32_t buffer);
  * a row. */
 void row_store_forget_uses(struct row_store *store);
 
-/* The worker's two answers. `err` is copied. Loaded bytes are visible to whoever sees READY. */
+/* The worker's answers. `err` is copied. Loaded bytes are visible to whoever sees READY. A row that
+ * was loaded in part lacks samples that may be had another time: it is used, but not kept. */
 void row_store_loaded(struct row_store *store, int32_t buffer);
+void row_store_loaded_in_part(struct row_store *store, int32_t buffer);
 void row_store_failed(struct row_store *store, int32_t buffer, const struct error *err);
+
+/* Whether a buffer in use is READY and lacks nothing. */
+bool row_store_is_whole(const struct row_store *store, int32_t buffer);
 
 enum row_state row_store_state(const struct row_store *store, int32_t buffer);
 
@@ -76,7 +81,6 @@ unsigned char *row_store_data(const struct row_store *store, int32_t buffer);
 uint64_t row_store_row(const struct row_store *store, int32_t buffer);
 uint32_t row_store_domain(const struct row_store *store, int32_t buffer);
 uint32_t row_store_free_count(const struct row_store *store);
-uint32_t row_store_buffer_count(const struct row_store *store);
 
 /* From now on rows that `stored` (borrowed, may be NULL) was asked to keep are recorded there when
  * they are loaded, and loaded from there once it has them. */

@@ -24,8 +24,8 @@
 
 enum { NO_PAGE = -1, MIN_PAGE_BYTES = 256, MAX_PAGE_BYTES = 65536, PAGES_PER_ROW = 16 };
 
-/* What stands in the place of a size: a chunk that is not there, or could not be read. */
-static const uint32_t missing = UINT32_MAX, unreadable = UINT32_MAX - 1;
+/* What stands in the place of a size: a chunk that is not there, or is damaged. */
+static const uint32_t missing = UINT32_MAX, damaged = UINT32_MAX - 1;
 
 enum entry_state { ENTRY_ASKED, ENTRY_HELD };
 
@@ -485,10 +485,10 @@ static bool make_room(struct stored_rows_pass *pass, size_t size)
 static void record(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size)
 {
     struct stored_rows_pass *pass = pass_of(tape);
-    uint32_t mark = bytes ? (uint32_t)size : failure ? unreadable : missing;
+    uint32_t mark = bytes ? (uint32_t)size : failure ? damaged : missing;
     if (pass->full)
         return;
-    if ((bytes && size >= unreadable) || !make_room(pass, sizeof mark + size)) {
+    if ((bytes && size >= damaged) || !make_room(pass, sizeof mark + size)) {
         pass->full = true;
         return;
     }
@@ -506,8 +506,8 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity, s
         return error_set(err, STATUS_CORRUPT, "the row's stored bytes in memory end early");
     if (mark == missing)
         return error_set(err, STATUS_NOT_FOUND, "no such chunk when the row was read");
-    if (mark == unreadable)
-        return error_set(err, STATUS_IO, "it could not be read when the row was first read");
+    if (mark == damaged)
+        return error_set(err, STATUS_CORRUPT, "it was damaged when the row was first read");
     if (mark > capacity || !read_bytes(pass, buffer, mark))
         return error_set(err, STATUS_CORRUPT,
                          "the row's stored bytes in memory give %u for the chunk, at most %zu can "

@@ -7,7 +7,7 @@
  *
  *     keep --> ASKED --load--> HELD --load, load, ...--> drop
  *                ^        |
- *                +--------+ the load failed, or the arena was full
+ *                +--------+ the load failed, or in part, or the arena was full
  *
  * Tapes lie in an arena of pages, spread over the pool's NUMA domains and touched there. Each tape
  * is a chain of pages, so that there is no fragmentation but half a page a row:
@@ -107,8 +107,8 @@ struct stored_rows_pass {
 int32_t stored_rows_claim(struct stored_rows *rows, uint64_t row);
 void stored_rows_cancel(struct stored_rows *rows, int32_t entry);
 
-/* Worker: begins and ends the load. `loaded` tells whether it succeeded; if not, what was recorded
- * is thrown away. */
+/* Worker: begins and ends the load. `loaded` tells whether it got all that can be had; if not, what
+ * was recorded is thrown away. */
 void stored_rows_start(struct stored_rows *rows, int32_t entry, uint32_t domain,
                        struct stored_rows_pass *ret_pass);
 void stored_rows_end(struct stored_rows_pass *pass, bool loaded);

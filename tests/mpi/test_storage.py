@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-from job import SANITIZED, JobTest, environment, leftovers
+from job import SANITIZED, JobTest, chunk_bytes, environment, leftovers
 
 HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
 FAILED = (1, 4)  # 4: trainers were told, so that a restart is of no use
@@ -109,6 +109,13 @@ class Masks(Storage):
     def test_packed(self):
         self.check_shapes(100)
 
+    def test_the_log_says_how_many(self):
+        settings = {**self.settings(self.damage(self.plain("plain-100", 100)), errors__bad_sample="mask"),
+                    "delivery.trainers": 2}
+        outcome = self.reader(2, settings, [])
+        self.assertIn(f"{len(self.BAD)} samples could not be read and were masked: see {self.report()}\n",
+                      outcome.output)
+
     def test_in_place(self):
         self.check_shapes(20000)
 
@@ -207,11 +214,11 @@ class Faults(Storage):
         return environment(PENSTOCK_FAULTS=",".join(f"{key}={value}"
                                                     for key, value in faults.items()))
 
-    def run_faulty(self, readers, trainers, settings, faults, more=()):
+    def run_faulty(self, readers, trainers, settings, faults, options=()):
         before = os.environ.get("PENSTOCK_FAULTS")
         os.environ["PENSTOCK_FAULTS"] = ",".join(f"{key}={value}" for key, value in faults.items())
         try:
-            return self.digests(readers, trainers, settings, more)
+            return self.digests(readers, trainers, settings, options=options)
         finally:
             os.environ.pop("PENSTOCK_FAULTS")
             if before:
@@ -245,6 +252,34 @@ class Faults(Storage):
             self.assertEqual(valid, [line for line in good if int(line[3]) not in bad])
             self.assertEqual(bad, listed or bad)
             listed = bad
+
+    def test_chunks_that_cannot_be_read_for_a_while(self):
+        """What the store did not give is masked, and asked for again in the next epoch, however rows are kept."""
+        uri = self.plain("plain-100", 100)
+        good = self.undisturbed(uri)
+        faults = {"seed": 4, "broken": 0.15, "broken_reads": 2}
+        for readers, cache in ((1, "decoded"), (3, "decoded"), (2, "stored"), (2, "off")):
+            with self.subTest(readers=readers, cache=cache):
+                settings = self.settings(uri, errors__bad_sample="mask", store__retries=1, readers__cache=cache)
+                valid = self.run_faulty(readers, 2, settings, faults)
+                lines, bad = self.listed()
+                self.assertTrue(0 < len(bad) < self.SAMPLES / 2)
+                self.assertEqual(valid, [line for line in good
+                                         if line[0] == "1" or int(line[3]) not in bad])
+                os.remove(self.report())
+
+    def test_damage_is_not_read_again(self):
+        uri = self.plain("plain-100", 100)
+        report = os.path.join(self.folder, "report.json")
+        for readers, cache in ((1, "decoded"), (3, "stored")):
+            with self.subTest(readers=readers, cache=cache):
+                settings = self.settings(uri, errors__bad_sample="mask", store__retries=0, readers__cache=cache)
+                self.run_faulty(readers, 2, settings, {"seed": 4, "corrupt": 0.15}, ["--report", report])
+                with open(report, encoding="ascii") as file:
+                    told = json.load(file)
+                self.assertEqual(sum(epoch["stored_bytes"] for epoch in told["epochs"]), chunk_bytes(uri))
+                self.assertEqual(told["masked_samples"], len(self.listed()[1]))
+                self.assertGreater(told["masked_samples"], 0)
 
     def test_a_read_that_never_returns(self):
         uri = self.plain("plain-100", 100)

@@ -107,6 +107,7 @@ static void test_masked(void **state)
         expect_row(&opened, 0, 0);
         assert_ok(read_row(&opened, 1, &err), &err);
         expect_row(&opened, 1, 15);
+        assert_false(dataset_reader_may_try_again(opened.reader));
         expect_listed(&opened, "a", "1.1", 4, 4);
         assert_ok(read_row(&opened, 3, &err), &err);
         expect_row(&opened, 3, 15);

@@ -439,7 +439,7 @@ static void test_tapes_of_any_size(void **state)
     for (uint64_t i = 0; i < ANSWERS; i++) {
         size = i % 50 == 49 ? 40000 : random_u64(3, 1, i) % 520;
         bool none = i % 7 == 3 || i % 7 == 5;
-        pass.tape.record(&pass.tape, i % 7 == 5 ? STATUS_IO : STATUS_OK,
+        pass.tape.record(&pass.tape, i % 7 == 5 ? STATUS_CORRUPT : STATUS_OK,
                          none ? NULL : bytes + sizeof bytes - size, none ? 0 : size);
         sum += none ? 0 : size;
     }
@@ -451,7 +451,7 @@ static void test_tapes_of_any_size(void **state)
         size_t expected = i % 50 == 49 ? 40000 : random_u64(3, 1, i) % 520;
         enum status status = pass.tape.play(&pass.tape, out, sizeof out, &size, &err);
         assert_int_equal(status, i % 7 == 3   ? STATUS_NOT_FOUND
-                                 : i % 7 == 5 ? STATUS_IO
+                                 : i % 7 == 5 ? STATUS_CORRUPT
                                               : STATUS_OK);
         if (status == STATUS_OK) {
             assert_int_equal(size, expected);
