@@ -52,7 +52,11 @@ static enum status look_around(struct job *job, struct error *err)
 {
     bool active;
     comm_heed_signals(&job->comm);
+    struct error warning;
     enum status status = server_progress(job->server, &active, err);
+    if (server_take_warning(job->server, &warning))
+        fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
+                job->comm.node_name, warning.message);
     if (status == STATUS_REFUSED && job->session_count > 0)
         status = STATUS_OK; /* a stranger was told; those who were there before need not know */
     if (status == STATUS_OK)

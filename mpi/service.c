@@ -236,6 +236,8 @@ static bool serve_sockets(struct service *service)
     bool active = false;
     enum status refused = server_progress(job->server, &active, &error);
     (void)refused; /* the late trainer was told; those that are served need not know */
+    if (server_take_warning(job->server, &error))
+        stop_report_warning(service->stop, &error);
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
         if (service->left[peer])
             continue;

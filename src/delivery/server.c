@@ -234,6 +234,15 @@ enum status server_progress(struct server *server, bool *ret_active, struct erro
     return status;
 }
 
+bool server_take_warning(struct server *server, struct error *ret_warning)
+{
+    if (server->warning.status == STATUS_OK)
+        return false;
+    *ret_warning = server->warning;
+    server->warning.status = STATUS_OK;
+    return true;
+}
+
 static size_t add_fd(struct pollfd *fds, size_t count, size_t capacity, int fd)
 {
     if (fd < 0 || count == capacity)
@@ -245,7 +254,7 @@ static size_t add_fd(struct pollfd *fds, size_t count, size_t capacity, int fd)
 size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity)
 {
     size_t count = 0;
-    if (server->pending_count < MAX_PENDING)
+    if (server->pending_count < MAX_PENDING && clock_now_ns() >= server->accept_ns)
         count = add_fd(fds, count, capacity, server->listener);
     for (uint32_t i = 0; i < server->trainer_count; i++) {
         const struct trainer *trainer = &server->trainers[i];

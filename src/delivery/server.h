@@ -25,7 +25,9 @@
  * One thread owns the server: none of this blocks, everything happens in server_progress(). Errors
  * of a single trainer (nonsense on its socket, a wild tail) concern that trainer; the owner asks
  * for them. How long a silent connection may take for its HELLO, and how many may be pending, is
- * bounded: a trainer gets in within 4 s past 1,000 connections that say nothing.
+ * bounded: a trainer gets in within 4 s past 1,000 connections that say nothing. Without a
+ * descriptor for one that connects, the server looks for one four times a second, and does not poll
+ * meanwhile.
  */
 #ifndef PENSTOCK_DELIVERY_SERVER_H
 #define PENSTOCK_DELIVERY_SERVER_H
@@ -71,6 +73,9 @@ MUST_USE enum status server_listen(struct server *server, struct error *err);
  * dropped; `err` then holds what it was told and the status is returned once (REFUSED); nothing
  * else fails. */
 MUST_USE enum status server_progress(struct server *server, bool *ret_active, struct error *err);
+
+/* Something that the log should say; false: nothing. Each once. */
+bool server_take_warning(struct server *server, struct error *ret_warning);
 
 /* Descriptors to poll for: the socket, the trainers' sockets, their eventfds. Returns their number,
  * at most `capacity`. */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "delivery/server_internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,15 +20,32 @@ static void drop_pending(struct server *server, uint32_t index)
     server->pending[index] = server->pending[--server->pending_count];
 }
 
+/* There is no descriptor for a connection that waits: the listener stays readable, so that nobody
+ * is to look at it for a while. Said once. */
+static void accept_later(struct server *server)
+{
+    const uint64_t pause_ns = 250000000;
+    if (server->accept_ns == 0)
+        error_set_errno(&server->warning, STATUS_IO,
+                        "a trainer that connects has to wait until a descriptor is free: raise the "
+                        "limit of open files (ulimit -n)");
+    server->accept_ns = clock_now_ns() + pause_ns;
+}
+
 /* Accepts one connection if there is one; returns whether there was. A stranger is told and
  * dropped, which is nobody else's business. */
 static bool accept_one(struct server *server)
 {
     if (server->pending_count == MAX_PENDING)
         return false; /* the kernel's backlog holds the others until places are free */
-    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
+    if (clock_now_ns() < server->accept_ns)
         return false;
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            accept_later(server);
+        return false;
+    }
     uid_t uid;
     pid_t pid;
     struct error error;

@@ -47,7 +47,9 @@ struct server {
     uint64_t reconnect_ms;
     server_read_state *read_state;
     void *state_argument;
-    uint64_t alive_ns; /* when processes were last looked for */
+    uint64_t alive_ns;    /* when processes were last looked for */
+    uint64_t accept_ns;   /* no connection is accepted before that; 0: there was none too many */
+    struct error warning; /* until it is taken */
     struct pending pending[MAX_PENDING];
     uint32_t pending_count;
     struct trainer *trainers; /* [max_trainers] */

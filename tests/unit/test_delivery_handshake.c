@@ -5,7 +5,9 @@
 #include "delivery/message.h"
 #include "delivery/rundir.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 /* A connection that speaks for itself. */
@@ -156,6 +158,43 @@ static void refused(struct server *server, const struct place *place, uint32_t r
     if (!strstr(error.message, text))
         fail_msg("'%s' does not say '%s'", error.message, text);
     close(fd);
+}
+
+/* A connection that there is no descriptor for stays readable: nobody may poll for it. */
+static void a_connection_waits_for_a_descriptor(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(place.path);
+    struct rlimit limit, low;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    int next = dup(fd);
+    close(next);
+    low.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    bool active;
+    struct error warning;
+    struct pollfd polled[4];
+    uint64_t start = clock_now_ns();
+    while (clock_now_ns() - start < 600000000) {
+        assert_int_equal(server_progress(server, &active, NULL), STATUS_OK);
+        assert_false(active);
+        assert_int_equal(poll(polled, server_pollfds(server, polled, 4), 10), 0);
+        if (server_take_warning(server, &warning))
+            assert_non_null(strstr(warning.message, "ulimit -n"));
+    }
+    assert_int_equal(warning.system_errno, EMFILE);
+    assert_false(server_take_warning(server, &warning));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct message reply;
+    hello(fd, 0, 2);
+    assert_int_equal(answer(server, fd, &reply), STATUS_OK);
+    assert_int_equal(reply.type, MESSAGE_FAIL); /* of another world size */
+    close(fd);
+    server_free(server);
+    place_done(&place);
 }
 
 static void wrong_ranks_are_told_why(void **state)
@@ -398,6 +437,7 @@ int main(void)
         cmocka_unit_test(nonsense_is_answered_and_dropped),
         cmocka_unit_test(silence_is_dropped_after_five_seconds),
         cmocka_unit_test(a_hundred_connections_are_survived),
+        cmocka_unit_test(a_connection_waits_for_a_descriptor),
         cmocka_unit_test(wrong_ranks_are_told_why),
         cmocka_unit_test(a_reader_serves_no_more_than_it_should),
         cmocka_unit_test(waiting_trainers_hear_of_progress_and_failure),
