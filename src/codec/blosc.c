@@ -5,8 +5,9 @@
  *     version  versionlz  flags  typesize  nbytes  blocksize  cbytes     (uint32, little-endian)
  *
  * The header decides how a chunk is decoded; metadata counts for encoding only. The header is
- * checked against the bytes that are there and the room there is before libblosc sees it. Only
- * libblosc's context functions are used, with one thread: they share no state and start no threads.
+ * checked against the bytes that are there and the room there is before libblosc sees it. Bytes
+ * behind the frame are passed over: some writers leave them. Only libblosc's context functions are
+ * used, with one thread: they share no state and start no threads.
  */
 #include "codec/codec_internal.h"
 
@@ -113,7 +114,7 @@ static enum status read_header(struct bytes stored, size_t capacity, struct head
     if (header.version != BLOSC_VERSION_FORMAT)
         return error_set(err, STATUS_CORRUPT, "header has format version %u, not %u",
                          header.version, BLOSC_VERSION_FORMAT);
-    if (header.stored_bytes != stored.size)
+    if (header.stored_bytes > stored.size)
         return error_set(err, STATUS_CORRUPT, "header says %u stored bytes, there are %zu",
                          header.stored_bytes, stored.size);
     if (header.decoded_bytes > capacity)
@@ -137,7 +138,8 @@ static enum status check_compressor(const struct header *header, struct error *e
     return STATUS_OK;
 }
 
-/* The header, found to fit the stored bytes, `capacity` and this libblosc. */
+/* The header, found to fit the stored bytes, `capacity` and this libblosc. What it says counts from
+ * here on, which may be less than is there. */
 static enum status check_header(struct bytes stored, size_t capacity, struct header *ret_header,
                                 struct error *err)
 {
@@ -147,7 +149,7 @@ static enum status check_header(struct bytes stored, size_t capacity, struct hea
         status = check_compressor(ret_header, err);
     if (status)
         return status;
-    if (blosc_cbuffer_validate(stored.data, stored.size, &size) < 0 ||
+    if (blosc_cbuffer_validate(stored.data, ret_header->stored_bytes, &size) < 0 ||
         size != ret_header->decoded_bytes)
         return error_set(err, STATUS_CORRUPT, "header makes no sense");
     return STATUS_OK;

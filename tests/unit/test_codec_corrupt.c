@@ -225,12 +225,42 @@ static void test_lying_blosc_headers_fail(void **state)
             free(decoded);
         }
     }
-    set_u32(subject.stored + STORED, 77);
     char expected[96];
-    snprintf(expected, sizeof expected, "blosc: header says 77 stored bytes, there are %zu",
+    snprintf(expected, sizeof expected, "blosc: header says %zu stored bytes, there are 77",
              subject.stored_size);
-    check_message(&subject, subject.stored_size, DATA_BYTES, expected);
+    check_message(&subject, 77, DATA_BYTES, expected);
     drop_subject(&subject);
+}
+
+/* Some writers leave the room that they compressed into behind the frame. */
+static void test_bytes_behind_a_blosc_frame_are_passed_over(void **state)
+{
+    (void)state;
+    static const char *const frames[] = {
+        "[{'name': 'blosc', 'configuration': {'cname': 'zstd', 'shuffle': 'shuffle'}}]",
+        "[{'name': 'blosc', 'configuration': {'clevel': 0}}]", /* copied, not compressed */
+    };
+    static const size_t more[] = {1, 15, 16, 500};
+    for (size_t i = 0; i < COUNT(frames) * COUNT(more); i++) {
+        struct subject subject = make_subject(frames[i / COUNT(more)]);
+        size_t size = subject.stored_size + more[i % COUNT(more)];
+        uint8_t *decoded = NULL, part[DATA_BYTES / 4];
+        struct error err;
+        bool done;
+        subject.stored = realloc(subject.stored, size);
+        assert_non_null(subject.stored);
+        memset(subject.stored + subject.stored_size, 0xaa, size - subject.stored_size);
+        if (decode(&subject, size, DATA_BYTES, &decoded, &err) != STATUS_OK)
+            fail_msg("%s", err.message);
+        assert_memory_equal(decoded, subject.data, DATA_BYTES);
+        assert_int_equal(codec_decode_part(&subject.chain, subject.stored, size, DATA_BYTES,
+                                           DATA_BYTES / 2, part, sizeof part, &done, &err),
+                         STATUS_OK);
+        assert_true(done);
+        assert_memory_equal(part, subject.data + DATA_BYTES / 2, sizeof part);
+        free(decoded);
+        drop_subject(&subject);
+    }
 }
 
 /* A frame that promises 2^62 bytes: no allocation follows from it. */
@@ -259,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_other_sizes_than_stored_fail),
         cmocka_unit_test(test_messages_name_codec_and_sizes),
         cmocka_unit_test(test_lying_blosc_headers_fail),
+        cmocka_unit_test(test_bytes_behind_a_blosc_frame_are_passed_over),
         cmocka_unit_test(test_a_huge_promise_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
