@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,36 +139,79 @@ static enum status open_source(struct rechunk *rechunk, struct error *err)
     return status;
 }
 
-/* Nothing is written inside the source. */
+/* The real path of what may not be there yet (returned, malloc'ed); NULL: nor is its folder. */
+static char *real_path(const char *path)
+{
+    char *real = realpath(path, NULL), *folder, *joined = NULL;
+    size_t end = strlen(path);
+    if (real)
+        return real;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t name = end;
+    while (name > 0 && path[name - 1] != '/')
+        name--;
+    char *above = name > 0 ? strndup(path, name) : strdup(".");
+    folder = above ? realpath(above, NULL) : NULL;
+    if (folder && asprintf(&joined, "%s/%.*s", folder, (int)(end - name), path + name) < 0)
+        joined = NULL;
+    free(above);
+    free(folder);
+    return joined;
+}
+
+/* Both are real paths. */
+static bool lies_in(const char *path, const char *folder)
+{
+    size_t length = strlen(folder);
+    return strncmp(path, folder, length) == 0 && (path[length] == '/' || path[length] == '\0');
+}
+
+/* Whether the real path `path` is within the source in `folder`, or within one of its arrays, which
+ * may be links to elsewhere. */
+static bool is_in_source(const struct rechunk *rechunk, const char *folder, const char *path)
+{
+    bool inside = lies_in(path, folder);
+    for (size_t i = 0; i < rechunk->targets.count && !inside; i++) {
+        char name[2 * PATH_MAX];
+        snprintf(name, sizeof name, "%s/%s", folder,
+                 zarr_array_store_path(rechunk->targets.arrays[i].source).text);
+        char *array = realpath(name, NULL);
+        inside = array && lies_in(path, array);
+        free(array);
+    }
+    return inside;
+}
+
+/* Nothing is written inside the source: asked before anything is. */
 static enum status check_apart(const struct rechunk *rechunk, struct error *err)
 {
-    struct text source = {0}, destination = {0};
+    static const char scheme[] = "file://";
+    struct text source = {0};
     enum status status = store_identify(rechunk->source, &source, err);
-    if (!status)
-        status = store_identify(rechunk->destination, &destination, err);
-    if (!status) {
+    if (!status && strncmp(source.data, scheme, strlen(scheme)) == 0) {
         source.data[--source.length] = '\0'; /* of the new line */
-        bool inside = strncmp(destination.data, source.data, source.length) == 0 &&
-                      strchr("/\n", destination.data[source.length]);
-        if (inside)
+        char *path = real_path(rechunk->path);
+        if (path && is_in_source(rechunk, source.data + strlen(scheme), path))
             status = error_set(err, STATUS_INVALID,
                                "'%s' lies in the source '%s': choose another destination",
                                rechunk->path, rechunk->options->source);
+        free(path); /* without one: opening will say why */
     }
     text_done(&source);
-    text_done(&destination);
     return status;
 }
 
 static enum status open_destination(struct rechunk *rechunk, struct error *err)
 {
-    enum status status = journal_open(rechunk->path, &rechunk->targets, rechunk->options->part,
-                                      &rechunk->slab_bytes, &rechunk->journal, err);
+    enum status status = check_apart(rechunk, err);
+    if (!status)
+        status = journal_open(rechunk->path, &rechunk->targets, rechunk->options->part,
+                              &rechunk->slab_bytes, &rechunk->journal, err);
     if (status)
         return status;
     rechunk->journal_is_open = true;
-    status = store_open(rechunk->path, &rechunk->destination, err);
-    return status ? status : check_apart(rechunk, err);
+    return store_open(rechunk->path, &rechunk->destination, err);
 }
 
 /* Slabs

@@ -90,7 +90,8 @@ PYTHON
 kills=0
 for _ in $(seq 40); do
     "$penstock" rechunk a.zarr killed.zarr --chunk 2 --codec zstd --level 12 >out 2>err &
-    sleep 0."$((kills ? RANDOM % 3 : 0))$((RANDOM % 10))"
+    until [ -e killed.zarr/.penstock-rechunk/done.0 ] || ! kill -0 $! 2>/dev/null; do sleep 0.01; done
+    [ $kills -eq 0 ] || sleep 0."$((RANDOM % 3))$((RANDOM % 10))"
     kill -9 $! 2>/dev/null || true
     if wait $! 2>/dev/null; then break; fi
     kills=$((kills + 1))
@@ -150,7 +151,23 @@ mkdir full && touch full/file
 refuses 4 "not empty" rechunk a.zarr full
 refuses 1 "No such file" rechunk a.zarr no/such/folder
 refuses 4 "directories only" rechunk a.zarr s3://bucket/key
-refuses 4 "choose another destination" rechunk a.zarr a.zarr/inside
+
+# A target inside the source, by whatever name: refused before anything is written.
+mkdir -p linked.zarr/there a.zarr/empty && ln -s ../a.zarr/base_frames linked.zarr/base_frames
+cp a.zarr/.z* linked.zarr && cp -r a.zarr/clip_emb a.zarr/segment_to_video linked.zarr
+ln -s a.zarr link && ln -s a.zarr/empty door
+find a.zarr linked.zarr | sort >before
+refuses 4 "choose another destination" rechunk a.zarr a.zarr
+for inside in a.zarr/inside ./a.zarr/base_frames/../inside/ link/inside a.zarr/empty door door/inside \
+    "file://$PWD/link/inside"; do
+    refuses 4 "lies in the source" rechunk a.zarr "$inside"
+    refuses 4 "lies in the source" rechunk link "$inside"
+done
+refuses 4 "lies in the source" rechunk linked.zarr linked.zarr/there
+refuses 4 "lies in the source" rechunk linked.zarr a.zarr/base_frames/inside
+find a.zarr linked.zarr | sort | diff before - || fail "refused, and yet written to"
+rm -r a.zarr/empty
+
 refuses 4 "blosc-none" rechunk a.zarr there --codec blosc-none
 refuses 1 "raise it" rechunk a.zarr there --memory 100KiB
 [ ! -e there ] || fail "refused, and yet begun"
