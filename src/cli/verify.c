@@ -36,7 +36,7 @@ struct subject {
     size_t node_count;
     const struct zarr_node **unread; /* those that cannot be */
     size_t unread_count;
-    bool corrupt; /* some of those are damaged rather than not supported */
+    bool invalid; /* some of those are not valid, rather than not supported */
 };
 
 enum option_key {
@@ -67,8 +67,8 @@ static const char help[] =
     "blosc, lz4) find damage only where it cannot be decoded: compare --digest with that of the "
     "original, which depends neither on chunks and codecs nor on the Zarr version.\n"
     "\n"
-    "Exit code: 0 everything was read; 2 damage was found; 4 some arrays are of a kind that "
-    "Penstock does not read, or wrong usage; 1 it could not be tried.\n"
+    "Exit code: 0 everything was read; 2 damage was found, or metadata that is not valid; 4 some "
+    "arrays are of a kind that Penstock does not read, or wrong usage; 1 it could not be tried.\n"
     "\n"
     "Examples:\n"
     "  penstock verify latents.zarr\n"
@@ -125,6 +125,12 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 /* What is read
  * ------------------------------------------------------------------------------------------- */
 
+/* Whether no reader could make anything of its metadata. */
+static bool is_invalid(const struct zarr_node *node)
+{
+    return node->status == STATUS_CORRUPT;
+}
+
 static bool is_wanted(const struct options *options, const struct zarr_node *node)
 {
     bool wanted = options->path_count == 0;
@@ -164,7 +170,7 @@ static enum status choose(const struct options *options, struct subject *subject
             subject->nodes[subject->node_count++] = node;
         else
             subject->unread[subject->unread_count++] = node;
-        subject->corrupt = subject->corrupt || node->status == STATUS_CORRUPT;
+        subject->invalid = subject->invalid || is_invalid(node);
     }
     return STATUS_OK;
 }
@@ -200,6 +206,11 @@ static const char *shown_path(const struct zarr_node *node)
     return node->array.path[0] ? node->array.path : "/";
 }
 
+static const char *why_unread(const struct zarr_node *node)
+{
+    return is_invalid(node) ? "invalid" : "not supported";
+}
+
 static void print_array(const struct verify_array *array)
 {
     printf("%-24s %12s chunks", shown_path(array->node), count_format(array->chunk_count).text);
@@ -218,7 +229,8 @@ static void print_text(const struct subject *subject, const struct verify_result
     for (size_t i = 0; i < result->array_count; i++)
         print_array(&result->arrays[i]);
     for (size_t i = 0; i < subject->unread_count; i++)
-        printf("%-24s not read: %s\n", shown_path(subject->unread[i]), subject->unread[i]->reason);
+        printf("%-24s %s: %s\n", shown_path(subject->unread[i]), why_unread(subject->unread[i]),
+               subject->unread[i]->reason);
     for (size_t i = 0; i < result->bad_count && i < SHOWN_BAD; i++)
         printf("bad: '%s': %s\n", result->bad[i].key, result->bad[i].cause);
     if (result->bad_chunk_count > SHOWN_BAD)
@@ -227,6 +239,8 @@ static void print_text(const struct subject *subject, const struct verify_result
                count_format(VERIFY_MAX_BAD).text);
     if (result->digest.text[0] && subject->unread_count == 0)
         printf("digest %s\n", result->digest.text);
+    if (result->array_count == 0)
+        return; /* no chunks were looked at */
     printf(
         "%s of %s chunks bad, %s missing; %s stored, %s decoded in %.1f s, %s/s\n",
         count_format(result->bad_chunk_count).text, count_format(result->chunk_count).text,
@@ -266,6 +280,7 @@ static struct json_object *unread_json(const struct zarr_node *node)
 {
     struct json_object *object = json_object_new_object();
     add_path(object, "path", node->array.path);
+    add_text(object, "why", why_unread(node));
     add_text(object, "reason", node->reason);
     return object;
 }
@@ -330,9 +345,9 @@ static int tell(const char *command, const struct options *options, const struct
     struct error err;
     int code = EXIT_SUCCESS;
     const char *verdict = "good";
-    if (result->bad_chunk_count > 0 || subject->corrupt) {
+    if (result->bad_chunk_count > 0 || subject->invalid) {
         code = EXIT_DAMAGED;
-        verdict = "damaged";
+        verdict = result->bad_chunk_count > 0 ? "damaged" : "metadata is invalid";
     } else if (subject->unread_count > 0) {
         code = status_exit_code(STATUS_UNSUPPORTED);
         verdict = "not all could be read";

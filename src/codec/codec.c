@@ -31,7 +31,12 @@ static const struct {
     {"categorize", "strings as numbers of labels", "store the numbers without the filter"},
     {"base64", "bytes as text", "store the bytes themselves"},
     {"zfpy", "values compressed by ZFP", "store them through blosc, with bitround before it"},
+    {"zfp", "values compressed by ZFP", "store them through blosc, with bitround before it"},
     {"pcodec", "values compressed by Pcodec", "store them through blosc or zstd"},
+    {"pco", "values compressed by Pcodec", "store them through blosc or zstd"},
+    {"gdeflate", "bytes compressed by GDeflate", "store them through blosc or zstd"},
+    {"optional", "values that may be absent",
+     "store the values, and in another array which are there"},
     {"jenkins_lookup3", "another checksum than those we check", "use crc32c"},
 };
 
@@ -81,13 +86,18 @@ static bool names(const char *name, const char *codec)
     return length == tail || name[length - tail - 1] == '.' || name[length - tail - 1] == '_';
 }
 
-static enum status unknown(const char *name, struct error *err)
+enum status codec_refuse(const char *name, struct error *err)
 {
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (names(name, refused[i].name))
             return error_set(err, STATUS_UNSUPPORTED,
-                             "codec '%s' (%s) is not supported: rewrite the array; %s", name,
+                             "codec '%.60s' (%s) is not supported: rewrite the array; %s", name,
                              refused[i].content, refused[i].help);
+    if (find(CODEC_ZARR_V2, name)) /* of v3, then: v2 reads all of them */
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "codec '%.60s' is not one of Zarr v3's: rewrite the array with '%s%.60s', "
+                         "which is read",
+                         name, v3_prefix, name);
     struct text names = {0};
     for (size_t i = 0; i < CODEC_COUNT; i++)
         text_append(&names, "%s%s", i ? ", " : "", table[i]->name);
@@ -97,12 +107,17 @@ static enum status unknown(const char *name, struct error *err)
     return STATUS_UNSUPPORTED;
 }
 
+bool codec_is_known(enum codec_format format, const char *name)
+{
+    return find(format, name);
+}
+
 enum status codec_chain_add(struct codec_chain *chain, enum codec_format format, const char *name,
                             struct json_object *configuration, size_t item_bytes, struct error *err)
 {
     const struct codec *codec = find(format, name);
     if (!codec)
-        return unknown(name, err);
+        return codec_refuse(name, err);
     if (chain->step_count == CODEC_MAX_STEPS)
         return error_set(err, STATUS_UNSUPPORTED, "more than %d codecs in a row", CODEC_MAX_STEPS);
     if (configuration && !json_object_is_type(configuration, json_type_object))

@@ -50,6 +50,11 @@ MUST_USE enum status codec_chain_add(struct codec_chain *chain, enum codec_forma
                                      const char *name, struct json_object *configuration,
                                      size_t item_bytes, struct error *err);
 
+/* Whether there is a codec of that name; and, where there is none, UNSUPPORTED: with what it is and
+ * what would help, as far as that is known. */
+bool codec_is_known(enum codec_format format, const char *name);
+enum status codec_refuse(const char *name, struct error *err);
+
 /* Whether a codec of that v3 name works on values rather than bytes: it stands before 'bytes' in
  * v3's list, and is added to the chain all the same. */
 bool codec_is_filter(const char *v3_name);

@@ -405,6 +405,8 @@ static enum status parse_array_codec(const char *name, struct json_object *confi
         return parse_transpose(configuration, chain->array, err);
     if (strcmp(name, "sharding_indexed") == 0)
         return parse_sharding(configuration, chain, err);
+    if (!codec_is_known(CODEC_ZARR_V3, name))
+        return codec_refuse(name, err);
     return error_set(err, STATUS_UNSUPPORTED, "codec '%.60s' before 'bytes'", name);
 }
 

@@ -144,6 +144,46 @@ static enum status numpy_text(const char *name, struct json_object *configuratio
     return status == STATUS_OK ? status : error_prefix(err, status, "data type '%s': ", name);
 }
 
+/* Says what a type holds that we know of but do not read, and what would help. A name
+ * that ends in '_' stands for all that begin so; writers' own prefixes do not count. */
+static enum status refuse_type(const char *name, struct error *err)
+{
+    static const struct {
+        const char *name, *content, *help;
+    } refused[] = {
+        {"string", "strings of variable length",
+         "store strings of fixed length (fixed_length_utf32), or token numbers"},
+        {"variable_length_bytes", "byte strings of variable length",
+         "store byte strings of fixed length (null_terminated_bytes), or decode them into an "
+         "array"},
+        {"bytes", "byte strings of variable length",
+         "store byte strings of fixed length (null_terminated_bytes), or decode them into an "
+         "array"},
+        {"optional", "values that may be absent",
+         "store the values, and in another array which are there"},
+        {"int2", "numbers of less than a byte", "store them as int8"},
+        {"int4", "numbers of less than a byte", "store them as int8"},
+        {"uint2", "numbers of less than a byte", "store them as uint8"},
+        {"uint4", "numbers of less than a byte", "store them as uint8"},
+        {"float4_", "numbers of a byte or less", "store their bits as uint8"},
+        {"float6_", "numbers of a byte or less", "store their bits as uint8"},
+        {"float8_", "numbers of a byte or less", "store their bits as uint8"},
+        {"complex_", "complex numbers of small floats",
+         "store real and imaginary parts along one more axis"},
+    };
+    const char *dot = strrchr(name, '.'), *bare = dot ? dot + 1 : name;
+
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        size_t length = strlen(refused[i].name);
+        if (strncmp(bare, refused[i].name, length) == 0 &&
+            (bare[length] == '\0' || refused[i].name[length - 1] == '_'))
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "data type '%.60s' (%s) is not supported: rewrite the array; %s", name,
+                             refused[i].content, refused[i].help);
+    }
+    return error_set(err, STATUS_UNSUPPORTED, "data type '%.60s'", name);
+}
+
 /* Any type but raw and structured ones. */
 static enum status parse_item(const char *name, struct json_object *configuration,
                               struct item *ret_item, struct error *err)
@@ -158,7 +198,7 @@ static enum status parse_item(const char *name, struct json_object *configuratio
     bool plain = !configuration || json_object_object_length(configuration) == 0;
     enum dtype dtype = plain ? dtype_by_alias(name) : DTYPE_NONE;
     if (dtype == DTYPE_NONE)
-        return error_set(err, STATUS_UNSUPPORTED, "data type '%.60s'", name);
+        return refuse_type(name, err);
     *ret_item = (struct item){.dtype = dtype, .bytes = dtype_bytes(dtype), .little_endian = true};
     return STATUS_OK;
 }

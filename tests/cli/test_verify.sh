@@ -104,13 +104,34 @@ echo '{"zarr_format": 2, "shape": [12], "chunks": [12], "dtype": "|O", "compress
 code=0
 "$penstock" verify odd.zarr --digest >out || code=$?
 [ $code -eq 4 ] || fail "an array that cannot be read: exit code $code"
-contains "$(cat out)" "labels"
+contains "$(cat out)" "labels                   not supported: dtype '|O' (Python objects)"
 contains "$(cat out)" "not all could be read"
 "$penstock" verify odd.zarr base_frames >/dev/null || fail "it matters to those who do not ask for it"
 echo '{' >odd.zarr/labels/.zarray
 code=0
 "$penstock" verify odd.zarr >out || code=$?
 [ $code -eq 2 ] || fail "metadata that is not JSON: exit code $code"
+contains "$(cat out)" "labels                   invalid: "
+contains "$(cat out)" "odd.zarr: metadata is invalid"
+
+# Nothing but arrays that cannot be read: no chunk was looked at, so none is said to be bad or good.
+mkdir -p refused.zarr/x && echo '{"zarr_format": 2}' >refused.zarr/.zgroup
+for why in '"shape": [12]|"|O"|not supported|4' '"shape": [0]|"<f4"|not supported|4' '"shape": [-1]|"<f4"|invalid|2'; do
+    IFS='|' read -r shape dtype word expected <<<"${why/|O/+O}"
+    echo "{\"zarr_format\": 2, $shape, \"chunks\": [1], \"dtype\": ${dtype/+/|}, \"compressor\": null," \
+        '"fill_value": null, "order": "C", "filters": null}' >refused.zarr/x/.zarray
+    code=0
+    "$penstock" verify refused.zarr --json report.json >out || code=$?
+    [ $code -eq "$expected" ] || fail "$shape, $dtype: exit code $code: $(cat out)"
+    contains "$(cat out)" "x                        $word: "
+    if grep -E 'damaged|chunks bad' out; then fail "chunks that nobody read are bad"; fi
+    python3 - "$word" <<'PYTHON'
+import json, sys
+report = json.load(open("report.json"))
+assert report["not_read"][0]["why"] == sys.argv[1] and report["not_read"][0]["reason"], report
+assert report["verdict"] != "damaged", report
+PYTHON
+done
 
 refuses 4 "which dataset" verify
 refuses 4 "neither fill nor fail" verify v2.zarr --missing maybe

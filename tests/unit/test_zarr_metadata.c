@@ -153,6 +153,9 @@ static void test_accepted(void **state)
     }
 }
 
+#define BEHIND_BYTES(codec) \
+    "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}, \"" codec "\"]"
+
 /* {format, member, value, status, part of the message} */
 static const struct refusal {
     enum zarr_format format;
@@ -227,7 +230,13 @@ static const struct refusal {
     {ZARR_V3, "node_type", "\"group\"", STATUS_CORRUPT, "'node_type' is 'group'"},
     {ZARR_V3, "shape", "{}", STATUS_CORRUPT, "'shape' is a JSON object, expected array"},
     {ZARR_V3, "data_type", NULL, STATUS_CORRUPT, "'data_type' is missing"},
-    {ZARR_V3, "data_type", "\"string\"", STATUS_UNSUPPORTED, "data type 'string'"},
+    {ZARR_V3, "data_type", "\"string\"", STATUS_UNSUPPORTED,
+     "data type 'string' (strings of variable length) is not supported: rewrite the array; store "},
+    {ZARR_V3, "data_type", "\"variable_length_bytes\"", STATUS_UNSUPPORTED, "rewrite the array; "},
+    {ZARR_V3, "data_type", "\"float8_e4m3\"", STATUS_UNSUPPORTED, "store their bits as uint8"},
+    {ZARR_V3, "data_type", NUMPY("zarrs.optional", "\"name\": \"int8\""), STATUS_UNSUPPORTED,
+     "data type 'zarrs.optional' (values that may be absent) is not supported: rewrite the "
+     "array; "},
     {ZARR_V3, "data_type", "\"none\"", STATUS_UNSUPPORTED, "data type 'none'"},
     {ZARR_V3, "data_type", "{\"name\": \"numpy.void\", \"configuration\": {}}", STATUS_UNSUPPORTED,
      "data type 'numpy.void'"},
@@ -315,6 +324,16 @@ static const struct refusal {
     {ZARR_V3, "codecs",
      "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}, {\"name\": \"rot13\"}]",
      STATUS_UNSUPPORTED, "rot13"},
+    {ZARR_V3, "codecs", BEHIND_BYTES("bz2"), STATUS_UNSUPPORTED,
+     "codec 'bz2' is not one of Zarr v3's: rewrite the array with 'numcodecs.bz2', which is read"},
+    {ZARR_V3, "codecs", "[\"numcodecs.pcodec\"]", STATUS_UNSUPPORTED,
+     "codec 'numcodecs.pcodec' (values compressed by Pcodec) is not supported: rewrite the "
+     "array; "},
+    {ZARR_V3, "codecs", "[\"zfp\"]", STATUS_UNSUPPORTED,
+     "codec 'zfp' (values compressed by ZFP) is not supported: rewrite the array; store "},
+    {ZARR_V3, "codecs", "[\"zarrs.optional\"]", STATUS_UNSUPPORTED,
+     "(values that may be absent) is not supported: rewrite the array; "},
+    {ZARR_V3, "codecs", "[\"zstd\"]", STATUS_UNSUPPORTED, "codec 'zstd' before 'bytes'"},
     {ZARR_V3, "codecs", "[null]", STATUS_CORRUPT, "'codecs' is neither a name nor an object"},
     {ZARR_V3, "fill_value", NULL, STATUS_CORRUPT, "'fill_value' is missing"},
     {ZARR_V3, "fill_value", "null", STATUS_CORRUPT, "'fill_value' null is not a value"},
