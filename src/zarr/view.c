@@ -1,6 +1,7 @@
 /* See view.h. */
 #include "zarr/view.h"
 
+#include "base/size.h"
 #include "zarr/document.h"
 
 #include <assert.h>
@@ -45,11 +46,18 @@ static enum status convert(const struct convert *convert, struct zarr_array *vie
             view->path, view->stored_type[0] ? view->stored_type : dtype_name(view->dtype),
             dtype_name(convert->to));
     unsigned char fill[DTYPE_MAX_BYTES];
+    uint64_t total_bytes;
 
+    if (!size_multiply(view->total_bytes / view->item_bytes, dtype_bytes(convert->to),
+                       &total_bytes) ||
+        total_bytes > INT64_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "array '%s': its size does not fit 63 bits as %s items", view->path,
+                         dtype_name(convert->to));
     view->convert = *convert;
     memcpy(fill, view->fill, view->item_bytes);
     convert_items(convert, fill, 1, view->fill);
-    view->total_bytes = view->total_bytes / view->item_bytes * dtype_bytes(convert->to);
+    view->total_bytes = total_bytes;
     view->item_bytes = dtype_bytes(convert->to);
     view->dtype = convert->to;
     return STATUS_OK;

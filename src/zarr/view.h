@@ -19,7 +19,8 @@ struct zarr_view {
 };
 
 /* A view of `array`, which need not be kept, unless what it points to is (codecs). `first_axis` is
- * below the rank. INVALID: the path becomes too long; an item cannot be converted so. */
+ * below the rank. INVALID: the path becomes too long; an item cannot be converted so, or its size
+ * overflows. */
 MUST_USE enum status zarr_view_make(const struct zarr_array *array, const struct zarr_view *view,
                                     struct zarr_array *ret_view, struct error *err);
 

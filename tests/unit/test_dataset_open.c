@@ -400,6 +400,14 @@ static void test_refused_huge(void **state)
     refuse_default(*state, STATUS_CORRUPT, "array 'b': 'shape' overflows");
     static const struct dataset_field_spec fields[] = {{.name = "x", .array = "a"}};
     refuse_with(*state, fields, 1, MEBIBYTE, STATUS_INVALID, "beyond any memory");
+
+    /* 63 bits hold what is stored, and not what becomes of it. */
+    put_empty(*state, "c", "|u1", "[1, 4611686018427387904]", "[1, 1]", "C");
+    static const struct dataset_field_spec cast[] = {
+        {.name = "x", .array = "c", .cast = DTYPE_FLOAT32}};
+    refuse_with(*state, cast, 1, MEBIBYTE, STATUS_INVALID, "does not fit 63 bits as float32");
+    static const struct dataset_field_spec scaled[] = {{.name = "x", .array = "c", .scale = 0.5}};
+    refuse_with(*state, scaled, 1, MEBIBYTE, STATUS_INVALID, "does not fit 63 bits as float32");
 }
 
 static void test_no_dataset(void **state)
