@@ -48,3 +48,8 @@ bool dtype_is_integer(enum dtype dtype)
 {
     return dtype >= DTYPE_INT8 && dtype <= DTYPE_UINT64;
 }
+
+bool dtype_is_floating(enum dtype dtype)
+{
+    return dtype >= DTYPE_FLOAT16 && dtype <= DTYPE_FLOAT64;
+}

@@ -49,5 +49,6 @@ size_t dtype_bytes(enum dtype dtype);
 size_t dtype_swap_bytes(enum dtype dtype);
 
 bool dtype_is_integer(enum dtype dtype);
+bool dtype_is_floating(enum dtype dtype); /* real ones: not complex */
 
 #endif

@@ -39,6 +39,7 @@ static const char help[] =
     "  penstock inspect latents.zarr\n"
     "  penstock inspect s3://bucket/latents.zarr --set store.s3_endpoint=https://minio:9000\n"
     "  penstock inspect latents.zarr --set readers.memory_limit=8GiB\n"
+    "  penstock inspect replay.zarr --set dataset.group=data\n"
     "  penstock inspect latents.zarr --json | python3 -m json.tool\n";
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -114,7 +115,8 @@ static enum status collect(const char *uri, const struct config *config, struct 
     report->uri = uri;
     enum status status = cli_open_store(config, uri, &report->store, err);
     if (!status)
-        status = zarr_hierarchy_open(report->store, &report->hierarchy, err);
+        status = zarr_hierarchy_open_wanted(
+            report->store, &(struct zarr_wanted){.group = config->group}, &report->hierarchy, err);
     if (!status)
         status = measure_arrays(report, err);
     if (status)
@@ -123,6 +125,7 @@ static enum status collect(const char *uri, const struct config *config, struct 
     text_list_put(&list, uri);
     struct dataset_options all = config_dataset_options(config, NULL);
     struct dataset_options options = {.uri = list.data ? list.data : uri,
+                                      .group = config->group,
                                       .hold_limit_bytes = config->hold_limit_bytes,
                                       .retries = all.retries,
                                       .store = all.store};

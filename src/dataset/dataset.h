@@ -72,7 +72,8 @@ struct dataset_options {
     const char *uri;   /* of a Zarr group (or of one array), or several as a list (base/text.h) */
     const char *group; /* where paths of arrays start, unless they begin with a '/'; NULL or "": the
                           root */
-    /* NULL: every array in the group whose sample axis is as long as that of the one with the most
+    /* Arrays that fields name are looked up where they are, and no others.
+     * NULL: every array in the group whose sample axis is as long as that of the one with the most
      * bytes, named by its path in it ("data" for an array that is the group itself). */
     const struct dataset_field_spec *fields;
     size_t field_count;
@@ -278,9 +279,9 @@ void dataset_stop_fetches(const struct dataset *dataset);
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
-/* Everything that was found in the (first) store, and what field `field` (an index into fields) is
- * made of there: views (zarr/view.h), whose axis 0 is the sample axis. The index array is NULL for
- * a direct field. Borrowed from the dataset. */
+/* What was looked for and found in the (first) store, and what field `field` (an index into fields)
+ * is made of there: views (zarr/view.h), whose axis 0 is the sample axis. The index array is NULL
+ * for a direct field. Borrowed from the dataset. */
 struct zarr_hierarchy;
 struct zarr_array;
 const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);

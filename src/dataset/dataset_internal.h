@@ -66,6 +66,15 @@ MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
                                    struct field_origin *origins, size_t *ret_count,
                                    struct error *err);
 
+/* Opens what the options ask for of one store: the arrays that fields name, or all in the group. */
+MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
+                                 struct zarr_hierarchy **ret_hierarchy, struct error *err);
+
+/* NOT_FOUND, as *err says, with some of the arrays that there are instead, if these can be listed.
+ */
+enum status select_refuse(const struct dataset_options *options, const struct store *store,
+                          struct error *err);
+
 /* parts.c: makes the parts of all fields, and checks that they fit together; then the samples of
  * each store. */
 MUST_USE enum status parts_settle(struct dataset *dataset, struct error *err);

@@ -6,6 +6,10 @@
  * versions differ even where their text does not. Chunks changed in place, under metadata that
  * stays as it is, are not noticed; nor is, during a run from a network, what was written anew with
  * the same text.
+ *
+ * All arrays of a store count, whichever the fields are, so that runs with other fields use the
+ * same chunks; of a store with many, or whose arrays cannot be found without being named, those of
+ * the fields alone.
  */
 #include "dataset/dataset_internal.h"
 
@@ -119,6 +123,27 @@ static enum status identify_hierarchy(const struct store *store,
     return status;
 }
 
+enum { MANY_ARRAYS = 256 }; /* more are not looked at for a cache */
+
+static enum status identify_store(const struct dataset *dataset, size_t i, struct text *out,
+                                  struct error *err)
+{
+    const struct zarr_wanted wanted = {.most = MANY_ARRAYS};
+    const char *name;
+    const struct store *store = store_part(dataset->private->store, i, &name);
+    struct zarr_hierarchy *all = NULL;
+    const struct zarr_hierarchy *found = dataset->private->hierarchies[i];
+    bool known =
+        zarr_hierarchy_open_wanted(store, &wanted, &all, NULL) == STATUS_OK && !all->incomplete;
+
+    for (size_t k = 0; known && k < found->node_count; k++)
+        known = zarr_hierarchy_find(all, found->nodes[k].array.path);
+    enum status status = identify_hierarchy(store, known ? all : found, out, err);
+
+    zarr_hierarchy_free(all);
+    return status;
+}
+
 enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identity,
                              struct error *err)
 {
@@ -126,12 +151,8 @@ enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identi
     struct text text = {0};
     enum status status = store_identify(private->store, &text, err);
 
-    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++) {
-        const char *name;
-        const struct store *store = store_part(private->store, s, &name);
-
-        status = identify_hierarchy(store, private->hierarchies[s], &text, err);
-    }
+    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
+        status = identify_store(dataset, s, &text, err);
     if (status == STATUS_OK)
         *ret_identity = XXH3_64bits(text.data, text.length);
     text_done(&text);

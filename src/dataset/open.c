@@ -54,7 +54,10 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     struct dataset_private *private = dataset->private;
     enum status status = select_fields(private->hierarchies[0], options, private->origins,
                                        &dataset->field_count, err);
+    const char *name;
 
+    if (status == STATUS_NOT_FOUND)
+        status = select_refuse(options, store_part(private->store, 0, &name), err);
     if (status == STATUS_OK)
         status = parts_settle(dataset, err);
     if (status == STATUS_OK)
@@ -142,7 +145,8 @@ static enum status open_stores(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
-static enum status open_hierarchies(struct dataset *dataset, struct error *err)
+static enum status open_hierarchies(struct dataset *dataset, const struct dataset_options *options,
+                                    struct error *err)
 {
     struct dataset_private *private = dataset->private;
     enum status status = STATUS_OK;
@@ -151,7 +155,7 @@ static enum status open_hierarchies(struct dataset *dataset, struct error *err)
         const char *name;
         const struct store *store = store_part(private->store, i, &name);
 
-        status = zarr_hierarchy_open(store, &private->hierarchies[i], err);
+        status = select_open(options, store, &private->hierarchies[i], err);
     }
     return status;
 }
@@ -176,7 +180,7 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
         return status;
     status = open_stores(dataset, err);
     if (status == STATUS_OK)
-        status = open_hierarchies(dataset, err);
+        status = open_hierarchies(dataset, options, err);
     if (status == STATUS_OK)
         status = settle_fields(dataset, options, err);
     if (status == STATUS_OK)

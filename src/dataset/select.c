@@ -18,7 +18,9 @@ static void list_arrays(const struct zarr_hierarchy *hierarchy, struct text *out
 {
     for (size_t i = 0; i < hierarchy->node_count && i < MESSAGE_ARRAYS; i++)
         text_append(out, "%s'%.60s'", i ? ", " : "", hierarchy->nodes[i].array.path);
-    if (hierarchy->node_count > MESSAGE_ARRAYS)
+    if (hierarchy->incomplete)
+        text_append(out, " and more");
+    else if (hierarchy->node_count > MESSAGE_ARRAYS)
         text_append(out, " and %zu more", hierarchy->node_count - MESSAGE_ARRAYS);
 }
 
@@ -38,21 +40,35 @@ static enum status refuse_unknown(const struct zarr_hierarchy *hierarchy, const 
 /* What fields are chosen from. */
 struct choice {
     const struct zarr_hierarchy *hierarchy;
-    const char *group; /* without '/' at either end; "": the root */
-    const char *axis;  /* of direct fields */
+    char group[ZARR_PATH_BYTES]; /* without '/' at either end; "": the root */
+    const char *axis;            /* of direct fields */
     const char *exclude;
 };
 
 /* `path` counts from the group, or from the root if it begins with a '/'. */
+struct full_path {
+    char text[2 * ZARR_PATH_BYTES];
+};
+static struct full_path full_path(const struct choice *choice, const char *path)
+{
+    bool in_group = path[0] != '/' && choice->group[0];
+    struct full_path full;
+
+    snprintf(full.text, sizeof full.text, "%.511s%s%.511s", in_group ? choice->group : "",
+             in_group && path[0] ? "/" : "", path + (path[0] == '/'));
+    size_t length = strlen(full.text);
+    while (length > 0 && full.text[length - 1] == '/')
+        full.text[--length] = '\0';
+    return full;
+}
+
 static enum status find_array(const struct choice *choice, const char *path,
                               const struct zarr_node **ret_node, struct error *err)
 {
-    char full[2 * ZARR_PATH_BYTES];
-    bool in_group = path[0] != '/' && choice->group[0];
-
-    snprintf(full, sizeof full, "%.511s%s%.511s", in_group ? choice->group : "",
-             in_group && path[0] ? "/" : "", path);
+    struct full_path whole = full_path(choice, path);
+    const char *full = whole.text;
     const struct zarr_node *node = zarr_hierarchy_find(choice->hierarchy, full);
+
     if (!node)
         return refuse_unknown(choice->hierarchy, full, err);
     if (node->status != STATUS_OK)
@@ -99,11 +115,6 @@ static enum status set_axis(struct field_origin *origin, const char *text, struc
     return STATUS_OK;
 }
 
-static bool is_floating(enum dtype dtype)
-{
-    return dtype >= DTYPE_FLOAT16 && dtype <= DTYPE_FLOAT64;
-}
-
 static enum status set_convert(struct field_origin *origin, const struct dataset_field_spec *spec,
                                struct error *err)
 {
@@ -115,7 +126,7 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
     if (!isfinite(spec->scale) || !isfinite(spec->offset))
         return error_set(err, STATUS_INVALID, "scale and offset must be finite numbers");
     if (convert.to == DTYPE_NONE) {
-        convert.to = is_floating(from) ? from : DTYPE_FLOAT32;
+        convert.to = dtype_is_floating(from) ? from : DTYPE_FLOAT32;
         bool scaled = convert.scale < 1.0 || convert.scale > 1.0 || convert.offset < 0.0 ||
                       convert.offset > 0.0;
         convert.to = scaled ? convert.to : DTYPE_NONE;
@@ -376,28 +387,86 @@ static enum status select_default(const struct choice *choice, struct field_orig
     return status;
 }
 
-enum status select_fields(const struct zarr_hierarchy *hierarchy,
-                          const struct dataset_options *options, struct field_origin *origins,
-                          size_t *ret_count, struct error *err)
+static enum status choice_init(const struct dataset_options *options, struct choice *choice,
+                               struct error *err)
 {
     const char *group = options->group ? options->group : "";
-    char trimmed[ZARR_PATH_BYTES];
 
     group += strspn(group, "/");
     size_t length = strlen(group);
     while (length > 0 && group[length - 1] == '/')
         length--;
-    if (length >= sizeof trimmed)
+    if (length >= sizeof choice->group)
         return error_set(err, STATUS_INVALID, "dataset.group '%.40s...' has more than %zu bytes",
-                         group, sizeof trimmed - 1);
-    memcpy(trimmed, group, length);
-    trimmed[length] = '\0';
-    struct choice choice = {
-        .hierarchy = hierarchy,
-        .group = trimmed,
+                         group, sizeof choice->group - 1);
+    *choice = (struct choice){
         .axis = options->sample_axis && *options->sample_axis ? options->sample_axis : "0",
         .exclude = options->exclude ? options->exclude : ""};
+    memcpy(choice->group, group, length);
+    return STATUS_OK;
+}
+
+enum status select_fields(const struct zarr_hierarchy *hierarchy,
+                          const struct dataset_options *options, struct field_origin *origins,
+                          size_t *ret_count, struct error *err)
+{
+    struct choice choice;
+    enum status status = choice_init(options, &choice, err);
+
+    if (status != STATUS_OK)
+        return status;
+    choice.hierarchy = hierarchy;
     return options->fields ? select_configured(&choice, options->fields, options->field_count,
                                                origins, ret_count, err)
                            : select_default(&choice, origins, ret_count, err);
+}
+
+enum status select_open(const struct dataset_options *options, const struct store *store,
+                        struct zarr_hierarchy **ret_hierarchy, struct error *err)
+{
+    struct full_path paths[2 * DATASET_MAX_FIELDS];
+    const char *wanted[2 * DATASET_MAX_FIELDS];
+    struct choice choice;
+    size_t count = 0;
+    enum status status = choice_init(options, &choice, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (!options->fields)
+        return zarr_hierarchy_open_wanted(store, &(struct zarr_wanted){.group = choice.group},
+                                          ret_hierarchy, err);
+    for (size_t i = 0; i < options->field_count && i < DATASET_MAX_FIELDS; i++) {
+        const struct dataset_field_spec *spec = &options->fields[i];
+
+        paths[count++] = full_path(&choice, spec->array);
+        if (spec->index)
+            paths[count++] = full_path(&choice, spec->index);
+    }
+    for (size_t i = 0; i < count; i++)
+        wanted[i] = paths[i].text;
+    return zarr_hierarchy_open_wanted(
+        store, &(struct zarr_wanted){.paths = wanted, .path_count = count}, ret_hierarchy, err);
+}
+
+enum status select_refuse(const struct dataset_options *options, const struct store *store,
+                          struct error *err)
+{
+    struct field_origin *origins = calloc(DATASET_MAX_FIELDS, sizeof *origins);
+    struct zarr_hierarchy *hierarchy;
+    struct choice choice;
+    struct error better;
+    size_t count;
+
+    if (origins && choice_init(options, &choice, NULL) == STATUS_OK) {
+        struct zarr_wanted some = {.group = choice.group, .most = MESSAGE_ARRAYS};
+
+        if (zarr_hierarchy_open_wanted(store, &some, &hierarchy, NULL) == STATUS_OK) {
+            if (select_fields(hierarchy, options, origins, &count, &better) == STATUS_NOT_FOUND &&
+                err)
+                *err = better;
+            zarr_hierarchy_free(hierarchy);
+        }
+    }
+    free(origins);
+    return STATUS_NOT_FOUND;
 }

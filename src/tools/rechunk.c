@@ -132,7 +132,11 @@ static bool is_complete(const struct rechunk *rechunk)
 
 static enum status open_source(struct rechunk *rechunk, struct error *err)
 {
-    enum status status = zarr_hierarchy_open(rechunk->source, &rechunk->hierarchy, err);
+    const struct rechunk_options *options = rechunk->options;
+    struct zarr_wanted wanted = {.paths = options->path_count > 0 ? options->paths : NULL,
+                                 .path_count = options->path_count};
+    enum status status =
+        zarr_hierarchy_open_wanted(rechunk->source, &wanted, &rechunk->hierarchy, err);
     if (!status)
         status = targets_make(rechunk->options, rechunk->source, rechunk->hierarchy,
                               &rechunk->targets, err);

@@ -1,6 +1,7 @@
-/* Finding the arrays of a store: by consolidated metadata where there is some, else by a walk
- * through the groups. Blocks on the store; called while opening, by one thread.
+/* Finding the arrays of a store: by consolidated metadata where there is some, else by name or by a
+ * walk through the groups. Blocks on the store; called while opening, by one thread.
  */
+#include "zarr/attributes.h"
 #include "zarr/document.h"
 #include "zarr/hierarchy_internal.h"
 
@@ -12,9 +13,7 @@
 /* Of keys such as "group/.zarray". */
 enum { KEY_BYTES = ZARR_PATH_BYTES + 16 };
 
-/* Paths come from foreign documents and reach messages: relative, clean, printable, not too long.
- */
-static enum status check_path(const char *path, struct error *err)
+enum status discover_check_path(const char *path, struct error *err)
 {
     const char *part = path;
 
@@ -37,12 +36,12 @@ static enum status check_path(const char *path, struct error *err)
 
 /* Consolidated metadata: one object with a member for each document. */
 
-static enum status add_document(struct builder *builder, const char *path,
-                                struct json_object *document, struct error *err)
+enum status discover_document(struct builder *builder, const char *path,
+                              struct json_object *document, struct error *err)
 {
     size_t size;
     const char *text = json_object_to_json_string_length(document, JSON_C_TO_STRING_PLAIN, &size);
-    enum status status = check_path(path, err);
+    enum status status = discover_check_path(path, err);
 
     if (status != STATUS_OK)
         return status;
@@ -50,21 +49,6 @@ static enum status add_document(struct builder *builder, const char *path,
         return error_set(err, STATUS_CORRUPT, "metadata of '%s' exceeds %d bytes", path,
                          ZARR_MAX_DOCUMENT_BYTES);
     return hierarchy_add(builder, path, text, size, err);
-}
-
-/* The names that xarray gives the axes of a v2 array, in its attributes. */
-static const char dimensions[] = "_ARRAY_DIMENSIONS";
-
-/* Puts them into the array's document. */
-static void take_dimensions(struct json_object *document, struct json_object *attributes)
-{
-    struct json_object *names;
-
-    if (json_object_is_type(document, json_type_object) &&
-        json_object_is_type(attributes, json_type_object) &&
-        json_object_object_get_ex(attributes, dimensions, &names) &&
-        json_object_is_type(names, json_type_array))
-        json_object_object_add(document, dimensions, json_object_get(names));
 }
 
 /* The length of the path in a v2 key that ends in `name` ("a/.zarray": 1; ".zarray": 0); -1 for
@@ -92,16 +76,18 @@ static enum status add_v2_document(struct builder *builder, struct json_object *
         return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", key,
                          ZARR_PATH_BYTES - 1);
     snprintf(path, sizeof path, "%.*s", (int)path_length, key);
+    if (!discover_wants(builder, path))
+        return STATUS_OK;
     snprintf(attributes_key, sizeof attributes_key, "%s%s.zattrs", path, *path ? "/" : "");
     if (json_object_object_get_ex(metadata, attributes_key, &attributes))
-        take_dimensions(document, attributes);
-    return add_document(builder, path, document, err);
+        (void)attributes_take(document, attributes);
+    return discover_document(builder, path, document, err);
 }
 
 /* Few need the groups, so one whose path is not valid keeps nobody from the arrays. */
 static enum status add_group(struct builder *builder, const char *path, struct error *err)
 {
-    if (check_path(path, NULL) == STATUS_OK)
+    if (discover_check_path(path, NULL) == STATUS_OK)
         return hierarchy_add_group(builder, path, err);
     builder->hierarchy->groups_incomplete = true;
     return STATUS_OK;
@@ -141,7 +127,7 @@ static enum status add_consolidated_v2(struct builder *builder, struct json_obje
     return STATUS_OK;
 }
 
-static bool is_array_node(struct json_object *document)
+bool discover_is_array(struct json_object *document)
 {
     struct json_object *type;
 
@@ -163,162 +149,20 @@ static enum status add_consolidated_v3(struct builder *builder, struct json_obje
     {
         if (!json_object_is_type(document, json_type_object))
             return error_set(err, STATUS_CORRUPT, "metadata of '%.200s' is not an object", path);
-        status = is_array_node(document) ? add_document(builder, path, document, err)
-                                         : add_group(builder, path, err);
+        if (!discover_is_array(document))
+            status = add_group(builder, path, err);
+        else if (discover_wants(builder, path))
+            status = discover_document(builder, path, document, err);
         if (status != STATUS_OK)
             return status;
     }
     return STATUS_OK;
 }
 
-/* The walk: from group to group, not into arrays. */
-
-struct walk {
-    struct builder *builder;
-    const struct store *store;
-    const char *prefix;
-    int depth;
-};
-
-static enum status walk_node(struct builder *builder, const struct store *store, const char *path,
-                             int depth, struct error *err);
-
-static enum status visit_child(const char *name, bool is_prefix, void *argument, struct error *err)
-{
-    const struct walk *walk = argument;
-    char path[ZARR_PATH_BYTES];
-    size_t prefix_length = strlen(walk->prefix), name_length = strlen(name);
-
-    if (!is_prefix)
-        return STATUS_OK;
-    if (prefix_length + 1 + name_length >= sizeof path)
-        return error_set(err, STATUS_UNSUPPORTED, "a path below '%.80s' has more than %zu bytes",
-                         walk->prefix, sizeof path - 1);
-    memcpy(path, walk->prefix, prefix_length);
-    if (prefix_length > 0)
-        path[prefix_length++] = '/';
-    memcpy(path + prefix_length, name, name_length + 1);
-    return walk_node(walk->builder, walk->store, path, walk->depth + 1, err);
-}
-
-static enum status walk_group(struct builder *builder, const struct store *store, const char *path,
-                              int depth, struct error *err)
-{
-    struct walk walk = {builder, store, path, depth};
-
-    if (depth == ZARR_MAX_GROUP_DEPTH)
-        return error_set(err, STATUS_INVALID, "groups nested more than %d deep at '%.200s'",
-                         ZARR_MAX_GROUP_DEPTH, path);
-    enum status status = hierarchy_add_group(builder, path, err);
-    return status == STATUS_OK ? store_list(store, path, visit_child, &walk, err) : status;
-}
-
-/* The document `name` of the node at `path`; NOT_FOUND if it has none. */
-static enum status get_document(const struct store *store, const char *path, const char *name,
-                                size_t limit, char **ret_text, size_t *ret_size, struct error *err)
-{
-    char key[KEY_BYTES];
-
-    snprintf(key, sizeof key, "%s%s%s", path, *path ? "/" : "", name);
-    return store_get_text(store, key, limit, ret_text, ret_size, err);
-}
-
-/* With what its attributes say of its axes. Attributes that are not there, cannot be read or make
- * no sense, say nothing. */
-static enum status add_v2_array(struct builder *builder, const struct store *store,
-                                const char *path, const char *text, size_t size, struct error *err)
-{
-    struct json_object *document = NULL, *attributes = NULL;
-    char *attributes_text;
-    size_t attributes_size;
-    enum status status = get_document(store, path, ".zattrs", ZARR_MAX_DOCUMENT_BYTES,
-                                      &attributes_text, &attributes_size, err);
-
-    if (status == STATUS_NO_MEMORY)
-        return status;
-    if (status != STATUS_OK)
-        return hierarchy_add(builder, path, text, size, err);
-    if (document_parse(attributes_text, attributes_size, &attributes, NULL) == STATUS_OK &&
-        json_object_object_get_ex(attributes, dimensions, NULL) &&
-        document_parse(text, size, &document, NULL) == STATUS_OK) {
-        take_dimensions(document, attributes);
-        status = add_document(builder, path, document, err);
-    } else {
-        status = hierarchy_add(builder, path, text, size, err);
-    }
-    json_object_put(attributes);
-    json_object_put(document);
-    free(attributes_text);
-    return status;
-}
-
-static enum status walk_node_v2(struct builder *builder, const struct store *store,
-                                const char *path, int depth, struct error *err)
-{
-    char *text;
-    size_t size;
-    enum status status =
-        get_document(store, path, ".zarray", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
-
-    if (status == STATUS_OK) {
-        status = add_v2_array(builder, store, path, text, size, err);
-        free(text);
-        return status;
-    }
-    if (status == STATUS_NOT_FOUND)
-        status = get_document(store, path, ".zgroup", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
-    if (status != STATUS_OK)
-        return status;
-    free(text);
-    return walk_group(builder, store, path, depth, err);
-}
-
-static enum status walk_node_v3(struct builder *builder, const struct store *store,
-                                const char *path, int depth, struct error *err)
-{
-    struct json_object *root;
-    char *text;
-    size_t size;
-    enum status status =
-        get_document(store, path, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
-
-    if (status != STATUS_OK)
-        return status;
-    status = document_parse(text, size, &root, err);
-    if (status == STATUS_OK) {
-        bool is_array = is_array_node(root);
-        json_object_put(root);
-        status = is_array ? hierarchy_add(builder, path, text, size, err)
-                          : walk_group(builder, store, path, depth, err);
-    } else {
-        status = hierarchy_add(builder, path, text, size, err); /* records why it cannot be read */
-    }
-    free(text);
-    return status;
-}
-
-/* A folder without a document is not part of the hierarchy. */
-static enum status walk_node(struct builder *builder, const struct store *store, const char *path,
-                             int depth, struct error *err)
-{
-    struct error local;
-    enum status status;
-
-    error_clear(&local);
-    status = builder->hierarchy->format == ZARR_V2
-                 ? walk_node_v2(builder, store, path, depth, &local)
-                 : walk_node_v3(builder, store, path, depth, &local);
-    if (status == STATUS_NOT_FOUND && depth > 0)
-        return STATUS_OK;
-    if (status != STATUS_OK && err)
-        *err = local;
-    return status;
-}
-
 /* The root: v3 where there is a zarr.json, else v2. */
 
-static enum status open_v3(struct builder *builder, const struct store *store, const char *text,
-                           size_t size, struct error *err)
+static enum status open_v3(struct builder *builder, const char *text, size_t size,
+                           bool *ret_complete, struct error *err)
 {
     struct json_object *root, *consolidated = NULL;
     enum status status = document_parse(text, size, &root, err);
@@ -327,7 +171,8 @@ static enum status open_v3(struct builder *builder, const struct store *store, c
         return error_prefix(err, status, "'zarr.json': ");
     builder->hierarchy->format = ZARR_V3;
     json_object_object_get_ex(root, "consolidated_metadata", &consolidated);
-    if (is_array_node(root)) {
+    *ret_complete = true;
+    if (discover_is_array(root)) {
         status = hierarchy_add(builder, "", text, size, err);
     } else if (json_object_is_type(consolidated, json_type_object)) {
         builder->hierarchy->consolidated = true;
@@ -337,7 +182,7 @@ static enum status open_v3(struct builder *builder, const struct store *store, c
         if (status != STATUS_OK)
             error_prefix(err, status, "'zarr.json': consolidated metadata: ");
     } else {
-        status = walk_group(builder, store, "", 0, err);
+        *ret_complete = false;
     }
     json_object_put(root);
     return status;
@@ -350,6 +195,7 @@ static enum status open_consolidated_v2(struct builder *builder, const char *tex
     enum status status = document_parse(text, size, &root, err);
 
     if (status == STATUS_OK) {
+        builder->hierarchy->format = ZARR_V2;
         builder->hierarchy->consolidated = true;
         status = add_consolidated_v2(builder, root, err);
         json_object_put(root);
@@ -359,31 +205,55 @@ static enum status open_consolidated_v2(struct builder *builder, const char *tex
     return STATUS_OK;
 }
 
-enum status discover_arrays(struct builder *builder, const struct store *store, struct error *err)
+/* Takes what the root's documents hold. *ret_complete: that is all there is, but for what is wanted
+ * by name. Without a document there the format stays 0. */
+static enum status open_root(struct builder *builder, const struct store *store, bool *ret_complete,
+                             struct error *err)
 {
+    bool is_group;
     char *text;
     size_t size;
     enum status status =
         store_get_text(store, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
 
     if (status == STATUS_OK) {
-        status = open_v3(builder, store, text, size, err);
+        status = open_v3(builder, text, size, ret_complete, err);
         free(text);
         return status;
     }
-    if (status != STATUS_NOT_FOUND)
-        return status;
-    builder->hierarchy->format = ZARR_V2;
-    status = store_get_text(store, ".zmetadata", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
+    if (status == STATUS_NOT_FOUND)
+        status =
+            store_get_text(store, ".zmetadata", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
     if (status == STATUS_OK) {
+        *ret_complete = true;
         status = open_consolidated_v2(builder, text, size, err);
         free(text);
         return status;
     }
     if (status != STATUS_NOT_FOUND)
         return status;
-    status = walk_node(builder, store, "", 0, err);
-    if (status == STATUS_NOT_FOUND)
+    builder->hierarchy->format = ZARR_V2;
+    status = discover_node(builder, store, "", &is_group, err);
+    *ret_complete = status == STATUS_OK && !is_group;
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    builder->hierarchy->format = 0;
+    return STATUS_OK;
+}
+
+enum status discover_arrays(struct builder *builder, const struct store *store, struct error *err)
+{
+    struct zarr_hierarchy *hierarchy = builder->hierarchy;
+    bool is_complete = false;
+    enum status status = open_root(builder, store, &is_complete, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (builder->wanted.paths)
+        status = discover_named(builder, store, err);
+    else if (!is_complete)
+        status = discover_walk(builder, store, err);
+    if (status == STATUS_OK && !hierarchy->format)
         return error_set(err, STATUS_NOT_FOUND,
                          "no Zarr array or group there: none of zarr.json, .zmetadata, .zarray and "
                          ".zgroup exists");

@@ -12,7 +12,7 @@
 
 static enum status builder_init(struct builder *builder, struct error *err)
 {
-    builder->capacity = builder->group_capacity = 0;
+    *builder = (struct builder){0};
     builder->hierarchy = calloc(1, sizeof *builder->hierarchy);
     if (!builder->hierarchy)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the list of arrays");
@@ -24,8 +24,15 @@ static enum status grow(struct builder *builder, struct error *err)
     size_t capacity = builder->capacity ? 2 * builder->capacity : 16;
     struct zarr_node *nodes;
 
+    if (builder->wanted.most > 0 && builder->hierarchy->node_count == builder->wanted.most) {
+        builder->hierarchy->incomplete = true;
+        return error_set(err, STATUS_ENDED, "more arrays than have to be known");
+    }
     if (builder->hierarchy->node_count == ZARR_MAX_ARRAYS)
-        return error_set(err, STATUS_INVALID, "more than %d arrays", ZARR_MAX_ARRAYS);
+        return error_set(err, STATUS_INVALID,
+                         "more than %d arrays: name those that are wanted, or a group "
+                         "(dataset.fields, dataset.group)",
+                         ZARR_MAX_ARRAYS);
     if (builder->hierarchy->node_count < builder->capacity)
         return STATUS_OK;
     nodes = realloc(builder->hierarchy->nodes, capacity * sizeof *nodes);
@@ -114,22 +121,30 @@ static void sort_nodes(struct zarr_hierarchy *hierarchy)
         qsort(hierarchy->groups, hierarchy->group_count, sizeof *hierarchy->groups, compare_paths);
 }
 
-enum status zarr_hierarchy_open(const struct store *store, struct zarr_hierarchy **ret_hierarchy,
-                                struct error *err)
+enum status zarr_hierarchy_open_wanted(const struct store *store, const struct zarr_wanted *wanted,
+                                       struct zarr_hierarchy **ret_hierarchy, struct error *err)
 {
     struct builder builder;
     enum status status = builder_init(&builder, err);
 
     if (status != STATUS_OK)
         return status;
+    if (wanted)
+        builder.wanted = *wanted;
     status = discover_arrays(&builder, store, err);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK && status != STATUS_ENDED) {
         zarr_hierarchy_free(builder.hierarchy);
         return error_prefix(err, status, "'%s': ", store_uri(store));
     }
     sort_nodes(builder.hierarchy);
     *ret_hierarchy = builder.hierarchy;
     return STATUS_OK;
+}
+
+enum status zarr_hierarchy_open(const struct store *store, struct zarr_hierarchy **ret_hierarchy,
+                                struct error *err)
+{
+    return zarr_hierarchy_open_wanted(store, NULL, ret_hierarchy, err);
 }
 
 const struct zarr_node *zarr_hierarchy_find(const struct zarr_hierarchy *hierarchy,

@@ -1,8 +1,9 @@
 /* The arrays of a Zarr store: found at opening, sorted by path.
  *
  * Takes consolidated metadata where there is some (v2 `.zmetadata`, v3 `consolidated_metadata`),
- * else walks the groups. Arrays that cannot be read are listed too, with the reason, so that
- * `penstock inspect` can show them and that they hurt only those who use them.
+ * else walks the groups. Arrays that are wanted by name are looked up where they are: nothing is
+ * walked, and no group needs to be above them. Arrays that cannot be read are listed too, with the
+ * reason, so that `penstock inspect` can show them and that they hurt only those who use them.
  *
  * Immutable after opening: any number of threads may read it.
  */
@@ -30,8 +31,8 @@ struct zarr_node {
     struct zarr_array array; /* complete if status is OK, else as far as zarr_array_parse() came */
     enum status status;      /* of parsing: OK, UNSUPPORTED, CORRUPT or INVALID */
     char *reason;            /* why not OK, without the array's name; NULL if OK */
-    /* The metadata document, NUL-terminated. Of a v2 array with the names that xarray gives its
-     * axes in `.zattrs`: with these as one more member, "_ARRAY_DIMENSIONS". */
+    /* The metadata document, NUL-terminated. Of a v2 array with what `.zattrs` says of its axes and
+     * values: with that as one more member, "attributes", as v3 has them. */
     char *document;
     size_t document_bytes;
 };
@@ -42,14 +43,29 @@ struct zarr_hierarchy {
     size_t node_count;
     struct zarr_node *nodes; /* in order of path */
     size_t group_count;      /* 0 after unpacking */
+    bool incomplete;         /* there are more arrays than were asked for (`most`) */
     bool groups_incomplete; /* there are more, or some whose path is not valid: open all the same */
     char **groups;          /* paths of those that have a document, in order of path; "" the root */
 };
 
-/* Finds all arrays of `store`; an array at the root makes a hierarchy of one, with path "".
- * Blocks on the store; one thread. NOT_FOUND: no Zarr metadata at the root. CORRUPT: a group's or
- * consolidated document that is not valid. INVALID: more arrays or levels than our bounds. IO: as
- * the store says. */
+/* Which arrays are wanted; zero: all. Paths count from the root; a '/' at either end does not
+ * matter. */
+struct zarr_wanted {
+    const char *const
+        *paths; /* these alone, those that there are; members of structured ones, too */
+    size_t path_count;
+    const char *group; /* without paths: those in this folder; NULL or "": the root */
+    size_t most;       /* without paths: it is enough to know of so many; 0: all count */
+};
+
+/* Finds the arrays of `store` that are wanted (NULL: all); an array at the root makes a hierarchy
+ * of one, with path "". Blocks on the store; one thread. NOT_FOUND: no Zarr metadata at the root,
+ * nor for any of the paths. CORRUPT: a group's or consolidated document that is not
+ * valid. INVALID: more arrays or levels than our bounds. IO: as the store says. */
+MUST_USE enum status zarr_hierarchy_open_wanted(const struct store *store,
+                                                const struct zarr_wanted *wanted,
+                                                struct zarr_hierarchy **ret_hierarchy,
+                                                struct error *err);
 MUST_USE enum status zarr_hierarchy_open(const struct store *store,
                                          struct zarr_hierarchy **ret_hierarchy, struct error *err);
 

@@ -95,14 +95,17 @@ static bool is_name(const char *text)
 
 bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *ret_names)
 {
-    const char *member = node->array.format == ZARR_V2 ? "_ARRAY_DIMENSIONS" : "dimension_names";
-    struct json_object *root, *list;
+    bool is_v2 = node->array.format == ZARR_V2;
+    struct json_object *root, *holder, *list;
     bool found = false;
 
     *ret_names = (struct zarr_axis_names){0};
     if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
         return false;
-    if (json_object_object_get_ex(root, member, &list) &&
+    holder = root;
+    if (is_v2)
+        json_object_object_get_ex(root, "attributes", &holder);
+    if (json_object_object_get_ex(holder, is_v2 ? "_ARRAY_DIMENSIONS" : "dimension_names", &list) &&
         json_object_is_type(list, json_type_array) &&
         json_object_array_length(list) == (size_t)node->array.rank)
         for (int i = 0; i < node->array.rank; i++) {

@@ -137,6 +137,15 @@ assert arrays["labels"]["readable"] is False and arrays["labels"]["reason"]
 assert report["dataset"] is None and "labels" in report["dataset_error"]
 PYTHON
 
+# A group alone.
+mkdir -p grouped/data/inner grouped/meta && echo '{"zarr_format": 2}' | tee grouped/.zgroup grouped/data/.zgroup \
+    grouped/meta/.zgroup >/dev/null
+cp -r v2/clip_emb grouped/data/inner/img && cp -r v2/base_frames grouped/meta
+echo '{"zarr_format": 2}' >grouped/data/inner/.zgroup
+text=$("$penstock" inspect grouped --set dataset.group=data)
+contains "$text" "1 array, metadata not consolidated"
+contains "$text" "field inner/img"
+
 # Arrays that do not agree on the number of samples: shown, with the reason why there is no default.
 mkdir mixed && echo '{"zarr_format": 2}' >mixed/.zgroup
 for n in 3 4; do

@@ -133,6 +133,16 @@ assert report["verdict"] != "damaged", report
 PYTHON
 done
 
+# By name: without metadata of groups above, and without a look at anything else.
+mkdir -p bare.zarr/deep/1 && cp -r v2.zarr/clip_emb bare.zarr/deep/1
+cp -r v2.zarr/segment_to_video bare.zarr/deep && echo '{' >bare.zarr/deep/segment_to_video/.zarray
+refuses 1 "no Zarr array or group there" verify bare.zarr
+"$penstock" verify bare.zarr deep/1/clip_emb >out || fail "an array without groups above: $(cat out)"
+contains "$(cat out)" "bare.zarr: good"
+"$penstock" rechunk bare.zarr dressed.zarr --arrays deep/1/clip_emb >/dev/null
+"$penstock" verify dressed.zarr >out
+contains "$(cat out)" "deep/1/clip_emb"
+
 refuses 4 "which dataset" verify
 refuses 4 "neither fill nor fail" verify v2.zarr --missing maybe
 refuses 1 "'nowhere'" verify nowhere

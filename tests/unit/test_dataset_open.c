@@ -4,6 +4,9 @@
 #include "zarr/hierarchy.h"
 #include "zarr_fixture.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 enum { MEBIBYTE = 1 << 20 };
 
 /* An array of the reference dataset, kept to compare with. */
@@ -410,6 +413,105 @@ static void test_refused_huge(void **state)
     refuse_with(*state, scaled, 1, MEBIBYTE, STATUS_INVALID, "does not fit 63 bits as float32");
 }
 
+static struct dataset *open_options(const struct dataset_options *options)
+{
+    struct dataset *dataset;
+    struct error err;
+
+    assert_ok(dataset_open(options, &dataset, &err), &err);
+    return dataset;
+}
+
+/* What the fields do not name is not looked at: neither too many arrays nor groups nested too deep
+ * keep them from being read. */
+static void test_named_among_too_many(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct dataset_field_spec fields[] = {{.name = "x", .array = "few/x"},
+                                                       {.name = "y", .array = "/many/a17"}};
+    char path[128] = "deep";
+
+    put_group(fixture);
+    put_empty(fixture, "many/a", "<f4", "[10]", "[5]", "C");
+    for (int i = 0; i < ZARR_MAX_ARRAYS; i++) {
+        char from[128], folder[128];
+
+        snprintf(from, sizeof from, "%s/many/a/.zarray", fixture->path);
+        snprintf(folder, sizeof folder, "%s/many/a%d", fixture->path, i);
+        assert_int_equal(mkdir(folder, 0777), 0);
+        strcat(folder, "/.zarray");
+        assert_int_equal(link(from, folder), 0);
+    }
+    fixture_put(fixture, "many/.zgroup", "{\"zarr_format\": 2}");
+    fixture_put(fixture, "few/.zgroup", "{\"zarr_format\": 2}");
+    put_empty(fixture, "few/x", "<f4", "[10, 3]", "[5, 3]", "C");
+    strcpy(path, "deep/.zgroup");
+    for (int i = 0; i < 20; i++) {
+        fixture_put(fixture, path, "{\"zarr_format\": 2}");
+        strcpy(strrchr(path, '/'), "/d/.zgroup");
+    }
+    dataset_free(open_with(fixture, fields, 2, MEBIBYTE));
+    refuse_default(fixture, STATUS_INVALID, "");
+
+    struct dataset_options options = {
+        .uri = fixture->path, .group = "/few/", .hold_limit_bytes = MEBIBYTE};
+    struct dataset *dataset = open_options(&options);
+    assert_int_equal(dataset->field_count, 1);
+    assert_string_equal(dataset->fields[0].name, "x");
+    assert_int_equal(dataset_hierarchy(dataset)->node_count, 1);
+    dataset_free(dataset);
+
+    options.group = "many";
+    struct error err;
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "more than 4096 arrays: name those that are wanted"));
+
+    /* One that is not there: some of what is, as found by a walk that ends soon. */
+    options.fields = &(struct dataset_field_spec){.name = "x", .array = "no"};
+    options.field_count = 1;
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.message, "there is no array 'many/no'; there are 'many/a"));
+    assert_non_null(strstr(err.message, " and more"));
+}
+
+/* As zarr-python finds them: without metadata of groups above. */
+static void test_named_without_groups_above(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct reference world = {
+        .recipe = {
+            .path = "A/1/0/0", .rank = 2, .shape = {6, 4}, .chunks = {2, 4}, .dtype = DTYPE_INT16}};
+    struct dataset_field_spec field = {.name = "x", .array = "A/1/0/0"};
+    struct zarr_array v3;
+
+    refuse_with(fixture, &field, 1, MEBIBYTE, STATUS_NOT_FOUND, "no Zarr array or group there");
+    put_reference(fixture, &world, 5);
+    refuse_default(fixture, STATUS_NOT_FOUND, "no Zarr array or group there");
+    dataset_free(open_with(fixture, &field, 1, MEBIBYTE));
+    struct dataset_options options = {
+        .uri = fixture->path, .group = "A/1", .hold_limit_bytes = MEBIBYTE};
+    options.fields = &(struct dataset_field_spec){.name = "x", .array = "0/0"};
+    options.field_count = 1;
+    dataset_free(open_options(&options));
+
+    struct recipe recipe = world.recipe;
+    recipe.format = ZARR_V3;
+    recipe.path = "B/2/a.b";
+    recipe_put(fixture, &recipe, world.items, &v3);
+    field.array = "/B/2/a.b";
+    dataset_free(open_with(fixture, &field, 1, MEBIBYTE));
+
+    /* Under a root of its own, which does not know of it, too. */
+    put_group(fixture);
+    field.array = "A/1/0/0/";
+    dataset_free(open_with(fixture, &field, 1, MEBIBYTE));
+    fixture_put(fixture, ".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {}}");
+    dataset_free(open_with(fixture, &field, 1, MEBIBYTE));
+    field.array = "A/1/0";
+    refuse_with(fixture, &field, 1, MEBIBYTE, STATUS_NOT_FOUND, "there is no array 'A/1/0'");
+    free(world.items);
+}
+
 static void test_no_dataset(void **state)
 {
     struct fixture missing = *(struct fixture *)*state;
@@ -491,6 +593,8 @@ int main(void)
         in_store(test_refused_corrupt_array),
         in_store(test_refused_ambiguous),
         in_store(test_refused_huge),
+        in_store(test_named_among_too_many),
+        in_store(test_named_without_groups_above),
         in_store(test_no_dataset),
         in_store(test_index_out_of_range),
         in_store(test_row_error_names_chunk),

@@ -1,0 +1,189 @@
+/* See attributes.h. */
+#include "zarr/attributes.h"
+
+#include "zarr/document.h"
+#include "zarr/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char dimensions[] = "_ARRAY_DIMENSIONS";
+
+enum { LONGEST_TAKEN_BYTES = 4096 }; /* as JSON; longer ones are no names or units */
+
+static bool take(struct json_object *into, struct json_object *attributes, const char *name)
+{
+    struct json_object *value = NULL;
+
+    if (!json_object_object_get_ex(attributes, name, &value) || !value ||
+        strlen(json_object_to_json_string(value)) > LONGEST_TAKEN_BYTES)
+        return false;
+    json_object_object_add(into, name, json_object_get(value));
+    return true;
+}
+
+bool attributes_take(struct json_object *document, struct json_object *attributes)
+{
+    if (!json_object_is_type(document, json_type_object) ||
+        !json_object_is_type(attributes, json_type_object))
+        return false;
+    struct json_object *into = json_object_new_object();
+    bool taken = take(into, attributes, dimensions);
+#define TAKE(name, key) taken = take(into, attributes, key) || taken;
+    ZARR_ENCODING_TABLE(TAKE)
+#undef TAKE
+    json_object_object_del(document, "attributes");
+    if (taken)
+        json_object_object_add(document, "attributes", into);
+    else
+        json_object_put(into);
+    return taken;
+}
+
+/* Reading them
+ * ------------------------------------------------------------------------------------------- */
+
+/* A text, "3" or "0.01"; "" for anything else, and for NaN. A list of one is what is in it. */
+static void format_value(struct json_object *value, char ret_text[ZARR_ATTRIBUTE_BYTES])
+{
+    ret_text[0] = '\0';
+    if (json_object_is_type(value, json_type_array) && json_object_array_length(value) == 1)
+        value = json_object_array_get_idx(value, 0);
+    if (json_object_is_type(value, json_type_string))
+        snprintf(ret_text, ZARR_ATTRIBUTE_BYTES, "%s", json_object_get_string(value));
+    else if (json_object_is_type(value, json_type_int) ||
+             (json_object_is_type(value, json_type_double) &&
+              !isnan(json_object_get_double(value))))
+        snprintf(ret_text, ZARR_ATTRIBUTE_BYTES, "%s", json_object_to_json_string(value));
+}
+
+/* Of floating point xarray writes a _FillValue into v3 as base64 of a float64. */
+static void decode_fill(char text[ZARR_ATTRIBUTE_BYTES])
+{
+    enum { BASE64_BYTES = 12 };
+    struct json_object *json = strlen(text) == BASE64_BYTES ? json_object_new_string(text) : NULL;
+    double value = 0;
+
+    if (json && fill_parse_record(json, sizeof value, 0, sizeof value, (unsigned char *)&value,
+                                  NULL) == STATUS_OK)
+        snprintf(text, ZARR_ATTRIBUTE_BYTES, "%.17g", value);
+    json_object_put(json);
+    if (strcasecmp(text, "nan") == 0 || strcasecmp(text, "-nan") == 0)
+        text[0] = '\0';
+}
+
+/* Of v2 arrays xarray takes the fill value; others write 0 without meaning anything by it. */
+static void take_fill(struct json_object *root, struct zarr_encoding *encoding)
+{
+    struct json_object *fill = NULL;
+
+    json_object_object_get_ex(root, "fill_value", &fill);
+    format_value(fill, encoding->fill_value);
+    char *end;
+    double value = strtod(encoding->fill_value, &end);
+    if (end == encoding->fill_value || *end != '\0' || isnan(value) || fpclassify(value) == FP_ZERO)
+        encoding->fill_value[0] = '\0';
+}
+
+void zarr_node_encoding(const struct zarr_node *node, struct zarr_encoding *ret_encoding)
+{
+    struct json_object *root, *attributes = NULL, *value;
+
+    *ret_encoding = (struct zarr_encoding){0};
+    if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
+        return;
+    if (json_object_object_get_ex(root, "attributes", &attributes) &&
+        json_object_is_type(attributes, json_type_object)) {
+#define READ(name, key)                                     \
+    if (json_object_object_get_ex(attributes, key, &value)) \
+        format_value(value, ret_encoding->name);
+        ZARR_ENCODING_TABLE(READ)
+#undef READ
+        if (dtype_is_floating(node->array.dtype))
+            decode_fill(ret_encoding->fill_value);
+        if (node->array.format == ZARR_V2 && !ret_encoding->fill_value[0] &&
+            json_object_object_get_ex(attributes, dimensions, NULL))
+            take_fill(root, ret_encoding);
+    }
+    json_object_put(root);
+}
+
+bool zarr_encoding_changes(const struct zarr_encoding *encoding)
+{
+    return encoding->scale_factor[0] || encoding->add_offset[0] || encoding->fill_value[0] ||
+           encoding->missing_value[0];
+}
+
+void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *out)
+{
+    const struct {
+        const char *key, *value;
+    } parts[] = {
+        {"scale_factor", encoding->scale_factor},
+        {"add_offset", encoding->add_offset},
+        {"_FillValue", encoding->fill_value},
+        {"missing_value", encoding->missing_value},
+    };
+    const char *separator = "";
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (!parts[i].value[0])
+            continue;
+        text_append(out, "%s%s ", separator, parts[i].key);
+        text_append_shown(out, parts[i].value);
+        separator = ", ";
+    }
+}
+
+/* "0.5" and "0.50" are the same; "" is `fallback`. */
+static bool same_value(const char *a, const char *b, const char *fallback)
+{
+    char *end_a, *end_b;
+
+    a = *a ? a : fallback;
+    b = *b ? b : fallback;
+    double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    bool numbers = end_a != a && end_b != b && !*end_a && !*end_b;
+    return strcmp(a, b) == 0 || (numbers && !(x < y) && !(x > y));
+}
+
+const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct zarr_encoding *b,
+                                   const char **ret_a, const char **ret_b)
+{
+    const struct {
+        const char *key, *a, *b, *fallback;
+        bool optional; /* no contradiction where one has none */
+    } parts[] = {
+        {"scale_factor", a->scale_factor, b->scale_factor, "1", false},
+        {"add_offset", a->add_offset, b->add_offset, "0", false},
+        {"_FillValue", a->fill_value, b->fill_value, "", false},
+        {"missing_value", a->missing_value, b->missing_value, "", false},
+        {"units", a->units, b->units, "", true},
+        {"calendar", a->calendar, b->calendar, "", true},
+    };
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if ((parts[i].optional && (!parts[i].a[0] || !parts[i].b[0])) ||
+            same_value(parts[i].a, parts[i].b, parts[i].fallback))
+            continue;
+        *ret_a = parts[i].a;
+        *ret_b = parts[i].b;
+        return parts[i].key;
+    }
+    return NULL;
+}
+
+bool zarr_node_is_coordinate(const struct zarr_node *node)
+{
+    const char *slash = strrchr(node->array.path, '/');
+    struct zarr_axis_names names;
+    struct zarr_encoding encoding;
+
+    zarr_node_encoding(node, &encoding);
+    (void)zarr_node_axis_names(node, &names);
+    return strstr(encoding.units, " since ") || encoding.calendar[0] ||
+           (node->array.rank == 1 &&
+            strcmp(names.names[0], slash ? slash + 1 : node->array.path) == 0);
+}
