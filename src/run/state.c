@@ -89,12 +89,14 @@ static enum status get_last(struct json_object *object, uint32_t *ret_last, stru
 {
     struct json_object *value;
     enum status status = get(object, "last", json_type_string, "a text", &value, err);
-    int last = status ? 0 : order_find_last(json_object_get_string(value));
+    if (status)
+        return status;
+    int last = order_find_last(json_object_get_string(value));
     if (last < 0)
         return error_set(err, STATUS_INVALID,
                          "resume state: 'last' is none of drop, pad and partial");
     *ret_last = (uint32_t)last;
-    return status;
+    return STATUS_OK;
 }
 
 static enum status get_shuffle(struct json_object *object, uint32_t *ret_shuffle, struct error *err)

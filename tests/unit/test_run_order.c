@@ -180,7 +180,6 @@ static const struct walk *walk_of(const char *key)
 
 static void the_table_says_what_changes_the_order(void **state)
 {
-    assert_int_equal(WALK_COUNT, OPTION_COUNT); /* none of an option that is gone */
     int wrong = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct walk *walk = walk_of(options[i].key);
@@ -195,6 +194,18 @@ static void the_table_says_what_changes_the_order(void **state)
         wrong++;
     }
     assert_int_equal(wrong, 0);
+    assert_int_equal(WALK_COUNT, OPTION_COUNT); /* none of an option that is gone */
+}
+
+/* They are no row of the table. */
+static void fields_change_the_order(void **state)
+{
+    const struct walk arrays = {"dataset.fields.x", {"x", "label"}, NULL},
+                      casts = {"dataset.fields.x.cast", {"float32", "float16"}, NULL};
+    struct seen a = look(*state, &arrays, 0), b = look(*state, &arrays, 1);
+    assert_true(a.id != b.id && a.order != b.order);
+    a = look(*state, &casts, 0), b = look(*state, &casts, 1);
+    assert_true(a.id != b.id && a.order != b.order); /* twice as many rows in 16 GiB */
 }
 
 static void an_id_is_of_this_text(void **state)
@@ -233,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_table_says_what_changes_the_order, setup_documents,
                                         fixture_teardown),
+        cmocka_unit_test_setup_teardown(fields_change_the_order, setup_documents, fixture_teardown),
         cmocka_unit_test(an_id_is_of_this_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
