@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "zarr/chunk.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 /* Sizes of one sample, one row and held memory stay far below what size_t holds. */
 #define LIMIT_BYTES ((uint64_t)1 << 48)
 
-/* The default of dataset.hold_limit, which the order goes by whatever is configured. */
+/* The order goes by this limit, the first default of dataset.hold_limit, whatever is configured. */
 #define ORDER_HOLD_BYTES ((uint64_t)1 << 30)
 
 static void describe_samples(struct dataset *dataset)
@@ -46,6 +47,7 @@ static void cut_rows(struct dataset *dataset, uint64_t length)
 
         longest = samples > longest ? samples : longest;
     }
+    assert(longest > 0 && length > 0); /* neither arrays nor chunks are empty */
     dataset->row_length = length < longest ? length : longest;
     for (size_t s = 0; s < private->store_count; s++) {
         uint64_t samples = private->first_sample[s + 1] - private->first_sample[s];
