@@ -66,49 +66,6 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     }
 }
 
-static enum status measure_arrays(struct report *report, struct error *err)
-{
-    size_t count = report->hierarchy->node_count;
-    report->stored_bytes = calloc(count + 1, sizeof *report->stored_bytes);
-    if (!report->stored_bytes)
-        return error_set(err, STATUS_NO_MEMORY, "%s: no memory for %zu arrays", report->uri, count);
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        const struct zarr_array *array = &report->hierarchy->nodes[i].array;
-        uint64_t files;
-        status = store_usage(report->store, zarr_array_store_path(array).text,
-                             &report->stored_bytes[i], &files, err);
-        if (status == STATUS_UNSUPPORTED) { /* a store without listings */
-            report->stored_bytes[i] = STORED_UNKNOWN;
-            status = STATUS_OK;
-        } else if (!status && array->stored_item_bytes > array->item_bytes) {
-            /* members of a structured dtype share their chunks */
-            report->stored_bytes[i] =
-                (uint64_t)((double)report->stored_bytes[i] * (double)array->item_bytes /
-                           (double)array->stored_item_bytes);
-        }
-    }
-    return status;
-}
-
-/* Where sizes cannot be listed, those of some rows are asked for, which a server may refuse, too.
- */
-static void ask_sizes(struct report *report)
-{
-    bool unknown = false;
-    for (size_t i = 0; i < report->hierarchy->node_count; i++)
-        unknown = unknown || report->stored_bytes[i] == STORED_UNKNOWN;
-    if (!unknown)
-        return;
-    const struct dataset *dataset = report->dataset;
-    struct dataset_stored_row stored;
-    report->stored_ratio = 1;
-    if (dataset_stored_row_bytes(dataset, &stored, &report->sizes_error) != STATUS_OK)
-        return;
-    error_clear(&report->sizes_error);
-    report->stored_ratio = (double)stored.mean_bytes / (double)dataset->row_bytes;
-}
-
 static enum status collect(const char *uri, const struct config *config, struct report *report,
                            struct error *err)
 {
@@ -118,7 +75,7 @@ static enum status collect(const char *uri, const struct config *config, struct 
         status = zarr_hierarchy_open_wanted(
             report->store, &(struct zarr_wanted){.group = config->group}, &report->hierarchy, err);
     if (!status)
-        status = measure_arrays(report, err);
+        status = inspect_measure(report, err);
     if (status)
         return status;
     struct text list = {0}; /* of one: a comma in the name is no separator */
@@ -134,7 +91,6 @@ static enum status collect(const char *uri, const struct config *config, struct 
     if (!opened)
         return STATUS_OK;
     error_clear(&report->dataset_error);
-    ask_sizes(report);
     uint64_t memory = config->memory_limit_bytes;
     inspect_count_cost(report, config->window_rows, config->global_batch,
                        memory ? memory : memory_available_bytes() / 2, &report->cost);
@@ -144,7 +100,7 @@ static enum status collect(const char *uri, const struct config *config, struct 
 static void report_done(struct report *report)
 {
     dataset_free(report->dataset);
-    free(report->stored_bytes);
+    free(report->stored);
     zarr_hierarchy_free(report->hierarchy);
     store_free(report->store);
 }

@@ -29,20 +29,27 @@ struct layout_cost {
     double chunk_reads;                 /* chunks decoded for one sample then */
 };
 
+/* What an array takes. */
+struct stored_size {
+    uint64_t bytes;   /* STORED_UNKNOWN: nobody says */
+    bool is_estimate; /* from some of its chunks; else with its metadata */
+};
+
 struct report {
     const char *uri;
     struct store *store;
     struct zarr_hierarchy *hierarchy;
-    uint64_t
-        *stored_bytes;   /* [hierarchy->node_count] with the array's metadata; or STORED_UNKNOWN */
-    double stored_ratio; /* stored to decoded bytes of a row, by asking for some sizes; where those
-                          * of arrays are unknown */
-    struct error sizes_error; /* why not even that could be found out: bytes count as decoded ones;
-                               * its status is OK otherwise */
-    struct dataset *dataset;  /* with default fields; NULL if that does not make one */
+    struct stored_size *stored; /* [hierarchy->node_count] */
+    struct error listing_error; /* why sizes were not listed, where they could be */
+    struct error sizes_error;   /* why some are unknown, which count as decoded ones; the statuses
+                                 * of both are OK otherwise */
+    struct dataset *dataset;    /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
     struct layout_cost cost;    /* of the dataset, if there is one */
 };
+
+/* inspect_sizes.c: finds out `stored`, by as few requests as tell. Blocks. NO_MEMORY. */
+MUST_USE enum status inspect_measure(struct report *report, struct error *err);
 
 /* What a run with windows of `window_rows` rows (0: the default for that global batch) and that
  * much memory would read; inspect_cost.c tells how it is counted. */

@@ -31,7 +31,7 @@ static uint64_t stored_bytes_of(const struct report *report, const struct zarr_a
     for (size_t i = 0; i < report->hierarchy->node_count; i++)
         if (nodes[i].status == STATUS_OK &&
             zarr_hierarchy_find(report->hierarchy, array->path) == &nodes[i])
-            return report->stored_bytes[i];
+            return report->stored[i].bytes;
     return 0;
 }
 
@@ -45,7 +45,7 @@ static void add_field(const struct report *report, size_t i, struct layout_cost 
     if (field->source != FIELD_ROW)
         return;
     double share = stored_bytes == STORED_UNKNOWN
-                       ? (double)zarr_array_sample_bytes(array) * report->stored_ratio
+                       ? (double)zarr_array_sample_bytes(array)
                        : (double)stored_bytes / (double)dataset->sample_count;
     double chunks = (double)zarr_array_chunk_count(array) / (double)dataset->sample_count;
     cost->stored_bytes += share;

@@ -4,7 +4,7 @@
  *      "arrays": [{"path", "readable", "reason"}, or
  *                 {"path", "readable", "dtype", "stored_dtype", "shape",
  *                  "dimensions": names or null, "chunks", "shards", "codecs",
- *                  "stored_bytes", "decoded_bytes"}],
+ *                  "stored_bytes", "stored_estimated", "decoded_bytes"}],
  *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
  *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
  *                  "cost": {"window_rows", "window_bytes", "memory_bytes",
@@ -64,7 +64,8 @@ static void add_names(struct json_object *object, const struct zarr_node *node)
         json_object_put(list);
 }
 
-static struct json_object *array_json(const struct zarr_node *node, uint64_t stored_bytes)
+static struct json_object *array_json(const struct zarr_node *node,
+                                      const struct stored_size *stored)
 {
     const struct zarr_array *array = &node->array;
     struct json_object *object = json_object_new_object();
@@ -88,8 +89,10 @@ static struct json_object *array_json(const struct zarr_node *node, uint64_t sto
         add_shape(object, "shards", shards, array->rank);
     }
     add_text(object, "codecs", codecs.data);
-    if (stored_bytes != STORED_UNKNOWN)
-        add_count(object, "stored_bytes", stored_bytes);
+    if (stored->bytes != STORED_UNKNOWN) {
+        add_count(object, "stored_bytes", stored->bytes);
+        add_flag(object, "stored_estimated", stored->is_estimate);
+    }
     add_count(object, "decoded_bytes", array->total_bytes);
     text_done(&codecs);
     return object;
@@ -172,7 +175,7 @@ void inspect_print_json(const struct report *report)
     add_flag(root, "consolidated", hierarchy->consolidated);
     struct json_object *arrays = json_object_new_array();
     for (size_t i = 0; i < hierarchy->node_count; i++)
-        json_object_array_add(arrays, array_json(&hierarchy->nodes[i], report->stored_bytes[i]));
+        json_object_array_add(arrays, array_json(&hierarchy->nodes[i], &report->stored[i]));
     json_object_object_add(root, "arrays", arrays);
     json_object_object_add(root, "dataset", report->dataset ? dataset_json(report) : NULL);
     if (!report->dataset)

@@ -74,21 +74,26 @@ static void add_chunks(struct table *table, const struct zarr_array *array)
     add_cell(table, cell);
 }
 
-static void add_array(struct table *table, const struct zarr_node *node, uint64_t stored_bytes)
+static void add_array(struct table *table, const struct zarr_node *node,
+                      const struct stored_size *stored)
 {
     const struct zarr_array *array = &node->array;
     struct text codecs = {0};
-    char ratio[32] = "-";
+    char ratio[32] = "-", size[64] = "-";
     codec_chain_describe(&array->codecs, &codecs);
-    bool known = stored_bytes != STORED_UNKNOWN;
-    if (known && stored_bytes > 0)
-        snprintf(ratio, sizeof ratio, "%.2f", (double)array->total_bytes / (double)stored_bytes);
+    const char *about = stored->is_estimate ? "~" : "";
+    bool known = stored->bytes != STORED_UNKNOWN;
+    if (known)
+        snprintf(size, sizeof size, "%s%s", about, size_format(stored->bytes).text);
+    if (known && stored->bytes > 0)
+        snprintf(ratio, sizeof ratio, "%s%.2f", about,
+                 (double)array->total_bytes / (double)stored->bytes);
     add_cell(table, array->path[0] ? array->path : "/");
     add_cell(table, array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
     add_named_shape(table, node);
     add_chunks(table, array);
     add_cell(table, codecs.data);
-    add_cell(table, known ? size_format(stored_bytes).text : "-");
+    add_cell(table, size);
     add_cell(table, size_format(array->total_bytes).text);
     add_cell(table, ratio);
     text_done(&codecs);
@@ -103,14 +108,20 @@ static void print_arrays(const struct report *report)
     for (int i = 0; i < COLUMNS; i++)
         add_cell(&table, heads[i]);
     size_t readable = 0;
+    bool estimates = false;
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         if (hierarchy->nodes[i].status != STATUS_OK)
             continue;
-        add_array(&table, &hierarchy->nodes[i], report->stored_bytes[i]);
+        add_array(&table, &hierarchy->nodes[i], &report->stored[i]);
+        estimates |= report->stored[i].is_estimate;
         readable++;
     }
     if (readable > 0)
         print_table(&table);
+    if (estimates)
+        printf("~: estimated from some of the array's chunks%s%s%s\n",
+               report->listing_error.status ? " (listing failed: " : "",
+               report->listing_error.message, report->listing_error.status ? ")" : "");
     text_done(&table.cells);
 }
 

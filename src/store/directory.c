@@ -512,19 +512,19 @@ static enum status list(const struct store *store, const char *prefix, store_vis
     return status;
 }
 
-static enum status usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
-                         uint64_t *ret_count, struct error *err)
+static enum status usage(const struct store *store, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err)
 {
     const struct directory *directory = directory_of(store);
-    uint64_t bytes = 0, count = 0;
+    struct store_usage sum = {0};
     int fd = -1;
+    (void)most;
     enum status status = open_prefix(directory, prefix, &fd, err);
     if (!status)
-        status = directory_sum(fd, directory->path, &bytes, &count, err);
+        status = directory_sum(fd, directory->path, &sum.bytes, &sum.count, err);
     if (status)
         return status;
-    *ret_bytes = bytes;
-    *ret_count = count;
+    *ret_usage = sum;
     return STATUS_OK;
 }
 

@@ -178,11 +178,11 @@ static enum status list(const struct store *store, const char *prefix, store_vis
     return inner->operations->list(inner, prefix, visit, argument, err);
 }
 
-static enum status usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
-                         uint64_t *ret_count, struct error *err)
+static enum status usage(const struct store *store, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err)
 {
     const struct store *inner = faulty_of(store)->inner;
-    return inner->operations->usage(inner, prefix, ret_bytes, ret_count, err);
+    return inner->operations->usage(inner, prefix, most, ret_usage, err);
 }
 
 static enum status stat_value(const struct store *store, const char *key,

@@ -198,10 +198,10 @@ static bool is_missing(const struct store_settings *settings, int status)
     return false;
 }
 
-static const char *hint_of(const struct http_answer *answer)
+static const char *hint_of(const struct http_answer *answer, const struct fetch *fetch)
 {
     int status = answer->status;
-    if (status == 403 &&
+    if (status == 403 && fetch->kind != FETCH_QUERY &&
         (!strstr(answer->body, "<Code>") || strstr(answer->body, "<Code>AccessDenied</Code>")))
         return " (if that is how this server answers for a value that is not there, set "
                "store.missing_status to 403,404)";
@@ -256,7 +256,7 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
                   fetch->offset + fetch->size);
         return HTTP_FAILED;
     }
-    error_set(err, STATUS_IO, "%d %s%s%s", status, answer->reason, body, hint_of(answer));
+    error_set(err, STATUS_IO, "%d %s%s%s", status, answer->reason, body, hint_of(answer, fetch));
     if (status == 429 || status == 503)
         return HTTP_THROTTLED;
     if (status == 408 || status == 500 || status == 502 || status == 504 ||

@@ -237,11 +237,11 @@ static enum status list(const struct store *store, const char *prefix, store_vis
                       : no_listing(store, prefix, err);
 }
 
-static enum status usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
-                         uint64_t *ret_count, struct error *err)
+static enum status usage(const struct store *store, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err)
 {
     const struct remote *remote = remote_of(store);
-    return remote->s3 ? s3_usage(remote, prefix, ret_bytes, ret_count, err)
+    return remote->s3 ? s3_usage(remote, prefix, most, ret_usage, err)
                       : no_listing(store, prefix, err);
 }
 

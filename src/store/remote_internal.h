@@ -38,7 +38,7 @@ void s3_identify(const struct s3 *s3, struct text *out);
 
 enum status s3_list(const struct remote *remote, const char *prefix, store_visit *visit,
                     void *argument, struct error *err);
-enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t *ret_bytes,
-                     uint64_t *ret_count, struct error *err);
+enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t most,
+                     struct store_usage *ret_usage, struct error *err);
 
 #endif

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_BYTES = 8 << 20, ENTRIES_MOST = 1000000, REFRESH_BEFORE_S = 120 };
+enum { PAGE_BYTES = 8 << 20, PAGE_ENTRIES = 1000, ENTRIES_MOST = 1000000, REFRESH_BEFORE_S = 120 };
 
 struct s3 {
     struct credentials credentials; /* the client's thread's */
@@ -314,20 +314,22 @@ static void page_query(const char *prefix, bool folders, const char *mark, struc
         s3_encode(mark, false, out);
         text_append(out, "&");
     }
-    text_append(out, "%slist-type=2&max-keys=1000&prefix=", folders ? "delimiter=%2F&" : "");
+    text_append(out, "%slist-type=2&max-keys=%d&prefix=", folders ? "delimiter=%2F&" : "",
+                PAGE_ENTRIES);
     s3_encode(prefix, false, out);
 }
 
-/* All pages of what starts with `prefix`, one after another. */
+/* The first `pages` of what starts with `prefix`, one after another; whether there are more. */
 static enum status each_entry(const struct remote *remote, const char *prefix, bool folders,
-                              s3_entry *entry, void *argument, struct error *err)
+                              uint64_t pages, s3_entry *entry, void *argument, bool *ret_more,
+                              struct error *err)
 {
     struct s3_page page = {.more = true};
     char *answer = malloc(PAGE_BYTES + 1);
     enum status status =
         answer ? STATUS_OK
                : error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
-    while (status == STATUS_OK && page.more) {
+    for (; status == STATUS_OK && page.more && pages > 0; pages--) {
         struct text query = {0};
         page_query(prefix, folders, page.next, &query);
         struct fetch fetch = {
@@ -343,6 +345,7 @@ static enum status each_entry(const struct remote *remote, const char *prefix, b
         text_done(&query);
     }
     free(answer);
+    *ret_more = page.more;
     return status;
 }
 
@@ -405,7 +408,8 @@ enum status s3_list(const struct remote *remote, const char *prefix, store_visit
     if (!whole)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
     struct names names = {.skip = strlen(whole)};
-    enum status status = each_entry(remote, whole, true, add_name, &names, err);
+    bool more;
+    enum status status = each_entry(remote, whole, true, UINT64_MAX, add_name, &names, &more, err);
     if (status == STATUS_OK && names.count == 0)
         status =
             error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
@@ -420,14 +424,10 @@ enum status s3_list(const struct remote *remote, const char *prefix, store_visit
     return status;
 }
 
-struct sum {
-    uint64_t bytes, count;
-};
-
 static enum status add_size(const char *key, bool is_prefix, uint64_t bytes, void *argument,
                             struct error *err)
 {
-    struct sum *sum = argument;
+    struct store_usage *sum = argument;
     (void)key;
     (void)is_prefix;
     if (__builtin_add_overflow(sum->bytes, bytes, &sum->bytes))
@@ -436,21 +436,21 @@ static enum status add_size(const char *key, bool is_prefix, uint64_t bytes, voi
     return STATUS_OK;
 }
 
-enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t *ret_bytes,
-                     uint64_t *ret_count, struct error *err)
+enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t most,
+                     struct store_usage *ret_usage, struct error *err)
 {
-    struct sum sum = {0};
+    struct store_usage sum = {0};
     char *whole = whole_prefix(remote->s3, prefix);
     if (!whole)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
-    enum status status = each_entry(remote, whole, false, add_size, &sum, err);
+    uint64_t pages = most / PAGE_ENTRIES;
+    enum status status =
+        each_entry(remote, whole, false, pages > 0 ? pages : 1, add_size, &sum, &sum.more, err);
     free(whole);
     if (status == STATUS_OK && sum.count == 0)
         status =
             error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
-    if (status != STATUS_OK)
-        return status;
-    *ret_bytes = sum.bytes;
-    *ret_count = sum.count;
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        *ret_usage = sum;
+    return status;
 }

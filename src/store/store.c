@@ -345,11 +345,11 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
     return status;
 }
 
-enum status store_usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
-                        uint64_t *ret_count, struct error *err)
+enum status store_usage(const struct store *store, const char *prefix, uint64_t most,
+                        struct store_usage *ret_usage, struct error *err)
 {
     enum status status = reach(&store, &prefix, true, err);
-    return status ? status : store->operations->usage(store, prefix, ret_bytes, ret_count, err);
+    return status ? status : store->operations->usage(store, prefix, most, ret_usage, err);
 }
 
 enum status store_identify(const struct store *store, struct text *out, struct error *err)

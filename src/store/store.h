@@ -155,10 +155,17 @@ typedef enum status store_visit(const char *name, bool is_prefix, void *argument
 MUST_USE enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                                 void *argument, struct error *err);
 
+/* What the values below a prefix come to. */
+struct store_usage {
+    uint64_t bytes, count;
+    bool more; /* there are others, which were not looked at */
+};
+
 /* Sum of sizes and number of values below `prefix`. Walks the store, but not through symbolic links
- * to folders. NOT_FOUND: no such prefix. */
-MUST_USE enum status store_usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
-                                 uint64_t *ret_count, struct error *err);
+ * to folders; where that takes requests, not much further than `most` values. NOT_FOUND: no such
+ * prefix. */
+MUST_USE enum status store_usage(const struct store *store, const char *prefix, uint64_t most,
+                                 struct store_usage *ret_usage, struct error *err);
 
 /* What is known of a value without reading it. */
 struct store_info {

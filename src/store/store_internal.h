@@ -26,8 +26,8 @@ struct store_operations {
                        struct error *err);
     enum status (*list)(const struct store *store, const char *prefix, store_visit *visit,
                         void *argument, struct error *err);
-    enum status (*usage)(const struct store *store, const char *prefix, uint64_t *ret_bytes,
-                         uint64_t *ret_count, struct error *err);
+    enum status (*usage)(const struct store *store, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err);
     enum status (*stat)(const struct store *store, const char *key, struct store_info *ret_info,
                         struct error *err);
     enum status (*identify)(const struct store *store, struct text *out, struct error *err);

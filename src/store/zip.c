@@ -363,9 +363,10 @@ static enum status list(const struct store *store, const char *prefix, store_vis
     return status;
 }
 
-static enum status usage(const struct store *store, const char *prefix, uint64_t *ret_bytes,
-                         uint64_t *ret_count, struct error *err)
+static enum status usage(const struct store *store, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err)
 {
+    (void)most;
     const struct zip *zip = zip_of(store);
     size_t begin, end, skip;
     uint64_t bytes = 0;
@@ -375,8 +376,7 @@ static enum status usage(const struct store *store, const char *prefix, uint64_t
     for (size_t i = begin; i < end; i++)
         if (__builtin_add_overflow(bytes, zip->entries[i].stored_bytes, &bytes))
             return error_set(err, STATUS_CORRUPT, "the sizes in '%s' exceed 2^64 bytes", zip->path);
-    *ret_bytes = bytes;
-    *ret_count = end - begin;
+    *ret_usage = (struct store_usage){.bytes = bytes, .count = end - begin};
     return STATUS_OK;
 }
 

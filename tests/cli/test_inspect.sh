@@ -79,13 +79,18 @@ assert cost["suggestion"]["chunk"] == 1
 PYTHON
 refuses 4 "order.window_row" inspect v2 --set order.window_row=2
 
-# A server that neither lists nor tells the sizes of chunks: they are unknown, and the rest is there.
+# A server that neither lists nor gives chunks: their sizes are unknown, and the rest is there.
 python3 - <<'PYTHON' &
 import functools, http.server, os
 class Handler(http.server.SimpleHTTPRequestHandler):
     def do_HEAD(self):
-        if self.path.endswith(".zarray"):
+        if "/.z" in self.path or self.path.endswith("zarr.json"):
             super().do_HEAD()
+        else:
+            self.send_error(403)
+    def do_GET(self):
+        if "/.z" in self.path or self.path.endswith("zarr.json"):
+            super().do_GET()
         else:
             self.send_error(403)
     def log_message(self, *_):

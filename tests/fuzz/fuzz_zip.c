@@ -51,8 +51,8 @@ static enum status visit(const char *name, bool is_prefix, void *argument, struc
         return STATUS_OK;
     }
     struct walk below = {walk->store, key, walk->depth + 1, walk->visited};
-    uint64_t bytes, count;
-    CHECK(store_usage(walk->store, key, &bytes, &count, NULL) != STATUS_NOT_FOUND);
+    struct store_usage usage;
+    CHECK(store_usage(walk->store, key, 1, &usage, NULL) != STATUS_NOT_FOUND);
     return below.depth < DEPTH ? store_list(walk->store, key, visit, &below, err) : STATUS_OK;
 }
 

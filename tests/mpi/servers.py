@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 from http.server import BaseHTTPRequestHandler
 
 MOTO_PYTHON = os.environ.get("PENSTOCK_MOTO_PYTHON", sys.executable)
@@ -82,7 +83,7 @@ class OddHandler(BaseHTTPRequestHandler):
     def ways(self):
         return self.server.ways
 
-    def refuse(self, status, headers=(), body=b""):
+    def say(self, status, headers=(), body=b""):
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -92,15 +93,38 @@ class OddHandler(BaseHTTPRequestHandler):
 
     def do_HEAD(self):
         if "head" in self.ways():
-            self.refuse(self.ways()["head"])
+            self.say(self.ways()["head"])
         else:
             self.answer(False)
 
     def do_GET(self):
-        if "refusal" in self.ways():
-            self.refuse(*self.ways()["refusal"])
+        if "list-type=2" in self.path:
+            self.list()
+        elif "refusal" in self.ways():
+            self.say(*self.ways()["refusal"])
         else:
             self.answer(True)
+
+    def list(self):
+        """A page of a listing, as S3 has them; the token is the last key."""
+        with self.server.lock:
+            self.server.asked.append((self.command, self.path, None))
+        if "listing" in self.ways():
+            self.say(*self.ways()["listing"])
+            return
+        url = urllib.parse.urlsplit(self.path)
+        query = {name: values[0] for name, values in urllib.parse.parse_qs(url.query).items()}
+        root = self.server.root + urllib.parse.unquote(url.path)
+        keys = sorted(os.path.relpath(os.path.join(folder, name), root)
+                      for folder, _, names in os.walk(root) for name in names)
+        keys = [key for key in keys if key.startswith(query.get("prefix", "")) and key > query.get("continuation-token", "")]
+        page = keys[:int(query["max-keys"])]
+        more = len(keys) > len(page)
+        body = (f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>" +
+                (f"<NextContinuationToken>{page[-1]}</NextContinuationToken>" if more else "") +
+                "".join(f"<Contents><Key>{key}</Key><Size>{os.path.getsize(os.path.join(root, key))}</Size></Contents>"
+                        for key in page) + "</ListBucketResult>")
+        self.say(200, [], body.encode())
 
     def answer(self, with_body):
         """A value, or the range of it that is asked for, of its encoded bytes where it is encoded."""
@@ -110,7 +134,7 @@ class OddHandler(BaseHTTPRequestHandler):
             self.server.asked.append((self.command, self.path, self.headers.get("Range")))
         path = self.server.root + self.path
         if not os.path.isfile(path):
-            self.refuse(404)
+            self.say(404)
             return
         with open(path, "rb") as file:
             body = file.read()
@@ -149,7 +173,8 @@ class OddHandler(BaseHTTPRequestHandler):
 class Odd(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """Serves a folder in its own ways: head=405 (requests for sizes are refused), length="chunked" or "close" (sizes are not
     said), ranges=False, encoding="gzip" (everything is stored so; of ranges, as S3 does, the encoded bytes are
-    counted), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything). `asked`: (method, path, range) of each request."""
+    counted), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything), listing=(status, headers, body) (of listings:
+    else its folders are buckets that can be listed). `asked`: (method, path, range) of each request."""
 
     daemon_threads = True
     allow_reuse_address = True

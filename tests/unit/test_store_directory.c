@@ -291,13 +291,13 @@ static void test_keys_that_leave_the_store_are_refused(void **state)
                                        "a/..", ".",           "a/./b", "a//b", "a/"};
     char buffer[4];
     size_t size;
-    uint64_t bytes, count;
+    struct store_usage usage;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         assert_int_equal(store_get(store, keys[i], buffer, sizeof buffer, &size, NULL),
                          STATUS_INVALID);
         assert_int_equal(store_put(store, keys[i], "x", 1, NULL), STATUS_INVALID);
         if (keys[i][0])
-            assert_int_equal(store_usage(store, keys[i], &bytes, &count, NULL), STATUS_INVALID);
+            assert_int_equal(store_usage(store, keys[i], 1, &usage, NULL), STATUS_INVALID);
     }
     put(store, "..a/...", "dots are fine within names");
 }
@@ -342,18 +342,18 @@ static void test_a_listing_is_sorted_and_tells_folders(void **state)
 static void test_usage_adds_up_and_ends(void **state)
 {
     const struct fixture *fixture = *state;
-    uint64_t bytes = 0, count = 0;
+    struct store_usage usage;
     put(fixture->store, "a/0", "12345");
     put(fixture->store, "a/b/1", "123");
     put(fixture->store, "other", "1");
     assert_int_equal(symlink("..", join(fixture, "a/up")), 0);
     assert_int_equal(symlink("0", join(fixture, "a/same")), 0);
-    assert_int_equal(store_usage(fixture->store, "a", &bytes, &count, NULL), STATUS_OK);
-    assert_int_equal(bytes, 13);
-    assert_int_equal(count, 3);
-    assert_int_equal(store_usage(fixture->store, "", &bytes, &count, NULL), STATUS_OK);
-    assert_int_equal(bytes, 14);
-    assert_int_equal(store_usage(fixture->store, "none", &bytes, &count, NULL), STATUS_NOT_FOUND);
+    assert_int_equal(store_usage(fixture->store, "a", 1, &usage, NULL), STATUS_OK);
+    assert_int_equal(usage.bytes, 13);
+    assert_int_equal(usage.count, 3);
+    assert_int_equal(store_usage(fixture->store, "", 1, &usage, NULL), STATUS_OK);
+    assert_int_equal(usage.bytes, 14);
+    assert_int_equal(store_usage(fixture->store, "none", 1, &usage, NULL), STATUS_NOT_FOUND);
 }
 
 static void test_stat_tells_size_and_version(void **state)
@@ -434,7 +434,7 @@ static void test_create_deletes_only_zarr_hierarchies(void **state)
     const struct fixture *fixture = *state;
     struct store *store = NULL;
     struct error err;
-    uint64_t bytes, count;
+    struct store_usage usage;
     char path[160];
     snprintf(path, sizeof path, "%s", join(fixture, "new.zarr"));
     assert_int_equal(store_create(path, false, &store, &err), STATUS_OK);
@@ -450,8 +450,8 @@ static void test_create_deletes_only_zarr_hierarchies(void **state)
     assert_int_equal(symlink("../..", join(fixture, "new.zarr/x/outside")), 0);
     assert_int_equal(store_create(path, false, &store, &err), STATUS_INVALID);
     assert_int_equal(store_create(path, true, &store, &err), STATUS_OK);
-    assert_int_equal(store_usage(store, "", &bytes, &count, NULL), STATUS_OK);
-    assert_int_equal(count, 0);
+    assert_int_equal(store_usage(store, "", 1, &usage, NULL), STATUS_OK);
+    assert_int_equal(usage.count, 0);
     store_free(store);
     assert_int_equal(access(join(fixture, "kept"), F_OK), 0);
     assert_int_equal(store_create(join(fixture, "kept"), true, &store, &err), STATUS_INVALID);
@@ -469,9 +469,9 @@ static void test_a_failed_put_leaves_nothing(void **state)
     assert_int_equal(store_put(fixture->store, "folder/value/below", "y", 1, &err), STATUS_IO);
     assert_int_equal(store_list(fixture->store, "", note, &names, NULL), STATUS_OK);
     assert_string_equal(names.text, "folder/ ");
-    uint64_t bytes, count;
-    assert_int_equal(store_usage(fixture->store, "", &bytes, &count, NULL), STATUS_OK);
-    assert_int_equal(count, 1);
+    struct store_usage usage;
+    assert_int_equal(store_usage(fixture->store, "", 1, &usage, NULL), STATUS_OK);
+    assert_int_equal(usage.count, 1);
 }
 
 /* Readers fill missing chunks: a store that is gone must not look like one that is full of them. */

@@ -1,0 +1,102 @@
+/* How many bytes arrays take as they are stored: added up where they are few, else estimated from
+ * chunks that lie evenly spread over the array. */
+#include "cli/inspect.h"
+
+#include "zarr/array.h"
+
+#include <stdlib.h>
+
+enum {
+    LISTED_MOST = 1000, /* values of one array that are added up, where that takes requests */
+    ASKED_MOST = 32,    /* chunks of one array, of those that lie behind a network */
+    ASKED_LEAST = 4,
+    ASKED_IN_ALL = 1024,
+};
+
+/* The grid of an array's values: shards, or chunks where there are none. */
+static uint64_t count_values(const struct zarr_array *array, uint64_t ret_counts[ZARR_MAX_RANK])
+{
+    uint64_t shape[ZARR_MAX_RANK], count = 1;
+    zarr_array_shard_shape(array, shape);
+    for (int i = 0; i < array->rank; i++) {
+        ret_counts[i] = (array->shape[i] + shape[i] - 1) / shape[i];
+        count *= ret_counts[i];
+    }
+    return count;
+}
+
+/* The store's key of the `number`-th value. */
+static void value_key(const struct zarr_array *array, const uint64_t *counts, uint64_t number,
+                      char ret_key[ZARR_KEY_BYTES])
+{
+    uint64_t shape[ZARR_MAX_RANK], index[ZARR_MAX_RANK];
+    zarr_array_shard_shape(array, shape);
+    for (int i = array->rank - 1; i >= 0; i--) {
+        index[i] = number % counts[i] * (shape[i] / array->chunk_shape[i]);
+        number /= counts[i];
+    }
+    zarr_chunk_key(array, index, ret_key);
+}
+
+/* Asks for the sizes of up to `most` values. What is not there takes nothing. */
+static enum status estimate(const struct store *store, const struct zarr_array *array,
+                            uint64_t most, uint64_t *ret_bytes, struct error *err)
+{
+    uint64_t counts[ZARR_MAX_RANK], count = count_values(array, counts), sum = 0;
+    uint64_t asked = count < most ? count : most;
+    enum status status = STATUS_OK;
+    for (uint64_t i = 0; i < asked && status == STATUS_OK; i++) {
+        char key[ZARR_KEY_BYTES];
+        struct store_info info = {0};
+        value_key(array, counts, (uint64_t)((unsigned __int128)count * i / asked), key);
+        status = store_stat(store, key, &info, err);
+        if (status == STATUS_NOT_FOUND)
+            status = STATUS_OK;
+        sum += info.bytes;
+    }
+    if (status == STATUS_OK)
+        *ret_bytes = asked > 0 ? (uint64_t)((double)sum / (double)asked * (double)count) : 0;
+    return status;
+}
+
+/* Members of a structured dtype share their chunks. */
+static uint64_t own_share(const struct zarr_array *array, uint64_t bytes)
+{
+    if (array->stored_item_bytes <= array->item_bytes)
+        return bytes;
+    return (uint64_t)((double)bytes * (double)array->item_bytes / (double)array->stored_item_bytes);
+}
+
+static void measure(struct report *report, size_t i, uint64_t most)
+{
+    const struct zarr_node *node = &report->hierarchy->nodes[i];
+    struct stored_size *size = &report->stored[i];
+    struct store_usage usage;
+    struct error err;
+    enum status status = store_usage(report->store, zarr_array_store_path(&node->array).text,
+                                     LISTED_MOST, &usage, &err);
+    size->bytes = status == STATUS_OK && !usage.more ? usage.bytes : STORED_UNKNOWN;
+    if (size->bytes == STORED_UNKNOWN && node->status == STATUS_OK) {
+        if (status != STATUS_OK && status != STATUS_UNSUPPORTED && !report->listing_error.status)
+            report->listing_error = err;
+        status = estimate(report->store, &node->array, most, &size->bytes, &err);
+        size->is_estimate = status == STATUS_OK;
+        if (status != STATUS_OK && !report->sizes_error.status)
+            report->sizes_error = err;
+    }
+    if (size->bytes != STORED_UNKNOWN)
+        size->bytes = own_share(&node->array, size->bytes);
+}
+
+enum status inspect_measure(struct report *report, struct error *err)
+{
+    size_t count = report->hierarchy->node_count;
+    report->stored = calloc(count + 1, sizeof *report->stored);
+    if (!report->stored)
+        return error_set(err, STATUS_NO_MEMORY, "%s: no memory for %zu arrays", report->uri, count);
+    uint64_t most = ASKED_IN_ALL / (count + 1);
+    most = most < ASKED_LEAST ? ASKED_LEAST : most > ASKED_MOST ? ASKED_MOST : most;
+    for (size_t i = 0; i < count; i++)
+        measure(report, i, most);
+    return STATUS_OK;
+}
