@@ -5,11 +5,17 @@
 #include "base/size.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 enum status memory_map(size_t bytes, const char *purpose, void **ret_memory, struct error *err)
 {
@@ -35,6 +41,40 @@ void memory_touch(void *memory, size_t bytes)
         unsigned char same = page[offset];
         page[offset] = same;
     }
+}
+
+int memory_populate(void *memory, size_t bytes)
+{
+    if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return errno;
+    memory_touch(memory, bytes);
+    return 0;
+}
+
+enum { MOST_NODES = 1024, WORD_BITS = 64 }; /* as many as Linux has */
+
+/* mbind() is no function of the C library. */
+static bool set_policy(void *memory, size_t bytes, int mode, const uint64_t *nodes, uint32_t count)
+{
+    unsigned long most = count + 1; /* Linux counts one too many */
+    return syscall(SYS_mbind, memory, bytes, mode, nodes, most, 0) == 0;
+}
+
+bool memory_prefer_node(void *memory, size_t bytes, uint32_t node)
+{
+    uint64_t nodes[MOST_NODES / WORD_BITS] = {0};
+    if (node >= MOST_NODES)
+        return false;
+    nodes[node / WORD_BITS] = UINT64_C(1) << node % WORD_BITS;
+    return set_policy(memory, bytes, MPOL_PREFERRED, nodes, node + 1);
+}
+
+bool memory_interleave(void *memory, size_t bytes)
+{
+    const uint64_t all = UINT64_MAX; /* of those that there are, and may be used */
+    return set_policy(memory, bytes, MPOL_INTERLEAVE, &all, WORD_BITS);
 }
 
 static uint64_t machine_left_bytes(void)

@@ -1,6 +1,7 @@
 /* See pool.h. One mutex per domain guards its queues, its workers' published counters and their
- * state; a worker takes it once per task. Tasks are whole rows or large copies, so the mutex is
- * held for a millionth of the time and needs no cleverer queue.
+ * state; a worker takes it once per task, and another domain's only to take over a task there.
+ * Tasks are whole rows or large copies, so the mutex is held for a millionth of the time and needs
+ * no cleverer queue.
  */
 #include "read/pool.h"
 
@@ -8,8 +9,10 @@
 #include "base/memory.h"
 #include "base/size.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +38,14 @@ struct queue {
 
 enum { PRIORITY_COUNT = POOL_NORMAL + 1 };
 
-/* A NUMA node's queues and the state of its workers, all under `mutex`. */
+/* A NUMA node's queues and the state of its workers, all under `mutex`. Workers of other domains
+ * look at `urgent` and `asleep` without it. */
 struct domain {
     pthread_mutex_t mutex;
-    pthread_cond_t work; /* a task came, or `stopping` */
-    pthread_cond_t idle; /* one of `running` became 0 */
+    pthread_cond_t work;     /* a task came, here or where help is needed, or `stopping` */
+    _Atomic uint32_t urgent; /* tasks in the urgent queue */
+    _Atomic uint32_t asleep; /* workers that wait for work, or are about to */
+    pthread_cond_t idle;     /* one of `running` became 0 */
     struct queue queues[PRIORITY_COUNT];
     uint32_t running[PRIORITY_COUNT];
     uint32_t worker_count;
@@ -62,7 +68,23 @@ struct worker {
     struct error start_error;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
 
+/* Memory that is being filled with pages: pool_place(). */
+enum { PIECE_BYTES = 16 * MEMORY_HUGE_PAGE_BYTES };
+static const uint32_t any_domain = UINT32_MAX;
+struct placing {
+    pthread_mutex_t mutex;
+    pthread_cond_t moved;     /* somebody has filled what it could */
+    struct pool_memory *left; /* [count] what nobody has taken yet */
+    size_t count;
+    pool_fill *fill;
+    void *argument;
+    uint64_t taken; /* pieces so far */
+    uint32_t busy;  /* that are being filled */
+    int failure;    /* the first errno */
+};
+
 struct pool {
+    struct placing placing;
     struct placement placement;
     const struct dataset *dataset;
     struct waker *waker;
@@ -71,6 +93,22 @@ struct pool {
     struct domain *domains; /* [placement.domain_count] */
     struct worker *workers; /* [placement.worker_count] */
 };
+
+/* One that is waited for by the monotonic clock. */
+static void cond_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static void placing_init(struct placing *placing)
+{
+    pthread_mutex_init(&placing->mutex, NULL);
+    cond_init(&placing->moved);
+}
 
 static void latch_init(struct latch *latch, uint32_t count)
 {
@@ -112,28 +150,83 @@ static bool queue_pop(struct queue *queue, size_t capacity, struct task *ret_tas
     return true;
 }
 
+/* Holds the domain's mutex. */
+static bool pop_urgent(struct domain *domain, size_t capacity, struct task *ret_task)
+{
+    bool popped = queue_pop(&domain->queues[POOL_URGENT], capacity, ret_task);
+    atomic_store(&domain->urgent, (uint32_t)domain->queues[POOL_URGENT].count);
+    return popped;
+}
+
+/* Whether a domain has more urgent tasks than workers that sleep, and are on their way to them. */
+static bool needs_help(struct domain *domain)
+{
+    return atomic_load(&domain->urgent) > atomic_load(&domain->asleep);
+}
+
+static struct domain *who_needs_help(const struct worker *worker)
+{
+    const struct pool *pool = worker->pool;
+    for (uint32_t i = 1; i < pool->placement.domain_count; i++) {
+        uint32_t next = (worker->public.domain + i) % pool->placement.domain_count;
+        if (needs_help(&pool->domains[next]))
+            return &pool->domains[next];
+    }
+    return NULL;
+}
+
+/* Takes an urgent task of `other`. Holds its own domain's mutex, but not meanwhile: two are never
+ * held at once. It counts as running before the task leaves its queue, so that pool_drain() sees
+ * one or the other. */
+static bool take_over(struct worker *worker, struct domain *other, struct task *ret_task)
+{
+    struct domain *domain = worker->domain;
+    domain->running[POOL_URGENT]++;
+    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_lock(&other->mutex);
+    bool taken = !other->stopping && pop_urgent(other, worker->pool->queue_capacity, ret_task);
+    pthread_mutex_unlock(&other->mutex);
+    pthread_mutex_lock(&domain->mutex);
+    if (--domain->running[POOL_URGENT] == 0 && !taken)
+        pthread_cond_signal(&domain->idle);
+    return taken;
+}
+
+/* A task for this very worker, or an urgent one of its domain. */
+static bool take_urgent(struct worker *worker, struct task *ret_task, struct latch **ret_done)
+{
+    if (!worker->own.function)
+        return pop_urgent(worker->domain, worker->pool->queue_capacity, ret_task);
+    *ret_task = worker->own;
+    *ret_done = worker->own_done;
+    worker->own.function = NULL;
+    return true;
+}
+
 /* The next task for this worker, waiting for one; false when the pool stops. Holds the domain's
- * mutex. */
+ * mutex. `asleep` is raised before others are looked at, and a task is queued before `asleep` is
+ * looked at: so either side sees the other. */
 static bool next_task(struct worker *worker, struct task *ret_task, struct latch **ret_done,
                       enum pool_priority *ret_priority)
 {
-    struct domain *domain = worker->domain;
-    size_t capacity = worker->pool->queue_capacity;
+    struct domain *domain = worker->domain, *other;
     *ret_done = NULL;
     while (!domain->stopping) {
         *ret_priority = POOL_URGENT;
-        if (worker->own.function) {
-            *ret_task = worker->own;
-            *ret_done = worker->own_done;
-            worker->own.function = NULL;
+        if (take_urgent(worker, ret_task, ret_done))
             return true;
+        if ((other = who_needs_help(worker))) {
+            if (take_over(worker, other, ret_task))
+                return true;
+            continue;
         }
-        if (queue_pop(&domain->queues[POOL_URGENT], capacity, ret_task))
-            return true;
         *ret_priority = POOL_NORMAL;
-        if (queue_pop(&domain->queues[POOL_NORMAL], capacity, ret_task))
+        if (queue_pop(&domain->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
             return true;
-        pthread_cond_wait(&domain->work, &domain->mutex);
+        atomic_fetch_add(&domain->asleep, 1);
+        if (!who_needs_help(worker))
+            pthread_cond_wait(&domain->work, &domain->mutex);
+        atomic_fetch_sub(&domain->asleep, 1);
     }
     return false;
 }
@@ -251,16 +344,12 @@ static bool pool_allocate(struct pool *pool)
     pool->domains = lines_new(placement->domain_count, sizeof *pool->domains);
     if (!pool->domains)
         return false;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     for (uint32_t i = 0; i < placement->domain_count; i++) {
         struct domain *domain = &pool->domains[i];
         pthread_mutex_init(&domain->mutex, NULL);
         pthread_cond_init(&domain->work, NULL);
-        pthread_cond_init(&domain->idle, &monotonic);
+        cond_init(&domain->idle);
     }
-    pthread_condattr_destroy(&monotonic);
     for (uint32_t i = 0; i < placement->domain_count; i++) {
         for (int priority = 0; priority < PRIORITY_COUNT; priority++) {
             struct queue *queue = &pool->domains[i].queues[priority];
@@ -294,6 +383,7 @@ enum status pool_new(const struct placement *placement, const struct dataset *da
     pool->waker = waker;
     pool->queue_capacity = queue_capacity > 0 ? queue_capacity : 1;
     latch_init(&pool->start, placement->worker_count);
+    placing_init(&pool->placing);
 
     enum status status;
     if (!pool_allocate(pool))
@@ -312,6 +402,20 @@ enum status pool_new(const struct placement *placement, const struct dataset *da
     return STATUS_OK;
 }
 
+/* Wakes a worker of another domain, if one sleeps. */
+static void call_help(struct pool *pool, uint32_t domain_index)
+{
+    for (uint32_t i = 1; i < pool->placement.domain_count; i++) {
+        struct domain *other = &pool->domains[(domain_index + i) % pool->placement.domain_count];
+        if (atomic_load(&other->asleep) == 0)
+            continue;
+        pthread_mutex_lock(&other->mutex);
+        pthread_cond_signal(&other->work);
+        pthread_mutex_unlock(&other->mutex);
+        return;
+    }
+}
+
 bool pool_submit(struct pool *pool, uint32_t domain_index, enum pool_priority priority,
                  pool_function *function, void *argument, uint64_t begin, uint64_t end)
 {
@@ -322,9 +426,13 @@ bool pool_submit(struct pool *pool, uint32_t domain_index, enum pool_priority pr
     if (room) {
         queue->ring[(queue->head + queue->count++) % pool->queue_capacity] =
             (struct task){function, argument, begin, end};
+        if (priority == POOL_URGENT)
+            atomic_store(&domain->urgent, (uint32_t)queue->count);
         pthread_cond_signal(&domain->work);
     }
     pthread_mutex_unlock(&domain->mutex);
+    if (room && priority == POOL_URGENT && needs_help(domain))
+        call_help(pool, domain_index);
     return room;
 }
 
@@ -350,24 +458,132 @@ void pool_run_on_workers(struct pool *pool, pool_function *function, void *argum
     latch_done(&done);
 }
 
-/* Touches the i-th of n parts of the memory that lies in the worker's domain. Parts start on huge
- * pages. */
-static void touch_part(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
+/* Takes the next piece of what is still to be placed in `domain` (any_domain: anywhere); 0 bytes:
+ * nothing is left. Holds the placing's mutex. */
+static struct pool_memory take_piece(struct placing *placing, uint32_t domain)
 {
-    enum { HUGE_PAGE_BYTES = 2 << 20 };
-    const struct pool_memory *memory = (const struct pool_memory *)argument + worker->domain;
-    uint64_t pages = size_divide_up(memory->bytes, HUGE_PAGE_BYTES);
-    uint64_t begin = pages * i / n * HUGE_PAGE_BYTES;
-    uint64_t end = pages * (i + 1) / n * HUGE_PAGE_BYTES;
-    if (end > memory->bytes)
-        end = memory->bytes;
-    if (begin < end)
-        memory_touch(memory->start + begin, end - begin);
+    for (size_t m = 0; m < placing->count; m++) {
+        struct pool_memory *left = &placing->left[m];
+        if (left->bytes == 0 || (domain != any_domain && left->domain != domain))
+            continue;
+        struct pool_memory piece = *left;
+        piece.bytes = piece.bytes < PIECE_BYTES ? piece.bytes : PIECE_BYTES;
+        left->start += piece.bytes;
+        left->bytes -= piece.bytes;
+        return piece;
+    }
+    return (struct pool_memory){0};
 }
 
-void pool_touch(struct pool *pool, const struct pool_memory *memory)
+/* Fills pieces, at most `limit` of them, until none is left. `worker` NULL: the owner. */
+static void fill_pieces(struct placing *placing, const struct pool_worker *worker, uint64_t limit)
 {
-    pool_run_on_workers(pool, touch_part, (void *)memory);
+    pthread_mutex_lock(&placing->mutex);
+    for (uint64_t i = 0; i < limit && placing->failure == 0; i++) {
+        struct pool_memory piece = take_piece(placing, worker ? worker->domain : any_domain);
+        if (piece.bytes == 0)
+            break;
+        placing->taken++;
+        placing->busy++;
+        pthread_mutex_unlock(&placing->mutex);
+        int failure = placing->fill ? placing->fill(placing->argument, worker, &piece)
+                                    : memory_populate(piece.start, piece.bytes);
+        pthread_mutex_lock(&placing->mutex);
+        placing->busy--;
+        if (failure && placing->failure == 0)
+            placing->failure = failure;
+    }
+    pthread_cond_signal(&placing->moved);
+    pthread_mutex_unlock(&placing->mutex);
+}
+
+/* May run late, when there is nothing to do any more. */
+static void fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)begin;
+    (void)end;
+    fill_pieces(argument, worker, UINT64_MAX);
+}
+
+static void call_fillers(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
+        struct worker *worker = &pool->workers[i];
+        pthread_mutex_lock(&worker->domain->mutex);
+        worker->own = (struct task){fill_task, &pool->placing, 0, 0};
+        worker->own_done = NULL;
+        pthread_cond_broadcast(&worker->domain->work);
+        pthread_mutex_unlock(&worker->domain->mutex);
+    }
+}
+
+static bool has_left(const struct placing *placing)
+{
+    for (size_t m = 0; m < placing->count && placing->failure == 0; m++)
+        if (placing->left[m].bytes > 0)
+            return true;
+    return false;
+}
+
+/* Waits until all is filled; while no worker comes for what is left, fills it itself. */
+static void await_fillers(struct placing *placing)
+{
+    const long patience_ns = 20000000, second_ns = 1000000000;
+    pthread_mutex_lock(&placing->mutex);
+    while (placing->busy > 0 || has_left(placing)) {
+        struct timespec until;
+        uint64_t taken = placing->taken;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += patience_ns;
+        until.tv_sec += until.tv_nsec / second_ns;
+        until.tv_nsec %= second_ns;
+        int late = pthread_cond_timedwait(&placing->moved, &placing->mutex, &until);
+        if (late == 0 || taken != placing->taken || placing->busy > 0 || !has_left(placing))
+            continue;
+        pthread_mutex_unlock(&placing->mutex);
+        fill_pieces(placing, NULL, 1);
+        pthread_mutex_lock(&placing->mutex);
+    }
+    pthread_mutex_unlock(&placing->mutex);
+}
+
+int pool_place(struct pool *pool, const struct pool_memory *memory, size_t count, pool_fill *fill,
+               void *argument)
+{
+    struct placing *placing = &pool->placing;
+    struct pool_memory *left = calloc(count + 1, sizeof *left);
+    if (!left)
+        return ENOMEM;
+    memcpy(left, memory, count * sizeof *left);
+    pthread_mutex_lock(&placing->mutex);
+    placing->left = left;
+    placing->count = count;
+    placing->fill = fill;
+    placing->argument = argument;
+    placing->failure = 0;
+    pthread_mutex_unlock(&placing->mutex);
+    call_fillers(pool);
+    await_fillers(placing);
+    pthread_mutex_lock(&placing->mutex);
+    placing->count = 0;
+    placing->left = NULL;
+    int failure = placing->failure;
+    pthread_mutex_unlock(&placing->mutex);
+    free(left);
+    return failure;
+}
+
+/* In all domains, before running ones are waited for: workers take over from one another. */
+static void forget_tasks(struct pool *pool, enum pool_priority last)
+{
+    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
+        struct domain *domain = &pool->domains[i];
+        pthread_mutex_lock(&domain->mutex);
+        for (int priority = POOL_URGENT; priority <= (int)last; priority++)
+            domain->queues[priority].count = 0;
+        atomic_store(&domain->urgent, 0);
+        pthread_mutex_unlock(&domain->mutex);
+    }
 }
 
 bool pool_drain(struct pool *pool, uint32_t timeout_ms)
@@ -379,12 +595,11 @@ bool pool_drain(struct pool *pool, uint32_t timeout_ms)
     until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
     until.tv_sec += timeout_ms / 1000 + until.tv_nsec / second_ns;
     until.tv_nsec %= second_ns;
+    forget_tasks(pool, POOL_NORMAL);
     for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
         struct domain *domain = &pool->domains[i];
         const uint32_t *running = domain->running;
         pthread_mutex_lock(&domain->mutex);
-        for (int priority = 0; priority < PRIORITY_COUNT; priority++)
-            domain->queues[priority].count = 0;
         int late = 0;
         while (running[POOL_URGENT] + running[POOL_NORMAL] > 0 && late == 0)
             late = pthread_cond_timedwait(&domain->idle, &domain->mutex, &until);
@@ -396,10 +611,10 @@ bool pool_drain(struct pool *pool, uint32_t timeout_ms)
 
 void pool_settle(struct pool *pool)
 {
+    forget_tasks(pool, POOL_URGENT);
     for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
         struct domain *domain = &pool->domains[i];
         pthread_mutex_lock(&domain->mutex);
-        domain->queues[POOL_URGENT].count = 0;
         while (domain->running[POOL_URGENT] > 0)
             pthread_cond_wait(&domain->idle, &domain->mutex);
         pthread_mutex_unlock(&domain->mutex);
@@ -477,6 +692,8 @@ void pool_free(struct pool *pool)
     for (uint32_t i = 0; pool->domains && i < pool->placement.domain_count; i++)
         domain_done(&pool->domains[i]);
     latch_done(&pool->start);
+    pthread_cond_destroy(&pool->placing.moved);
+    pthread_mutex_destroy(&pool->placing.mutex);
     free(pool->workers);
     free(pool->domains);
     free(pool);

@@ -5,6 +5,9 @@
  * run. Nothing is allocated after pool_new().
  *
  *     owner  --submit-->  domain 0: urgent | normal  -->  workers bound to domain 0
+ *                                       ^
+ *                                       +-- while these are all busy, others take over
+ *                                       v
  *                         domain 1: urgent | normal  -->  workers bound to domain 1
  *
  * Each worker has its own dataset_reader, made and touched on its own domain. When a task is done
@@ -46,7 +49,9 @@ MUST_USE enum status pool_new(const struct placement *placement, const struct da
                               size_t queue_capacity, struct waker *waker, struct pool **ret_pool,
                               struct error *err);
 
-/* Queues a task; false when that queue is full (try again after some task is done). */
+/* Queues a task. A normal one is run by a worker of the domain, an urgent one by a worker of
+ * another where those are all busy. False when that queue is full (try again after some task is
+ * done). */
 MUST_USE bool pool_submit(struct pool *pool, uint32_t domain, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
 
@@ -54,15 +59,23 @@ MUST_USE bool pool_submit(struct pool *pool, uint32_t domain, enum pool_priority
  * touching memory with all hands. Goes before queued tasks. */
 void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument);
 
-/* Memory on one NUMA domain. */
+/* Memory that shall lie on the NUMA node of a domain. */
 struct pool_memory {
-    unsigned char *start; /* of memory_map(); NULL if there is none */
+    unsigned char *start; /* begins on a page; NULL if there is none */
     size_t bytes;
+    uint32_t domain;
 };
 
-/* Touches `memory` (one for each domain) by the workers of its domain, and waits: that is where its
- * pages will lie. */
-void pool_touch(struct pool *pool, const struct pool_memory *memory);
+/* Makes the pages of a piece of memory present; 0, or an errno. `worker` is NULL if it is the owner
+ * who does. */
+typedef int pool_fill(void *argument, const struct pool_worker *worker,
+                      const struct pool_memory *piece);
+
+/* Makes all pages present, those of each memory by the workers of its domain, piece by piece, and
+ * waits: that is where they lie then. Goes before queued tasks. While workers are held up by the
+ * store, the owner fills what is left. `fill` NULL: by memory_populate(). 0, or the first errno. */
+MUST_USE int pool_place(struct pool *pool, const struct pool_memory *memory, size_t count,
+                        pool_fill *fill, void *argument);
 
 /* Forgets queued tasks and waits for the running ones, at most that long. False: some still run, as
  * those do that a hung file system holds. Then the pool must not be freed, nor what they use; the

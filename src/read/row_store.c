@@ -23,6 +23,7 @@
 #include "read/row_index.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -85,7 +86,7 @@ static enum status map_region(struct row_store *store, uint32_t domain, struct e
     if (status != STATUS_OK)
         return error_prefix(err, status, "%u of %u row buffers of %s: ", region->buffer_count,
                             store->buffer_count, size_format(store->row_bytes).text);
-    store->memory[domain] = (struct pool_memory){memory, bytes};
+    store->memory[domain] = (struct pool_memory){memory, bytes, domain};
     return STATUS_OK;
 }
 
@@ -142,7 +143,12 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
         row_store_free(store);
         return status;
     }
-    pool_touch(pool, store->memory);
+    if ((errno = pool_place(pool, store->memory, store->region_count, NULL, NULL))) {
+        status = error_set_errno(err, STATUS_NO_MEMORY, "row store of %s",
+                                 size_format(total_bytes).text);
+        row_store_free(store);
+        return status;
+    }
     *ret_store = store;
     return STATUS_OK;
 }

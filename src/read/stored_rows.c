@@ -17,6 +17,7 @@
 #include "read/row_index.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -227,7 +228,7 @@ static enum status map_memory(struct stored_rows *rows, struct error *err)
         enum status status = memory_map(bytes, "rows kept as stored", &memory, err);
         if (status)
             return status;
-        rows->memory[d] = (struct pool_memory){memory, bytes};
+        rows->memory[d] = (struct pool_memory){memory, bytes, d};
     }
     return STATUS_OK;
 }
@@ -296,8 +297,13 @@ enum status stored_rows_new(struct pool *pool, uint64_t memory_bytes, uint64_t m
         stored_rows_free(rows);
         return status;
     }
+    if ((errno = pool_place(pool, rows->memory, rows->domain_count, NULL, NULL))) {
+        status = error_set_errno(err, STATUS_NO_MEMORY, "rows kept as stored: %s",
+                                 size_format(memory_bytes).text);
+        stored_rows_free(rows);
+        return status;
+    }
     link_pages(rows);
-    pool_touch(pool, rows->memory);
     *ret_rows = rows;
     return STATUS_OK;
 }

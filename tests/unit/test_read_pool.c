@@ -2,7 +2,9 @@
 #include "read/pool.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,6 +15,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -178,7 +183,7 @@ static void test_drain_forgets_what_waits(void **state)
     pool_free(pool);
 }
 
-/* Every (domain, number) once: workers of a domain see that domain's tasks only. */
+/* Every (domain, number) once: normal tasks by workers of their domain. */
 enum { STRESS_DOMAINS = 3, STRESS_TASKS = 20000 };
 struct stress {
     _Atomic uint8_t runs[STRESS_DOMAINS][STRESS_TASKS];
@@ -189,7 +194,7 @@ struct stress {
 static void stress_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct stress *stress = argument;
-    if (worker->domain != end)
+    if (worker->domain != end && begin % 3)
         stress->wrong_domain++;
     stress->runs[end][begin]++;
     worker->copy_bytes += begin;
@@ -243,6 +248,220 @@ static void test_stress(void **state)
     assert_int_equal(stats.copy_ns, STRESS_DOMAINS * STRESS_TASKS);
     pool_free(pool);
     waker_done(&waker);
+}
+
+struct helper {
+    struct gate gate;
+    _Atomic uint32_t domain; /* of who ran the task, plus one */
+};
+
+static void note_domain(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)begin, (void)end;
+    ((struct helper *)argument)->domain = worker->domain + 1;
+}
+
+static uint32_t who_ran(struct helper *helper)
+{
+    while (helper->domain == 0)
+        clock_sleep_ns(100000);
+    return helper->domain - 1;
+}
+
+/* An urgent task whose domain is busy is run elsewhere; a normal one waits. */
+static void test_others_take_over(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(2, 2, 8, NULL);
+    struct helper busy = {0}, waits = {0};
+    occupy(pool, &busy.gate);
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, note_domain, &waits, 0, 0));
+    assert_true(pool_submit(pool, 0, POOL_URGENT, note_domain, &busy, 0, 0));
+    assert_int_equal(who_ran(&busy), 1);
+    assert_int_equal(waits.domain, 0);
+    busy.gate.open = true;
+    assert_int_equal(who_ran(&waits), 0);
+    pool_free(pool);
+}
+
+/* A worker that comes free helps before it reads ahead. */
+static void test_help_goes_before_normal(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(2, 2, 8, NULL);
+    struct gate first = {0}, second = {0};
+    struct log log = {0};
+    occupy(pool, &first);
+    assert_true(pool_submit(pool, 1, POOL_NORMAL, wait_at_gate, &second, 0, 0));
+    while (second.inside == 0)
+        clock_sleep_ns(100000);
+    assert_true(pool_submit(pool, 1, POOL_NORMAL, log_begin, &log, 7, 0));
+    for (uint64_t i = 0; i < 3; i++)
+        assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, i, 0));
+    second.open = true;
+    while (log.count < 4)
+        clock_sleep_ns(100000);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(log.begins[i], i);
+    assert_int_equal(log.begins[3], 7);
+    first.open = true;
+    pool_free(pool);
+}
+
+static void run_slowly(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)worker, (void)begin, (void)end;
+    struct gate *gate = argument;
+    gate->inside++;
+    clock_sleep_ns(50000);
+    gate->inside--;
+}
+
+/* When it returns, nothing runs, whoever took it over. */
+static void test_drain_waits_for_helpers(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(3, 5, 16, NULL);
+    struct gate gate = {0};
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < 12; i++)
+            (void)!pool_submit(pool, (uint32_t)round % 3, POOL_URGENT, run_slowly, &gate, 0, 0);
+        assert_true(pool_drain(pool, 60000));
+        assert_int_equal(gate.inside, 0);
+    }
+    pool_free(pool);
+}
+
+enum { HUGE_PAGE = 2 << 20, MOST_PIECES = 64, OWNER = 99 };
+
+struct record {
+    _Atomic uint32_t count;
+    struct pool_memory pieces[MOST_PIECES];
+    uint32_t domains[MOST_PIECES]; /* of who filled it */
+    int failure;
+};
+
+static int record_piece(void *argument, const struct pool_worker *worker,
+                        const struct pool_memory *piece)
+{
+    struct record *record = argument;
+    uint32_t i = record->count++;
+    record->pieces[i] = *piece;
+    record->domains[i] = worker ? worker->domain : OWNER;
+    return record->failure;
+}
+
+/* That of a memory every byte was filled once, each piece from a huge page on. */
+static void check_record(const struct record *record, const struct pool_memory *memory)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < record->count; i++) {
+        const struct pool_memory *piece = &record->pieces[i];
+        if (piece->start < memory->start || piece->start >= memory->start + memory->bytes)
+            continue;
+        assert_int_equal((piece->start - memory->start) % HUGE_PAGE, 0);
+        assert_true(piece->start + piece->bytes <= memory->start + memory->bytes);
+        assert_int_equal(piece->domain, memory->domain);
+        bytes += piece->bytes;
+        for (uint32_t k = 0; k < i; k++)
+            assert_ptr_not_equal(record->pieces[k].start, piece->start);
+    }
+    assert_int_equal(bytes, memory->bytes);
+}
+
+/* Who fills what: workers of the memory's domain; the owner, while these are held up. */
+static void test_memory_is_filled_by_its_domain(void **state)
+{
+    (void)state;
+    unsigned char *base = NULL;
+    struct pool_memory memory[] = {{base + HUGE_PAGE, 300 * HUGE_PAGE - 4096, 1},
+                                   {base + UINT64_C(1000) * HUGE_PAGE, 4096, 0},
+                                   {NULL, 0, 1},
+                                   {base + UINT64_C(2000) * HUGE_PAGE, 40 * HUGE_PAGE, 0}};
+    struct pool *pool = make_pool(2, 5, 4, NULL);
+    static struct record record;
+    assert_int_equal(pool_place(pool, memory, 4, record_piece, &record), 0);
+    for (int m = 0; m < 4; m++)
+        check_record(&record, &memory[m]);
+    uint32_t by_owner = 0;
+    for (uint32_t i = 0; i < record.count; i++) {
+        by_owner += record.domains[i] == OWNER; /* a machine so busy that nobody came for 20 ms */
+        assert_true(record.domains[i] == record.pieces[i].domain || record.domains[i] == OWNER);
+    }
+    assert_true(by_owner < record.count);
+    pool_free(pool);
+
+    pool = make_pool(2, 2, 4, NULL);
+    struct gate gate = {0};
+    occupy(pool, &gate);
+    record.count = 0;
+    assert_int_equal(pool_place(pool, memory, 4, record_piece, &record), 0);
+    for (int m = 0; m < 4; m++)
+        check_record(&record, &memory[m]);
+    for (uint32_t i = 0; i < record.count; i++)
+        assert_true(record.domains[i] == OWNER || record.pieces[i].domain == 1);
+    gate.open = true;
+    record.count = 0;
+    record.failure = ENOMEM;
+    assert_int_equal(pool_place(pool, memory, 4, record_piece, &record), ENOMEM);
+    pool_free(pool);
+}
+
+static void test_pages_are_there(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(2, 5, 4, NULL);
+    struct pool_memory memory[3] = {{.domain = 1}, {.domain = 0}, {.domain = 1}};
+    for (int m = 0; m < 2; m++) {
+        void *start;
+        memory[m].bytes = 7 * HUGE_PAGE;
+        assert_int_equal(memory_map(memory[m].bytes, "test", &start, NULL), STATUS_OK);
+        memory[m].start = start;
+    }
+    assert_int_equal(pool_place(pool, memory, 3, NULL, NULL), 0);
+    for (int m = 0; m < 2; m++) {
+        unsigned char resident[7 * 512];
+        assert_int_equal(mincore(memory[m].start, memory[m].bytes, resident), 0);
+        for (size_t page = 0; page < sizeof resident; page++)
+            assert_true(resident[page] & 1);
+    }
+    memory_unmap(memory[0].start, memory[0].bytes);
+    assert_int_equal(pool_place(pool, memory, 1, NULL, NULL), ENOMEM); /* not mapped any more */
+    memory_unmap(memory[1].start, memory[1].bytes);
+    pool_free(pool);
+}
+
+/* On machines with several nodes: the kernel says where the pages lie. */
+static void test_memory_lies_on_its_node(void **state)
+{
+    (void)state;
+    enum { PAGES = 1024 };
+    static struct placement placement;
+    struct topology *topology = NULL;
+    struct pool *pool = NULL;
+    assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
+    uint32_t cores = topology_core_count(topology);
+    assert_int_equal(topology_place(topology, 0, 1, 0, cores, BIND_NUMA, &placement, NULL), 0);
+    topology_free(topology);
+    if (placement.domain_count < 2) {
+        print_message("one NUMA node: where pages lie is not checked\n");
+        skip();
+    }
+    assert_int_equal(pool_new(&placement, NULL, 4, NULL, &pool, NULL), STATUS_OK);
+    for (uint32_t i = 0; i < placement.worker_count; i++) {
+        void *pages[PAGES], *start;
+        int nodes[PAGES];
+        assert_int_equal(memory_map(PAGES * 4096, "test", &start, NULL), STATUS_OK);
+        struct pool_memory memory = {start, PAGES * 4096, placement.workers[i].domain};
+        assert_int_equal(pool_place(pool, &memory, 1, NULL, NULL), 0);
+        for (int page = 0; page < PAGES; page++)
+            pages[page] = memory.start + page * 4096;
+        if (syscall(SYS_move_pages, 0, PAGES, pages, NULL, nodes, 0) == 0)
+            for (int page = 0; page < PAGES; page++)
+                assert_int_equal(nodes[page], placement.workers[i].numa_os_index);
+        memory_unmap(start, memory.bytes);
+    }
+    pool_free(pool);
 }
 
 struct roll {
@@ -364,6 +583,12 @@ int main(void)
         cmocka_unit_test(test_settle_leaves_normal_tasks),
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
+        cmocka_unit_test(test_others_take_over),
+        cmocka_unit_test(test_help_goes_before_normal),
+        cmocka_unit_test(test_drain_waits_for_helpers),
+        cmocka_unit_test(test_memory_is_filled_by_its_domain),
+        cmocka_unit_test(test_pages_are_there),
+        cmocka_unit_test(test_memory_lies_on_its_node),
         cmocka_unit_test(test_run_on_all),
         cmocka_unit_test(test_workers_sit_where_placed),
         cmocka_unit_test(test_signals_stay_with_the_owner),
