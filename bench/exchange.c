@@ -381,6 +381,11 @@ static struct exchange *new_exchange(const struct scene *s, bool in_place)
         fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
+    for (uint32_t lane = 0; lane < MAX_LANES; lane++) {
+        size_t bytes;
+        unsigned char *buffers = exchange_buffers(exchange, lane, &bytes);
+        memory_touch(buffers, bytes);
+    }
     return exchange;
 }
 

@@ -81,17 +81,15 @@ static MPI_Datatype record_type(uint64_t record_bytes)
     return record;
 }
 
-static enum status map_touched(size_t bytes, unsigned char **ret_memory, struct error *err)
+static enum status map(size_t bytes, unsigned char **ret_memory, struct error *err)
 {
     if (bytes == 0)
         return STATUS_OK;
     void *memory;
     enum status status = memory_map(bytes, "exchange buffers", &memory, err);
-    if (status != STATUS_OK)
-        return status;
-    memory_touch(memory, bytes);
-    *ret_memory = memory;
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        *ret_memory = memory;
+    return status;
 }
 
 static enum status check_sizes(const struct exchange_sizes *sizes, struct error *err)
@@ -194,9 +192,11 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
         status = error_set(err, STATUS_NO_MEMORY, "no memory for the exchange's tables");
     count_messages(exchange, sizes);
     if (status == STATUS_OK)
-        status = map_touched(exchange->buffers_bytes, &exchange->buffers, err);
+        status = map(exchange->buffers_bytes, &exchange->buffers, err);
     if (status == STATUS_OK)
-        status = map_touched(exchange->sink_bytes, &exchange->sink, err);
+        status = map(exchange->sink_bytes, &exchange->sink, err);
+    if (status == STATUS_OK)
+        memory_touch(exchange->sink, exchange->sink_bytes);
     for (uint32_t i = 0; i < lane_count && status == STATUS_OK; i++)
         status = lane_init(exchange, i, sizes, err);
     if (status != STATUS_OK) {
@@ -232,6 +232,12 @@ unsigned char *exchange_send_buffer(const struct exchange *exchange, uint32_t la
 const unsigned char *exchange_receive_buffer(const struct exchange *exchange, uint32_t lane)
 {
     return exchange->lanes[lane].receive;
+}
+
+unsigned char *exchange_buffers(const struct exchange *exchange, uint32_t lane, size_t *ret_bytes)
+{
+    *ret_bytes = exchange->buffers_bytes / exchange->lane_count;
+    return exchange->lanes[lane].send;
 }
 
 struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t lane)

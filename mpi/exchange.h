@@ -81,6 +81,10 @@ uint64_t exchange_sent(struct exchange *exchange, uint32_t lane);
  * tested. For the end of a run; one lane at a time. */
 void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t sample_count);
 
+/* The lane's packed buffers, in one: nothing of them is touched yet, that is the caller's to do,
+ * where they shall lie. NULL and 0 where nothing is packed. */
+unsigned char *exchange_buffers(const struct exchange *exchange, uint32_t lane, size_t *ret_bytes);
+
 /* Collective in order: starts the lane's packed part. Counts and send buffer must not change until
  * it is complete. Does nothing where nothing is packed. */
 void exchange_post(struct exchange *exchange, uint32_t lane);

@@ -1,6 +1,7 @@
 /* See held.h. */
 #include "held.h"
 
+#include "base/memory.h"
 #include "base/size.h"
 
 #include <errno.h>
@@ -20,10 +21,16 @@ static enum status map_shared(int fd, size_t bytes, int protection, void **ret_m
     return STATUS_OK;
 }
 
-/* Makes the memory and fills it. posix_fallocate: a machine without room says so here, not by
+/* Makes the memory and fills it. Readers of all NUMA nodes look up samples of any place: pages lie
+ * on all nodes in turn. posix_fallocate: a machine without room says so here, not by
  * SIGBUS. */
 static enum status fill(int fd, struct dataset *dataset, void **ret_memory, struct error *err)
 {
+    enum status status =
+        map_shared(fd, dataset->held_bytes, PROT_READ | PROT_WRITE, ret_memory, err);
+    if (status != STATUS_OK)
+        return status;
+    (void)!memory_interleave(*ret_memory, dataset->held_bytes);
     int failure = posix_fallocate(fd, 0, (off_t)dataset->held_bytes);
     if (failure) {
         errno = failure;
@@ -31,9 +38,7 @@ static enum status fill(int fd, struct dataset *dataset, void **ret_memory, stru
                                size_format(dataset->held_bytes).text);
     }
     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    enum status status =
-        map_shared(fd, dataset->held_bytes, PROT_READ | PROT_WRITE, ret_memory, err);
-    return status == STATUS_OK ? dataset_hold(dataset, *ret_memory, err) : status;
+    return dataset_hold(dataset, *ret_memory, err);
 }
 
 static enum status attach(const int place[2], struct dataset *dataset, void **ret_memory,

@@ -282,6 +282,25 @@ static enum status take_place(struct job *job, const struct server_options *opti
     }
 }
 
+struct placement_home job_ring_home(const struct job *job, uint32_t rank)
+{
+    uint32_t first = first_trainer(job, job->comm.rank);
+    return topology_home(&job->placement,
+                         rank - first < expected_trainers(job) ? rank - first : rank);
+}
+
+/* By workers on the NUMA node where its trainer sits. Where none is there, or comes in time, others
+ * do it, so the kernel is told, too. */
+static int fill_ring(void *argument, uint32_t rank, void *memory, size_t bytes)
+{
+    struct job *job = argument;
+    struct placement_home home = job_ring_home(job, rank);
+    struct pool_memory ring = {memory, bytes, home.domain};
+    if (job->config.bind != BIND_NONE)
+        (void)!memory_prefer_node(memory, bytes, home.numa_os_index);
+    return pool_place(job->pool, &ring, 1, NULL, NULL);
+}
+
 static enum status open_server(struct job *job, const struct job_options *job_options,
                                struct error *err)
 {
@@ -295,7 +314,9 @@ static enum status open_server(struct job *job, const struct job_options *job_op
                                      .service = &job->setup.service,
                                      .reconnect_ms = job->reconnect_s * 1000,
                                      .read_state = read_state,
-                                     .state_argument = job};
+                                     .state_argument = job,
+                                     .fill = fill_ring,
+                                     .fill_argument = job};
     enum status status = take_place(job, &options, job_options->supervised, err);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK)
@@ -439,6 +460,7 @@ static enum status compare_options(const struct job *job, const struct job_optio
 enum status job_start(struct job *job, const struct job_options *options, struct error *err)
 {
     job->supervised = options->supervised;
+    job->verbose = options->verbose;
     enum status status = compare_options(job, options, err);
     if (status == STATUS_OK)
         status = share_config(job, options, err);

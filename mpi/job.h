@@ -47,12 +47,13 @@ struct job_seats {
 /* A trainer that this reader serves, in order of rank. */
 struct job_trainer {
     uint32_t rank;
-    uint32_t peer; /* its index in the server */
+    uint32_t peer;   /* its index in the server */
+    uint32_t domain; /* of the pool, whose workers copy to its ring */
 };
 
 struct job {
     struct comm comm;
-    bool supervised; /* see struct job_options */
+    bool supervised, verbose; /* see struct job_options */
     struct config config;
     struct store_watch *watch;
     struct watchdog *watchdog;
@@ -85,10 +86,11 @@ struct job {
     bool over;           /* no session follows: all trainers that came back have their last batch */
     uint64_t ended_ns;   /* when the last session did */
     uint64_t *left_off;  /* [trainers] place + 1 at which one that is gone stopped, or 0 */
-    struct assigner *assigner;    /* rank 0 only; from the first session on */
-    uint32_t *reader_of_trainer;  /* session; [trainers] */
-    struct job_trainer *trainers; /* session */
-    uint32_t trainer_count;       /* session; of this reader */
+    struct assigner *assigner;             /* rank 0 only; from the first session on */
+    uint32_t *reader_of_trainer;           /* session; [trainers] */
+    struct job_trainer *trainers;          /* session */
+    uint32_t trainer_count;                /* session; of this reader */
+    uint64_t ring_pages[RING_PAGES_COUNT]; /* session; how many rings of all readers have which */
 };
 
 /* Collective: brings `job`, whose comm is initialised and whose rest is zero, to where
@@ -113,6 +115,9 @@ MUST_USE enum status job_scatter(struct job *job, struct error *err);
 /* Whether a trainer that was lost can be waited for: children of ours that may be started again, or
  * anybody's where delivery.reconnect_timeout is set. */
 bool job_may_restart(const struct job *job);
+
+/* Where the ring of the trainer of that rank lies. */
+struct placement_home job_ring_home(const struct job *job, uint32_t rank);
 
 /* Notes that all trainers of this reader have their last batch: should readers die before trainers
  * know of the end, the next ones need not wait for those that do. */

@@ -266,7 +266,8 @@ static enum status map_trainers(struct job *job, struct error *err)
     job->trainer_count = count;
     for (uint32_t peer = 0; peer < count; peer++) {
         uint32_t rank = server_trainer_rank(job->server, peer);
-        job->trainers[peer] = (struct job_trainer){.rank = rank, .peer = peer};
+        job->trainers[peer] = (struct job_trainer){
+            .rank = rank, .peer = peer, .domain = job_ring_home(job, rank).domain};
         job->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
         claims[rank] = 1;
     }
@@ -425,6 +426,24 @@ static enum status open_assigner(struct job *job, struct error *err)
     return comm_agree(&job->comm, status, err);
 }
 
+/* Which pages the rings of all readers have: told once. */
+static void tell_pages(struct job *job)
+{
+    uint64_t counts[RING_PAGES_COUNT] = {0};
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
+        counts[server_ring_pages(job->server, peer)]++;
+    MPI_Request request;
+    MPI_Iallreduce(counts, job->ring_pages, RING_PAGES_COUNT, MPI_UINT64_T, MPI_SUM,
+                   job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    if (!job->verbose || job->comm.rank != 0 || job->session_count > 0)
+        return;
+    struct text pages = {0};
+    ring_describe_pages(&job->setup.layout, job->ring_pages, &pages);
+    fprintf(stderr, "rings      %s\n", pages.data);
+    text_done(&pages);
+}
+
 enum status job_gather(struct job *job, bool quiet, struct error *err)
 {
     enum status status = await_trainers(job, quiet, err);
@@ -442,6 +461,8 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
         status = open_assigner(job, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
+    if (status == STATUS_OK)
+        tell_pages(job);
     if (status == STATUS_OK && job->comm.rank == 0 && job->session_count > 0)
         fprintf(stderr, "penstock-reader: all trainers are there again after %.2f s\n",
                 (double)(clock_now_ns() - job->ended_ns) / 1e9);

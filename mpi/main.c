@@ -45,7 +45,7 @@ static const char usage[] =
     "      --left RANK:PLACE,...\n"
     "                       where trainers had stopped, as the readers before these ones wrote\n"
     "  -q, --quiet          only errors, and warnings while it runs\n"
-    "  -v, --verbose        also memory by purpose and who sits where, at the start\n"
+    "  -v, --verbose        also memory by purpose, rings, and who sits where\n"
     "  -V, --version\n"
     "  -h, --help\n"
     "\n"

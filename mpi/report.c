@@ -187,7 +187,13 @@ static void append_report(const struct job *job, const struct service_report *re
                 (unsigned long long)report->session_count,
                 (unsigned long long)job->setup.plan.window_rows);
     run_setup_memory_json(&job->setup, json);
-    text_append(json, ",\"masked_samples\":%" PRIu64 ",\"epochs\":[", masks_samples(job->masks));
+    text_append(json,
+                ",\"masked_samples\":%" PRIu64 ",\"ring_bytes\":%" PRIu64
+                ",\"ring_pages\":{\"hugetlb\":%" PRIu64 ",\"transparent\":%" PRIu64
+                ",\"plain\":%" PRIu64 "},\"epochs\":[",
+                masks_samples(job->masks), job->setup.layout.total_bytes,
+                job->ring_pages[RING_PAGES_HUGETLB], job->ring_pages[RING_PAGES_TRANSPARENT],
+                job->ring_pages[RING_PAGES_PLAIN]);
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_stats sum, waits;
         add_up(all, i, &sum, &waits);

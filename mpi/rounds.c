@@ -1,4 +1,7 @@
-/* See rounds.h. Rounds live in a ring of lanes by serial number:
+/* See rounds.h. Copies are made by workers of the NUMA node that they write to: of a slot that is
+ * where its trainer sits, of a lane's buffers the nodes take turns.
+ *
+ * Rounds live in a ring of lanes by serial number:
  *
  *     published <= posted <= begun <= opened <= published + shape.in_flight
  *
@@ -14,6 +17,7 @@
 #include "round_plan.h"
 #include "transfer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum {
@@ -24,6 +28,12 @@ enum {
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
+
+/* A trainer's ring, and whose workers copy there. */
+struct home {
+    const unsigned char *slots;
+    uint32_t domain;
+};
 
 struct rounds {
     struct job *job;
@@ -37,7 +47,8 @@ struct rounds {
     uint64_t sent_records[ROUND_MAX_IN_FLIGHT]; /* of the epochs under way, in turn */
     struct round_times times;
     uint64_t exchange_ns;
-    uint32_t next_domain;
+    uint32_t domain_count;
+    struct home *homes; /* [job->trainer_count], in order of address */
     uint32_t lane_count;
     struct round lanes[ROUND_MAX_IN_FLIGHT]; /* [lane_count] */
 };
@@ -72,6 +83,62 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
     return exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
 }
 
+static int by_address(const void *a, const void *b)
+{
+    const struct home *left = a, *right = b;
+    return left->slots < right->slots ? -1 : left->slots > right->slots;
+}
+
+static enum status homes_init(struct rounds *rounds, struct error *err)
+{
+    const struct job *job = rounds->job;
+    rounds->domain_count = pool_placement(job->pool)->domain_count;
+    rounds->homes = calloc(job->trainer_count + 1, sizeof *rounds->homes);
+    if (!rounds->homes)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    for (uint32_t i = 0; i < job->trainer_count; i++) {
+        const struct job_trainer *trainer = &job->trainers[i];
+        rounds->homes[i] =
+            (struct home){server_slot(job->server, trainer->peer, 0), trainer->domain};
+    }
+    qsort(rounds->homes, job->trainer_count, sizeof *rounds->homes, by_address);
+    return STATUS_OK;
+}
+
+static uint32_t domain_of_slot(const struct rounds *rounds, const unsigned char *slot)
+{
+    uint32_t low = 0, high = rounds->job->trainer_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (rounds->homes[middle].slots <= slot)
+            low = middle;
+        else
+            high = middle;
+    }
+    return rounds->homes[low].domain;
+}
+
+static uint32_t domain_of_lane(const struct rounds *rounds, uint32_t lane)
+{
+    return lane % rounds->domain_count;
+}
+
+/* The lanes' buffers are filled with pages by the workers that will copy there. */
+static enum status place_buffers(struct rounds *rounds, struct error *err)
+{
+    struct pool_memory lanes[ROUND_MAX_IN_FLIGHT];
+    size_t all_bytes = 0;
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
+        lanes[i].start = exchange_buffers(rounds->exchange, i, &lanes[i].bytes);
+        lanes[i].domain = domain_of_lane(rounds, i);
+        all_bytes += lanes[i].bytes;
+    }
+    errno = pool_place(rounds->job->pool, lanes, rounds->lane_count, NULL, NULL);
+    return errno ? error_set_errno(err, STATUS_NO_MEMORY, "exchange buffers of %s",
+                                   size_format(all_bytes).text)
+                 : STATUS_OK;
+}
+
 static enum status lanes_init(struct rounds *rounds, struct error *err)
 {
     struct job *job = rounds->job;
@@ -80,6 +147,8 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         job->trainer_count * round_max_trainer_records(&job->setup.plan, job->setup.shape);
     if (job->comm.size > 1) {
         enum status status = make_exchange(rounds, send, receive, err);
+        if (status == STATUS_OK)
+            status = place_buffers(rounds, err);
         if (status == STATUS_OK)
             status = pace_new(job, &rounds->pace, err);
         if (status != STATUS_OK)
@@ -118,7 +187,9 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     rounds->span = span_rounds(&job->setup);
     rounds->lane_count = job->setup.shape.in_flight;
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
-    enum status status = lanes_init(rounds, err);
+    enum status status = homes_init(rounds, err);
+    if (status == STATUS_OK)
+        status = lanes_init(rounds, err);
     if (status != STATUS_OK) {
         rounds_free(rounds);
         return status;
@@ -137,6 +208,7 @@ void rounds_free(struct rounds *rounds)
     }
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);
+    free(rounds->homes);
     free(rounds);
 }
 
@@ -189,17 +261,11 @@ static bool open_next(struct rounds *rounds)
     return true;
 }
 
-static uint32_t pick_domain(struct rounds *rounds)
-{
-    return rounds->next_domain++ % pool_placement(rounds->job->pool)->domain_count;
-}
-
-static bool submit_copies(struct rounds *rounds, struct round *round, pool_function *function,
-                          uint64_t begin, uint64_t end)
+static bool submit_copies(struct rounds *rounds, struct round *round, uint32_t domain,
+                          pool_function *function, uint64_t begin, uint64_t end)
 {
     atomic_fetch_add(&round->tasks, 1);
-    if (pool_submit(rounds->job->pool, pick_domain(rounds), POOL_URGENT, function, round, begin,
-                    end))
+    if (pool_submit(rounds->job->pool, domain, POOL_URGENT, function, round, begin, end))
         return true;
     atomic_fetch_sub(&round->tasks, 1);
     return false;
@@ -234,6 +300,36 @@ static enum status count_ready(const struct rounds *rounds, const struct round *
     return STATUS_OK;
 }
 
+static uint32_t domain_of_fill(const struct rounds *rounds, const struct round *round, uint64_t i)
+{
+    const struct fill *fill = &round->fills[i];
+    return fill->seat == FILL_REMOTE ? domain_of_lane(rounds, lane_index(rounds, round))
+                                     : domain_of_slot(rounds, fill->to.slot);
+}
+
+static uint32_t domain_of_arrival(const struct rounds *rounds, const struct round *round,
+                                  uint64_t i)
+{
+    return domain_of_slot(rounds, round->arrivals[i].slot);
+}
+
+/* Where the copies from `begin` on are made, and the end of those, at most `end`, that are made
+ * there, too. They are in order of position, so that each trainer's come together. */
+static uint64_t cut(const struct rounds *rounds, const struct round *round,
+                    uint32_t (*domain_of)(const struct rounds *, const struct round *, uint64_t),
+                    uint64_t begin, uint64_t end, uint32_t *ret_domain)
+{
+    if (rounds->domain_count == 1) {
+        *ret_domain = 0;
+        return end;
+    }
+    *ret_domain = domain_of(rounds, round, begin);
+    for (uint64_t i = begin + 1; i < end; i++)
+        if (domain_of(rounds, round, i) != *ret_domain)
+            return i;
+    return end;
+}
+
 /* Sends what travels in place of the fills up to `end`. */
 static void send(struct rounds *rounds, const struct round *round, uint64_t end)
 {
@@ -266,10 +362,15 @@ static enum status fill(struct rounds *rounds, struct round *round, bool *active
             return status;
         uint64_t end = round->fill_next + ready;
         bool whole = ready == wanted || end == round->fill_count;
-        if (ready == 0 || (!whole && atomic_load(&round->tasks) > 0))
+        if (ready == 0)
+            return STATUS_OK;
+        uint32_t domain;
+        uint64_t ready_end = end;
+        end = cut(rounds, round, domain_of_fill, round->fill_next, ready_end, &domain);
+        if (!whole && end == ready_end && atomic_load(&round->tasks) > 0)
             return STATUS_OK;
         if (copies_needed(rounds, round, round->fill_next, end) &&
-            !submit_copies(rounds, round, round_fill_task, round->fill_next, end))
+            !submit_copies(rounds, round, domain, round_fill_task, round->fill_next, end))
             return STATUS_OK;
         if (rounds->exchange)
             send(rounds, round, end);
@@ -286,7 +387,9 @@ static bool scatter(struct rounds *rounds, struct round *round)
     while (round->scatter_next < round->arrival_count) {
         uint64_t left = round->arrival_count - round->scatter_next;
         uint64_t end = round->scatter_next + (left < wanted ? left : wanted);
-        if (!submit_copies(rounds, round, round_scatter_task, round->scatter_next, end))
+        uint32_t domain;
+        end = cut(rounds, round, domain_of_arrival, round->scatter_next, end, &domain);
+        if (!submit_copies(rounds, round, domain, round_scatter_task, round->scatter_next, end))
             return active;
         round->scatter_next = end;
         active = true;

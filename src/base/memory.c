@@ -43,11 +43,16 @@ void memory_touch(void *memory, size_t bytes)
     }
 }
 
+bool memory_can_populate(void)
+{
+    return madvise(NULL, 0, MADV_POPULATE_WRITE) == 0;
+}
+
 int memory_populate(void *memory, size_t bytes)
 {
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
-    if (errno != EINVAL)
+    if (errno != EINVAL && errno != EAGAIN)
         return errno;
     memory_touch(memory, bytes);
     return 0;

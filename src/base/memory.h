@@ -29,6 +29,7 @@ void memory_touch(void *memory, size_t bytes);
 /* The same for pages that begin on one, without SIGBUS: 0, or the errno of what could not be had.
  * Kernels that cannot (before Linux 5.14) touch. */
 int memory_populate(void *memory, size_t bytes);
+bool memory_can_populate(void);
 
 /* Where pages of a mapping shall lie that are not present yet, whoever touches them: on one NUMA
  * node (the system's number) while that has room, or on all in turn. False: the kernel does not

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const uint64_t huge_page_bytes = UINT64_C(2) << 20;
 static const uint64_t max_ring_bytes = UINT64_C(1) << 48;
 
 static enum status check_counts(const struct ring_layout *layout, struct error *err)
@@ -116,7 +115,8 @@ enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
         return status;
 
     /* Huge pages where rounding up to them costs at most an eighth. */
-    uint64_t unit = slot_bytes >= 8 * huge_page_bytes ? huge_page_bytes : MEMORY_PAGE_BYTES;
+    uint64_t unit = slot_bytes >= UINT64_C(8) * MEMORY_HUGE_PAGE_BYTES ? MEMORY_HUGE_PAGE_BYTES
+                                                                       : MEMORY_PAGE_BYTES;
     settled.magic = RING_MAGIC;
     settled.version = RING_VERSION;
     settled.control_offset = size_round_up(sizeof(struct ring_header), MEMORY_PAGE_BYTES);

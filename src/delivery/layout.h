@@ -20,9 +20,11 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "delivery/order.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -106,6 +108,13 @@ _Static_assert(sizeof(struct ring_layout) == 88 + RING_MAX_FIELDS * sizeof(struc
 _Static_assert(sizeof(struct ring_service) == 96, "shared layout");
 _Static_assert(offsetof(struct ring_service, order) == 48, "shared layout");
 _Static_assert(sizeof(struct slot_header) == 24, "shared layout");
+
+/* Whether slots begin on huge pages: then the ring is a multiple of them. */
+static inline bool ring_layout_is_huge(const struct ring_layout *layout)
+{
+    return layout->data_offset % MEMORY_HUGE_PAGE_BYTES == 0 &&
+           layout->slot_stride % MEMORY_HUGE_PAGE_BYTES == 0;
+}
 
 /* Fills magic, version, offsets and sizes from names, dtypes, shapes, batch_size and slot_count.
  * INVALID: a count out of its range, names that are not in strictly ascending order, or a ring

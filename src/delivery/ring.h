@@ -16,24 +16,45 @@
 #define PENSTOCK_DELIVERY_RING_H
 
 #include "base/error.h"
+#include "base/text.h"
 #include "delivery/layout.h"
 
 #include <stdbool.h>
 
+/* What a ring's memory is made of. */
+enum ring_pages {
+    RING_PAGES_PLAIN,
+    RING_PAGES_TRANSPARENT, /* huge ones where the kernel has them at hand */
+    RING_PAGES_HUGETLB,     /* huge ones that were set aside (vm.nr_hugepages) */
+    RING_PAGES_COUNT
+};
+
+/* Makes all pages of a trainer's ring present, where they shall lie: 0, or an errno. See
+ * memory_populate(). */
+typedef int ring_fill(void *argument, uint32_t rank, void *memory, size_t bytes);
+
 struct ring {
     unsigned char *memory; /* the whole memfd, mapped read-write; owned */
     uint64_t bytes;
-    int memfd; /* owned; -1: none */
+    int memfd;             /* owned; -1: none */
+    enum ring_pages pages; /* as its maker knows */
     struct ring_control *control;
     uint64_t data_offset, slot_stride; /* private copies: shared memory is never trusted */
     uint32_t slot_count;
 };
 
-/* Makes a ring of its own, sealed, every page present. The calling thread's NUMA policy places the
- * pages. NO_MEMORY: with the sizes. IO. */
+/* Makes a ring of its own, sealed, every page present: by `fill` (NULL: by the calling thread).
+ * Where slots begin on huge pages, of those that are set aside if there are enough, else of
+ * transparent ones if shared memory may have them, else of plain ones. NO_MEMORY: with the sizes.
+ * IO. */
 MUST_USE enum status ring_create(const struct ring_layout *layout,
-                                 const struct ring_service *service, struct ring *ret_ring,
-                                 struct error *err);
+                                 const struct ring_service *service, ring_fill *fill,
+                                 void *fill_argument, struct ring *ret_ring, struct error *err);
+
+/* Which pages `counts` rings of that layout have, and what to set where huge ones would be of use
+ * and are not had: one line without its end. */
+void ring_describe_pages(const struct ring_layout *layout, const uint64_t counts[RING_PAGES_COUNT],
+                         struct text *out);
 
 /* Maps a ring that came from elsewhere, which is taken also on failure. *ret_header is a checked
  * private copy of its header. PROTOCOL: it is not a sealed ring. UNSUPPORTED: another layout

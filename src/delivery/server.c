@@ -46,7 +46,9 @@ enum status server_new(const struct server_options *options, struct server **ret
                                   .service = *options->service,
                                   .reconnect_ms = options->reconnect_ms,
                                   .read_state = options->read_state,
-                                  .state_argument = options->state_argument};
+                                  .state_argument = options->state_argument,
+                                  .fill = options->fill,
+                                  .fill_argument = options->fill_argument};
         server->run_dir = strdup(options->run_dir);
         server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
         server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);

@@ -35,6 +35,7 @@
 #include "base/error.h"
 #include "delivery/layout.h"
 #include "delivery/message.h"
+#include "delivery/ring.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -56,6 +57,8 @@ struct server_options {
                             * another, and who comes during one is kept waiting for the next */
     server_read_state *read_state; /* NULL: trainers with a state are refused */
     void *state_argument;          /* borrowed while the server lives */
+    ring_fill *fill;               /* NULL: server_start()'s thread fills rings */
+    void *fill_argument;           /* borrowed while the server lives */
 };
 
 /* Creates the run directory and takes its place there. REFUSED: the directory belongs to someone
@@ -101,9 +104,9 @@ void server_set_first(struct server *server, uint32_t trainer, uint64_t place);
 /* Tells waiting trainers how many of all are connected. */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
-/* Makes every connected trainer's ring (allocated and touched by the calling thread, which should
- * be bound to the right NUMA node) and sends WELCOME. From here on no trainer is accepted: late
- * ones are told why, or wait for the next session. NO_MEMORY: with the sizes. */
+/* Makes every connected trainer's ring (see ring_create()) and sends WELCOME. From here on no
+ * trainer is accepted: late ones are told why, or wait for the next session. NO_MEMORY: with the
+ * sizes. */
 MUST_USE enum status server_start(struct server *server, struct error *err);
 
 /* Slots. `sequence` counts a trainer's slots from 0; they are filled and published in order, but
@@ -113,6 +116,9 @@ MUST_USE enum status server_start(struct server *server, struct error *err);
  * nowhere. */
 bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence);
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence);
+
+/* What a trainer's ring is made of. */
+enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer);
 
 /* Hands the next slot (sequence = number published so far) to the trainer and wakes it if it waits.
  * Its header must be filled. Nothing to one that is closed or lost. */

@@ -8,7 +8,8 @@ static enum status equip(const struct server *server, struct trainer *trainer, s
 {
     struct ring_service service = server->service;
     service.rank = trainer->rank;
-    enum status status = ring_create(&server->layout, &service, &trainer->ring, err);
+    enum status status = ring_create(&server->layout, &service, server->fill, server->fill_argument,
+                                     &trainer->ring, err);
     if (!status)
         status = event_new(&trainer->publish_fd, err);
     if (!status)
@@ -130,6 +131,11 @@ bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t se
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence)
 {
     return ring_slot(&server->trainers[trainer].ring, sequence);
+}
+
+enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].ring.pages;
 }
 
 void server_publish(struct server *server, uint32_t trainer)

@@ -210,3 +210,28 @@ enum status topology_place(const struct topology *topology, uint32_t local_rank,
     free(shares);
     return status;
 }
+
+static uint32_t node_of_domain(const struct placement *placement, uint32_t domain)
+{
+    uint32_t worker = 0;
+    while (placement->workers[worker].domain != domain)
+        worker++;
+    return placement->workers[worker].numa_os_index;
+}
+
+struct placement_home topology_home(const struct placement *placement, uint32_t trainer)
+{
+    uint32_t domains = placement->domain_count, count = placement->trainer_count;
+    uint32_t spread = trainer < count ? part_begin(domains, trainer, count) : trainer % domains;
+    struct placement_home home = {node_of_domain(placement, spread), spread, true};
+    if (trainer >= placement->seat_count)
+        return home;
+    home.numa_os_index = placement->trainers[trainer].numa_os_index;
+    home.is_near = false;
+    for (uint32_t domain = 0; domain < domains && !home.is_near; domain++)
+        if (node_of_domain(placement, domain) == home.numa_os_index) {
+            home.domain = domain;
+            home.is_near = true;
+        }
+    return home;
+}

@@ -127,6 +127,15 @@ MUST_USE enum status topology_place(const struct topology *topology, uint32_t lo
                                     uint32_t thread_count, enum topology_bind bind,
                                     struct placement *ret_placement, struct error *err);
 
+/* Where memory of one of the placement's trainers (its index among them) shall lie: on the NUMA
+ * node of its seat; of one without a seat, of a domain that is its by an even spread. */
+struct placement_home {
+    uint32_t numa_os_index;
+    uint32_t domain; /* whose workers serve it: those on that node, if any are */
+    bool is_near;    /* they are */
+};
+struct placement_home topology_home(const struct placement *placement, uint32_t trainer);
+
 /* Binds the calling thread. IO: the kernel refuses. */
 MUST_USE enum status topology_bind_self(const struct cpuset *cpuset, struct error *err);
 

@@ -240,7 +240,7 @@ static void open_reader(struct reader *reader, const uint8_t *data, size_t size)
     struct ring_layout layout = fuzz_ring_layout();
     struct ring_service service = fuzz_ring_service(1);
     *reader = (struct reader){.input = {data, size}, .socket = -1};
-    CHECK(ring_create(&layout, &service, &reader->ring, NULL) == STATUS_OK);
+    CHECK(ring_create(&layout, &service, NULL, NULL, &reader->ring, NULL) == STATUS_OK);
     for (int i = 0; i < 2; i++)
         CHECK(event_new(&reader->events[i], NULL) == STATUS_OK);
 }

@@ -91,5 +91,50 @@ class Placement(JobTest):
                                       r"share \d+ cores?: they take turns; lower readers.threads")
 
 
+    def test_several_numa_nodes(self):
+        """Each cpu passes for a NUMA node of its own (hwloc is told so): copies go to the workers of the node where they
+        are written, rings and buffers lie on several, and the batches are the same."""
+        cpus_here = len(os.sched_getaffinity(0))
+        if cpus_here < 2 or os.sched_getaffinity(0) != set(range(cpus_here)):
+            self.skipTest("two cpus are needed, numbered from 0")
+        settings = {"dataset.uri": self.synth("nodes", 96), "batch.global_size": 24, "order.epochs": 2,
+                    "readers.threads": 4}
+        expected = self.digests(1, 1, settings)
+        pretended = {"HWLOC_SYNTHETIC": f"numa:{cpus_here} core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
+        os.environ.update(pretended)
+        self.addCleanup(lambda: [os.environ.pop(name) for name in pretended])
+        outcome = self.reader(1, {**settings, "delivery.trainers": 4}, [], ["--verbose"])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        nodes = re.findall(r"^ +\d+ workers? on NUMA node (\d+),", outcome.output, re.MULTILINE)
+        self.assertEqual(nodes, [str(node) for node in range(min(4, cpus_here))], outcome.output)
+        for readers, trainers in (1, 4), (2, 4):
+            self.assertEqual(self.digests(readers, trainers, settings), expected)
+
+    def test_rings_in_huge_pages(self):
+        """Slots of 16 MiB: where huge pages are set aside, rings are made of them, at both ends."""
+        path = "/proc/sys/vm/nr_hugepages"
+        try:
+            with open(path, "r+", encoding="ascii") as file:
+                before = int(file.read())
+                file.seek(0)
+                file.write(str(before + 100))
+        except OSError as error:
+            self.skipTest(f"no huge pages can be set aside here: {error}")
+        try:
+            with open(path, encoding="ascii") as file:
+                if int(file.read()) != before + 100:
+                    self.skipTest("the machine has no room for 200 MiB of huge pages")
+            outcome = self.reader(2, {
+                "dataset.uri": self.synth("huge", 64, layout="plain", codec="none",
+                                          shape="512,512"),
+                "batch.global_size": 32, "order.epochs": 2, "delivery.trainers": 2,
+                "delivery.slots": 2}, [], ["--verbose"])
+        finally:
+            with open(path, "w", encoding="ascii") as file:
+                file.write(str(before))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertRegex(outcome.output, r"rings +2 of .*: 2 of huge pages set aside \(hugetlb\)\n")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,227 @@
+/* What rings are made of: huge pages that are set aside, transparent ones, or plain ones; and who
+ * fills them. Huge pages are set aside by the test itself, which needs root. */
+#include "delivery_support.h"
+
+#include "base/memory.h"
+#include "delivery/ring.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static const char pool_path[] = "/proc/sys/vm/nr_hugepages";
+static const char free_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+
+/* Slots of 16 MiB and a little. */
+static struct ring_layout huge_layout(uint32_t slots)
+{
+    struct ring_layout layout = {.field_count = 1, .slot_count = slots, .batch_size = 4};
+    layout.fields[0] =
+        (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT32, .rank = 1, .shape = {1 << 20}};
+    assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+    return layout;
+}
+
+static long read_count(const char *path)
+{
+    long count = -1;
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%ld", &count) != 1)
+        count = -1;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static bool write_count(const char *path, long count)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return false;
+    bool written = fprintf(file, "%ld", count) > 0;
+    return fclose(file) == 0 && written;
+}
+
+/* Sets aside so many more than there are free; false: that cannot be done here. */
+static bool set_aside(long count, long *ret_before)
+{
+    *ret_before = read_count(pool_path);
+    long left = read_count(free_path);
+    if (*ret_before < 0 || left < 0 || !write_count(pool_path, *ret_before + count - left))
+        return false;
+    if (read_count(free_path) == count)
+        return true;
+    write_count(pool_path, *ret_before);
+    return false;
+}
+
+static int descriptors(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static struct ring create(const struct ring_layout *layout)
+{
+    struct ring_service service = support_service(1);
+    struct ring ring;
+    struct error error;
+    if (ring_create(layout, &service, NULL, NULL, &ring, &error))
+        fail_msg("%s", error.message);
+    return ring;
+}
+
+/* The other side maps it, and each sees what the other writes, from the first byte to the last. */
+static void check_both_ends(struct ring *ring, const struct ring_layout *layout)
+{
+    struct ring other;
+    struct ring_header header;
+    struct error error;
+    if (ring_open(fcntl(ring->memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error))
+        fail_msg("%s", error.message);
+    assert_int_equal(ring->bytes, layout->total_bytes);
+    assert_int_equal(other.bytes, layout->total_bytes);
+    for (uint32_t slot = 0; slot < layout->slot_count; slot++) {
+        unsigned char *mine = ring_slot(ring, slot), *theirs = ring_slot(&other, slot);
+        mine[0] = (unsigned char)(slot + 1);
+        theirs[layout->slot_stride - 1] = (unsigned char)(slot + 2);
+        assert_int_equal(theirs[0], slot + 1);
+        assert_int_equal(mine[layout->slot_stride - 1], slot + 2);
+    }
+    assert_int_equal(ftruncate(ring->memfd, 0), -1); /* sealed */
+    ring_done(&other);
+}
+
+static void test_set_aside(void **state)
+{
+    (void)state;
+    struct ring_layout layout = huge_layout(2);
+    assert_true(ring_layout_is_huge(&layout));
+    assert_int_equal(layout.total_bytes % MEMORY_HUGE_PAGE_BYTES, 0);
+    long pages = (long)(layout.total_bytes / MEMORY_HUGE_PAGE_BYTES), before;
+    if (!set_aside(pages, &before)) {
+        print_message("no huge pages can be set aside here\n");
+        skip();
+    }
+    struct ring ring = create(&layout);
+    long left = read_count(free_path);
+    struct ring second = create(&layout); /* too few are left: other pages, and no SIGBUS */
+    struct stat info;
+    assert_int_equal(fstat(ring.memfd, &info), 0);
+    assert_int_equal(write_count(pool_path, before), true);
+    assert_int_equal(ring.pages, RING_PAGES_HUGETLB);
+    assert_int_equal(info.st_blksize, MEMORY_HUGE_PAGE_BYTES);
+    assert_int_equal(left, 0);
+    assert_int_not_equal(second.pages, RING_PAGES_HUGETLB);
+    check_both_ends(&ring, &layout);
+    check_both_ends(&second, &layout);
+    ring_done(&second);
+    ring_done(&ring);
+    assert_int_equal(read_count(pool_path), before);
+}
+
+static bool transparent_pages(void)
+{
+    char line[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+    if (!file)
+        return false;
+    bool on = fgets(line, sizeof line, file) && !strstr(line, "[never]") && !strstr(line, "[deny]");
+    fclose(file);
+    return on;
+}
+
+static void test_others(void **state)
+{
+    (void)state;
+    struct ring_layout layout = huge_layout(1);
+    struct ring ring = create(&layout);
+    if (ring.pages != RING_PAGES_HUGETLB) /* somebody has set some aside */
+        assert_int_equal(ring.pages,
+                         transparent_pages() ? RING_PAGES_TRANSPARENT : RING_PAGES_PLAIN);
+    check_both_ends(&ring, &layout);
+    ring_done(&ring);
+    layout = support_layout(3); /* small slots: nothing is gained */
+    assert_false(ring_layout_is_huge(&layout));
+    ring = create(&layout);
+    assert_int_equal(ring.pages, RING_PAGES_PLAIN);
+    check_both_ends(&ring, &layout);
+    ring_done(&ring);
+}
+
+struct filled {
+    int calls, failure;
+    uint32_t rank;
+    size_t bytes;
+};
+
+static int fill(void *argument, uint32_t rank, void *memory, size_t bytes)
+{
+    struct filled *filled = argument;
+    filled->calls++;
+    filled->rank = rank;
+    filled->bytes = bytes;
+    return filled->failure ? filled->failure : memory_populate(memory, bytes);
+}
+
+static void test_who_fills(void **state)
+{
+    (void)state;
+    struct ring_layout layout = support_layout(3);
+    struct ring_service service = support_service(8);
+    struct filled filled = {0};
+    struct ring ring;
+    struct error error;
+    service.rank = 5;
+    assert_int_equal(ring_create(&layout, &service, fill, &filled, &ring, &error), STATUS_OK);
+    assert_int_equal(filled.calls, 1);
+    assert_int_equal(filled.rank, 5);
+    assert_int_equal(filled.bytes, layout.total_bytes);
+    ring_done(&ring);
+
+    int before = descriptors();
+    filled.failure = ENOMEM;
+    assert_int_equal(ring_create(&layout, &service, fill, &filled, &ring, &error),
+                     STATUS_NO_MEMORY);
+    assert_non_null(strstr(error.message, "fill a ring of"));
+    assert_int_equal(descriptors(), before);
+}
+
+static void test_what_is_said(void **state)
+{
+    (void)state;
+    struct ring_layout layout = huge_layout(2);
+    struct text text = {0};
+    ring_describe_pages(&layout, (const uint64_t[]){0, 0, 8}, &text);
+    assert_string_equal(text.data, "8 of 38.0 MiB: 8 of huge pages set aside (hugetlb)");
+    text_done(&text);
+    ring_describe_pages(&layout, (const uint64_t[]){2, 1, 8}, &text);
+    assert_string_equal(
+        text.data,
+        "11 of 38.0 MiB: 8 of huge pages set aside (hugetlb), 1 of transparent huge pages, 2 of "
+        "plain pages; as root, 'echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled' "
+        "or 'sysctl vm.nr_hugepages=19' (for each ring of a node) gives them huge ones");
+    text_done(&text);
+    layout = support_layout(3);
+    ring_describe_pages(&layout, (const uint64_t[]){2, 0, 0}, &text);
+    assert_non_null(strstr(text.data, ": 2 of plain pages"));
+    assert_null(strstr(text.data, "as root"));
+    text_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_set_aside),
+        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_who_fills),
+        cmocka_unit_test(test_what_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
