@@ -24,7 +24,9 @@ enum { ADDED_VARIABLES = 9, VARIABLE_BYTES = 512, PATH_BYTES = 4096 };
 enum { ARGUMENT_PARENT = 2, ARGUMENT_CPUSET, ARGUMENT_COMMAND }; /* of --exec-trainer */
 
 struct child {
-    pid_t pid; /* 0 once reaped */
+    pid_t pid;         /* 0 once reaped */
+    pid_t group;       /* that it led and left, and that is being ended; 0: none */
+    uint64_t ended_ns; /* when it was reaped */
     uint32_t rank;
     uint64_t restarts_left;
     bool failed;      /* and not started again */
@@ -216,7 +218,7 @@ enum status children_start(const struct children_options *options, struct childr
     if (status == STATUS_OK) {
         *ret_children = children;
     } else {
-        children_stop(children, 0);
+        children_stop(children);
         children_free(children);
     }
     return status;
@@ -228,6 +230,14 @@ bool children_may_restart(const struct children *children)
         if (children->child[i].failed && children->child[i].restarts_left == 0)
             return false;
     return true;
+}
+
+bool children_failed(const struct children *children)
+{
+    for (uint32_t i = 0; i < children->count; i++)
+        if (children->child[i].failed)
+            return true;
+    return false;
 }
 
 enum status children_restart(struct children *children, bool *ret_restarted, uint32_t *ret_rank,
@@ -243,6 +253,8 @@ enum status children_restart(struct children *children, bool *ret_restarted, uin
                 *err = child->end;
             return STATUS_LOST;
         }
+        if (child->group)
+            continue;
         enum status status = start_children(children, i, i + 1, err);
         if (status != STATUS_OK)
             return status;
@@ -273,6 +285,25 @@ static enum status describe_end(const struct child *child, pid_t pid, bool conne
                      (int)pid, WEXITSTATUS(wait_status));
 }
 
+/* Asks what a child has left in its group to end; once is not enough where the grace is over. What
+ * SIGKILL does not end within two seconds has ended, and nobody has reaped it. */
+static void end_group(const struct children *children, struct child *child)
+{
+    const uint64_t ms_ns = 1000000, last_ms = 2000;
+    uint64_t passed_ms = (clock_now_ns() - child->ended_ns) / ms_ns;
+    int signal_number = passed_ms < children->options.grace_ms ? 0 : SIGKILL;
+    if (kill(-child->group, signal_number) < 0 || passed_ms > children->options.grace_ms + last_ms)
+        child->group = 0;
+}
+
+/* One has been reaped. */
+static void note_end(struct child *child)
+{
+    child->ended_ns = clock_now_ns();
+    child->group = kill(-child->pid, SIGTERM) == 0 ? child->pid : 0;
+    child->pid = 0;
+}
+
 enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
                           struct error *err)
 {
@@ -281,6 +312,9 @@ enum status children_poll(struct children *children, bool connected, uint32_t *r
     for (uint32_t i = 0; i < children->count; i++) {
         struct child *child = &children->child[i];
         int wait_status;
+        if (child->group)
+            end_group(children, child);
+        running += child->group != 0;
         if (child->pid == 0)
             continue;
         /* After a failure the rest is only counted: it is reaped, and reported, by the next call.
@@ -292,7 +326,8 @@ enum status children_poll(struct children *children, bool connected, uint32_t *r
         status = describe_end(child, child->pid, connected, wait_status, &child->end);
         child->failed =
             status != STATUS_OK && !(WIFEXITED(wait_status) && !WEXITSTATUS(wait_status));
-        child->pid = 0;
+        note_end(child);
+        running += child->group != 0;
         if (status != STATUS_OK && err)
             *err = child->end;
     }
@@ -302,9 +337,12 @@ enum status children_poll(struct children *children, bool connected, uint32_t *r
 
 static void signal_all(const struct children *children, int signal_number)
 {
-    for (uint32_t i = 0; i < children->count; i++)
-        if (children->child[i].pid)
-            kill(-children->child[i].pid, signal_number);
+    for (uint32_t i = 0; i < children->count; i++) {
+        const struct child *child = &children->child[i];
+        pid_t group = child->pid ? child->pid : child->group;
+        if (group)
+            kill(-group, signal_number);
+    }
 }
 
 static bool wait_until_gone(struct children *children, uint32_t timeout_ms)
@@ -322,10 +360,10 @@ static bool wait_until_gone(struct children *children, uint32_t timeout_ms)
     }
 }
 
-void children_stop(struct children *children, uint32_t grace_ms)
+void children_stop(struct children *children)
 {
     enum { TERM_MS = 300, KILL_MS = 2000 };
-    if (!children || wait_until_gone(children, grace_ms))
+    if (!children || wait_until_gone(children, 0))
         return;
     signal_all(children, SIGTERM);
     if (wait_until_gone(children, TERM_MS))

@@ -6,8 +6,9 @@
  * itself for a rank of this job. Standard output and error are inherited; standard input is
  * /dev/null. A child gets SIGTERM when its reader dies, and ignores SIGUSR2 until it wants it. Each
  * is the leader of a process group, which is stopped as a whole. A child with a seat binds itself
- * to it before it becomes the trainer, whose threads and processes inherit that. One that fails is
- * started again, in the same place, as often as it may. Main thread only.
+ * to it before it becomes the trainer, whose threads and processes inherit that. When the leader
+ * ends, what it leaves in its group gets SIGTERM, and SIGKILL after the grace. One that fails is
+ * started again, once its group is gone, in the same place, as often as it may. Main thread only.
  */
 #ifndef PENSTOCK_MPI_CHILDREN_H
 #define PENSTOCK_MPI_CHILDREN_H
@@ -20,7 +21,7 @@
 
 struct children;
 
-enum { CHILDREN_ADDRESS_BYTES = 64 };
+enum { CHILDREN_ADDRESS_BYTES = 256 };
 
 /* What it points at is borrowed while the children live. */
 struct children_options {
@@ -37,6 +38,7 @@ struct children_options {
     const struct placement_trainer *seats; /* [seat_count]: of the first of them */
     uint32_t seat_count; /* the others run where this process may; at most count */
     uint64_t restarts;   /* of each */
+    uint64_t grace_ms;   /* from SIGTERM to SIGKILL, of what one that has ended leaves behind */
 };
 
 /* Starts them all. NOT_FOUND: no such program; IO: it cannot be started. On failure those started
@@ -44,24 +46,27 @@ struct children_options {
 MUST_USE enum status children_start(const struct children_options *options,
                                     struct children **ret_children, struct error *err);
 
-/* Reaps those that have ended; never blocks. LOST: one ended with a code other than 0 or by a
- * signal, or at all while not all trainers are `connected`; reported once for each, with rank, pid
- * and code. `*ret_running` is always set. */
+/* Reaps those that have ended, and ends what they leave; never blocks. LOST: one ended with a code
+ * other than 0 or by a signal, or at all while not all trainers are `connected`; reported once for
+ * each, with rank, pid and code. `*ret_running`, which is always set, counts those of which
+ * something is left. */
 MUST_USE enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
                                    struct error *err);
 
 /* Whether all that failed may be started again. */
 bool children_may_restart(const struct children *children);
 
-/* Starts one that failed again, and sets *ret_rank; *ret_restarted is false if there is none. LOST:
- * it has been started as often as it may; the message says how it ended. NOT_FOUND, IO: as
- * children_start(). */
+/* Whether one has failed and is not started again yet. */
+bool children_failed(const struct children *children);
+
+/* Starts one that failed again, and sets *ret_rank; *ret_restarted is false if there is none, or
+ * what it has left is not gone yet. LOST: it has been started as often as it may; the message says
+ * how it ended. NOT_FOUND, IO: as children_start(). */
 MUST_USE enum status children_restart(struct children *children, bool *ret_restarted,
                                       uint32_t *ret_rank, struct error *err);
 
-/* Ends them: waits `grace_ms` for them to end by themselves, then SIGTERM, 300 ms later SIGKILL.
- * Returns when all are reaped. */
-void children_stop(struct children *children, uint32_t grace_ms);
+/* Ends them: SIGTERM, 300 ms later SIGKILL. Returns when all are reaped. NULL is fine. */
+void children_stop(struct children *children);
 
 void children_free(struct children *children);
 

@@ -231,19 +231,28 @@ static enum status settle(struct job *job, const struct job_options *options, st
 }
 
 /* Rank 0 names the run directory; each node has its own directory of that name. */
-static void name_run_dir(struct job *job)
+static enum status name_run_dir(struct job *job, struct error *err)
 {
     const char *given = getenv("PENSTOCK_RUN_DIR");
+    int length;
     if (strcmp(job->config.run_dir, "auto") != 0)
-        snprintf(job->run_dir, sizeof job->run_dir, "%s", job->config.run_dir);
+        length = snprintf(job->run_dir, sizeof job->run_dir, "%s", job->config.run_dir);
     else if (given && *given)
-        snprintf(job->run_dir, sizeof job->run_dir, "%s", given);
+        length = snprintf(job->run_dir, sizeof job->run_dir, "%s", given);
     else
-        snprintf(job->run_dir, sizeof job->run_dir, "/tmp/penstock-%u-%d-%04x", (unsigned)getuid(),
-                 (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
+        length = snprintf(job->run_dir, sizeof job->run_dir, "/tmp/penstock-%u-%d-%04x",
+                          (unsigned)getuid(), (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
     MPI_Request request;
     MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
+    enum status status = STATUS_OK;
+    if (job->comm.rank == 0 && length >= (int)sizeof job->run_dir)
+        status =
+            error_set(err, STATUS_INVALID,
+                      "the run directory's name has %d characters ('%.40s...'); it may have %zu: "
+                      "give a shorter delivery.run_dir or PENSTOCK_RUN_DIR",
+                      length, job->run_dir, sizeof job->run_dir - 1);
+    return comm_agree(&job->comm, status, err);
 }
 
 /* What a trainer says to go on from, see server.h. One that has all batches has nothing to go on
@@ -325,20 +334,36 @@ static enum status open_server(struct job *job, const struct job_options *job_op
     return status;
 }
 
-/* A port that is free on rank 0's node now: for the trainers' own rendezvous. */
+/* A port that is free now on all addresses of rank 0's node, of IPv6 too where there is any: for
+ * the trainers' own rendezvous. */
 static uint32_t free_port(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    socklen_t length = sizeof six;
     uint32_t port = 29500;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return port;
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &length) == 0)
-        port = ntohs(address.sin_port);
-    close(fd);
+    int off = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
+                 bind(fd, (struct sockaddr *)&six, sizeof six) == 0;
+    if (!bound) {
+        if (fd >= 0)
+            close(fd);
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bound = fd >= 0 && bind(fd, (struct sockaddr *)&four, sizeof four) == 0;
+    }
+    if (bound && getsockname(fd, (struct sockaddr *)&six, &length) == 0)
+        port = ntohs(six.sin6_port); /* at the same place in both */
+    if (fd >= 0)
+        close(fd);
     return port;
+}
+
+/* Of the environment, where somebody has chosen one: the trainers' meeting place is theirs. */
+static uint32_t given_port(void)
+{
+    const char *given = getenv("MASTER_PORT");
+    unsigned long port = given ? strtoul(given, NULL, 10) : 0;
+    return port > 0 && port <= UINT16_MAX ? (uint32_t)port : free_port();
 }
 
 static enum status spawn_trainers(struct job *job, const struct job_options *options,
@@ -347,10 +372,13 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
     struct {
         char address[CHILDREN_ADDRESS_BYTES];
         uint32_t port;
-    } master = {.port = free_port()};
+    } master = {.port = given_port()};
     bool one_node = job->comm.node_size == job->comm.size;
+    const char *given = getenv("MASTER_ADDR");
     snprintf(master.address, sizeof master.address, "%s",
-             one_node ? "127.0.0.1" : job->comm.node_name);
+             given && *given ? given
+             : one_node      ? "127.0.0.1"
+                             : job->comm.node_name);
     MPI_Request request;
     MPI_Ibcast(&master, sizeof master, MPI_BYTE, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
@@ -368,6 +396,7 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
         .run_dir = job->run_dir,
         .master_port = master.port,
         .restarts = job->config.restarts,
+        .grace_ms = job->config.grace_s * 1000,
         .seats = job->placement.trainers,
         .seat_count = job->config.bind_trainers ? job->placement.seat_count : 0};
     snprintf(children.master_addr, sizeof children.master_addr, "%s", master.address);
@@ -476,7 +505,9 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         status = settle(job, options, err);
     if (status != STATUS_OK)
         return status;
-    name_run_dir(job);
+    status = name_run_dir(job, err);
+    if (status != STATUS_OK)
+        return status;
     status = comm_agree(&job->comm, job_collect_seats(job, options->command != NULL, err), err);
     if (status != STATUS_OK)
         return status;
@@ -507,11 +538,25 @@ static void free_what_workers_use(struct job *job)
     store_watch_free(job->watch);
 }
 
-void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms)
+void job_stop_children(struct job *job, uint64_t grace_ms)
 {
+    const uint64_t start = clock_now_ns(), ms_ns = 1000000;
+    uint32_t running = job->children != NULL;
+    while (running > 0 && clock_now_ns() - start < grace_ms * ms_ns &&
+           comm_take_signal(&job->comm) == 0) {
+        clock_sleep_ns(2 * ms_ns);
+        enum status ended = children_poll(job->children, true, &running, NULL);
+        (void)ended; /* they are to end: how does not matter any more */
+    }
+    children_stop(job->children);
+}
+
+void job_done(struct job *job, const struct error *outcome)
+{
+    const uint64_t connecting_ms = 1000; /* who has had no batch yet has nothing to save */
     if (job->server && outcome->status != STATUS_OK)
         server_finish(job->server, outcome);
-    children_stop(job->children, grace_ms);
+    job_stop_children(job, job->session_count > 0 ? job->config.grace_s * 1000 : connecting_ms);
     children_free(job->children);
     watchdog_free(job->watchdog);
     if (!job->stuck)

@@ -51,6 +51,8 @@ struct job_trainer {
     uint32_t domain; /* of the pool, whose workers copy to its ring */
 };
 
+enum { JOB_RUN_DIR_BYTES = 256 };
+
 struct job {
     struct comm comm;
     bool supervised, verbose; /* see struct job_options */
@@ -66,7 +68,7 @@ struct job {
     struct job_seats *seats; /* [readers] where each of them sits; rank 0 only */
     struct run_setup setup;  /* session: where it starts */
     void *held;              /* held arrays, shared by the readers of a node */
-    char run_dir[256];
+    char run_dir[JOB_RUN_DIR_BYTES];
     struct server *server;
     bool listening;       /* on all ranks: trainers hear how the run ends */
     uint64_t reconnect_s; /* how long readers and trainers wait for one another; 0: they do not */
@@ -123,8 +125,12 @@ struct placement_home job_ring_home(const struct job *job, uint32_t rank);
  * know of the end, the next ones need not wait for those that do. */
 void job_note_end(struct job *job);
 
-/* Stops children (`grace_ms` as in children_stop()), tells trainers the outcome, frees everything
- * but comm. Not collective. */
-void job_done(struct job *job, const struct error *outcome, uint32_t grace_ms);
+/* Waits until the children have ended by themselves, `grace_ms` at most, or until a signal comes;
+ * then ends them. */
+void job_stop_children(struct job *job, uint64_t grace_ms);
+
+/* Tells trainers the outcome, stops children after delivery.grace, frees everything but comm. Not
+ * collective. */
+void job_done(struct job *job, const struct error *outcome);
 
 #endif

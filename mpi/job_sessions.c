@@ -35,16 +35,17 @@ static enum status look_after_children(struct job *job, struct error *err)
 {
     struct error end;
     uint32_t running = 0, restarted = 0;
-    if (!job->children ||
-        children_poll(job->children, job->session_count > 0, &running, &end) == STATUS_OK)
+    if (!job->children)
         return STATUS_OK;
-    if (job->config.restarts > 0) {
+    enum status ended = children_poll(job->children, job->session_count > 0, &running, &end);
+    if (job->config.restarts > 0 && children_failed(job->children)) {
         enum status status = restart_children(job, &restarted, err);
-        if (status != STATUS_OK || restarted > 0)
+        if (status != STATUS_OK || restarted > 0 || children_failed(job->children))
             return status;
     }
-    *err = end;
-    return (enum status)end.status;
+    if (ended != STATUS_OK)
+        *err = end;
+    return ended;
 }
 
 /* One look at sockets and children while trainers connect. */

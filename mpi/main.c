@@ -15,7 +15,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200, FAILURE_GRACE_MS = 1000 };
+enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200 };
 
 static const char usage[] =
     "Usage: mpirun -np READERS penstock-reader -c run.yaml [OPTION...] [-- TRAINER...]\n"
@@ -194,7 +194,10 @@ static void leave_on_signal(void *argument, int signal_number)
     if (job->server) {
         server_leave(job->server); /* no more: workers may still write to rings */
     }
-    children_stop(job->children, SIGNAL_GRACE_MS);
+    /* Only SIGUSR2 is not followed by a launcher's SIGKILL. */
+    job_stop_children(job, signal_number == SIGUSR2 && job->session_count > 0
+                               ? job->config.grace_s * 1000
+                               : SIGNAL_GRACE_MS);
     masks_save(job->masks);
     _exit(128 + signal_number);
 }
@@ -298,7 +301,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     if (status == STATUS_INTERRUPTED && job->comm.rank == 0)
         save_state(job, arguments->save_path);
     int code = exit_code(status, job);
-    job_done(job, err, FAILURE_GRACE_MS);
+    job_done(job, err);
     free(report);
     return code;
 }

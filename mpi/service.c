@@ -182,13 +182,16 @@ static void handle_goodbye(struct service *service, uint32_t peer)
     uint64_t place = epoch * run->steps_per_epoch + step;
     if (place < service->least_place)
         service->least_place = place;
-    if (epoch < run->epochs && service->early.status == STATUS_OK)
-        error_set(&service->early, STATUS_ENDED,
-                  "trainer %u closed its connection early, before epoch %llu step %llu (of %llu "
-                  "epochs of %llu steps)",
-                  server_trainer_rank(job->server, peer), (unsigned long long)epoch,
-                  (unsigned long long)step, (unsigned long long)run->epochs,
-                  (unsigned long long)run->steps_per_epoch);
+    if (epoch >= run->epochs || service->early.status != STATUS_OK)
+        return;
+    error_set(&service->early, STATUS_ENDED,
+              "trainer %u closed its connection early, before epoch %llu step %llu (of %llu "
+              "epochs of %llu steps)",
+              server_trainer_rank(job->server, peer), (unsigned long long)epoch,
+              (unsigned long long)step, (unsigned long long)run->epochs,
+              (unsigned long long)run->steps_per_epoch);
+    if (!service->signal_ns)
+        stop_report_early(service->stop, &service->early);
 }
 
 /* A trainer is gone that was still needed: the session ends, and with it the run unless the trainer
@@ -211,7 +214,7 @@ static bool outlives_trainers(const struct service *service)
 
 /* A trainer broke the protocol, or its socket closed without a goodbye. If it is our child, how it
  * ended says more than the latter: waits briefly for that. */
-static void handle_loss(struct service *service, const struct error *loss)
+static void handle_loss(struct service *service, uint32_t peer, const struct error *loss)
 {
     if (outlives_trainers(service)) {
         service->lost_ns = service->loop_ns;
@@ -221,7 +224,7 @@ static void handle_loss(struct service *service, const struct error *loss)
     struct job *job = service->job;
     struct error error;
     enum status status = STATUS_OK;
-    bool told = loss->status != STATUS_LOST;
+    bool told = loss->status != STATUS_LOST || server_trainer_failed(job->server, peer);
     while (!told && job->children && status == STATUS_OK && clock_now_ns() < deadline) {
         status = children_poll(job->children, true, &service->children_running, &error);
         clock_sleep_ns(ms_ns);
@@ -246,7 +249,7 @@ static bool serve_sockets(struct service *service)
             handle_goodbye(service, peer);
         else if (state == SERVER_PEER_LOST && !service->lost[peer]) {
             service->lost[peer] = true;
-            handle_loss(service, &error);
+            handle_loss(service, peer, &error);
         } else if (state == SERVER_PEER_LOST && outlives_trainers(service) &&
                    service->loop_ns - service->lost_ns > job->reconnect_s * 1000 * ms_ns) {
             service->left[peer] = true;
@@ -347,6 +350,9 @@ static bool look_outside(struct service *service)
         children_poll(job->children, true, &service->children_running, &error) != STATUS_OK)
         report_loss(service, &error);
     watch_trainers(service);
+    if (service->left_count == job->trainer_count)
+        stop_report_left(service->stop);
+    stop_watch_early(service->stop, job->config.early_leave == EARLY_LEAVE_FAIL);
     return active;
 }
 

@@ -1,6 +1,8 @@
 /* See stop.h. */
 #include "stop.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,6 +12,8 @@ enum report_kind {
     REPORT_RESTART,
     REPORT_WARNING,
     REPORT_IDLE,
+    REPORT_EARLY,
+    REPORT_LEFT,
     REPORT_DRAIN,
     REPORT_KINDS
 };
@@ -22,9 +26,12 @@ struct report {
 
 struct stop {
     const struct comm *comm;
-    int idle_count;     /* rank 0: readers that have nobody left to serve */
-    struct error early; /* rank 0: the first report of a trainer that left early; else OK */
-    bool decided;       /* rank 0: the notice is on its way */
+    int idle_count;           /* rank 0: readers that have nobody left to serve */
+    struct error early;       /* rank 0: the first report of a trainer that left early; else OK */
+    int left_count;           /* rank 0: readers whose trainers have all left */
+    struct error first_early; /* rank 0: likewise, at once */
+    uint64_t early_ns;        /* rank 0: when it came; 0: it did not, or was told */
+    bool decided;             /* rank 0: the notice is on its way */
     bool begun;
     bool noticed;
     struct report notice;   /* as decided: of kind RESTART, or the end */
@@ -101,6 +108,17 @@ static void handle_report(struct stop *stop, const struct report *report)
 {
     if (report->kind == REPORT_WARNING) {
         fprintf(stderr, "penstock-reader: warning: %s\n", report->error.message);
+        return;
+    }
+    if (report->kind == REPORT_LEFT) {
+        stop->left_count++;
+        return;
+    }
+    if (report->kind == REPORT_EARLY) {
+        if (stop->first_early.status != STATUS_OK)
+            return;
+        stop->early_ns = clock_now_ns();
+        stop->first_early = report->error;
         return;
     }
     if (report->kind == REPORT_DRAIN) {
@@ -186,6 +204,34 @@ void stop_report_restart(struct stop *stop, const struct error *loss)
 void stop_report_idle(struct stop *stop, const struct error *early)
 {
     report_once(stop, REPORT_IDLE, early);
+}
+
+void stop_report_early(struct stop *stop, const struct error *early)
+{
+    report_once(stop, REPORT_EARLY, early);
+}
+
+void stop_report_left(struct stop *stop)
+{
+    const struct error none = {0};
+    report_once(stop, REPORT_LEFT, &none);
+}
+
+void stop_watch_early(struct stop *stop, bool fails)
+{
+    const uint64_t patience_ns = 500000000;
+    if (stop->early_ns == 0 || stop->left_count == stop->comm->size ||
+        clock_now_ns() - stop->early_ns < patience_ns)
+        return;
+    struct error early;
+    stop->early_ns = 0;
+    error_set(&early, STATUS_LOST,
+              "%s; others are there still, and wait for it if they work in step",
+              stop->first_early.message);
+    if (fails)
+        decide(stop, REPORT_ERROR, &early);
+    else
+        fprintf(stderr, "penstock-reader: warning: %s\n", early.message);
 }
 
 void stop_report_warning(struct stop *stop, const struct error *warning)

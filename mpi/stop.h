@@ -50,6 +50,16 @@ bool stop_agreed_end(struct stop *stop, uint64_t *ret_rounds);
  * still on its way there. */
 void stop_report_warning(struct stop *stop, const struct error *warning);
 
+/* Reports the first of this reader's trainers that said goodbye before the end, and that all of
+ * them have said it. */
+void stop_report_early(struct stop *stop, const struct error *early);
+void stop_report_left(struct stop *stop);
+
+/* On rank 0, now and then: half a second after a trainer has left early, if others are there still,
+ * it is warned of, once, or is the outcome. All that mean to leave before the same step have left
+ * by then. */
+void stop_watch_early(struct stop *stop, bool fails);
+
 /* Reports, the first time it is called, that all trainers of this reader have said goodbye and its
  * children have ended. `early`: status OK, or ENDED and where a trainer stopped before the end. */
 void stop_report_idle(struct stop *stop, const struct error *early);

@@ -79,6 +79,7 @@ _FUNCTIONS = {
     "penstock_dtype_name": (c_char_p, [c_int]),
     "penstock_version": (c_char_p, []),
     "penstock_leave": (None, [c_void_p]),
+    "penstock_fail": (None, [c_void_p, c_char_p]),
     "penstock_close": (None, [c_void_p]),
 }
 

@@ -3,7 +3,9 @@
 import ctypes
 import gc
 import json
+import sys
 import threading
+import traceback
 import warnings
 import weakref
 from dataclasses import dataclass
@@ -79,6 +81,21 @@ def _info(library, connection):
     return Info(fields=tuple(fields), **numbers)
 
 
+def _words(error):
+    """What an exception says, as the interpreter's last line has it, but in one line."""
+    return " ".join("".join(traceback.format_exception_only(type(error), error)).split())
+
+
+def _leave_at_exit(library, pointer):
+    """The process ends, and the connection was not closed: by an exception that nobody caught, which
+    the interpreter has kept, it has failed."""
+    error = getattr(sys, "last_value", None)
+    if error is None or hasattr(sys, "ps1"):
+        library.penstock_leave(pointer)
+    else:
+        library.penstock_fail(pointer, _words(error).encode())
+
+
 class _Connection:
     """Owns the connection. The ring is unmapped when the loader is closed and the last view of a
     batch is gone: a view never points to memory that is not there any more. The goodbye, after
@@ -91,7 +108,7 @@ class _Connection:
         self._lock = threading.RLock()  # reentrant: a finalizer may run anywhere
         self._users = 0  # batches, and calls under way
         self._wanted = True
-        self._at_exit = weakref.finalize(self, library.penstock_leave, pointer)
+        self._at_exit = weakref.finalize(self, _leave_at_exit, library, pointer)
 
     def retain(self):
         """Keeps the connection: for a batch, or for a call under way. False: it is gone."""
@@ -113,6 +130,9 @@ class _Connection:
         happens."""
         self.library.penstock_release(self.pointer, ctypes.byref(raw))
         self.let_go()
+
+    def fail(self, error):
+        self.library.penstock_fail(self.pointer, _words(error).encode())
 
     def close(self, ended):
         with self._lock:
@@ -201,6 +221,10 @@ class Batch(dict):
         return len(self.indices)
 
 
+def _milliseconds(seconds):
+    return int(min(seconds * 1000, 2**63 - 1))
+
+
 def _json(state):
     return state if isinstance(state, str) else json.dumps(state)
 
@@ -215,7 +239,7 @@ class Loader:
 
     def __init__(self, run_dir=None, rank=None, world_size=None, timeout=60.0, state=None):
         """run_dir, rank and world_size come from the environment where they are None; `timeout` in
-        seconds, None for no limit, bounds the wait for the service to start. `state` is where to go
+        seconds, None or less than 0 for no limit, bounds the wait for the service to start. `state` is where to go
         on: what state() gave, as a dict or as JSON text; None: PENSTOCK_STATE says it, if set."""
         self._connection = None
         self._ended = False
@@ -227,7 +251,7 @@ class Loader:
             run_dir=None if run_dir is None else str(run_dir).encode(),
             rank=rank or 0,
             world_size=world_size or 0,
-            timeout_ms=-1 if timeout is None else max(1, int(timeout * 1000)),
+            timeout_ms=-1 if timeout is None or timeout < 0 else max(1, _milliseconds(timeout)),
             state=None if state is None else _json(state).encode(),
         )
         library = _library.load()
@@ -243,7 +267,12 @@ class Loader:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, _, error, __):
+        """An exception that comes through is why this trainer ends: the service is told, names it, and
+        does as when a trainer dies. SystemExit with code 0, and Ended, are a goodbye."""
+        orderly = isinstance(error, Ended) or (isinstance(error, SystemExit) and not error.code)
+        if error is not None and not orderly and self._connection is not None:
+            self._connection.fail(error)
         self.close()
 
     def __del__(self):
@@ -260,8 +289,8 @@ class Loader:
         return self.info.steps_per_epoch
 
     def next(self, timeout=None):
-        """The next batch; waits up to `timeout` seconds. Raises Timeout, Ended, or why the service
-        stopped."""
+        """The next batch; waits up to `timeout` seconds (None, or less than 0: without limit). Raises
+        Timeout, Ended, or why the service stopped."""
         connection = self._connection
         if connection is None or not connection.retain():
             raise Invalid("the loader is closed")
@@ -273,7 +302,7 @@ class Loader:
     def _next(self, connection, timeout):
         library, pointer = connection.library, connection.pointer
         raw = _library.CBatch()
-        left_ms = None if timeout is None else int(timeout * 1000)
+        left_ms = None if timeout is None or timeout < 0 else _milliseconds(timeout)
         collected = False
         while True:
             if self._connection is None:

@@ -15,6 +15,16 @@ uint64_t clock_now_ns(void)
     return read_ns(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_deadline_ns(int64_t timeout_ms)
+{
+    uint64_t deadline;
+    if (timeout_ms < 0 ||
+        __builtin_mul_overflow((uint64_t)timeout_ms, UINT64_C(1000000), &deadline) ||
+        __builtin_add_overflow(deadline, clock_now_ns(), &deadline))
+        return UINT64_MAX;
+    return deadline;
+}
+
 uint64_t clock_process_cpu_ns(void)
 {
     return read_ns(CLOCK_PROCESS_CPUTIME_ID);

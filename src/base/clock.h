@@ -7,6 +7,10 @@
 /* Nanoseconds since an arbitrary start; never goes back. */
 uint64_t clock_now_ns(void);
 
+/* When so many milliseconds are over; UINT64_MAX, never, where there is no limit (negative), or it
+ * is beyond what nanoseconds can count. */
+uint64_t clock_deadline_ns(int64_t timeout_ms);
+
 /* Nanoseconds of CPU time that this process has used, all threads together. */
 uint64_t clock_process_cpu_ns(void);
 

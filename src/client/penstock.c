@@ -243,6 +243,12 @@ void penstock_leave(struct penstock *connection)
         session_leave(connection->session);
 }
 
+void penstock_fail(struct penstock *connection, const char *reason)
+{
+    if (!is_forked(connection))
+        session_fail(connection->session, reason && *reason ? reason : "it gave no reason");
+}
+
 void penstock_close(struct penstock *connection)
 {
     if (!connection)

@@ -19,6 +19,7 @@
 
 enum config_bad_sample { BAD_SAMPLE_FAIL, BAD_SAMPLE_MASK };
 enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
+enum config_early_leave { EARLY_LEAVE_FAIL, EARLY_LEAVE_WARN };
 
 /* Whether another value gives another order of samples (docs/design.md, "Order, exactly"). */
 enum config_order { KEEPS_ORDER, CHANGES_ORDER };
@@ -76,6 +77,10 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
       "seconds that trainers look for a lost reader, and readers wait for a lost trainer; 0: not") \
     X("delivery.drain_timeout", drain_timeout_s, U64, "10", 0, 3600, KEEPS_ORDER,                  \
       "seconds that trainers may take, at an orderly end, to consume what is published")           \
+    X("delivery.grace", grace_s, U64, "10", 0, 3600, KEEPS_ORDER,                                  \
+      "seconds that spawned trainers may take when the run has failed, to save a checkpoint")      \
+    X("delivery.early_leave", early_leave, CHOICE_EARLY_LEAVE, "warn", 0, 0, KEEPS_ORDER,          \
+      "a trainer that leaves before the end while others stay: warn, or fail (ends the run)")      \
     X("delivery.restarts", restarts, U64, "0", 0, 1000000, KEEPS_ORDER,                            \
       "how often each spawned trainer that fails is started again")                                \
     X("delivery.stall_warning", stall_warning_s, U64, "30", 0, 86400, KEEPS_ORDER,                 \
@@ -147,6 +152,7 @@ enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 #define CONFIG_C_CHOICE_CACHE         enum config_cache
 #define CONFIG_C_CHOICE_BAD_SAMPLE    enum config_bad_sample
 #define CONFIG_C_CHOICE_MISSING_CHUNK enum config_missing_chunk
+#define CONFIG_C_CHOICE_EARLY_LEAVE   enum config_early_leave
 #define CONFIG_C_CHOICE_ADDRESSING    enum store_addressing
 
 struct config {

@@ -19,6 +19,7 @@ static const char *const bind_names[] = {"none", "numa", "core", NULL};
 static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
 static const char *const bad_sample_names[] = {"fail", "mask", NULL};
 static const char *const missing_chunk_names[] = {"fill", "fail", NULL};
+static const char *const early_leave_names[] = {"fail", "warn", NULL};
 static const char *const addressing_names[] = {"auto", "path", "virtual", NULL};
 
 _Static_assert(PLAN_DROP == 0 && PLAN_PAD == 1 && PLAN_PARTIAL == 2, "order of last_names");
@@ -27,6 +28,7 @@ _Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CAC
                "order of cache_names");
 _Static_assert(BAD_SAMPLE_FAIL == 0 && BAD_SAMPLE_MASK == 1, "order of bad_sample_names");
 _Static_assert(MISSING_CHUNK_FILL == 0 && MISSING_CHUNK_FAIL == 1, "order of missing_chunk_names");
+_Static_assert(EARLY_LEAVE_FAIL == 0 && EARLY_LEAVE_WARN == 1, "order of early_leave_names");
 _Static_assert(ADDRESSING_AUTO == 0 && ADDRESSING_PATH == 1 && ADDRESSING_VIRTUAL == 2,
                "order of addressing_names");
 _Static_assert(sizeof(enum plan_last) == sizeof(unsigned), "choices are stored as unsigned");
@@ -46,6 +48,8 @@ static const char *const *choice_names(enum option_type type)
         return missing_chunk_names;
     case OPTION_CHOICE_ADDRESSING:
         return addressing_names;
+    case OPTION_CHOICE_EARLY_LEAVE:
+        return early_leave_names;
     default:
         return NULL;
     }

@@ -16,12 +16,6 @@ enum { MAX_READERS = 1024, RETRY_MS = 20 };
 
 static const uint64_t ms_ns = 1000000;
 
-/* A deadline that can be "never". */
-static uint64_t deadline_after(int64_t timeout_ms)
-{
-    return timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * ms_ns;
-}
-
 uint32_t connect_share(uint32_t local_rank, uint32_t local_world_size, uint32_t count)
 {
     if (local_world_size == 0 || local_rank >= local_world_size)
@@ -186,7 +180,7 @@ static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
 void dial_begin(struct dial *ret_dial, const struct connect_options *options)
 {
     *ret_dial = (struct dial){
-        .options = options, .socket = -1, .deadline_ns = deadline_after(options->timeout_ms)};
+        .options = options, .socket = -1, .deadline_ns = clock_deadline_ns(options->timeout_ms)};
 }
 
 /* One look for the reader. *ret_over stays false while another is worth it; then *ret_until says
@@ -225,7 +219,7 @@ static enum status reader_gone(struct dial *dial, bool *ret_over, uint64_t *ret_
                          "the service in '%s' went away before it started delivery; see its output",
                          dial->options->run_dir);
     if (dial->heard)
-        dial->deadline_ns = deadline_after((int64_t)dial->news.reconnect_ms);
+        dial->deadline_ns = clock_deadline_ns((int64_t)dial->news.reconnect_ms);
     dial->heard = false;
     *ret_until = clock_now_ns() + RETRY_MS * ms_ns;
     return STATUS_OK;
@@ -256,7 +250,7 @@ static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_
     case MESSAGE_WAIT:
         dial->news = message.wait;
         dial->heard = true;
-        dial->deadline_ns = deadline_after(dial->options->timeout_ms);
+        dial->deadline_ns = clock_deadline_ns(dial->options->timeout_ms);
         return STATUS_OK;
     case MESSAGE_WELCOME:
         return take_ring(dial, fds, &message.welcome, ret_link, ret_terms, err);

@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -136,8 +138,22 @@ static bool is_gone(const struct trainer *trainer)
     return trainer->pid > 0 && kill(trainer->pid, 0) < 0 && errno == ESRCH;
 }
 
+/* It said so, and where it was is known. */
+static void trainer_fail(const struct server *server, struct trainer *trainer,
+                         const struct error *reason)
+{
+    uint64_t place = trainer_place(server, trainer), steps = server->service.steps_per_epoch;
+    struct error error;
+    error_set(&error, STATUS_LOST,
+              "trainer %" PRIu32 " (process %ld) failed at epoch %" PRIu64 " step %" PRIu64 ": %s",
+              trainer->rank, (long)trainer->pid, place / steps, place % steps, reason->message);
+    trainer->failed = true;
+    trainer_lose(trainer, &error);
+}
+
 /* Reads a trainer's socket; returns whether anything came. */
-static bool hear_trainer(struct trainer *trainer, bool look_for_process)
+static bool hear_trainer(const struct server *server, struct trainer *trainer,
+                         bool look_for_process)
 {
     struct message message;
     struct error error;
@@ -152,6 +168,10 @@ static bool hear_trainer(struct trainer *trainer, bool look_for_process)
         trainer->state = SERVER_PEER_CLOSED;
         trainer->goodbye = message.goodbye;
         close_fd(&trainer->socket);
+        return true;
+    }
+    if (!status && message.type == MESSAGE_FAIL) {
+        trainer_fail(server, trainer, &message.fail);
         return true;
     }
     if (!status)
@@ -178,7 +198,7 @@ static bool hear_trainers(struct server *server)
     for (uint32_t i = 0; i < server->trainer_count;) {
         struct trainer *trainer = &server->trainers[i];
         bool was_connected = trainer->state == SERVER_PEER_CONNECTED;
-        bool heard = was_connected && hear_trainer(trainer, look_for_processes);
+        bool heard = was_connected && hear_trainer(server, trainer, look_for_processes);
         if (server->started && trainer->state == SERVER_PEER_CONNECTED)
             heard |= trainer_check_tail(server, trainer);
         active |= heard;
@@ -215,7 +235,8 @@ static void hear_parting(struct server *server)
 {
     for (uint32_t i = 0; i < server->parting_count;) {
         struct trainer *trainer = &server->parting[i];
-        bool heard = trainer->state == SERVER_PEER_CONNECTED && hear_trainer(trainer, false);
+        bool heard =
+            trainer->state == SERVER_PEER_CONNECTED && hear_trainer(server, trainer, false);
         if (trainer->state == SERVER_PEER_CLOSED && !trainer_of_rank(server, trainer->rank) &&
             server->trainer_count < server->max_trainers)
             server->trainers[server->trainer_count++] = closed_trainer(trainer);
@@ -294,11 +315,25 @@ enum message_wish server_trainer_wish(const struct server *server, uint32_t trai
     return gone ? WISH_CONTINUE : t->wish;
 }
 
+/* Whether the peer has read all that was sent to it. */
+static bool is_heard(int socket)
+{
+    int unread = 0;
+    return ioctl(socket, SIOCOUTQ, &unread) == 0 && unread == 0;
+}
+
 void server_announce(struct server *server, uint32_t connected, uint32_t expected)
 {
-    for (uint32_t i = 0; i < server->trainer_count; i++)
-        if (server->trainers[i].socket >= 0)
-            peer_wait(server, server->trainers[i].socket, connected, expected);
+    const uint64_t period_ns = second_ns / 10, now = clock_now_ns();
+    for (uint32_t i = 0; i < server->trainer_count; i++) {
+        struct trainer *trainer = &server->trainers[i];
+        bool due = trainer->told != connected || now - trainer->told_ns >= period_ns;
+        if (trainer->socket < 0 || !due || !is_heard(trainer->socket))
+            continue;
+        peer_wait(server, trainer->socket, connected, expected);
+        trainer->told = connected;
+        trainer->told_ns = now;
+    }
 }
 
 void server_restart(struct server *server)

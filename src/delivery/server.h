@@ -13,7 +13,7 @@
  *                                                (SCM_RIGHTS), once all are there;
  *                                                or FAIL {struct error}
  *     DONE                               ->      it has had all batches, and asks for more
- *     GOODBYE {epoch, step}              ->      at close
+ *     GOODBYE {epoch, step}              ->      at close; or FAIL {struct error}: why it failed
  *                                        <-      END, or FAIL {struct error} at any time
  *
  * A session is one stretch of delivery, from server_start() on. After server_restart() trainers
@@ -101,7 +101,9 @@ enum message_wish server_trainer_wish(const struct server *server, uint32_t trai
 void server_set_start(struct server *server, uint64_t place);
 void server_set_first(struct server *server, uint32_t trainer, uint64_t place);
 
-/* Tells waiting trainers how many of all are connected. */
+/* Tells waiting trainers how many of all are connected: where that is another number, and ten times
+ * a second, for a sign of life. Not those that have not read what they were told before: they hear
+ * the next, and their sockets have room for what matters. */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
 /* Makes every connected trainer's ring (see ring_create()) and sends WELCOME. From here on no
@@ -128,10 +130,13 @@ void server_publish(struct server *server, uint32_t trainer);
 enum server_peer {
     SERVER_PEER_CONNECTED,
     SERVER_PEER_CLOSED, /* said GOODBYE */
-    SERVER_PEER_LOST,   /* died, or broke the protocol; `ret_error` says which */
+    SERVER_PEER_LOST,   /* died, failed, or broke the protocol; `ret_error` says which */
 };
 enum server_peer server_trainer_state(const struct server *server, uint32_t trainer,
                                       struct error *ret_error);
+
+/* Whether one that is lost has said so itself, and why: nobody knows better. */
+bool server_trainer_failed(const struct server *server, uint32_t trainer);
 
 /* Where a trainer that said GOODBYE stopped: the epoch and step it would have asked for next. */
 void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,

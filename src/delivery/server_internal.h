@@ -27,6 +27,9 @@ struct trainer {
     uint64_t wished;    /* place, unless fresh */
     uint64_t first;     /* place of its first batch */
     uint64_t held;      /* of an earlier ring: how far the oldest is behind the first */
+    uint32_t told;      /* how many trainers it was last told are there */
+    uint64_t told_ns;   /* when that was */
+    bool failed;        /* it is lost, and has said why itself */
     bool done;          /* it has asked for more than the last batch */
     struct ring ring;   /* from server_start() on */
     int publish_fd;     /* eventfd that wakes the trainer */

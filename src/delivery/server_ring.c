@@ -154,6 +154,11 @@ enum server_peer server_trainer_state(const struct server *server, uint32_t trai
     return t->state;
 }
 
+bool server_trainer_failed(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].failed;
+}
+
 void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
                             uint64_t *ret_step)
 {

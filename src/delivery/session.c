@@ -52,8 +52,9 @@ struct session {
     struct error final;      /* status is OK as long as batches may come */
     int wake_fd;             /* eventfd: session_leave() was called */
     _Atomic bool left;
+    struct error failure; /* why it has left, if it has failed; set before `left` */
     pthread_mutex_t lock; /* on `use` for all but session_next()'s reading it, on older ones, and on
-                             sending a goodbye */
+                             leaving */
     struct use *use;
 };
 
@@ -77,14 +78,16 @@ struct message_welcome session_place(const struct session *session)
     return (struct message_welcome){.epoch = place / steps, .step = place % steps};
 }
 
-/* Under the lock. */
-static void send_goodbye(struct session *session)
+/* A goodbye, or why there is none. Under the lock. */
+static void send_farewell(struct session *session)
 {
     struct message_welcome place = session_place(session);
-    struct message goodbye = {.type = MESSAGE_GOODBYE,
-                              .goodbye = {.epoch = place.epoch, .step = place.step}};
-    enum status status = message_send(session->use->link.socket, &goodbye, NULL, NULL);
-    (void)status; /* a service that is gone needs no goodbye */
+    struct message farewell = {.type = MESSAGE_GOODBYE,
+                               .goodbye = {.epoch = place.epoch, .step = place.step}};
+    if (session->failure.status)
+        farewell = (struct message){.type = MESSAGE_FAIL, .fail = session->failure};
+    enum status status = message_send(session->use->link.socket, &farewell, NULL, NULL);
+    (void)status; /* a service that is gone needs none */
 }
 
 /* The place behind the last batch that was released, in order: older rings have earlier batches,
@@ -146,7 +149,7 @@ static enum status attach(struct session *session, struct link *link,
     }
     note_released(session);
     if (atomic_load(&session->left))
-        send_goodbye(session);
+        send_farewell(session);
     pthread_mutex_unlock(&session->lock);
     return STATUS_OK;
 }
@@ -585,8 +588,7 @@ static void say_end(struct session *session)
 enum status session_next(struct session *session, int64_t timeout_ms,
                          struct session_batch *ret_batch, struct error *err)
 {
-    uint64_t deadline =
-        timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    uint64_t deadline = clock_deadline_ns(timeout_ms);
     for (bool waited = false;; waited = true) {
         hear_service(session);
         if (atomic_load(&session->left) && !session->final.status)
@@ -656,15 +658,31 @@ enum status session_release(struct session *session, uint32_t slot, uint64_t epo
                      epoch, step);
 }
 
+/* `reason`: NULL, or of a trainer that fails, whose place another is to take. */
+static void leave(struct session *session, const char *reason)
+{
+    pthread_mutex_lock(&session->lock);
+    bool before = atomic_load(&session->left);
+    if (!before && reason)
+        error_set(&session->failure, STATUS_LOST, "%s", reason);
+    atomic_store(&session->left, true);
+    if (!before && !reason)
+        kept_place_remove(session->kept);
+    if (!before)
+        send_farewell(session);
+    pthread_mutex_unlock(&session->lock);
+    if (!before)
+        event_signal(session->wake_fd);
+}
+
 void session_leave(struct session *session)
 {
-    if (atomic_exchange(&session->left, true))
-        return;
-    kept_place_remove(session->kept);
-    pthread_mutex_lock(&session->lock);
-    send_goodbye(session);
-    pthread_mutex_unlock(&session->lock);
-    event_signal(session->wake_fd);
+    leave(session, NULL);
+}
+
+void session_fail(struct session *session, const char *reason)
+{
+    leave(session, reason);
 }
 
 void session_close(struct session *session)

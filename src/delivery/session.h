@@ -56,6 +56,10 @@ MUST_USE enum status session_release(struct session *session, uint32_t slot, uin
  * thread ends: ENDED. Later calls do nothing. */
 void session_leave(struct session *session);
 
+/* The same of a trainer that has failed: says so in place of a goodbye, and why, so that it is not
+ * taken for one that has left as it wished. Nothing once it has left. */
+void session_fail(struct session *session, const char *reason);
+
 /* Frees everything, without a word. Nobody may be in another call. NULL is fine. */
 void session_close(struct session *session);
 

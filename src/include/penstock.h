@@ -25,11 +25,11 @@
  * checkpoint gives its state (struct penstock_options), and is served from there.
  *
  * Threads: one thread at a time may call penstock_next(); penstock_release(), penstock_state(),
- * penstock_leave() and penstock_close() may be called from any thread; everything else belongs to
- * the thread that calls penstock_next(). Several connections of one process are independent. A
- * process that is forked from one that has connected may not use the connection: it can only close
- * it, which concerns nobody but itself. The library starts no threads, installs no signal handlers,
- * writes nothing to standard output or error, and never exits.
+ * penstock_leave(), penstock_fail() and penstock_close() may be called from any thread; everything
+ * else belongs to the thread that calls penstock_next(). Several connections of one process are
+ * independent. A process that is forked from one that has connected may not use the connection: it
+ * can only close it, which concerns nobody but itself. The library starts no threads, installs no
+ * signal handlers, writes nothing to standard output or error, and never exits.
  */
 #ifndef PENSTOCK_H
 #define PENSTOCK_H
@@ -175,15 +175,15 @@ PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options
 /* What the service delivers. Never fails; borrowed until penstock_close(). */
 PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock *connection);
 
-/* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all, -1: no
- * limit) without using CPU. Allocates nothing but when it reconnects. TIMEOUT: none yet. ENDED: all
- * epochs are consumed by all trainers, or the service was told to stop and did so for all trainers
- * before the same step (penstock_state() has it), or another thread called penstock_leave() or
- * penstock_close(). LOST: the service died, and was not back in time if it was to come back.
- * INVALID: all slots are held by this trainer, so that none can ever come until one is released; or
- * this process is a fork of the one that connected. Any other status: the service stopped; the
- * message says why and where, rank and node included. Every status but OK, TIMEOUT and INVALID is
- * final. */
+/* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all,
+ * negative: no limit) without using CPU. Allocates nothing but when it reconnects. TIMEOUT: none
+ * yet. ENDED: all epochs are consumed by all trainers, or the service was told to stop and did so
+ * for all trainers before the same step (penstock_state() has it), or another thread called
+ * penstock_leave(), penstock_fail() or penstock_close(). LOST: the service died, and was not back
+ * in time if it was to come back. INVALID: all slots are held by this trainer, so that none can
+ * ever come until one is released; or this process is a fork of the one that connected. Any other
+ * status: the service stopped; the message says why and where, rank and node included. Every status
+ * but OK, TIMEOUT and INVALID is final. */
 PENSTOCK_API enum penstock_status
 penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int64_t timeout_ms);
 
@@ -218,6 +218,13 @@ PENSTOCK_API const char *penstock_version(void);
  * held batches stay as they are; before it the service may overwrite them. penstock_next() then
  * returns ENDED, also one that is waiting in another thread. Twice is fine. */
 PENSTOCK_API void penstock_leave(struct penstock *connection);
+
+/* penstock_leave() for a trainer that has failed: in place of a goodbye it says why. The service
+ * then names this trainer and `reason` (one line; it may be freed after the call, and is cut at
+ * some 700 bytes), and does as if the trainer had died: waits for another in its place, or ends the
+ * run with that error. A trainer that just closes its connection before the end counts as one that
+ * wanted to stop. After penstock_leave(), and twice: nothing. */
+PENSTOCK_API void penstock_fail(struct penstock *connection, const char *reason);
 
 /* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still held is
  * gone after this. Waits for a penstock_next() under way in another thread, which ends with ENDED;

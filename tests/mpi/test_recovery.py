@@ -423,6 +423,49 @@ class Trainers(RecoveryTest):
         self.assertRegex(job.output(), r"error: .*trainer 1 \(pid \d+\) was killed by signal 9")
         self.assertEqual(job.output().count("starts trainer 1 again"), 1)
 
+    def test_what_a_shell_leaves_is_ended(self):
+        """A trainer whose shell is killed does not come back beside the next one, nor keep its GPU."""
+        expected = self.expected()
+        digest = os.path.join(self.folder, "digest.$RANK.$$")
+        job = self.start_readers(2, self.settings(**{"delivery.run_dir": self.run_dir, "delivery.restarts": 2}), (),
+                                 ("sh", "-c", f"{program('penstock-trainer')} --compute-ms 5 --digest {digest} & wait"))
+        shell = self.kill_rank(1, 60)
+        self.assert_ends_well(job)
+        self.assertEqual(self.processes_of(1)[0], shell)
+        self.assert_pieces(*self.processes_of(1), expected[1])
+        self.assert_nothing_left_behind()
+
+    def test_what_ignores_its_end_is_killed(self):
+        """Before the next one starts."""
+        mark = os.path.join(self.folder, "lives")
+        stubborn = f"(trap '' TERM; while [ ! -e {mark}.2 ]; do touch {mark}; sleep 0.1; done) &"
+        job = self.spawn(2, f"if [ $RANK = 1 ] && [ ! -e {mark} ]; then {stubborn} "
+                            f"elif [ $RANK = 1 ]; then touch {mark}.1; fi;", **{"delivery.grace": 1})
+        self.kill_rank(1, 60)
+        self.until(lambda: os.path.exists(mark + ".1"), "another trainer 1")
+        before = os.stat(mark).st_mtime_ns
+        time.sleep(0.5)
+        self.assertEqual(os.stat(mark).st_mtime_ns, before, "it lives beside the next one")
+        self.assert_ends_well(job)
+
+    def test_trainers_may_save_when_a_run_fails(self):
+        """delivery.grace is how long they may take; a signal does not wait."""
+        saved = os.path.join(self.folder, "saved")
+        script = f"penstock-trainer --compute-ms 5; sleep 2; echo $RANK >> {saved}; exit 1"
+        script = script.replace("penstock-trainer", program("penstock-trainer"), 1)
+        digest = os.path.join(self.folder, "digest.$RANK.$$")
+        for grace, expected in ((20, [["1"]]), (0, [])):
+            with self.subTest(grace=grace):
+                job = self.start_readers(2, self.settings(**{
+                    "delivery.run_dir": self.run_dir, "delivery.restarts": 0, "delivery.grace": grace}), (),
+                    ("sh", "-c", f"if [ $RANK = 0 ]; then exec {program('penstock-trainer')} --compute-ms 5 "
+                                 f"--digest {digest}; fi; {script}"))
+                self.kill_rank(0, 60, times=0 if grace else 1)
+                self.assertEqual(job.wait(), EXIT_FINAL, job.output())
+                self.assertEqual(lines_of(saved) if os.path.exists(saved) else [], expected)
+                if grace:
+                    os.remove(saved)
+
     def test_spawned_with_a_state(self):
         """The new process starts from an older checkpoint; the others do not notice."""
         expected = self.expected()

@@ -255,6 +255,65 @@ class Failures(unittest.TestCase):
                     loader.next()
             self.assertIsInstance(caught.exception, ConnectionError)
 
+    def ends_by(self, error):
+        """What the service hears when an exception leaves the with block."""
+        with Demo() as demo:
+            with self.assertRaises(type(error)):
+                with connect(demo) as loader:
+                    next(loader)
+                    raise error
+            self.assertEqual(demo.process.wait(5), 0)
+            return demo.farewell()
+
+    def test_an_exception_is_no_goodbye(self):
+        for error, words in (
+            (ValueError("boom\nbang"), "ValueError: boom bang"),
+            (KeyError("x"), "KeyError: 'x'"),
+            (KeyboardInterrupt(), "KeyboardInterrupt"),
+            (SystemExit(3), "SystemExit: 3"),
+            (penstock.Lost("so"), "penstock._errors.Lost: so"),
+        ):
+            with self.subTest(error=error):
+                said = self.ends_by(error)
+                self.assertRegex(said, r"trainer 0 \(process \d+\) failed at epoch 0 step [01]: ")
+                self.assertIn(": " + words + "\n", said)
+
+    def test_some_exceptions_are(self):
+        for error in (SystemExit(0), SystemExit(), penstock.Ended("over")):
+            with self.subTest(error=error):
+                self.assertIn("trainer 0 said goodbye", self.ends_by(error))
+
+    def test_an_exception_that_nobody_catches(self):
+        program = (
+            "import sys, penstock\n"
+            "def train():\n"
+            "    loader = penstock.connect(sys.argv[1], rank=0, world_size=1)\n"
+            "    batch = next(loader)\n"
+            "    raise ValueError('boom')\n"
+            "train()\n"
+        )
+        with Demo() as demo:
+            done = subprocess.run(
+                [sys.executable, "-c", program, demo.run_dir], capture_output=True, check=False
+            )
+            self.assertIn(b"ValueError: boom", done.stderr)
+            self.assertEqual(demo.process.wait(5), 0)
+            self.assertRegex(demo.farewell(), "trainer 0 .* failed at epoch 0 step 0: ValueError: boom")
+
+    def test_waiting_without_a_limit_can_be_interrupted(self):
+        for timeout in (-1, None, 1e30):
+            with self.subTest(timeout=timeout), Demo() as demo, connect(demo) as loader:
+                demo.process.send_signal(signal.SIGSTOP)
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+                start = time.monotonic()
+                try:
+                    with self.assertRaises(KeyboardInterrupt):
+                        while True:
+                            loader.next(timeout=timeout)
+                    self.assertLess(time.monotonic() - start, 5)
+                finally:
+                    demo.process.send_signal(signal.SIGCONT)
+
     def test_closed_by_another_thread(self):
         with Demo() as demo:
             loader = connect(demo)

@@ -42,6 +42,60 @@ static void hello(int fd, uint32_t rank, uint32_t world_size)
     assert_int_equal(message_send(fd, &message, NULL, NULL), STATUS_OK);
 }
 
+/* One that is stopped, or swapped out, while others are waited for long: its socket has room for
+ * the WELCOME, and it has the news once it reads. */
+static void who_does_not_read_is_not_lost(void **unused)
+{
+    (void)unused;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(place.path);
+    hello(fd, 0, 2);
+    pump_until(server, 1);
+    for (uint32_t i = 0; i < 5000; i++)
+        server_announce(server, i, 5000);
+    assert_int_equal(server_start(server, NULL), STATUS_OK);
+    assert_int_equal(server_trainer_state(server, 0, NULL), SERVER_PEER_CONNECTED);
+    struct message message;
+    int fds[WELCOME_FDS];
+    uint32_t waits = 0;
+    while (message_receive(fd, &message, fds, NULL) == STATUS_OK && message.type == MESSAGE_WAIT)
+        waits++;
+    assert_int_equal(message.type, MESSAGE_WELCOME);
+    assert_in_range(waits, 1, 2);
+    for (int i = 0; i < WELCOME_FDS; i++)
+        close(fds[i]);
+    close(fd);
+    server_free(server);
+    place_done(&place);
+}
+
+/* Who reads hears each number that is another than before. */
+static void who_reads_is_told(void **unused)
+{
+    (void)unused;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(place.path);
+    hello(fd, 0, 2);
+    struct message message;
+    assert_int_equal(answer(server, fd, &message), STATUS_OK);
+    for (uint32_t i = 1; i < 5; i++) {
+        server_announce(server, i, 7);
+        assert_int_equal(message_receive(fd, &message, NULL, NULL), STATUS_OK);
+        assert_int_equal(message.wait.connected, i);
+        assert_int_equal(message.wait.expected, 7);
+    }
+    server_announce(server, 4, 7);
+    assert_int_equal(message_receive(fd, &message, NULL, NULL), STATUS_TIMEOUT); /* told already */
+    clock_sleep_ns(120000000);
+    server_announce(server, 4, 7);
+    assert_int_equal(message_receive(fd, &message, NULL, NULL), STATUS_OK); /* a sign of life */
+    close(fd);
+    server_free(server);
+    place_done(&place);
+}
+
 static void nonsense_is_answered_and_dropped(void **unused)
 {
     (void)unused;
@@ -435,6 +489,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nonsense_is_answered_and_dropped),
+        cmocka_unit_test(who_does_not_read_is_not_lost),
+        cmocka_unit_test(who_reads_is_told),
         cmocka_unit_test(silence_is_dropped_after_five_seconds),
         cmocka_unit_test(a_hundred_connections_are_survived),
         cmocka_unit_test(a_connection_waits_for_a_descriptor),

@@ -261,6 +261,85 @@ static void waiting_for_a_reader_has_an_end(void **state)
     expect_end(&scene, PENSTOCK_LOST, "the reader on this node went away: no Penstock service");
 }
 
+struct waiting {
+    struct penstock *client;
+    int64_t timeout_ms;
+    enum penstock_status status;
+    _Atomic pid_t thread; /* its number; 0: it has not begun */
+};
+
+static void *wait_in_next(void *argument)
+{
+    struct waiting *waiting = argument;
+    struct penstock_batch batch;
+    waiting->thread = gettid();
+    waiting->status = penstock_next(waiting->client, &batch, waiting->timeout_ms);
+    return NULL;
+}
+
+/* Milliseconds beyond what nanoseconds can count are no limit. */
+static void the_longest_timeout_waits(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = serve(place.path, usual);
+    struct dialing dialing;
+    dial_for(&dialing, place.path, 0, 1, INT64_MAX);
+    pump_until(server, 1);
+    clock_sleep_ns(30000000);
+    assert_int_equal(server_start(server, NULL), STATUS_OK);
+    pthread_join(dialing.thread, NULL);
+    if (dialing.status)
+        fail_msg("penstock_connect: %s", dialing.message);
+    const int64_t longest[] = {INT64_MAX, INT64_MAX / 1000000, INT64_MIN};
+    for (uint64_t i = 0; i < 3; i++) {
+        struct waiting waiting = {.client = dialing.client, .timeout_ms = longest[i]};
+        pthread_t thread;
+        pthread_create(&thread, NULL, wait_in_next, &waiting);
+        clock_sleep_ns(30000000);
+        publish_to(server, 0, i);
+        pthread_join(thread, NULL);
+        assert_int_equal(waiting.status, PENSTOCK_OK);
+    }
+    penstock_close(dialing.client);
+    server_free(server);
+    place_done(&place);
+}
+
+/* In place of a goodbye: the reader knows who, where and why, and nobody takes it for an end. */
+static void a_trainer_says_that_it_failed(void **state)
+{
+    (void)state;
+    struct scene scene = scene_new(usual);
+    struct error error;
+    struct penstock_batch none;
+    bool active;
+    for (uint64_t i = 0; i < 2; i++)
+        publish_next(&scene);
+    struct penstock_batch first = next(&scene, 0);
+    release(&scene, &first);
+    next(&scene, 1);
+    assert_false(server_trainer_failed(scene.server, 0));
+    penstock_fail(scene.client, "ValueError: boom\n  in two lines");
+    penstock_fail(scene.client, "once more");
+    penstock_leave(scene.client);
+    assert_int_equal(penstock_next(scene.client, &none, 0), PENSTOCK_ENDED);
+    assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
+    assert_int_equal(server_trainer_state(scene.server, 0, &error), SERVER_PEER_LOST);
+    assert_true(server_trainer_failed(scene.server, 0));
+    assert_int_equal(server_trainer_place(scene.server, 0), 1);
+    assert_non_null(strstr(error.message, "trainer 0 (process "));
+    assert_non_null(strstr(error.message, "failed at epoch 0 step 1: ValueError: boom   in two"));
+    scene_done(&scene);
+
+    scene = scene_new(usual);
+    penstock_fail(scene.client, NULL);
+    assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
+    assert_int_equal(server_trainer_state(scene.server, 0, &error), SERVER_PEER_LOST);
+    assert_non_null(strstr(error.message, "it gave no reason"));
+    scene_done(&scene);
+}
+
 /* A scene in which the client holds the last batch. */
 static struct scene scene_at_the_end(struct shape shape, struct penstock_batch *ret_last)
 {
@@ -486,21 +565,6 @@ static void a_dead_parent_is_seen_although_its_child_lives(void **state)
     place_done(&place);
 }
 
-struct waiting {
-    struct penstock *client;
-    enum penstock_status status;
-    _Atomic pid_t thread; /* its number; 0: it has not begun */
-};
-
-static void *wait_in_next(void *argument)
-{
-    struct waiting *waiting = argument;
-    struct penstock_batch batch;
-    waiting->thread = gettid();
-    waiting->status = penstock_next(waiting->client, &batch, -1);
-    return NULL;
-}
-
 static bool is_asleep(pid_t thread)
 {
     char path[64], state = '?';
@@ -520,7 +584,7 @@ static void end_from_outside(bool lost, void end(struct penstock *client))
         server_free(scene.server);
         scene.server = NULL;
     }
-    struct waiting waiting = {.client = scene.client};
+    struct waiting waiting = {.client = scene.client, .timeout_ms = -1};
     pthread_t thread;
     pthread_create(&thread, NULL, wait_in_next, &waiting);
     for (int i = 0; i < 2000 && !(waiting.thread && is_asleep(waiting.thread)); i++)
@@ -633,6 +697,8 @@ int main(void)
         cmocka_unit_test(a_service_that_is_another_is_refused),
         cmocka_unit_test(a_gap_or_a_repetition_is_an_error),
         cmocka_unit_test(waiting_for_a_reader_has_an_end),
+        cmocka_unit_test(the_longest_timeout_waits),
+        cmocka_unit_test(a_trainer_says_that_it_failed),
         cmocka_unit_test(the_last_batch_may_be_held),
         cmocka_unit_test(the_last_batch_is_told),
         cmocka_unit_test(sessions_of_one_server),

@@ -58,6 +58,8 @@ static const struct walk {
     {"delivery.connect_timeout", {"1", "2"}, NULL},
     {"delivery.reconnect_timeout", {"0", "2"}, NULL},
     {"delivery.drain_timeout", {"0", "2"}, NULL},
+    {"delivery.grace", {"0", "2"}, NULL},
+    {"delivery.early_leave", {"fail", "warn"}, NULL},
     {"delivery.restarts", {"0", "2"}, NULL},
     {"delivery.stall_warning", {"0", "2"}, NULL},
     {"delivery.bind_trainers", {"true", "false"}, NULL},

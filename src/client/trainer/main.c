@@ -254,14 +254,16 @@ static bool run(struct settings *settings, struct penstock *connection)
     enum penstock_status status = consume(connection, &settings->consume, &report);
     bool good = status == PENSTOCK_OK || status == PENSTOCK_ENDED;
     const char *reason = penstock_last_error(connection);
+    const char *said = *reason ? reason : penstock_status_text(status);
     if (!good)
-        fprintf(stderr, "penstock-trainer: rank %u: %s\n", info->rank,
-                *reason ? reason : penstock_status_text(status));
+        fprintf(stderr, "penstock-trainer: rank %u: %s\n", info->rank, said);
     if (!digest_close(digest))
         good = complain("write digest file", settings->digest_path);
     good &= write_report(settings, info, &report, status);
     good &= write_state(settings, connection);
     report_done(&report);
+    if (!good)
+        penstock_fail(connection, said);
     return good;
 }
 
