@@ -1,13 +1,16 @@
 """Bad input of every kind: one clear message, a nonzero exit, no hang, on one rank and on three."""
 
 import glob
+import importlib.util
 import json
 import os
 import re
 import shutil
+import socket
+import sys
 import unittest
 
-from job import JobTest, leftovers, program, run
+from job import SANITIZED, JobTest, environment, leftovers, program, run
 
 
 class Errors(JobTest):
@@ -184,7 +187,62 @@ class Errors(JobTest):
                               ("sh", "-c", script))
         self.assertEqual(outcome.code, 4, outcome.output)
         self.assertLess(outcome.seconds, 60)
-        self.assertIn("ended with exit code", outcome.output)
+        self.assertRegex(outcome.output, r"error: .*trainer 1 \(process \d+\) failed at epoch 0 step [01]: ")
+
+    @unittest.skipIf(SANITIZED, "an interpreter without sanitizers cannot load a library with them")
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "needs NumPy")
+    def test_trainer_fails_by_an_exception(self):
+        """The one that failed first is named, not those that somebody then ends."""
+        package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+        program_text = ("import os, signal, time, penstock\n"
+                        "with penstock.connect() as loader:\n"
+                        "    for batch in loader:\n"
+                        "        if os.environ['RANK'] == '2' and batch.step == 3:\n"
+                        f"            open('{self.folder}/failed', 'w').close()\n"
+                        "            raise ValueError('boom')\n"
+                        f"        if os.path.exists('{self.folder}/failed'):\n"
+                        "            os.kill(os.getpid(), signal.SIGTERM)\n")
+        outcome = self.reader(2, self.settings(**{"delivery.trainers": 4, "order.epochs": 50}),
+                              (sys.executable, "-c", program_text), env=environment(PYTHONPATH=package))
+        self.assertEqual(outcome.code, 4, outcome.output)
+        self.assertRegex(outcome.output, r"penstock-reader: error: reader 1 on .*: trainer 2 \(process \d+\) failed at "
+                                         r"epoch 0 step [23]: ValueError: boom\n")
+
+    def leave_early(self, steps, *more, **settings):
+        """Trainer r ends after steps[r] batches."""
+        script = f"set -- {' '.join(map(str, steps))}; shift $RANK; exec {program('penstock-trainer')} --steps $1 --compute-ms 40"
+        return self.reader(2, self.settings(**{"delivery.trainers": len(steps), "order.epochs": 6, **settings}),
+                           ("sh", "-c", script), *more)
+
+    def test_a_trainer_leaves_early(self):
+        """Told at once, with its step, when others stay; not when all leave together."""
+        early = r"trainer 2 closed its connection early, before epoch 0 step 3 "
+        outcome = self.leave_early([30, 30, 3, 30])
+        self.assertEqual(outcome.code, 3, outcome.output)
+        self.assertRegex(outcome.output, f"warning: reader 1 on .*: {early}.*; others are there still")
+        outcome = self.leave_early([4, 4, 4, 4])
+        self.assertEqual(outcome.code, 3, outcome.output)
+        self.assertNotIn("there still", outcome.output)
+        outcome = self.leave_early([1000, 1000, 3, 1000], **{"delivery.early_leave": "fail"})
+        self.assertEqual(outcome.code, 4, outcome.output)
+        self.assertRegex(outcome.output, f"error: reader 1 on .*: {early}.*; others are there still")
+
+    def test_run_dir_with_too_long_a_name(self):
+        """An error, and no other directory."""
+        self.check(self.settings(**{"delivery.run_dir": "/tmp/" + "x" * 300}),
+                   r"run directory's name has 305 characters .*; it may have 255", ranks=(1, 2))
+
+    def test_the_meeting_place_may_be_chosen(self):
+        """MASTER_ADDR and MASTER_PORT of the environment are the trainers'; else there is a free port."""
+        script = f"echo =$MASTER_ADDR:$MASTER_PORT=; exec {program('penstock-trainer')}"
+        settings = self.settings()
+        outcome = self.reader(1, settings, ("sh", "-c", script),
+                              env=environment(MASTER_ADDR="localhost", MASTER_PORT="23456"))
+        self.assertIn("=localhost:23456=", outcome.output)
+        outcome = self.reader(1, settings, ("sh", "-c", script))
+        port = int(re.search(r"=127.0.0.1:(\d+)=", outcome.output).group(1))
+        with socket.socket() as listener:
+            listener.bind(("", port))
 
     def test_trainers_have_a_clean_start(self):
         """No signal ignored but SIGUSR2 (2048), none blocked, no variable of the launcher."""

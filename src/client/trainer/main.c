@@ -255,6 +255,7 @@ static bool run(struct settings *settings, struct penstock *connection)
     bool good = status == PENSTOCK_OK || status == PENSTOCK_ENDED;
     const char *reason = penstock_last_error(connection);
     const char *said = *reason ? reason : penstock_status_text(status);
+    bool served = good;
     if (!good)
         fprintf(stderr, "penstock-trainer: rank %u: %s\n", info->rank, said);
     if (!digest_close(digest))
@@ -263,7 +264,7 @@ static bool run(struct settings *settings, struct penstock *connection)
     good &= write_state(settings, connection);
     report_done(&report);
     if (!good)
-        penstock_fail(connection, said);
+        penstock_fail(connection, served ? "its results cannot be written" : said);
     return good;
 }
 
