@@ -1,5 +1,5 @@
-# One static library per folder of src/. It sees the headers of all folders but links only those named:
-# a call against the direction of the arrows in docs/design.md does not link.
+# One static library per folder of src/. It sees the headers of all folders, and may call those that docs/design.md lists
+# it with: the test structure.calls looks.
 add_library(penstock-options INTERFACE)
 target_compile_options(penstock-options INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
