@@ -113,8 +113,10 @@ struct penstock_options {
     int32_t rank;
     int32_t world_size;
     int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for
-                         * ever. While the service waits for other trainers each one that comes
-                         * starts it anew. */
+                         * ever. A service that waits for other trainers says so again and again,
+                         * and each time this starts anew: delivery.connect_timeout bounds it. One
+                         * that goes away meanwhile, and is to come back, is waited for as long as
+                         * delivery.reconnect_timeout says. */
     const char *state;  /* JSON, at most 2047 bytes; may be freed after the call */
 };
 
@@ -165,10 +167,11 @@ struct penstock; /* a connection */
 /* Connects and waits until the service is ready to deliver. `options` may be NULL.
  * `message`, NULL or of PENSTOCK_MESSAGE_BYTES, receives the reason of a failure.
  * INVALID: no run_dir, or a rank that is not below the world size. NOT_FOUND: nobody listens there
- * within the timeout. REFUSED: the service has another world size, the rank is taken, or belongs to
- * another user. UNSUPPORTED: another protocol version. ENDED: in the place of one that died after
- * its last batch: there is nothing more to do. Other statuses: the service failed at start
- * and says why. */
+ * within the timeout. TIMEOUT: somebody does, but said nothing, or nothing more, for that long.
+ * REFUSED: the service has another world size, the rank is taken, or belongs to another user; or
+ * it is of another order than the state. LOST: the service went away before it delivered.
+ * UNSUPPORTED: another protocol version. ENDED: in the place of one that died after its last batch:
+ * there is nothing more to do. Other statuses: the service failed at start and says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
 

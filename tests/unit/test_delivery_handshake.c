@@ -353,6 +353,27 @@ static void a_service_that_does_not_start_is_named(void **state)
     place_done(&place);
 }
 
+/* Without a limit, and with that of 60 s which 0 stands for. */
+static void a_service_may_come_late(void **state)
+{
+    (void)state;
+    const int64_t timeouts[] = {-1, 0};
+    for (size_t i = 0; i < 2; i++) {
+        struct place place = place_new();
+        struct dialing dialing;
+        dial_for(&dialing, place.path, 0, 1, timeouts[i]);
+        clock_sleep_ns(150000000);
+        struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+        pump_until(server, 1);
+        assert_int_equal(server_start(server, NULL), STATUS_OK);
+        pthread_join(dialing.thread, NULL);
+        assert_int_equal(dialing.status, PENSTOCK_OK);
+        penstock_close(dialing.client);
+        server_free(server);
+        place_done(&place);
+    }
+}
+
 static enum penstock_status try_connect(const struct penstock_options *options, char *message)
 {
     struct penstock *client;
@@ -405,6 +426,8 @@ static void the_environment_is_checked(void **state)
     unsetenv("RANK");
     unsetenv("WORLD_SIZE");
     struct penstock_options options = {.rank = -1, .world_size = 1};
+    assert_int_equal(try_connect(&options, message), PENSTOCK_INVALID);
+    options = (struct penstock_options){.world_size = 1, .timeout_ms = -2};
     assert_int_equal(try_connect(&options, message), PENSTOCK_INVALID);
     options = (struct penstock_options){.world_size = 1, .timeout_ms = 1};
     assert_int_equal(try_connect(&options, message), PENSTOCK_NOT_FOUND);
@@ -498,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_reader_serves_no_more_than_it_should),
         cmocka_unit_test(waiting_trainers_hear_of_progress_and_failure),
         cmocka_unit_test(a_service_that_does_not_start_is_named),
+        cmocka_unit_test(a_service_may_come_late),
         cmocka_unit_test(missing_services_are_explained),
         cmocka_unit_test(the_environment_is_checked),
         cmocka_unit_test(readers_share_the_trainers_of_a_node),

@@ -145,6 +145,26 @@ static void waiting_has_an_end(void **state)
     pair_done(&pair);
 }
 
+static void *next_without_limit(void *argument)
+{
+    struct penstock_batch batch;
+    return (void *)(intptr_t)penstock_next(argument, &batch, -1);
+}
+
+static void waiting_without_limit_has_its_end_with_the_batch(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    pthread_t thread;
+    void *status;
+    assert_int_equal(pthread_create(&thread, NULL, next_without_limit, pair.client), 0);
+    clock_sleep_ns(150000000);
+    publish(&pair);
+    pthread_join(thread, &status);
+    assert_int_equal((intptr_t)status, PENSTOCK_OK);
+    pair_done(&pair);
+}
+
 static void the_end_comes_after_the_last_batch(void **state)
 {
     (void)state;
@@ -469,6 +489,7 @@ int main(void)
         cmocka_unit_test(holding_all_slots_is_said_at_once),
         cmocka_unit_test(releasing_twice_is_refused),
         cmocka_unit_test(waiting_has_an_end),
+        cmocka_unit_test(waiting_without_limit_has_its_end_with_the_batch),
         cmocka_unit_test(the_end_comes_after_the_last_batch),
         cmocka_unit_test(a_failure_comes_at_once_with_its_message),
         cmocka_unit_test(state_follows_the_batches),
