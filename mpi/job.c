@@ -194,6 +194,25 @@ static void find_least_memory(struct job *job)
     job->shape.least_node = job->least_node;
 }
 
+/* Collective; every rank comes to the same. Where readers are started again, what the ones before
+ * had, or their trainers' rings, may be about to be freed. */
+static enum status settle_sizes(struct job *job, const struct run_state *resume, struct error *err)
+{
+    enum { MOST_TRIES = 50, PAUSE_NS = 200000000 };
+    for (uint32_t tries = 1;; tries++) {
+        find_least_memory(job);
+        job->shape.fetch_bytes = fetch_stage_bytes(
+            job->dataset, run_fetch_memory(&job->config, &job->shape), &job->shape.fetch_rows);
+        dataset_bound_seconds(job->dataset, run_second_memory(&job->config, &job->shape));
+        enum status status =
+            run_setup_settle(&job->config, job->dataset, &job->shape, resume, &job->setup, err);
+        if (status != STATUS_NO_MEMORY || !job->supervised || tries == MOST_TRIES)
+            return status;
+        comm_heed_signals(&job->comm);
+        clock_sleep_ns(PAUSE_NS);
+    }
+}
+
 static enum status settle(struct job *job, const struct job_options *options, struct error *err)
 {
     struct {
@@ -220,12 +239,7 @@ static enum status settle(struct job *job, const struct job_options *options, st
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
         .stored_row_cost = first.stored_row_cost};
-    find_least_memory(job);
-    job->shape.fetch_bytes = fetch_stage_bytes(
-        job->dataset, run_fetch_memory(&job->config, &job->shape), &job->shape.fetch_rows);
-    dataset_bound_seconds(job->dataset, run_second_memory(&job->config, &job->shape));
-    status = run_setup_settle(&job->config, job->dataset, &job->shape,
-                              options->resume_path ? &first.state : NULL, &job->setup, err);
+    status = settle_sizes(job, options->resume_path ? &first.state : NULL, err);
     job->old_states = job->comm.rank == 0 && options->resume_path && first.state.version == 1;
     return comm_agree(comm, status, err);
 }

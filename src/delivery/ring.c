@@ -212,6 +212,11 @@ void ring_done(struct ring *ring)
     *ring = (struct ring){.memfd = -1};
 }
 
+void ring_give_back(const struct ring *ring, uint32_t slot)
+{
+    (void)madvise(ring_slot(ring, slot), ring->slot_stride, MADV_REMOVE); /* or it goes later */
+}
+
 void ring_publish(struct ring *ring, uint64_t head, int wake_fd)
 {
     atomic_store(&ring->control->head, head);

@@ -77,6 +77,9 @@ static inline bool ring_tail_possible(const struct ring *ring, uint64_t head, ui
     return tail <= head && head - tail <= ring->slot_count;
 }
 
+/* Gives the memory of a slot that nobody uses any more back to the system, for both ends. */
+void ring_give_back(const struct ring *ring, uint32_t slot);
+
 /* Makes slots below `head` visible to the trainer, and wakes it if it sleeps. */
 void ring_publish(struct ring *ring, uint64_t head, int wake_fd);
 

@@ -30,6 +30,7 @@ struct use {
     struct tenant *tenants; /* [slot_count] */
     uint32_t spare_slots;   /* of slot_count */
     _Atomic uint32_t held;  /* slots */
+    bool vacated;           /* nothing comes any more: what is not held has been given back */
     struct use *older;      /* that something is held of still */
 };
 
@@ -518,11 +519,25 @@ static uint32_t held_span(struct session *session)
     return span < UINT32_MAX ? (uint32_t)span : UINT32_MAX;
 }
 
+/* All that was published has been taken, and the reader makes another ring once it has heard of all
+ * trainers: what is not held makes room for that. */
+static void vacate(struct session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    struct use *use = session->use;
+    use->vacated = true;
+    for (uint32_t slot = 0; slot < use->link.ring.slot_count; slot++)
+        if (atomic_load(&use->tenants[slot].stamp) % 2 == 0)
+            ring_give_back(&use->link.ring, slot);
+    pthread_mutex_unlock(&session->lock);
+}
+
 /* Looks for a reader again. OK: there is one, or there was no time, or session_leave() was called;
  * otherwise the error is final. */
 static enum status find_reader(struct session *session, uint64_t deadline, struct error *err)
 {
     if (!session->dialing) {
+        vacate(session);
         struct message_welcome place = session_place(session);
         order_print_state(&session->header.service.order, place.epoch, place.step, session->state,
                           sizeof session->state);
@@ -630,6 +645,8 @@ static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t ste
     if (!ours || !atomic_compare_exchange_strong(&tenant->stamp, &held, held + 1))
         return false;
     advance_tail(use);
+    if (use->vacated)
+        ring_give_back(&use->link.ring, slot);
     atomic_fetch_sub(&use->held, 1);
     return true;
 }

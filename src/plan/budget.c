@@ -211,7 +211,7 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     struct budget b = {
         .window_slots = count_window_slots(d),
         .held_bytes = d->held_bytes,
-        .rings_bytes = times(d->trainers_served, d->ring_bytes),
+        .rings_bytes = times(d->trainers_served, plus(d->ring_bytes, d->rest_bytes)),
         .exchange_bytes = exchange_bytes(d),
         .scratch_bytes = plus(times(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
@@ -253,7 +253,10 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
     describe_line(out, "held arrays", budget->held_bytes);
     text_append(out, "  shared by the readers of a node\n");
     describe_line(out, "rings", budget->rings_bytes);
-    text_append(out, "  %u x %s\n", demand->trainers_served, size_format(demand->ring_bytes).text);
+    text_append(out, "  %u x %s", demand->trainers_served, size_format(demand->ring_bytes).text);
+    if (demand->rest_bytes > 0)
+        text_append(out, ", and %s held of the one before", size_format(demand->rest_bytes).text);
+    text_append(out, "\n");
     describe_line(out, "exchange", budget->exchange_bytes);
     text_append(out, "  %u rounds in flight, %s records each at most\n", demand->shape.in_flight,
                 count_format(round_max_records(demand->plan, demand->shape)).text);

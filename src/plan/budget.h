@@ -40,8 +40,9 @@ struct budget_demand {
     uint64_t scratch_bytes; /* of one worker */
     uint64_t index_bytes;   /* for shards' indices, which they share */
     uint64_t ring_bytes;    /* of one trainer's ring */
-    uint64_t fetch_bytes;   /* chunks on their way from a remote store, and its connections */
-    uint64_t fetch_rows;    /* that may be on their way at once, and need buffers to come to */
+    uint64_t rest_bytes;  /* of the ring before, that a trainer which comes again may hold still */
+    uint64_t fetch_bytes; /* chunks on their way from a remote store, and its connections */
+    uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */
     enum budget_keep keep;
     uint64_t stored_row_bytes; /* BUDGET_KEEP_STORED: of a kept row on average, tables included */
     bool last_epoch;           /* there is only one epoch: nothing to keep rows for */

@@ -116,6 +116,13 @@ static uint64_t messages(const struct dataset *dataset)
     return count;
 }
 
+/* A trainer that comes again gives back what it does not hold, before it gets another ring. */
+static uint64_t ring_rest_bytes(const struct config *config, const struct ring_layout *layout)
+{
+    bool again = config->reconnect_timeout_s > 0 || config->restarts > 0;
+    return again ? (layout->slot_count - layout->spare_slots) * layout->slot_stride : 0;
+}
+
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
                                         const struct run_setup *setup)
@@ -133,6 +140,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
+        .rest_bytes = ring_rest_bytes(config, &setup->layout),
         .fetch_bytes = fetch_bytes(config, dataset, shape),
         .fetch_rows = shape->fetch_rows,
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,

@@ -1,6 +1,7 @@
 """Memory that does not suffice is refused at the start, with sizes: nobody is killed."""
 
 import os
+import re
 import shutil
 import time
 import unittest
@@ -59,7 +60,7 @@ class Memory(JobTest):
         command = [MPIEXEC, *self.flags, "-np", str(readers), program("penstock-reader")]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
-        command += ["--", program("penstock-trainer"), *trainer]
+        command += ["--", *(trainer if isinstance(trainer, tuple) else (program("penstock-trainer"), *trainer))]
         return run(["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command])
 
     def settings(self, **more):
@@ -114,6 +115,58 @@ class Memory(JobTest):
         self.assertIn(outcome.code, (1, 4), outcome.output)
         self.assertRegex(outcome.output, "readers.memory_limit .* is too low for one reader: it "
                                          "takes at least .*: row buffers ")
+        self.assertIn(self.killed(group), (0, None))
+
+    def highest(self, group):
+        """The most that the group has had, in bytes."""
+        for name in ("memory.max_usage_in_bytes", "memory.peak"):
+            path = os.path.join(group, name)
+            if os.path.exists(path):
+                with open(path, encoding="ascii") as file:
+                    return int(file.read())
+        return self.skipTest("this kernel does not tell the most that a group has had")
+
+    def wide(self, **more):
+        """Two rings of 64 MiB, and the lowest limit that the plan accepts."""
+        uri = self.synth("wide", 96, layout="plain", chunk=4, shape=131072, dtype="int16", codec="zstd")
+        settings = self.settings(dataset__uri=uri, batch__global_size=64, delivery__slots=8, delivery__trainers=2,
+                                 readers__cache="off", **more)
+        refused = self.reader(1, {**settings, "readers.memory_limit": "1MiB"}, [])
+        least = int(re.search(r"it takes at least (\d+)MiB", refused.output)[1])
+        return {**settings, "readers.memory_limit": f"{least}MiB"}, least
+
+    def test_a_trainer_comes_again(self):
+        """There is no moment with the ring that it had and the one that it gets."""
+        settings, _ = self.wide(delivery__restarts=1, order__epochs=40)
+        once = os.path.join(self.folder, "once")
+        dies = (f'[ $RANK = 0 ] || [ -e {once} ] || {{ touch {once}; timeout -s KILL 2 "$@"; kill -9 $$; }}; '
+                'exec "$@"')
+        command = ("sh", "-c", dies, "sh", program("penstock-trainer"), "--compute-ms", "50")
+        group = self.make_group(1 << 30)
+        outcome = self.run_in(group, 1, settings, command)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertIn("starts trainer 1 again", outcome.output)
+        self.assertLess(self.highest(group), (3 * 64 + 16) * MIB)
+
+    def test_readers_come_again(self):
+        """What trainers have of the ring before is given back before memory is found too little for another."""
+        run_dir = os.path.join(self.folder, "run")
+        settings, least = self.wide(delivery__reconnect_timeout=30, delivery__run_dir=run_dir, order__epochs=150)
+        group = self.make_group((least + 64 + 80) * MIB)
+        reader = " ".join([MPIEXEC, *self.flags, "-np", "1", program("penstock-reader"), "--supervised",
+                           *(f"--set {key}={value}" for key, value in settings.items())])
+        trainer = f"{program('penstock-trainer')} --compute-ms 30 --run-dir {run_dir} --world-size 2"
+        outcome = run(["sh", "-c", f"""
+            echo $$ > {group}/cgroup.procs
+            {reader} & job=$!
+            {trainer} --rank 0 & first=$!
+            {trainer} --rank 1 & second=$!
+            sleep 2
+            kill -9 $(cat {run_dir}/reader-0.lock)
+            wait $job
+            {reader} && wait $first && wait $second"""])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertIn("trainers go on from epoch", outcome.output)
         self.assertIn(self.killed(group), (0, None))
 
     def test_tiny_dev_shm(self):

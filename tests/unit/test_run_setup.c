@@ -85,6 +85,12 @@ static void parts_fit(void **state)
     assert_int_equal(setup.budget.keep_rows, 314); /* 1.6 GiB of 4 GiB: all */
     assert_int_equal(setup.demand.limit_bytes, 4 * GIB);
     assert_null(setup.demand.plan);
+    config.restarts = 1; /* trainers may come again, and hold what they hold of another ring */
+    struct run_setup again;
+    assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, NULL, &again, &err),
+                     STATUS_OK);
+    assert_int_equal(again.budget.rings_bytes - setup.budget.rings_bytes,
+                     2 * 4 * setup.layout.slot_stride);
     assert_int_equal(setup.service.world_size, 8);
     assert_int_equal(setup.service.steps_per_epoch, 39);
     assert_int_equal(setup.service.epochs, 3);
