@@ -177,7 +177,11 @@ uint64_t trainer_place(const struct server *server, const struct trainer *traine
 uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
 {
     const struct trainer *t = &server->trainers[trainer];
-    return server->started ? trainer_place(server, t) : t->wished - t->held;
+    uint64_t wished;
+    if (server->started)
+        return trainer_place(server, t);
+    server_trainer_wish(server, trainer, &wished);
+    return wished - t->held;
 }
 
 bool server_trainer_done(const struct server *server, uint32_t trainer)

@@ -438,6 +438,7 @@ static void sessions_of_one_server(void **state)
     uint64_t place;
     assert_int_equal(server_trainer_wish(scene.server, 0, &place), WISH_CONTINUE);
     assert_int_equal(place, usual.epochs * SUPPORT_STEPS); /* one that is gone needs nothing */
+    assert_int_equal(server_trainer_place(scene.server, 0), place);
     assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
     assert_int_equal(server_trainer_wish(scene.server, 0, &place), WISH_FRESH); /* it is back */
     struct penstock_batch batch;
