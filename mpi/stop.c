@@ -219,7 +219,7 @@ void stop_report_left(struct stop *stop)
 
 void stop_watch_early(struct stop *stop, bool fails)
 {
-    const uint64_t patience_ns = 500000000;
+    const uint64_t patience_ns = 2000000000;
     if (stop->early_ns == 0 || stop->left_count == stop->comm->size ||
         clock_now_ns() - stop->early_ns < patience_ns)
         return;

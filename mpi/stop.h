@@ -55,7 +55,7 @@ void stop_report_warning(struct stop *stop, const struct error *warning);
 void stop_report_early(struct stop *stop, const struct error *early);
 void stop_report_left(struct stop *stop);
 
-/* On rank 0, now and then: half a second after a trainer has left early, if others are there still,
+/* On rank 0, now and then: two seconds after a trainer has left early, if others are there still,
  * it is warned of, once, or is the outcome. All that mean to leave before the same step have left
  * by then. */
 void stop_watch_early(struct stop *stop, bool fails);

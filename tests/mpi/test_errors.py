@@ -194,13 +194,13 @@ class Errors(JobTest):
     def test_trainer_fails_by_an_exception(self):
         """The one that failed first is named, not those that somebody then ends."""
         package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
-        program_text = ("import os, signal, time, penstock\n"
+        program_text = ("import os, signal, penstock\n"
                         "with penstock.connect() as loader:\n"
                         "    for batch in loader:\n"
                         "        if os.environ['RANK'] == '2' and batch.step == 3:\n"
-                        f"            open('{self.folder}/failed', 'w').close()\n"
+                        f"            os.symlink(f'/proc/{{os.getpid()}}', '{self.folder}/failed')\n"
                         "            raise ValueError('boom')\n"
-                        f"        if os.path.exists('{self.folder}/failed'):\n"
+                        f"        if os.path.islink('{self.folder}/failed') and not os.path.exists('{self.folder}/failed'):\n"
                         "            os.kill(os.getpid(), signal.SIGTERM)\n")
         outcome = self.reader(2, self.settings(**{"delivery.trainers": 4, "order.epochs": 50}),
                               (sys.executable, "-c", program_text), env=environment(PYTHONPATH=package))
@@ -211,13 +211,13 @@ class Errors(JobTest):
     def leave_early(self, steps, *more, **settings):
         """Trainer r ends after steps[r] batches."""
         script = f"set -- {' '.join(map(str, steps))}; shift $RANK; exec {program('penstock-trainer')} --steps $1 --compute-ms 40"
-        return self.reader(2, self.settings(**{"delivery.trainers": len(steps), "order.epochs": 6, **settings}),
+        return self.reader(2, self.settings(**{"delivery.trainers": len(steps), "order.epochs": 30, **settings}),
                            ("sh", "-c", script), *more)
 
     def test_a_trainer_leaves_early(self):
         """Told at once, with its step, when others stay; not when all leave together."""
         early = r"trainer 2 closed its connection early, before epoch 0 step 3 "
-        outcome = self.leave_early([30, 30, 3, 30])
+        outcome = self.leave_early([100, 100, 3, 100])
         self.assertEqual(outcome.code, 3, outcome.output)
         self.assertRegex(outcome.output, f"warning: reader 1 on .*: {early}.*; others are there still")
         outcome = self.leave_early([4, 4, 4, 4])
