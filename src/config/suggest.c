@@ -125,5 +125,6 @@ enum status option_unknown(const char *key, struct error *err)
     snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
     if (option_section_exists(section))
         return list_section(key, section, err);
-    return error_set(err, STATUS_INVALID, "unknown key '%s': --help lists all keys", key);
+    return error_set(err, STATUS_INVALID, "unknown key '%s': penstock-reader --help lists all keys",
+                     key);
 }

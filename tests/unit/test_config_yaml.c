@@ -128,7 +128,7 @@ static void mistakes(void **state)
         {"\nordr: {seed: 3}\n", "run.yaml:2: unknown key 'ordr': did you mean 'order'?"},
         {"batch:\n  seed: 3\n", "run.yaml:2: unknown key 'batch.seed': did you mean 'order.seed'?"},
         {"bathc: 3\n", "run.yaml:1: unknown key 'bathc': did you mean 'batch'?"},
-        {"zzzzzzzzzzzz: 3\n", "run.yaml:1: unknown key 'zzzzzzzzzzzz': --help lists all keys"},
+        {"zzzzzzzzzzzz: 3\n", "run.yaml:1: unknown key 'zzzzzzzzzzzz': penstock-reader --help lists all keys"},
         {"dataset:\n  feilds: {a: b}\n",
          "run.yaml:2: unknown key 'dataset.feilds': did you mean 'dataset.fields'?"},
         {"order:\n  seed: 1\n  seed: 2\n", "run.yaml:3: 'order.seed' is given twice"},
