@@ -4,6 +4,7 @@
 #include "children.h"
 
 #include "base/clock.h"
+#include "user_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -392,6 +393,7 @@ int children_exec(char *const *arguments)
         fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], err.message);
         return 127;
     }
+    user_path_restore();
     close_range(STDERR_FILENO + 1, ~0U, 0); /* the launcher's sockets are no business of trainers */
     execvp(command[0], command);
     fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], strerror(errno));

@@ -1,6 +1,7 @@
 /* See job.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks take the
  * same way. */
 #include "job_internal.h"
+#include "left.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -213,6 +214,14 @@ static enum status settle_sizes(struct job *job, const struct run_state *resume,
     }
 }
 
+/* `resume`: a file, or the state itself. */
+static enum status read_resume(const char *resume, struct run_state *ret_state, struct error *err)
+{
+    return resume[strspn(resume, " \n")] == '{'
+               ? run_state_parse(resume, strlen(resume), ret_state, err)
+               : run_state_read_file(resume, ret_state, err);
+}
+
 static enum status settle(struct job *job, const struct job_options *options, struct error *err)
 {
     struct {
@@ -220,8 +229,8 @@ static enum status settle(struct job *job, const struct job_options *options, st
         uint64_t stored_row_bytes, stored_row_cost;
     } first = {0}; /* what rank 0 has found out */
     enum status status = STATUS_OK;
-    if (options->resume_path && job->comm.rank == 0)
-        status = run_state_read_file(options->resume_path, &first.state, err);
+    if (options->resume && job->comm.rank == 0)
+        status = read_resume(options->resume, &first.state, err);
     if (status == STATUS_OK && job->comm.rank == 0)
         status = stored_rows_estimate(job->dataset, config_may_keep_stored(&job->config),
                                       &first.stored_row_bytes, &first.stored_row_cost, err);
@@ -239,8 +248,8 @@ static enum status settle(struct job *job, const struct job_options *options, st
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count = (uint32_t)reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
         .stored_row_cost = first.stored_row_cost};
-    status = settle_sizes(job, options->resume_path ? &first.state : NULL, err);
-    job->old_states = job->comm.rank == 0 && options->resume_path && first.state.version == 1;
+    status = settle_sizes(job, options->resume ? &first.state : NULL, err);
+    job->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
     return comm_agree(comm, status, err);
 }
 
@@ -430,25 +439,7 @@ static enum status keep_stored(struct job *job, struct error *err)
     return status;
 }
 
-/* Reads job_options.left into left_off. INVALID: not of that form, or no place of this run. */
-static enum status take_left(struct job *job, const char *left, struct error *err)
-{
-    uint64_t end = job_place(job, job->setup.service.epochs, 0);
-    for (const char *at = left; *at;) {
-        unsigned long long rank, place;
-        int length = 0;
-        if (sscanf(at, "%llu:%llu%n", &rank, &place, &length) != 2 ||
-            rank >= job->config.trainers || place > end ||
-            (at[length] != ',' && at[length] != '\0'))
-            return error_set(err, STATUS_INVALID, "--left: '%s' is not RANK:PLACE,... of this run",
-                             at);
-        job->left_off[rank] = place + 1;
-        at += length + (at[length] == ',');
-    }
-    return STATUS_OK;
-}
-
-static enum status take_memory(struct job *job, const char *left, struct error *err)
+static enum status take_memory(struct job *job, struct error *err)
 {
     uint64_t rows = job->setup.budget.buffer_rows;
     job->waker.fd = -1;
@@ -471,8 +462,6 @@ static enum status take_memory(struct job *job, const char *left, struct error *
     job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
     if (status == STATUS_OK && !job->left_off)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
-    if (status == STATUS_OK && left)
-        status = take_left(job, left, err);
     if (status == STATUS_OK)
         status = keep_stored(job, err);
     if (status == STATUS_OK)
@@ -485,7 +474,7 @@ static enum status take_memory(struct job *job, const char *left, struct error *
 static enum status compare_options(const struct job *job, const struct job_options *options,
                                    struct error *err)
 {
-    const char mine[3] = {options->quiet, options->command != NULL, options->resume_path != NULL};
+    const char mine[3] = {options->quiet, options->command != NULL, options->resume != NULL};
     char first[3];
     MPI_Request request;
     memcpy(first, mine, sizeof first);
@@ -531,7 +520,10 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     if (status == STATUS_OK && options->command)
         status = spawn_trainers(job, options, err);
     if (status == STATUS_OK)
-        status = take_memory(job, options->left, err);
+        status = take_memory(job, err);
+    if (status == STATUS_OK)
+        status = left_share(&job->comm, options->left_path, job->config.trainers,
+                            job_place(job, job->setup.service.epochs, 0), job->left_off, err);
     if (status == STATUS_OK)
         status = held_share(&job->comm, job->dataset, &job->held, err);
     return status;

@@ -27,13 +27,13 @@ struct job_options {
     const char *config_path; /* NULL: none */
     char *const *settings;   /* --set arguments */
     size_t setting_count;
-    const char *resume_path; /* NULL: from the start */
+    const char *resume;   /* a file with a state, or the state: "{...}"; NULL: from the start */
     char *const *command; /* trainers to spawn, NULL-terminated; NULL: they are started elsewhere */
     bool quiet;           /* no tables and no progress on rank 0 */
     bool verbose;         /* all tables at the start, not only four lines */
     bool supervised;      /* somebody starts the readers again: SIGTERM is no end for trainers */
-    const char *left;     /* where trainers had stopped when a job before this one died, as it told
-                           * its supervisor: "RANK:PLACE,RANK:PLACE"; NULL: nothing is known */
+    const char *left_path; /* where trainers had stopped when a job before this one died: see
+                            * left.h; NULL: nothing is known */
 };
 
 /* Where a reader's threads and trainers sit, as it is printed. */

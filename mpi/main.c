@@ -4,8 +4,10 @@
 #include "base/text.h"
 #include "job.h"
 #include "service.h"
+#include "user_path.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,9 +34,13 @@ static const char usage[] =
     "\n"
     "  -c, --config FILE    the run's configuration (YAML)\n"
     "      --set KEY=VALUE  override one option; may be repeated\n"
-    "      --resume FILE    continue at a state that a trainer saved (penstock_state)\n"
+    "      --resume FILE    continue at a state that a trainer saved (penstock_state), or the "
+    "state\n"
+    "                       itself: '{...}'\n"
     "      --save-state FILE\n"
-    "                       when a signal ends the run, write where all trainers stopped\n"
+    "                       when a signal ends the run, write where all trainers stopped; "
+    "without,\n"
+    "                       to a file in the current directory that is named then\n"
     "      --report FILE    write rates and bytes of each epoch as JSON\n"
     "      --supervised     somebody starts the readers again when they fail: trainers are not "
     "told\n"
@@ -42,8 +48,10 @@ static const char usage[] =
     "                       writes 'serving epoch E step S' to standard output when it does,\n"
     "                       'alive' now and then, and all 'left RANK PLACE' for those that are "
     "gone\n"
-    "      --left RANK:PLACE,...\n"
-    "                       where trainers had stopped, as the readers before these ones wrote\n"
+    "      --left FILE      where trainers had stopped: the lines 'left RANK PLACE' that the "
+    "readers\n"
+    "                       before these ones wrote, and a line '.'; - is standard input of rank "
+    "0\n"
     "  -q, --quiet          only errors, and warnings while it runs\n"
     "  -v, --verbose        also memory by purpose, rings, and who sits where\n"
     "  -V, --version\n"
@@ -90,7 +98,7 @@ static enum status parse_option(struct arguments *arguments, int option, char **
         arguments->settings[arguments->job.setting_count++] = optarg;
         return STATUS_OK;
     case 'r':
-        arguments->job.resume_path = optarg;
+        arguments->job.resume = optarg;
         return STATUS_OK;
     case 'j':
         arguments->report_path = optarg;
@@ -99,7 +107,7 @@ static enum status parse_option(struct arguments *arguments, int option, char **
         arguments->save_path = optarg;
         return STATUS_OK;
     case 'l':
-        arguments->job.left = optarg;
+        arguments->job.left_path = optarg;
         return STATUS_OK;
     case 'u':
         arguments->job.supervised = true;
@@ -233,22 +241,40 @@ static void print_report(const struct job *job, const struct service_report *rep
     text_done(&json);
 }
 
-/* After an orderly end, on rank 0: where to go on, if all trainers came to the same step. */
+/* Where a state goes that nobody has asked for: a file in the current directory with the run's
+ * name, beside those of runs that end at the same time. */
+static void default_save_path(const struct job *job, struct text *ret_path)
+{
+    char directory[PATH_MAX];
+    const char *name = strrchr(job->run_dir, '/');
+    if (getcwd(directory, sizeof directory))
+        text_append(ret_path, "%s/%s.json", directory, name ? name + 1 : job->run_dir);
+}
+
+/* After an orderly end, on rank 0: where to go on, if all trainers came to the same step. Says so
+ * in words that can be pasted. */
 static void save_state(const struct job *job, const char *path)
 {
     const struct ring_service *service = &job->setup.service;
     struct run_state state = {.order = service->order,
                               .epoch = job->stop_place / service->steps_per_epoch,
                               .step = job->stop_place % service->steps_per_epoch};
-    struct text json = {0};
+    struct text json = {0}, line = {0}, beside = {0};
     struct error err;
     run_state_print(&state, &json);
-    text_append(&json, "\n");
+    text_append(&line, "%s\n", json.data);
     if (!path)
-        fprintf(stderr, "penstock-reader: to go on there: --resume with %s", json.data);
-    else if (file_replace(path, json.data, json.length, &err) != STATUS_OK)
+        default_save_path(job, &beside);
+    const char *to = path ? path : beside.data;
+    enum status status = to ? file_replace(to, line.data, line.length, &err)
+                            : error_set(&err, STATUS_IO, "there is no current directory");
+    if (status != STATUS_OK && path)
         fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
+    fprintf(stderr, "penstock-reader: to go on there: --resume '%s'\n",
+            status == STATUS_OK ? to : json.data);
     text_done(&json);
+    text_done(&line);
+    text_done(&beside);
 }
 
 /* The same on all ranks. What trainers were told is final for them. */
@@ -346,6 +372,7 @@ int main(int argc, char **argv)
         return 0;
     }
     static struct job job;
+    user_path_note();
     int signal_fd = open_signal_fd();
     if (arguments.job.supervised) {
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* of a launcher that is killed: the next is waiting */

@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-BIN = os.environ.get("PENSTOCK_BIN", "build/release/bin")
+BIN = os.path.abspath(os.environ.get("PENSTOCK_BIN", "build/release/bin"))
 MPIEXEC = os.environ.get("PENSTOCK_MPIEXEC", "mpirun")
 MARK = f"{os.getpid()}-{time.monotonic_ns()}"
 # Instrumented programs are slow: fewer of what is much alike is enough to see what sanitizers see.
@@ -62,12 +62,12 @@ def wait_until(ready, process):
         time.sleep(0.02)
 
 
-def run(command, timeout=TIMEOUT_S, env=None, send=None):
+def run(command, timeout=TIMEOUT_S, env=None, send=None, cwd=None):
     """Runs a command in a session of its own. `send` = (when, signal) goes to the command alone, after as many seconds or
     when `when()` is true. A hang is an error with the output so far, never a hang of the test."""
     start = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               stdin=subprocess.DEVNULL, env=env or environment(),
+                               stdin=subprocess.DEVNULL, env=env or environment(), cwd=cwd,
                                start_new_session=True)
     try:
         if send:
@@ -125,7 +125,7 @@ class JobTest(unittest.TestCase):
             command += ["--", *trainer]
         elif trainer is not None:
             command += ["--", program("penstock-trainer"), *trainer]
-        return run(command, timeout, env, send)
+        return run(command, timeout, env, send, self.folder)
 
     def digests(self, readers, trainers, settings, trainer=(), options=(), expect=0):
         """Runs a job and returns the digest lines of all trainers, sorted by (epoch, step, position)."""

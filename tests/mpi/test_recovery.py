@@ -134,6 +134,13 @@ class RecoveryTest(JobTest):
         log = os.path.join(self.folder, f"{name}.{len(self.processes)}.log")
         return self.keep(Process(line, log))
 
+    def left_file(self, places):
+        """A file for --left. `places`: by rank."""
+        path = os.path.join(self.folder, "left")
+        with open(path, "w", encoding="ascii") as out:
+            out.write("".join(f"left {rank} {place}\n" for rank, place in places.items()) + ".\n")
+        return path
+
     def start_trainer(self, rank, digest, *arguments, readers=1, **env):
         line = [program("penstock-trainer"), "--run-dir", self.run_dir, "--rank", str(rank),
                 "--world-size", str(self.trainers), "--digest",
@@ -203,7 +210,7 @@ class Readers(RecoveryTest):
     def serve(self, readers, left=None, **more):
         return self.start_readers(readers, self.settings(**{
             "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}),
-            ["--supervised", *(["--left", left] if left else [])])
+            ["--supervised", *(["--left", self.left_file(left)] if left else [])])
 
     def kill_reader(self, _=None, reader=0):
         os.kill(self.reader_pid(reader), signal.SIGKILL)
@@ -276,7 +283,7 @@ class Readers(RecoveryTest):
         trainers = self.until_one_has_all(expected)
         trainers[1].kill()
         end = (203 + 7) // 8
-        job = self.serve(1, left=f"0:{end},1:{end}", **{**self.AT_ONCE, "delivery.connect_timeout": 3600})
+        job = self.serve(1, left={0: end, 1: end}, **{**self.AT_ONCE, "delivery.connect_timeout": 3600})
         self.assert_ends_well(trainers[0], job)
 
     def test_all_had_everything_and_nobody_comes_back(self):
@@ -538,7 +545,7 @@ class Trainers(RecoveryTest):
         job.wait()
         left = dict(re.findall(r"left (\d) (\d+)", job.output()))
         job = self.start_readers(2, settings, [
-            "--supervised", "--left", ",".join(f"{rank}:{place}" for rank, place in left.items())])
+            "--supervised", "--left", self.left_file(left)])
         trainers = [self.start_trainer(rank, f"digest.{rank}.new", readers=2) for rank in range(2)]
         self.assert_ends_well(*trainers, job)
         for rank in range(2):
