@@ -17,7 +17,6 @@
 
 readonly BACK_OFF_MAX_S=30 # between starts that fail one after another: 0, 1, 2, 4, ... s
 readonly LONG_RUN_S=60     # what ran so long has not failed at its start
-readonly PROBE_S=10        # a node that does not answer within is left out
 readonly CLEAN_UP_S=30     # a node that does not answer keeps what is there
 readonly SILENCE=200       # turns of a tenth of a second without a word from readers: their launcher hangs
 readonly FIRST_WORD=6000   # the same before their first word: a launcher may have thousands to start
@@ -25,7 +24,8 @@ readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the sa
 
 declare -A left_off=() # places, by rank
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
-code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0
+code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing=''
+starting='' deferred='' # a code to end with, once what is being started is known
 
 # ends_within SECONDS PID
 ends_within() {
@@ -41,6 +41,7 @@ ends_within() {
 # gives its workers 30 s; what is there 45 s later is killed.
 stop() {
     local side pid
+    [[ ! $probing ]] || kill -TERM -- "-$probing" 2>/dev/null || true
     for side in readers trainers; do
         pid=${running[$side]-}
         [[ $pid ]] || continue
@@ -62,18 +63,26 @@ now_us() {
     printf '%s' "${EPOCHREALTIME/[^0-9]/}"
 }
 
-# In a process group of its own, so that a ^C comes here alone.
+# In a process group of its own, so that a ^C comes here alone. What launchers print goes through the sieve; torchrun
+# on this machine has the terminal itself, if there is one.
 start() {
-    local side=$1 words=()
+    local side=$1 words=() input out=$said_out err=$said
     local -n command_of=$1
     [[ ! $restarts ]] || words=(setpriv --pdeathsig TERM --)
     words+=("${command_of[@]}")
-    if [[ $side == readers && $restarts ]]; then
-        "${words[@]}" </dev/null >&"$events" {events}>&- &
+    [[ $side != readers || ! $restarts ]] || out=$events
+    [[ $side != trainers || ${#trainer_hosts[@]} -gt 0 || $restarts ]] || out=$user_out err=$user_err
+    starting=1
+    if [[ $side == readers && $readers_input ]]; then
+        exec {input}<<<"$readers_input"
     else
-        "${words[@]}" </dev/null {events}>&- &
+        exec {input}</dev/null
     fi
+    "${words[@]}" <&"$input" >&"$out" 2>&"$err" {input}<&- {events}>&- {said}>&- {said_out}>&- {user_out}>&- {user_err}>&- &
     running[$side]=$! started[$side]=$SECONDS
+    exec {input}<&-
+    starting=''
+    [[ ! $deferred ]] || end_run "$deferred"
     [[ $side != readers ]] || patience=$FIRST_WORD
     unset "due[$side]"
 }
@@ -110,33 +119,40 @@ ending() {
     fi
 }
 
-answers() {
-    case $launcher in
-        srun) ! sinfo --noheader --Node --nodes="$1" --format=%t | grep -qE '\*|down|fail' ;;
-        hydra) timeout "$PROBE_S" "$mpiexec" -n 1 -hosts "$1" true ;;
-        *) timeout "$PROBE_S" "$mpiexec" -np 1 --host "$1" true ;;
-    esac </dev/null >/dev/null 2>&1
+# After nodes were left out: trainers that ran there go to others, if there is room and a state that all of them go on
+# from: places of trainers are on their nodes. False, with the reason said, if the run cannot go on.
+move_trainers() {
+    local host lost=''
+    for host in "${trainer_hosts[@]}"; do
+        [[ " ${host_list[*]} " == *" $host "* ]] || lost+=" $host"
+    done
+    [[ $lost ]] || return 0
+    if ! make_trainers; then
+        say "error: trainers ran on$lost, and the $node_count nodes that are left have room for $((node_count * trainers_per_node)) of" \
+            "$trainer_count ($trainers_per_node a node, as at the start): start again with other nodes${state:+, and this --state}"
+        return 1
+    elif [[ ! -s $state ]]; then
+        say "error: trainers ran on$lost, and where they were is gone with that: the run can only go on at a state that" \
+            "trainers have saved in --state"
+        return 1
+    fi
+    say "the trainers of$lost go to other nodes; all go on at $state"
+    if [[ ${running[trainers]-} ]]; then
+        kill -TERM "${running[trainers]}" 2>/dev/null || true
+        ends_within 10 "${running[trainers]}" || true
+        kill -KILL -- "-${running[trainers]}" 2>/dev/null || true
+        { wait "${running[trainers]}" || true; } 2>/dev/null
+        unset "running[trainers]"
+    fi
+    due[trainers]=$SECONDS
 }
 
-# Takes the nodes that do not answer out of host_list; fails if none is left.
-leave_out_nodes() {
-    local i pids=() here=() gone=''
-    ((${#host_list[@]} > 1)) || return 0
-    for i in "${!host_list[@]}"; do
-        answers "${host_list[i]}" &
-        pids+=($!)
-    done
-    for i in "${!host_list[@]}"; do
-        if wait "${pids[i]}"; then
-            here+=("${host_list[i]}")
-        else
-            gone+=" ${host_list[i]}"
-        fi
-    done
-    [[ $gone ]] || return 0
-    say "no answer from$gone: left out, ${#here[@]} of ${#host_list[@]} nodes go on"
-    host_list=("${here[@]}") node_count=${#here[@]} left_out+=$gone
-    ((node_count))
+# Whether nodes are gone that the trainers' step ran on.
+trainers_lost_a_node() {
+    local before=$node_count
+    ((${#trainer_hosts[@]} > 1)) || return 1
+    leave_out_nodes || true
+    ((node_count < before))
 }
 
 # Slurm ends the steps of a job first when the job is cancelled, preempted or over its time.
@@ -152,7 +168,7 @@ may_restart() {
         say "the trainers' step $(ending "$status") when they had said goodbye: nothing is lost, and nobody is left to serve them again"
         return 1
     elif [[ $side == trainers ]]; then
-        ((status > 128)) # else their own: keepers and torchrun have tried as often as they should
+        ((status > 128)) || trainers_lost_a_node # else their own: keepers and torchrun have tried as often as they should
     else
         [[ $FINAL_CODES != *" $status "* ]] && ((status != 3)) # 3: the trainers have left early, as they wished
     fi
@@ -165,12 +181,13 @@ restart() {
     ((SECONDS - started[$side] < LONG_RUN_S)) || failures=0
     delay=$(back_off "$failures")
     failures=$((failures + 1))
+    show_what_was_kept
     say "the $side' step $(ending "$status"): restart $restarted of $restarts$( ((!delay)) || printf ', in %d s' "$delay")"
     due[$side]=$((SECONDS + delay))
-    [[ $side == readers ]] || return 0
-    failed_us=${failed_us:-$(now_us)}
-    leave_out_nodes || fail "no node is left"
-    make_readers
+    [[ $side != readers ]] || failed_us=${failed_us:-$(now_us)}
+    leave_out_nodes || end_run 1 "no node is left"
+    move_trainers || end_run 1
+    [[ $side != readers ]] || make_readers
 }
 
 # ended SIDE: its launcher has.
@@ -207,24 +224,70 @@ ended() {
     done
 }
 
-# Readers that were killed have left their sockets and locks, and MPI what it shares memory through.
+# Readers that were killed have left their sockets and locks, and MPI what it shares memory through. What dies late may
+# still write: it is waited for. Other nodes need it only if something was killed.
 clean_up() {
-    [[ $restarts ]] || return 0
     # shellcheck disable=SC2016
     local i words=() remove=(sh -c '
-        for i in 1 2 3 4 5; do # what dies late may still write
-            rm -rf "$1" && [ ! -e "$1" ] && break
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+            rm -rf "$1"
+            readers=$(grep -lsx penstock-reader /proc/[0-9]*/comm | sed "s/comm$/environ/")
+            [ -e "$1" ] || [ "$readers" ] && grep -qszxF "PENSTOCK_RUN_DIR=$0" $readers || break
             sleep 0.2
         done
         cd "$0" && rm -f reader-*.sock reader-*.lock place-* && rmdir "$0"
         true' "$run_dir" "$scratch")
     "${remove[@]}" 2>/dev/null
-    ((${#host_list[@]})) || return 0
+    ((${#host_list[@]} && code + restarted)) || return 0
     restarts='' launch "$node_count" 1 none
     for i in 1 2 3; do
         timeout "$CLEAN_UP_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 && return
     done
     say "warning: $run_dir and $scratch may be left on some nodes"
+}
+
+# Everything that runs or prints goes through pipes of the sieve: standard error of all, and standard output, too, of
+# an mpiexec that complains there.
+open_sieve() {
+    local from_err from_out
+    exec {user_out}>&1 {user_err}>&2 {from_err}<> <(:) {from_out}<> <(:)
+    exec {said}>"/dev/fd/$from_err"
+    if [[ $launcher == hydra ]]; then
+        exec {said_out}>"/dev/fd/$from_out"
+        "$libexec/penstock-sieve" $$ ${verbose:+verbose} <"/dev/fd/$from_err" 3<"/dev/fd/$from_out" \
+            {from_err}>&- {from_out}>&- {said}>&- {said_out}>&- {user_out}>&- {user_err}>&- &
+    else
+        exec {said_out}>&1
+        "$libexec/penstock-sieve" $$ ${verbose:+verbose} <"/dev/fd/$from_err" 3<&- \
+            {from_err}>&- {from_out}>&- {said}>&- {said_out}>&- {user_out}>&- {user_err}>&- &
+    fi
+    sieve=$!
+    exec 2>&"$said" {from_err}>&- {from_out}>&-
+}
+
+# Before this script says that the run goes on.
+show_what_was_kept() {
+    printf '\036\n' >&"$said"
+}
+
+# Whoever still has the pipe, if it is not gone in a second, is left alone.
+close_sieve() {
+    exec {said}>&- {said_out}>&-
+    ends_within 1 "$sieve" || kill -TERM "$sieve" 2>/dev/null || true
+    wait "$sieve" || true
+}
+
+# end_run CODE [ERROR]: whatever runs.
+end_run() {
+    [[ ! $starting ]] || { deferred=$1 && return; }
+    trap '' INT TERM HUP PIPE
+    exec 2>/dev/null # bash would tell of each process that is killed
+    [[ ! ${2-} ]] || say "error: $2"
+    code=$1
+    stop
+    clean_up
+    close_sieve
+    exit "$code"
 }
 
 # Lines come in pieces, when the time is over in the middle of one.
@@ -250,8 +313,10 @@ run_commands() {
     local side
     exec {events}<> <(:) # a pipe without a name
     set -m
-    trap 'trap "" INT TERM HUP; stop; clean_up; exit 130' INT
-    trap 'trap "" INT TERM HUP; stop; clean_up; exit 143' TERM HUP
+    open_sieve
+    trap 'end_run 130' INT
+    trap 'end_run 143' TERM HUP
+    trap 'end_run 141' PIPE # nobody reads what is printed: see sieve.c
     start readers
     ((${#trainers[@]} == 0)) || start trainers
     while [[ ${running[*]-}${due[*]-} ]]; do
@@ -265,8 +330,7 @@ run_commands() {
             fi
         done
     done
-    clean_up
-    exit "$code"
+    end_run "$code"
 }
 
 # --- a trainer's keeper -------------------------------------------------------------------------------

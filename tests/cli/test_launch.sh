@@ -37,7 +37,7 @@ printf '#!/bin/sh\necho torchrun "$@"; exit 9\n' >path/torchrun
 chmod +x path/torchrun
 
 commands 1 -- python3 'a b.py' --flag
-contains "$(cat out)" "-c run.yaml -- python3 a\\ b.py --flag"
+contains "$(cat out)" " -- $(command -v python3) a\\ b.py --flag"
 [[ $(cat out) != *"$ppn"* ]] || fail "options for several nodes on one: $(cat out)"
 commands 1 --readers-per-node=3 -- true
 contains "$(cat out)" " 3 "
@@ -52,12 +52,19 @@ commands 1 --hosts n1,n2,n3 --nodes 2 --readers-per-node 2 -- true
 contains "$(cat out)" " 4 "
 [[ $(cat out) != *n3* ]] || fail "--nodes 2 takes a third: $(cat out)"
 if [ $mpi = openmpi ]; then
-    PENSTOCK_ORDER_SEED=4 commands 1 --hosts n1,n2 -- true
-    contains "$(cat out)" "-x PENSTOCK_ORDER_SEED"
+    # By name, so that no secret is on a command line; not what describes this machine.
+    PENSTOCK_ORDER_SEED=4 AWS_SECRET_ACCESS_KEY=hush https_proxy=p:1 NCCL_DEBUG=INFO TMPDIR=/tmp SSH_TTY=/dev/tty \
+        commands 1 --hosts n1,n2 -- true
+    for name in PENSTOCK_ORDER_SEED AWS_SECRET_ACCESS_KEY https_proxy NCCL_DEBUG PATH; do
+        contains "$(cat out)" "-x $name "
+    done
+    [[ $(cat out) != *hush* ]] || fail "a secret on a command line: $(cat out)"
+    [[ $(cat out) != *TMPDIR* && $(cat out) != *SSH_TTY* ]] || fail "what is this machine's goes to others: $(cat out)"
 fi
 
 commands 1 --set order.seed=3 --set 'dataset.fields.a=b[c]' --report r.json -q --launcher-options '--x 1' -- true
-contains "$(cat out)" '--set order.seed=3 --set dataset.fields.a=b\[c\] --report r.json --quiet'
+contains "$(cat out)" '--set order.seed=3 --set dataset.fields.a=b\[c\] '
+contains "$(cat out)" '--report r.json --quiet'
 contains "$(cat out)" " --x 1 "
 
 commands 1 --no-trainers
@@ -83,14 +90,14 @@ contains "$(grep ^export out)" PENSTOCK_RUN_DIR=/tmp/yours
     SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=3 commands 1 --launcher mpirun -- true
     contains "$(cat out)" "export SLURM_OVERLAP=1"
     contains "$(cat out)" "$ppn"
-    SLURM_JOB_ID=7 refuses 1 "leave --hosts and --hostfile away" -c run.yaml --hosts n1 -- true
+    SLURM_JOB_ID=7 refuses 4 "leave --hosts and --hostfile away" -c run.yaml --hosts n1 -- true
 ) || exit 1
 
 # Supervised: trainers are a step of their own, each with a keeper, and learn where readers are.
 commands 4 --restarts 5 -- python3 'a b.py'
 contains "$(cat out)" "--set delivery.reconnect_timeout=600 --supervised"
 contains "$(cat out)" "penstock-run --keep 5 2 2 localhost 2"
-contains "$(cat out)" " python3 a\\ b.py"
+contains "$(cat out)" " $(command -v python3) a\\ b.py"
 contains "$(cat out)" "# watched; the first is started again up to 5 times"
 commands 4 --restarts 5 --set delivery.reconnect_timeout=30 --hosts n1,n2,n3 -- true
 contains "$(cat out)" "--set delivery.reconnect_timeout=30 --set delivery.run_dir="
@@ -102,28 +109,30 @@ contains "$(cat out)" "PENSTOCK_STATE_FILE=$PWD/state.json"
 contains "$(cat out)" "--resume state.json"
 commands 1 --state later.json -- true
 [[ $(cat out) != *--resume* ]] || fail "resumes from a state that is not there yet: $(cat out)"
-refuses 1 "leave --resume away" -c run.yaml --resume state.json --state state.json -- true
+refuses 4 "leave --resume away" -c run.yaml --resume state.json --state state.json -- true
 refuses 1 "there is no folder for the state 'no/state.json'" -c run.yaml --state no/state.json -- true
-refuses 1 "whole number" -c run.yaml --restarts many -- true
+refuses 4 "whole number" -c run.yaml --restarts many -- true
 
-refuses 1 "give one with -c run.yaml" -- true
+refuses 4 "give one with -c run.yaml" -- true
 refuses 1 "cannot read the configuration 'not.yaml'" -c not.yaml -- true
-refuses 1 "behind -c" run.yaml
-refuses 1 "put their command behind --" -c run.yaml
-refuses 1 "goes with no trainer command" -c run.yaml --no-trainers -- true
-refuses 1 "'--host' is no option" -c run.yaml --host n1 -- true
-refuses 1 "'--nodes' is no option, or needs a value" -c run.yaml --nodes
-refuses 1 "whole number" -c run.yaml --readers-per-node numa -- true
-refuses 1 "exclude each other" -c run.yaml --hosts a --hostfile hosts -- true
+refuses 4 "unknown key 'order.sed': did you mean 'order.seed'?" -c run.yaml --set order.sed=1 -- true
+refuses 1 "no program 'not-there'" -c run.yaml -- not-there
+refuses 4 "behind -c" run.yaml
+refuses 4 "put their command behind --" -c run.yaml
+refuses 4 "goes with no trainer command" -c run.yaml --no-trainers -- true
+refuses 4 "'--host' is no option" -c run.yaml --host n1 -- true
+refuses 4 "'--nodes' is no option, or needs a value" -c run.yaml --nodes
+refuses 4 "whole number" -c run.yaml --readers-per-node numa -- true
+refuses 4 "exclude each other" -c run.yaml --hosts a --hostfile hosts -- true
 refuses 1 "cannot read the host file 'no'" -c run.yaml --hostfile no -- true
-refuses 1 "names no host" -c run.yaml --hostfile /dev/null -- true
-refuses 1 "there are only 2" -c run.yaml --hosts a,b --nodes 3 -- true
-refuses 1 "this is none: use salloc or sbatch" -c run.yaml --launcher srun -- true
+refuses 4 "names no host" -c run.yaml --hostfile /dev/null -- true
+refuses 4 "there are only 2" -c run.yaml --hosts a,b --nodes 3 -- true
+refuses 4 "this is none: use salloc or sbatch" -c run.yaml --launcher srun -- true
 refuses 1 "for a run from the start leave --resume away" -c run.yaml --resume no.json -- true
 (PATH=/usr/bin:/bin && command -v torchrun >/dev/null) ||
     PATH=/usr/bin:/bin refuses 1 "torchrun is not in PATH" -c run.yaml --torchrun 2 -- t.py
-OMPI_COMM_WORLD_SIZE=2 refuses 1 "start penstock-run alone" -c run.yaml -- true
-SLURM_STEP_NUM_TASKS=4 refuses 1 "has started it 4 times" -c run.yaml -- true
+OMPI_COMM_WORLD_SIZE=2 refuses 4 "start penstock-run alone" -c run.yaml -- true
+SLURM_STEP_NUM_TASKS=4 refuses 4 "has started it 4 times" -c run.yaml -- true
 PENSTOCK_MPIEXEC=/no/mpirun refuses 1 "'/no/mpirun'" -c run.yaml -- true
 
 help=$("$penstock" --help)
@@ -209,6 +218,101 @@ for signal in INT TERM; do
     rm -f digest
 done
 
+# What is first in PATH is started, and found by what that starts, whatever mpiexec puts in front.
+mkdir -p venv/bin
+cat >venv/bin/penstock-trainer <<SH
+#!/bin/bash
+echo "\$PATH" >>'$PWD/paths'
+echo "libraries \${LD_LIBRARY_PATH-none}, \${PENSTOCK_PATH-none}" >>'$PWD/paths'
+exec '$bin/penstock-trainer' "\$@"
+SH
+chmod +x venv/bin/penstock-trainer
+same_path() {
+    local mine
+    mine=$(printf '%s\n%s' "$PWD/venv/bin:$PATH" "libraries ${LD_LIBRARY_PATH-none}, none")
+    [ "$(sort -u paths)" = "$(sort -u <<<"$mine")" ] || fail "$1: trainers have not this PATH: $(sort -u paths)"
+    rm paths
+}
+for way in "-- penstock-trainer" "--restarts 2 -- penstock-trainer" "--torchrun 2 -- $PWD/venv/bin/penstock-trainer"; do
+    # shellcheck disable=SC2086
+    PATH=$PWD/venv/bin:$PATH:$PWD/path timeout 60 "$penstock" -c run.yaml -q $way >log 2>&1 || fail "$way: $(cat log)"
+    PATH=$PATH:$PWD/path same_path "penstock-run $way"
+done
+if [ $mpi = openmpi ]; then # the same of mpirun itself, called by a name with a slash
+    mpirun=$("$penstock" -c run.yaml --dry-run -- true | grep -o '^[^ ]*mpi[^ ]* ' | head -n 1)
+    PATH=$PWD/venv/bin:$PATH timeout 60 $mpirun --allow-run-as-root -np 1 "$bin/penstock-reader" -c run.yaml -q \
+        -- penstock-trainer >log 2>&1 || fail "mpirun: $(cat log)"
+    same_path mpirun
+fi
+
+# The cause is the last line, and is there once; mpirun's own words are there with --verbose, or when there are no others.
+last() {
+    code=0
+    timeout 60 "$penstock" -c run.yaml -q "${@:3}" >log 2>&1 || code=$?
+    [ "$code" -eq "$1" ] || fail "penstock-run ${*:3}: exit code $code, not $1: $(cat log)"
+    [[ $(tail -n 1 log) == *$2* && $(grep -cF -- "$2" log) -eq 1 ]] || fail "'$2' is not the last line, once: $(cat log)"
+}
+words='mpiexec detected that|BAD TERMINATION'
+last 4 "error: reader 0 on " -- sh -c 'echo own words >&2; exit 7'
+contains "$(cat log)" "own words"
+[[ ! $(cat log) =~ $words|"non-zero" ]] || fail "mpirun's words: $(cat log)"
+last 1 "no.zarr" --set dataset.uri=no.zarr -- true
+[ "$(wc -l <log)" -eq 1 ] || fail "more than the cause: $(cat log)"
+timeout 60 "$penstock" -c run.yaml -q --verbose -- false >log 2>&1 || true
+[[ $(cat log) =~ $words ]] || fail "mpirun's words are not there: $(cat log)"
+# shellcheck disable=SC2016
+timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' >log 2>&1 && fail "a killed reader is no failure"
+[[ $(cat log) =~ "signal 9" ]] || fail "nothing says that the reader was killed: $(cat log)"
+
+# What is kept back is no more than that: halves of lines and lines of dashes come as they are, at once.
+sieve=$bin/../libexec/penstock/penstock-sieve
+dashes=$(printf '%074d' 0 | tr 0 -)
+{
+    printf '10%%|#' && sleep 0.5 && printf '\r20%%|##\n%s\ntitle\n%s\n' "$dashes" "$dashes"
+    printf 'penstock-reader: error: the cause\n%s\nPrimary job  terminated normally, but 1 process\nmore\n%s\n' "$dashes" "$dashes"
+    printf 'pen' && sleep 0.5 && printf 'stock\nlast'
+} | "$sieve" $$ 2>all &
+sleep 0.3
+[ "$(cat all)" = "10%|#" ] || fail "half a line waits: $(cat all)"
+wait $!
+[ "$(cat all)" = "$(printf '10%%|#\r20%%|##\n%s\ntitle\n%s\npenstock\nlastpenstock-reader: error: the cause\n' "$dashes" "$dashes")" ] ||
+    fail "sieved: $(cat all)"
+
+# Nothing is left in /tmp, whoever is killed, and whether or not anybody reads what is printed.
+nothing_left() {
+    no_process "$mark"
+    [ ! -e "$PENSTOCK_RUN_DIR" ] || fail "$1 leaves $PENSTOCK_RUN_DIR: $(ls -A "$PENSTOCK_RUN_DIR")"
+}
+export PENSTOCK_RUN_DIR=$PWD/run_dir
+forever=(--set order.epochs=100000 -- penstock-trainer --compute-ms 5)
+# shellcheck disable=SC2016
+env "$mark" timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' >log 2>&1 || true
+nothing_left "a killed reader"
+code=0
+{ env "$mark" timeout 60 "$penstock" -c run.yaml "${forever[@]}" 2>&1 || echo "$?" >code; } | grep -m1 '^plan' >log
+[ "$(cat code)" -eq 141 ] || fail "nobody reads it: code $(cat code)"
+nothing_left "a closed standard error"
+{ env "$mark" timeout 60 "$penstock" -c run.yaml -q --restarts 2 "${forever[@]}" --json 2>log || echo "$?" >code; } | true
+[ "$(cat code)" -eq 141 ] || fail "nobody reads it: code $(cat code): $(cat log)"
+nothing_left "a closed standard output"
+
+# ^C: the state is written, and the words that say so can be pasted; the state itself will do, too.
+env --default-signal=INT "$penstock" -c run.yaml -q "${forever[@]}" --digest digest.1 2>log &
+launcher=$!
+for ((i = 0; i < 300; i++)); do
+    [ ! -s digest.1 ] || break
+    sleep 0.1
+done
+kill -INT $launcher
+wait $launcher || true
+unset PENSTOCK_RUN_DIR
+hint=$(sed -n 's/^penstock-reader: to go on there: //p' log)
+[ "$hint" = "--resume '$PWD/run_dir.json'" ] && [ -s run_dir.json ] || fail "no state is named: $(cat log)"
+for resume in "$hint" "--resume '$(cat run_dir.json)'"; do
+    eval "timeout 60 '$penstock' -c run.yaml --set order.epochs=100000 $resume -- sh -c 'exit 7' >log 2>&1" || true
+    contains "$(cat log)" "goes on at epoch"
+done
+
 # The supervisor alone, with stand-ins for both sides: supervise RESTARTS READERS TRAINERS (commands of sh); what it
 # says in `err`.
 supervise() {
@@ -216,11 +320,14 @@ supervise() {
     # shellcheck disable=SC2016,SC2034
     timeout 60 bash -c '
         set -euo pipefail
-        say() { printf "%s\n" "$*" >&2; }
+        say() { printf "%s\n" "$*" >&"${said:-2}"; }
         fail() { say "$@"; exit 1; }
         make_readers() { :; }
-        . "$0/../libexec/penstock/supervise.sh"
-        launcher=none mpiexec=none run_dir=none scratch=none restarts=$1 node_count=1 host_list=() left_out=
+        libexec=$0/../libexec/penstock
+        . "$libexec/nodes.sh"
+        . "$libexec/supervise.sh"
+        launcher=none mpiexec=none run_dir=none scratch=none restarts=$1 node_count=1 host_list=() left_out= verbose=
+        readers_input= trainer_hosts=()
         readers=(sh -c "$2") trainers=(sh -c "$3")
         run_commands' "$bin" "$1" "$2" "$3" >out 2>err || code=$?
 }

@@ -1,0 +1,126 @@
+# shellcheck shell=bash
+# Which nodes there are, and which of them answer. Sourced by penstock-run.
+#
+# Nodes are asked by what mpirun reaches them by (ssh, or the rsh agent that it is told), PROBES at a time, each with
+# a time limit of its own. Those that do not answer are tried once more, by the launcher itself: it may have ways that
+# ssh has not. Slurm knows its nodes, and is asked once.
+
+readonly PROBES=32
+readonly PROBE_S=10        # for an answer to ssh
+readonly SECOND_PROBE_S=20 # for an answer to mpirun
+
+# Sets host_list (empty: this machine, or all nodes of the job where nobody needs their names) and node_count.
+find_nodes() {
+    host_list=()
+    if [[ $hosts ]]; then
+        IFS=, read -ra host_list <<<"$hosts"
+    elif [[ $hostfile ]]; then
+        mapfile -t host_list < <(awk '{ sub(/#.*/, "") } NF { print $1 }' "$hostfile")
+    elif [[ ${SLURM_JOB_ID-} ]] && [[ $torchrun$nodes$restarts ]]; then
+        mapfile -t host_list < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    fi
+    mapfile -t host_list < <(((${#host_list[@]} == 0)) || printf '%s\n' "${host_list[@]%%:*}" | awk 'NF && !seen[$0]++')
+    [[ ! $hosts$hostfile ]] || ((${#host_list[@]})) || misused "'$hosts$hostfile' names no host"
+    node_count=${#host_list[@]}
+    if ((node_count == 0)); then
+        node_count=${SLURM_JOB_NUM_NODES:-1}
+    fi
+    if [[ $nodes ]]; then
+        ((nodes <= node_count)) || misused "--nodes $nodes, but there are only $node_count"
+        host_list=("${host_list[@]:0:nodes}")
+        node_count=$nodes
+    fi
+}
+
+# Sets agent: the words that reach a node, as mpirun has them of its options or the environment.
+find_agent() {
+    local i value=ssh name
+    if [[ $launcher == hydra ]]; then
+        value=${HYDRA_LAUNCHER_EXEC:-ssh}
+    else
+        value=${OMPI_MCA_plm_rsh_agent:-${OMPI_MCA_orte_rsh_agent:-${PRTE_MCA_plm_ssh_agent:-ssh}}}
+    fi
+    for ((i = 0; i + 1 < ${#launcher_options[@]}; i++)); do
+        case ${launcher_options[i]} in
+            plm_rsh_agent | orte_rsh_agent | plm_ssh_agent | -launcher-exec | --launcher-exec) value=${launcher_options[i + 1]} ;;
+        esac
+    done
+    # "ssh : rsh" is the first that is there.
+    while [[ $value == *:* ]] && read -r name _ <<<"${value%%:*}" && ! command -v "$name" >/dev/null; do
+        value=${value#*:}
+    done
+    read -ra agent <<<"${value%%:*}"
+    [[ ${agent[0]##*/} != ssh ]] || agent+=(-n -o BatchMode=yes -o "ConnectTimeout=$PROBE_S")
+}
+
+# answering SECONDS WORD... <HOSTS: prints the hosts, one a line, for which the command WORD... HOST true succeeds.
+answering() {
+    # shellcheck disable=SC2016
+    xargs -r -d '\n' -n 1 -P "$PROBES" sh -c '
+        for host; do :; done
+        timeout -k 1 "$@" true </dev/null >/dev/null 2>&1 && echo "$host"
+        true' sh "$@"
+}
+
+# The same of all nodes of a Slurm job.
+answering_in_slurm() {
+    timeout "$PROBE_S" sinfo --noheader --Node --nodes="$(paste -sd ,)" --format='%N %t' |
+        awk '$2 !~ /\*|down|fail/ && !seen[$1]++ { print $1 }'
+}
+
+# ask FUNCTION ARGUMENT...: sets `answered` to the hosts of `asked` that do. A signal is heard meanwhile.
+ask() {
+    local file answers
+    ((${#asked[@]})) || return 0
+    file=$(mktemp)
+    exec {answers}<>"$file"
+    rm -f "$file"
+    "$@" < <(printf '%s\n' "${asked[@]}") >&"$answers" {answers}>&- &
+    probing=$!
+    wait "$probing" || true
+    probing=''
+    mapfile -t answered <"/dev/fd/$answers"
+    exec {answers}>&-
+}
+
+# Takes those of `answered` out of `asked`, and into the table `alive`.
+note_answers() {
+    local host
+    for host in "${answered[@]}"; do alive[$host]=1; done
+    answered=()
+    local -a silent=()
+    for host in "${asked[@]}"; do
+        [[ ${alive[$host]-} ]] || silent+=("$host")
+    done
+    asked=("${silent[@]}")
+}
+
+# Takes the nodes that do not answer out of host_list; fails if none is left.
+leave_out_nodes() {
+    local -a asked=("${host_list[@]}") answered=() here=() agent=()
+    local -A alive=([localhost]=1 [$HOSTNAME]=1 [${HOSTNAME%%.*}]=1)
+    local host
+    ((${#host_list[@]} > 1)) || return 0
+    note_answers
+    if [[ ${SLURM_JOB_ID-} ]]; then
+        ask answering_in_slurm
+        ((${#answered[@]})) || return 0 # Slurm itself does not answer: srun will say so
+    else
+        find_agent
+        ask answering "$PROBE_S" "${agent[@]}"
+        note_answers
+        if [[ $launcher == hydra ]]; then
+            ask answering "$SECOND_PROBE_S" "$mpiexec" "${launcher_options[@]}" -n 1 -hosts
+        else
+            ask answering "$SECOND_PROBE_S" "$mpiexec" "${launcher_options[@]}" -np 1 --host
+        fi
+    fi
+    note_answers
+    ((${#asked[@]})) || return 0
+    for host in "${host_list[@]}"; do
+        [[ ! ${alive[$host]-} ]] || here+=("$host")
+    done
+    say "no answer from ${asked[*]}: left out, ${#here[@]} of ${#host_list[@]} nodes go on"
+    host_list=("${here[@]}") node_count=${#here[@]} left_out+=" ${asked[*]}"
+    ((node_count))
+}

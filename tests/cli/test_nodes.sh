@@ -1,0 +1,105 @@
+# penstock-run on 1,000 pretended nodes with 8 trainers each: a script stands in for mpirun, another for ssh.
+. "$(dirname "$0")/lib.sh"
+bin=$(dirname "$penstock")
+unset PENSTOCK_RUN_DIR PENSTOCK_LIBRARY "${!SLURM_@}" "${!OMPI_@}"
+
+# A node has 2 s to answer instead of 10: asking takes longer than that in all.
+mkdir -p here/bin here/libexec
+cp "$bin/penstock-run" here/bin
+ln -s "$bin/penstock" "$bin/penstock-reader" here/bin
+cp -r "$bin/../libexec/penstock" here/libexec
+sed -i 's/^readonly PROBE_S=10 /readonly PROBE_S=2 /' here/libexec/penstock/nodes.sh
+grep -q '^readonly PROBE_S=2 ' here/libexec/penstock/nodes.sh || fail "no PROBE_S in nodes.sh"
+
+# 100 nodes take a second, n0500 more than it is given, n0007 and n0300 are dead.
+cat >agent <<'SH'
+#!/bin/sh
+echo + >>"$AT/asked"
+case $1 in
+    n0007 | n0300) code=255 ;;
+    n0500) sleep "$SLOW"; sleep "$SLOW"; code=0 ;;
+    n0*5) sleep "$SLOW"; code=0 ;;
+    *) code=0 ;;
+esac
+echo - >>"$AT/asked"
+exit $code
+SH
+cat >mpiexec <<'SH'
+#!/bin/bash
+# Each start of a side is a file with its words: readers.1, readers.2, trainers.1, ...
+record() {
+    local n=1
+    while ! (set -C && printf '%s\n' "${@:2}" >"$AT/$1.$n") 2>/dev/null; do n=$((n + 1)); done
+    echo "$n"
+}
+case "$*" in
+    --version) echo "mpiexec (OpenRTE) 4.1.4" ;;
+    *"--host "*" true")
+        host=${*: -2:1}
+        echo "$host" >>"$AT/tried"
+        [[ $host == n0500 ]]
+        ;;
+    *"penstock-reader --set"*)
+        if (($(record readers "$@") == 1)); then
+            until [[ -e $AT/trainers.1 ]]; do sleep 0.05; done
+            awk -v count="$TRAINERS" 'BEGIN { for (i = 0; i < count; i++) print "left", i, 1000000000 + i }'
+            exit 1
+        fi
+        cat >"$AT/heard"
+        echo serving epoch 1 step 2
+        until ls "$AT"/trainers.[12] | grep -q "$LAST"; do sleep 0.05; done
+        touch "$AT/over"
+        ;;
+    *--keep*)
+        record trainers "$@" >/dev/null
+        until [[ -e $AT/over ]]; do sleep 0.05; done
+        ;;
+    *) [[ $* != *n0007* ]] && record cleaned "$@" >/dev/null ;;
+esac
+SH
+chmod +x agent mpiexec
+
+# start TRAINERS LAST ARGUMENT...: a run whose readers die once; LAST is the trainers' start that is waited for.
+start() {
+    rm -rf at && mkdir at
+    code=0
+    AT=$PWD/at SLOW=$slow TRAINERS=$1 LAST=trainers.$2 OMPI_MCA_plm_rsh_agent=$PWD/agent PENSTOCK_MPIEXEC=$PWD/mpiexec timeout 120 \
+        here/bin/penstock-run --hosts "$(seq -s , -f 'n%04g' "$nodes")" --set dataset.uri=data.zarr --restarts 2 \
+        --set delivery.trainers="$1" --set batch.global_size="$1" "${@:3}" -- true 2>err || code=$?
+}
+
+# hosts FILE: how many nodes are on a command line.
+hosts() {
+    grep -A 1 -x -e --host "$1" | tail -n 1 | tr ',' '\n' | wc -l
+}
+
+slow=1.1 nodes=1000
+# 7,900 trainers fill 988 nodes: what is lost is made up for by others, at the state.
+echo '{}' >state.json
+start 7900 2 --state state.json
+[ "$code" -eq 0 ] || fail "two nodes of a thousand end the run with $code: $(cat err)"
+contains "$(cat err)" "no answer from n0007 n0300: left out, 998 of 1000 nodes go on"
+contains "$(cat err)" "the trainers of n0007 n0300 go to other nodes; all go on at state.json"
+[ "$(sort at/tried | tr '\n' ' ')" = "n0007 n0300 n0500 " ] || fail "tried by mpirun: $(cat at/tried)"
+[ "$(grep -c + at/asked)" -eq 1000 ] || fail "$(grep -c + at/asked) of 1,000 nodes were asked"
+most=$(awk '/\+/ { if (++now > most) most = now } /-/ { now-- } END { print most }' at/asked)
+# One that is killed for its time does not say that it has ended.
+[ "$most" -gt 8 ] && [ "$most" -le 33 ] || fail "$most nodes were asked at a time"
+[ "$(hosts at/readers.1)" -eq 1000 ] && [ "$(hosts at/readers.2)" -eq 998 ] || fail "readers on $(hosts at/readers.2) nodes"
+[ "$(hosts at/trainers.1)" -eq 988 ] && [ "$(hosts at/trainers.2)" -eq 988 ] || fail "trainers on $(hosts at/trainers.2) nodes"
+grep -q n0007 at/trainers.1 && ! grep -q 'n0007\|n0300' at/trainers.2 at/readers.2 at/cleaned.1 ||
+    fail "a dead node is started on"
+grep -qx -- '-np' at/readers.2 && grep -qx 998 at/readers.2 || fail "not as many readers as nodes: $(cat at/readers.2)"
+# What 7,900 trainers left behind comes whole, however long.
+[ "$(grep -c '^left ' at/heard)" -eq 7900 ] && [ "$(tail -n 1 at/heard)" = . ] && [ "$(wc -c <at/heard)" -gt 130000 ] ||
+    fail "readers hear of $(grep -c '^left ' at/heard) places: $(tail -n 1 at/heard)"
+grep -qx 'left 7899 1000007899' at/heard || fail "not the place of the last: $(grep 'left 7899' at/heard)"
+
+slow=0 nodes=100
+# No room, and no state: the run cannot go on, and says so.
+start 800 1 --state state.json
+[ "$code" -eq 1 ] || fail "a run that cannot go on ends with $code: $(cat err)"
+contains "$(tail -n 1 err)" "the 99 nodes that are left have room for 792 of 800 (8 a node, as at the start)"
+start 790 1
+[ "$code" -eq 1 ] || fail "a run that has no state ends with $code: $(cat err)"
+contains "$(tail -n 1 err)" "the run can only go on at a state that trainers have saved in --state"
