@@ -37,7 +37,7 @@ class ClusterTest(JobTest):
 
     def reader_command(self, trainers, **more):
         """penstock-reader for so many trainers, without what starts them."""
-        command = [program("penstock-reader")]
+        command = [program("penstock-reader"), "--verbose"]
         for key, value in {**self.settings, "delivery.trainers": trainers, **more}.items():
             command += ["--set", f"{key.replace('__', '.')}={value}"]
         return command
@@ -73,7 +73,8 @@ class ClusterTest(JobTest):
                       f"the first as here, there: {differ[:1]}")
 
     def nodes(self, output):
-        """The nodes of readers 0, 1, ..., as rank 0 prints them."""
+        """The nodes of readers 0, 1, ..., as rank 0 prints them: one by one with --verbose, else names alone."""
         lines = re.findall(r"^reader (\d+ on .*)$", output, re.MULTILINE)
         found = dict(re.findall(r"(\d+) on ([^\s,]+)", "\n".join(lines)))
-        return [found[str(rank)] for rank in range(len(found))]
+        names = re.search(r"^readers +\d+ on ([^:]*):", output, re.MULTILINE)
+        return [found[str(rank)] for rank in range(len(found))] or (names[1].split(", ") if names else [])

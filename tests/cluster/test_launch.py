@@ -54,7 +54,7 @@ class Launch(ClusterTest):
     def submit(self, command, nodes=3):
         """Submits a script with its arguments, two trainers a node in place of one for each GPU; returns the job's number."""
         self.log = os.path.join(self.folder, "log")
-        submitted = run(["sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
+        submitted = run(["sbatch", "--parsable", f"--chdir={self.folder}", f"--nodes={nodes}", "--ntasks-per-node=1",
                          "--exclusive", f"--output={self.log}", *command], env=self.env)
         self.assertEqual(submitted.code, 0, submitted.output)
         job = submitted.output.split()[-1]
@@ -92,7 +92,7 @@ class Launch(ClusterTest):
         return self.finish(self.submit([script], nodes))
 
     def penstock_run(self, *arguments, trainer=()):
-        return shlex.join([program("penstock-run"), "-c", os.path.join(self.folder, "run.yaml"), *arguments,
+        return shlex.join([program("penstock-run"), "--verbose", "-c", os.path.join(self.folder, "run.yaml"), *arguments,
                            *trainer])
 
     def script(self, name):

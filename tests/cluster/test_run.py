@@ -11,11 +11,11 @@ from job import environment, leftovers, program, run
 class Run(ClusterTest):
     def penstock_run(self, trainers, *arguments, send=None, **more):
         """`arguments` of penstock-run, with the settings of this class."""
-        command = [program("penstock-run")]
+        command = [program("penstock-run"), "--verbose"]
         for key, value in {**self.settings, "delivery.trainers": trainers, **more}.items():
             command += ["--set", f"{key.replace('__', '.')}={value}"]
         env = environment(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
-        return run([*command, *arguments], env=env, send=send)
+        return run([*command, *arguments], env=env, send=send, cwd=self.folder)
 
     def test_hosts(self):
         expected = self.single_process()
