@@ -7,6 +7,7 @@
 #include "stall.h"
 #include "stop.h"
 #include "store/disk_cache.h"
+#include "store/store.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -620,7 +621,9 @@ enum status service_run(struct job *job, bool quiet, struct service_report *repo
     if (status == STATUS_OK) {
         stop_begin(service.stop);
         start_books(&service, quiet);
+        store_forbid_waiting(true); /* trainers and other readers would wait, too */
         status = serve(&service, ret_again, err);
+        store_forbid_waiting(false);
         progress_done(&service.progress);
     }
     service_done(&service);

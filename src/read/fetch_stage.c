@@ -1,9 +1,9 @@
 /* See fetch_stage.h.
  *
- * Slots move between three threads: the owner takes free ones and starts their fetches; the store's
- * thread, which ends the last fetch of a slot, puts it on the `ready` list; the owner gives it to a
- * worker, which puts it back on the `free` list. Both lists are under one mutex, held for a few
- * instructions.
+ * Slots move between four threads: the lister takes free ones and starts their fetches; the store's
+ * thread, which ends the last fetch of a slot, puts it on the `fetched` list, or on that of
+ * `indices`, which the lister goes on with; the owner gives fetched ones to workers, which put them
+ * back on the `free` list. Lists are under one mutex, held for a few instructions.
  *
  *     memory   | slot 0: piece | piece | ... | slot 1: piece | ... |
  *
@@ -18,7 +18,9 @@
 #include "store/fetch.h"
 #include "zarr/chunk.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,14 +66,16 @@ struct fetch_stage {
     struct fetch *fetches; /* [slot_count][piece_count], as are the next */
     struct want *wants;
     void *memory;
-    /* the owner's */
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t all_done;
     struct queue waiting; /* of buffers */
     int32_t *next_waiting;
-    uint64_t *rows; /* of waiting buffers */
-    pthread_mutex_t mutex;
-    pthread_cond_t all_done;
-    struct queue free, ready; /* of slots */
-    uint32_t flying;          /* slots with fetches that are not done */
+    uint64_t *rows;                      /* of waiting buffers */
+    pthread_cond_t work;                 /* there is something for the lister */
+    struct queue free, indices, fetched; /* of slots */
+    uint32_t flying;                     /* slots with fetches that are not done */
+    bool stopping, has_lister;
+    pthread_t lister_thread;
 };
 
 /* Slots of which there are as many as the memory holds. */
@@ -112,13 +116,11 @@ static void push_slot(struct fetch_stage *stage, struct queue *queue, int32_t sl
     queue->last = slot;
 }
 
-static int32_t take_slot(struct fetch_stage *stage, struct queue *queue)
+static int32_t pop_slot(struct fetch_stage *stage, struct queue *queue)
 {
-    pthread_mutex_lock(&stage->mutex);
     int32_t slot = queue->first;
     if (slot != FETCH_NONE)
         queue->first = stage->slots[slot].next;
-    pthread_mutex_unlock(&stage->mutex);
     return slot;
 }
 
@@ -148,62 +150,9 @@ static enum status allocate(struct fetch_stage *stage, uint32_t buffer_count, st
     return status;
 }
 
-enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes,
-                            uint32_t buffer_count, struct waker *waker,
-                            struct fetch_stage **ret_stage, struct error *err)
-{
-    uint64_t pieces = 0, slot_bytes = 0, cost;
-    uint64_t count = count_slots(dataset, memory_bytes, &pieces, &slot_bytes, &cost);
-    *ret_stage = NULL;
-    if (count == 0)
-        return STATUS_OK;
-    struct fetch_stage *stage = calloc(1, sizeof *stage);
-    if (!stage)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to fetch rows ahead");
-    stage->dataset = dataset;
-    stage->waker = waker;
-    stage->piece_count = pieces;
-    stage->slot_bytes = slot_bytes;
-    stage->slot_count = (uint32_t)count;
-    stage->waiting = stage->free = stage->ready = (struct queue){FETCH_NONE, FETCH_NONE};
-    pthread_mutex_init(&stage->mutex, NULL);
-    pthread_cond_init(&stage->all_done, NULL);
-    enum status status = allocate(stage, buffer_count, err);
-    if (status != STATUS_OK) {
-        fetch_stage_free(stage);
-        return status;
-    }
-    *ret_stage = stage;
-    return STATUS_OK;
-}
-
-void fetch_stage_free(struct fetch_stage *stage)
-{
-    if (!stage)
-        return;
-    pthread_mutex_lock(&stage->mutex);
-    bool flying = stage->flying > 0;
-    pthread_mutex_unlock(&stage->mutex);
-    if (flying)
-        dataset_stop_fetches(stage->dataset);
-    pthread_mutex_lock(&stage->mutex);
-    while (stage->flying > 0)
-        pthread_cond_wait(&stage->all_done, &stage->mutex);
-    pthread_mutex_unlock(&stage->mutex);
-    pthread_cond_destroy(&stage->all_done);
-    pthread_mutex_destroy(&stage->mutex);
-    memory_unmap(stage->memory, stage->slot_count * stage->slot_bytes);
-    dataset_lister_free(stage->lister);
-    free(stage->slots);
-    free(stage->fetches);
-    free(stage->wants);
-    free(stage->next_waiting);
-    free(stage->rows);
-    free(stage);
-}
-
 void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row)
 {
+    pthread_mutex_lock(&stage->mutex);
     stage->rows[buffer] = row;
     stage->next_waiting[buffer] = FETCH_NONE;
     if (stage->waiting.first == FETCH_NONE)
@@ -211,6 +160,8 @@ void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row)
     else
         stage->next_waiting[stage->waiting.last] = buffer;
     stage->waiting.last = buffer;
+    pthread_cond_signal(&stage->work);
+    pthread_mutex_unlock(&stage->mutex);
 }
 
 /* One of a slot's fetches is over, or its owner has started all of them. */
@@ -221,9 +172,13 @@ static void count_down(struct slot *slot)
         return;
     pthread_mutex_lock(&stage->mutex);
     slot->flying = false;
-    push_slot(stage, &stage->ready, (int32_t)(slot - stage->slots));
-    struct waker *waker = stage->waker;
-    waker_wake(waker); /* before the stage may be gone */
+    if (slot->indexing) {
+        push_slot(stage, &stage->indices, (int32_t)(slot - stage->slots));
+        pthread_cond_signal(&stage->work);
+    } else {
+        push_slot(stage, &stage->fetched, (int32_t)(slot - stage->slots));
+        waker_wake(stage->waker); /* before the stage may be gone */
+    }
     if (--stage->flying == 0)
         pthread_cond_signal(&stage->all_done);
     pthread_mutex_unlock(&stage->mutex);
@@ -336,14 +291,6 @@ static void get_row(struct slot *slot)
     }
 }
 
-static void start_row(struct fetch_stage *stage, struct slot *slot, int32_t buffer)
-{
-    slot->buffer = buffer;
-    slot->row = stage->rows[buffer];
-    slot->steps = 0;
-    get_row(slot);
-}
-
 /* Indices are there: hands them over, and goes on with the row and those that waited for them. */
 static void take_indices(struct slot *slot)
 {
@@ -364,24 +311,136 @@ static void take_indices(struct slot *slot)
             get_row(&stage->slots[i]);
 }
 
+/* Goes on with a slot whose indices are there, or with a waiting row, if there is room for it;
+ * false: there is nothing to do. Holds the mutex, but not meanwhile. */
+static bool list_next(struct fetch_stage *stage)
+{
+    int32_t i = pop_slot(stage, &stage->indices);
+    if (i != FETCH_NONE) {
+        pthread_mutex_unlock(&stage->mutex);
+        take_indices(&stage->slots[i]);
+        pthread_mutex_lock(&stage->mutex);
+        return true;
+    }
+    int32_t buffer = stage->waiting.first;
+    if (buffer == FETCH_NONE || (i = pop_slot(stage, &stage->free)) == FETCH_NONE)
+        return false;
+    struct slot *slot = &stage->slots[i];
+    stage->waiting.first = stage->next_waiting[buffer];
+    slot->buffer = buffer;
+    slot->row = stage->rows[buffer];
+    slot->steps = 0;
+    pthread_mutex_unlock(&stage->mutex);
+    get_row(slot);
+    pthread_mutex_lock(&stage->mutex);
+    return true;
+}
+
+static void *list_rows(void *argument)
+{
+    struct fetch_stage *stage = argument;
+    pthread_setname_np(pthread_self(), "lister");
+    pthread_mutex_lock(&stage->mutex);
+    while (!stage->stopping)
+        if (!list_next(stage))
+            pthread_cond_wait(&stage->work, &stage->mutex);
+    pthread_mutex_unlock(&stage->mutex);
+    return NULL;
+}
+
+/* Signals belong to the program's main thread. */
+static enum status start_lister(struct fetch_stage *stage, struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    errno = pthread_create(&stage->lister_thread, NULL, list_rows, stage);
+    stage->has_lister = errno == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return errno ? error_set_errno(err, STATUS_IO, "start the thread that lists what rows take")
+                 : STATUS_OK;
+}
+
+static void stop_lister(struct fetch_stage *stage)
+{
+    if (!stage->has_lister)
+        return;
+    pthread_mutex_lock(&stage->mutex);
+    stage->stopping = true;
+    pthread_cond_signal(&stage->work);
+    pthread_mutex_unlock(&stage->mutex);
+    pthread_join(stage->lister_thread, NULL);
+}
+
+enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes,
+                            uint32_t buffer_count, struct waker *waker,
+                            struct fetch_stage **ret_stage, struct error *err)
+{
+    uint64_t pieces = 0, slot_bytes = 0, cost;
+    uint64_t count = count_slots(dataset, memory_bytes, &pieces, &slot_bytes, &cost);
+    *ret_stage = NULL;
+    if (count == 0)
+        return STATUS_OK;
+    struct fetch_stage *stage = calloc(1, sizeof *stage);
+    if (!stage)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to fetch rows ahead");
+    stage->dataset = dataset;
+    stage->waker = waker;
+    stage->piece_count = pieces;
+    stage->slot_bytes = slot_bytes;
+    stage->slot_count = (uint32_t)count;
+    stage->waiting = stage->free = stage->indices = stage->fetched =
+        (struct queue){FETCH_NONE, FETCH_NONE};
+    pthread_mutex_init(&stage->mutex, NULL);
+    pthread_cond_init(&stage->all_done, NULL);
+    pthread_cond_init(&stage->work, NULL);
+    enum status status = allocate(stage, buffer_count, err);
+    if (status == STATUS_OK)
+        status = start_lister(stage, err);
+    if (status != STATUS_OK) {
+        fetch_stage_free(stage);
+        return status;
+    }
+    *ret_stage = stage;
+    return STATUS_OK;
+}
+
+void fetch_stage_free(struct fetch_stage *stage)
+{
+    if (!stage)
+        return;
+    stop_lister(stage);
+    pthread_mutex_lock(&stage->mutex);
+    bool flying = stage->flying > 0;
+    pthread_mutex_unlock(&stage->mutex);
+    if (flying)
+        dataset_stop_fetches(stage->dataset);
+    pthread_mutex_lock(&stage->mutex);
+    while (stage->flying > 0)
+        pthread_cond_wait(&stage->all_done, &stage->mutex);
+    pthread_mutex_unlock(&stage->mutex);
+    pthread_cond_destroy(&stage->work);
+    pthread_cond_destroy(&stage->all_done);
+    pthread_mutex_destroy(&stage->mutex);
+    memory_unmap(stage->memory, stage->slot_count * stage->slot_bytes);
+    dataset_lister_free(stage->lister);
+    free(stage->slots);
+    free(stage->fetches);
+    free(stage->wants);
+    free(stage->next_waiting);
+    free(stage->rows);
+    free(stage);
+}
+
 int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot)
 {
-    int32_t i;
-    while (stage->waiting.first != FETCH_NONE &&
-           (i = take_slot(stage, &stage->free)) != FETCH_NONE) {
-        int32_t buffer = stage->waiting.first;
-        stage->waiting.first = stage->next_waiting[buffer];
-        start_row(stage, &stage->slots[i], buffer);
-    }
-    while ((i = take_slot(stage, &stage->ready)) != FETCH_NONE) {
-        struct slot *slot = &stage->slots[i];
-        if (!slot->indexing) {
-            *ret_slot = i;
-            return slot->buffer;
-        }
-        take_indices(slot);
-    }
-    return FETCH_NONE;
+    pthread_mutex_lock(&stage->mutex);
+    int32_t i = pop_slot(stage, &stage->fetched);
+    pthread_mutex_unlock(&stage->mutex);
+    if (i == FETCH_NONE)
+        return FETCH_NONE;
+    *ret_slot = i;
+    return stage->slots[i].buffer;
 }
 
 void fetch_stage_lend(struct fetch_stage *stage, int32_t slot)
@@ -394,5 +453,6 @@ void fetch_stage_give_back(struct fetch_stage *stage, int32_t slot)
     fetch_lend(NULL);
     pthread_mutex_lock(&stage->mutex);
     push_slot(stage, &stage->free, slot);
+    pthread_cond_signal(&stage->work);
     pthread_mutex_unlock(&stage->mutex);
 }

@@ -13,6 +13,9 @@
  * waited for by the others that need it. What cannot be had becomes the error of the read that
  * needs it.
  *
+ * What a row takes is listed by a thread of the stage's own, the lister, which may have to read the
+ * disk cache for that: the owner, who has others to serve, waits for nothing here.
+ *
  * Owner (one thread): everything but lending and giving back, which the worker does. Nothing is
  * allocated after fetch_stage_new().
  */
@@ -36,7 +39,7 @@ uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes,
                            uint64_t *ret_rows);
 
 /* For up to `buffer_count` rows at once; `dataset` and `waker` are borrowed. *ret_stage is NULL
- * where fetch_stage_bytes() is 0. NO_MEMORY. */
+ * where fetch_stage_bytes() is 0. NO_MEMORY; IO: the lister cannot be started. */
 MUST_USE enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes,
                                      uint32_t buffer_count, struct waker *waker,
                                      struct fetch_stage **ret_stage, struct error *err);
@@ -47,8 +50,8 @@ void fetch_stage_free(struct fetch_stage *stage);
 /* Queues a row for `buffer` (0 to buffer_count - 1, not queued already). Never blocks. */
 void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row);
 
-/* Starts what there is room for. The next row that is fetched: its buffer, and the slot in
- * *ret_slot, which is the worker's then; FETCH_NONE if there is none now. */
+/* The next row that is fetched: its buffer, and the slot in *ret_slot, which is the worker's then;
+ * FETCH_NONE if there is none now. Never blocks. */
 int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot);
 
 /* The worker: before and after it reads the row. The owner is not woken: it is when the worker's

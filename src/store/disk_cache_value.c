@@ -10,6 +10,7 @@
 #include "store/disk_cache_internal.h"
 
 #include "base/clock.h"
+#include "store/store_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,6 +132,7 @@ static void remove_damaged(struct disk_cache *cache, int fd, const char *name)
 bool disk_cache_get(struct disk_cache *cache, const char *key, void *buffer, size_t capacity,
                     size_t *ret_size)
 {
+    store_may_wait();
     XXH128_hash_t hash = XXH3_128bits(key, strlen(key));
     struct value_name name = name_of(hash);
     int fd = openat(cache->folder_fd, name.text, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -148,6 +150,7 @@ bool disk_cache_get(struct disk_cache *cache, const char *key, void *buffer, siz
 
 bool disk_cache_has(struct disk_cache *cache, const char *key)
 {
+    store_may_wait();
     struct value_name name = name_of(XXH3_128bits(key, strlen(key)));
     return faccessat(cache->folder_fd, name.text, R_OK, 0) == 0;
 }
@@ -253,6 +256,7 @@ static void stop_writing(struct disk_cache *cache)
 
 void disk_cache_put(struct disk_cache *cache, const char *key, const void *data, size_t size)
 {
+    store_may_wait();
     XXH128_hash_t hash = XXH3_128bits(key, strlen(key));
     struct value_header header = {.magic = value_magic,
                                   .dataset = cache->dataset,

@@ -7,6 +7,7 @@
 #include "store/faulty.h"
 #include "store/watch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +216,18 @@ bool store_retry(const struct store *store, uint32_t attempt, const struct error
     return true;
 }
 
+static _Thread_local bool waiting_is_forbidden;
+
+void store_forbid_waiting(bool forbidden)
+{
+    waiting_is_forbidden = forbidden;
+}
+
+void store_may_wait(void)
+{
+    assert(!waiting_is_forbidden);
+}
+
 /* A call that is made until it succeeds, fails for good, or has been tried often enough. */
 struct attempts {
     const struct store
@@ -250,6 +263,7 @@ static bool attempt_again(struct attempts *attempts, enum status status, struct 
  * The try is to leave its status there, and its error in `cause`. */
 static bool attempt(struct attempts *attempts, enum status *status, struct error *err)
 {
+    store_may_wait();
     if (!attempts->has_begun)
         *status = reach(&attempts->store, &attempts->key, false, err);
     if (attempts->has_begun ? !attempt_again(attempts, *status, err) : *status != STATUS_OK)
@@ -335,6 +349,7 @@ enum status store_put(const struct store *store, const char *key, const void *da
 enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                        void *argument, struct error *err)
 {
+    store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
     if (status)
         return status;

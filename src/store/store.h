@@ -188,6 +188,10 @@ const char *store_uri(const struct store *store);
  * stores, whether those of any do. */
 bool store_is_remote(const struct store *store);
 
+/* For a thread that has others to serve: from now on it may wait for no store and no disk cache;
+ * a call that would is a programming error, and ends the program. */
+void store_forbid_waiting(bool forbidden);
+
 void store_free(struct store *store);
 
 #endif

@@ -44,6 +44,9 @@ struct store {
     struct store_join *join;   /* joined.c; NULL: this store is one */
 };
 
+/* store.c: asserts that the calling thread may wait. */
+void store_may_wait(void);
+
 /* joined.c: whether any of them is remote. */
 bool joined_is_remote(const struct store *store);
 

@@ -11,9 +11,12 @@
 #include "store/store.h"
 #include "store/watch.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[64];
@@ -204,6 +207,36 @@ static void test_foreign_spec(void **state)
     }
 }
 
+/* A thread that has others to serve may not wait for a store: that ends the program, there and
+ * then, and other threads go on. */
+static void test_waiting_is_forbidden(void **state)
+{
+    (void)state;
+    struct store *store;
+    char value[8];
+    size_t size;
+    unsetenv("PENSTOCK_FAULTS");
+    assert_int_equal(store_open(folder, &store, NULL), STATUS_OK);
+    for (int forbidden = 0; forbidden <= 1; forbidden++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            const struct rlimit no_core = {0};
+            setrlimit(RLIMIT_CORE, &no_core);
+            signal(SIGABRT, SIG_DFL);
+            if (!freopen("/dev/null", "w", stderr))
+                _exit(2);
+            store_forbid_waiting(forbidden);
+            (void)!store_get(store, "nothing", value, sizeof value, &size, NULL);
+            _exit(0);
+        }
+        int ended = 0;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_int_equal(WIFSIGNALED(ended) ? WTERMSIG(ended) : 0, forbidden ? SIGABRT : 0);
+    }
+    store_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +247,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lasting_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_corrupt_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_foreign_spec, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_waiting_is_forbidden, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
