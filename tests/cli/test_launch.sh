@@ -259,7 +259,7 @@ contains "$(cat log)" "own words"
 last 1 "no.zarr" --set dataset.uri=no.zarr -- true
 [ "$(wc -l <log)" -eq 1 ] || fail "more than the cause: $(cat log)"
 timeout 60 "$penstock" -c run.yaml -q --verbose -- false >log 2>&1 || true
-[[ $(cat log) =~ $words ]] || fail "mpirun's words are not there: $(cat log)"
+[ $mpi = hydra ] || [[ $(cat log) =~ $words ]] || fail "mpirun's words are not there: $(cat log)"
 # shellcheck disable=SC2016
 timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' >log 2>&1 && fail "a killed reader is no failure"
 [[ $(cat log) =~ "signal 9" ]] || fail "nothing says that the reader was killed: $(cat log)"
