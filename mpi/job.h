@@ -88,6 +88,7 @@ struct job {
     bool over;           /* no session follows: all trainers that came back have their last batch */
     uint64_t ended_ns;   /* when the last session did */
     uint64_t *left_off;  /* [trainers] place + 1 at which one that is gone stopped, or 0 */
+    uint64_t *given;     /* [trainers] place up to which this reader has counted for each of them */
     struct assigner *assigner;             /* rank 0 only; from the first session on */
     uint32_t *reader_of_trainer;           /* session; [trainers] */
     struct job_trainer *trainers;          /* session */

@@ -320,7 +320,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
         if (status == STATUS_OK && again)
             status = job_scatter(job, err);
     }
-    if (status == STATUS_OK || status == STATUS_INTERRUPTED)
+    if (status == STATUS_OK || status == STATUS_INTERRUPTED || status == STATUS_ENDED)
         print_report(job, report, arguments);
     if (status != STATUS_OK)
         print_outcome(job, err);

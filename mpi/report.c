@@ -49,8 +49,7 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
-/* One epoch of the report: rank 0's own durations and counts, sums over readers, and what bounded
- * it. */
+/* One epoch of the report: rank 0's own durations, sums over readers, and what bounded it. */
 struct epoch_line {
     uint64_t epoch;
     const struct epoch_stats *mine, *sum;
@@ -60,10 +59,10 @@ struct epoch_line {
 static void append_row(const struct job *job, const struct epoch_line *line, struct text *out)
 {
     double elapsed = seconds(line->mine->duration_ns);
-    double rate = elapsed > 0 ? (double)line->mine->samples / elapsed : 0;
+    double rate = elapsed > 0 ? (double)line->sum->samples / elapsed : 0;
     text_append(
         out, "%5llu %8s %8s %9.2f %11.0f %9.3f %11s %11s  %s\n", (unsigned long long)line->epoch,
-        count_format(line->mine->steps).text, count_format(line->mine->samples).text, elapsed, rate,
+        count_format(line->sum->steps).text, count_format(line->sum->samples).text, elapsed, rate,
         rate * (double)job->dataset->sample_bytes / 1e9, size_format(line->sum->stored_bytes).text,
         size_format(line->sum->sent_bytes).text, line->bound);
 }
@@ -91,8 +90,8 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
     text_append(json,
                 "{\"epoch\":%llu,\"steps\":%llu,\"samples\":%llu,\"seconds\":%.6f,"
                 "\"sample_bytes\":%zu,",
-                (unsigned long long)line->epoch, (unsigned long long)line->mine->steps,
-                (unsigned long long)line->mine->samples, seconds(line->mine->duration_ns),
+                (unsigned long long)line->epoch, (unsigned long long)line->sum->steps,
+                (unsigned long long)line->sum->samples, seconds(line->mine->duration_ns),
                 job->dataset->sample_bytes);
     append_counters(line->sum, json);
     text_append(json, ",\"bound_by\":\"%s\"}", line->bound);
@@ -115,8 +114,10 @@ static void add_up(const struct all_reports *all, uint64_t epoch, struct epoch_s
                    struct epoch_stats *ret_waits)
 {
     struct epoch_stats sum = {0}, waits = *epoch_of(all, 0, epoch);
+    uint64_t steps = 0; /* of the reader whose trainers came furthest */
     for (uint64_t r = 0; r < all->reader_count; r++) {
         const struct epoch_stats *stats = epoch_of(all, r, epoch);
+        steps = stats->steps > steps ? stats->steps : steps;
         for (size_t i = 0; i < STATS_WORDS; i++)
             ((uint64_t *)&sum)[i] += ((const uint64_t *)stats)[i];
         for (size_t i = 0; i < BLOCK_COUNT; i++) {
@@ -125,6 +126,7 @@ static void add_up(const struct all_reports *all, uint64_t epoch, struct epoch_s
                 waits.blocked_ns[i] = stats->blocked_ns[i];
         }
     }
+    sum.steps = steps;
     *ret_sum = sum;
     *ret_waits = waits;
 }
@@ -218,7 +220,8 @@ static void append_report(const struct job *job, const struct service_report *re
 static uint64_t count_epochs(const struct comm *comm, const struct service_report *report)
 {
     uint64_t count = report->epoch_count;
-    while (count > 0 && report->epochs[count - 1].steps == 0)
+    while (count > 0 && report->epochs[count - 1].steps == 0 &&
+           report->epochs[count - 1].stored_bytes == 0)
         count--;
     MPI_Request request;
     MPI_Iallreduce(MPI_IN_PLACE, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);

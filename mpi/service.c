@@ -4,10 +4,12 @@
 #include "base/clock.h"
 #include "base/progress.h"
 #include "base/size.h"
+#include "job_internal.h"
 #include "stall.h"
 #include "stop.h"
 #include "store/disk_cache.h"
 #include "store/store.h"
+#include "tally.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -24,6 +26,8 @@ struct service {
     struct stop *stop;
     struct stall *stall;
     struct service_report *report;
+    struct tally *tally;
+    uint64_t published; /* the place of the first step that is not */
     struct pollfd *fds;
     size_t fd_capacity;
     bool *left; /* [trainer_count], in order of the server's peers */
@@ -52,26 +56,32 @@ struct service {
     bool show_progress;
 };
 
-static struct epoch_stats *stats_of(struct service *service, uint64_t epoch)
+struct epoch_stats *service_epoch(struct service_report *report, uint64_t epoch)
 {
-    uint64_t first = service->report->first_epoch;
-    uint64_t index = epoch > first ? epoch - first : 0; /* a session may start at an earlier one */
+    uint64_t index = epoch > report->first_epoch ? epoch - report->first_epoch : 0;
     if (index >= SERVICE_MAX_EPOCH_STATS)
         index = SERVICE_MAX_EPOCH_STATS - 1;
-    if (index >= service->report->epoch_count)
-        service->report->epoch_count = index + 1;
-    return &service->report->epochs[index];
+    if (index >= report->epoch_count)
+        report->epoch_count = index + 1;
+    return &report->epochs[index];
+}
+
+static struct epoch_stats *stats_of(struct service *service, uint64_t epoch)
+{
+    return service_epoch(service->report, epoch);
 }
 
 /* A line for the log as an epoch ends; the table with all readers' figures comes at the end of the
  * run. */
-static void announce_epoch(struct service *service, const struct epoch_stats *stats)
+static void announce_epoch(struct service *service, uint64_t epoch, uint64_t samples)
 {
-    double elapsed = (double)stats->duration_ns / 1e9;
+    double elapsed = (double)stats_of(service, epoch)->duration_ns / 1e9;
+    if (!service->show_progress || samples == 0) /* of epochs behind which all have left: none */
+        return;
     progress_done(&service->progress);
     fprintf(stderr, "epoch %llu delivered: %s samples in %.2f s, %.0f samples/s\n",
-            (unsigned long long)service->epoch, count_format(stats->samples).text, elapsed,
-            elapsed > 0 ? (double)stats->samples / elapsed : 0);
+            (unsigned long long)epoch, count_format(samples).text, elapsed,
+            elapsed > 0 ? (double)samples / elapsed : 0);
 }
 
 /* What the disk cache has to tell, as soon as an epoch has ended. */
@@ -84,9 +94,8 @@ static void tell_warnings(const struct job *job)
                 job->comm.node_name, warning.message);
 }
 
-/* Closes the books of the epoch under way, of which steps were delivered up to `end_step`, and
- * opens the next one's. */
-static void turn_epoch(struct service *service, uint64_t end_step, uint64_t next_epoch)
+/* Closes the books of the epoch under way and opens the next one's. */
+static void turn_epoch(struct service *service, uint64_t next_epoch)
 {
     struct job *job = service->job;
     struct epoch_stats *stats = stats_of(service, service->epoch);
@@ -112,18 +121,6 @@ static void turn_epoch(struct service *service, uint64_t end_step, uint64_t next
     stats->cpu_ns += cpu_ns - service->epoch_cpu_ns;
     stats->sent_bytes +=
         rounds_take_sent_records(service->rounds, service->epoch) * job->dataset->record_bytes;
-    uint64_t first_step =
-        service->epoch == job->setup.service.start_epoch ? job->setup.service.start_step : 0;
-    uint64_t delivered = job->setup.plan.position_count < job->setup.plan.sample_count
-                             ? job->setup.plan.position_count
-                             : job->setup.plan.sample_count;
-    bool whole = end_step == job->setup.plan.steps_per_epoch;
-    if (!whole)
-        delivered = end_step * job->setup.plan.global_batch;
-    stats->steps += end_step - first_step;
-    stats->samples += delivered - first_step * job->setup.plan.global_batch;
-    if (service->show_progress && whole)
-        announce_epoch(service, stats);
     tell_warnings(job);
     service->epoch = next_epoch;
     service->epoch_start_ns = service->loop_ns;
@@ -161,7 +158,8 @@ static void keep_books(struct service *service)
     stats_of(service, service->epoch)->blocked_ns[block] += passed_ns;
     say_serving(service, epoch, step);
     while (service->epoch < epoch)
-        turn_epoch(service, span->steps_per_epoch, service->epoch + 1);
+        turn_epoch(service, service->epoch + 1);
+    service->published = job_place(service->job, epoch, step);
     if (!service->show_progress)
         return;
     uint64_t steps = (epoch - span->start_epoch) * span->steps_per_epoch + step - span->start_step;
@@ -360,14 +358,14 @@ static bool look_outside(struct service *service)
 /* Everything is published: the trainers consume what they have. */
 static void finish_delivery(struct service *service)
 {
-    const struct ring_service *span = &service->job->setup.service;
     uint64_t epoch, step;
     rounds_end(service->rounds, &epoch, &step);
     service->finished = true;
     while (service->epoch < epoch)
-        turn_epoch(service, span->steps_per_epoch, service->epoch + 1);
+        turn_epoch(service, service->epoch + 1);
     if (step > 0)
-        turn_epoch(service, step, epoch + 1);
+        turn_epoch(service, epoch + 1);
+    service->published = job_place(service->job, epoch, step);
 }
 
 static bool trainers_done(const struct service *service)
@@ -404,6 +402,15 @@ static bool end_delivery(struct service *service)
     return true;
 }
 
+static bool tell_epochs(struct service *service)
+{
+    uint64_t epoch, samples, before = tally_posted(service->tally);
+    bool told = tally_progress(service->tally, service->published, &epoch, &samples);
+    if (told)
+        announce_epoch(service, epoch, samples);
+    return told || tally_posted(service->tally) > before;
+}
+
 /* One turn of all state machines; true if any moved. */
 static bool turn(struct service *service)
 {
@@ -422,8 +429,9 @@ static bool turn(struct service *service)
         finish_delivery(service);
     active |= progress_to_end(service);
     active |= end_delivery(service);
+    active |= tell_epochs(service);
     if (service->left_count == job->trainer_count && service->children_running == 0 &&
-        masks_sent(job->masks))
+        masks_sent(job->masks) && tally_is_told(service->tally, service->published))
         stop_report_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
 }
@@ -494,8 +502,10 @@ static void drain(struct service *service, bool again)
         pool_settle(service->job->pool);
     else
         service->job->stuck = !pool_drain(service->job->pool, PATIENCE_MS);
-    uint64_t posted[2] = {windows_posted(service->windows), rounds_begun(service->rounds)};
-    stop_agree_highest(service->stop, posted, 2);
+    tally_count(service->tally, service->published);
+    uint64_t posted[3] = {windows_posted(service->windows), rounds_begun(service->rounds),
+                          tally_posted(service->tally)};
+    stop_agree_highest(service->stop, posted, 3);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
         comm_heed_signals(&service->job->comm);
         /* Each may wait for the other: rounds need windows, windows need the slots that rounds
@@ -505,6 +515,10 @@ static void drain(struct service *service, bool again)
         if (windows_done && rounds_done)
             break;
     }
+    uint64_t epoch, samples;
+    while (tally_drain(service->tally, posted[2], &epoch, &samples))
+        if (!again)
+            announce_epoch(service, epoch, samples);
     if (!service->done_posted)
         MPI_Ibarrier(service->job->comm.world, &service->all_done);
     comm_wait(&service->job->comm, &service->all_done);
@@ -525,6 +539,8 @@ static enum status service_init(struct service *service, struct job *job, struct
     if (status == STATUS_OK)
         status = rounds_new(job, service->windows, &service->rounds, err);
     if (status == STATUS_OK)
+        status = tally_new(job, service->report, &service->tally, err);
+    if (status == STATUS_OK)
         status = stop_new(&job->comm, &service->stop, err);
     if (status == STATUS_OK)
         status = stall_new(job, &service->stall, err);
@@ -535,6 +551,7 @@ static void service_done(struct service *service)
 {
     rounds_free(service->rounds);
     windows_free(service->windows);
+    tally_free(service->tally);
     stop_free(service->stop);
     stall_free(service->stall);
     free(service->lost);
@@ -548,6 +565,7 @@ static void start_books(struct service *service, bool quiet)
     service->loop_ns = service->active_ns = service->epoch_start_ns = clock_now_ns();
     service->epoch_cpu_ns = clock_process_cpu_ns();
     service->epoch = span->start_epoch;
+    service->published = job_place(service->job, span->start_epoch, span->start_step);
     if (service->report->session_count++ == 0)
         service->report->first_epoch = span->start_epoch;
     service->children_running = service->job->children ? service->job->trainer_count : 0;
@@ -557,16 +575,12 @@ static void start_books(struct service *service, bool quiet)
 }
 
 /* The session is over before its time: what it did is counted. */
-static void break_off(struct service *service, const struct error *loss)
+static void break_off(struct service *service)
 {
-    uint64_t epoch = 0, step = 0;
-    if (!service->finished) {
-        keep_books(service);
-        rounds_blocked(service->rounds, &epoch, &step);
-        turn_epoch(service, step, epoch);
-    }
-    if (service->job->comm.rank == 0)
-        fprintf(stderr, "penstock-reader: %s; waiting until it is there again\n", loss->message);
+    if (service->finished)
+        return;
+    keep_books(service);
+    turn_epoch(service, service->epoch);
 }
 
 /* Where a trainer has stopped that comes first, which is where all have unless one left early.
@@ -591,9 +605,11 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     bool again = stop_restarts(service->stop);
     if (again && service->signal_number)
         service->job->comm.on_signal(service->job->comm.on_signal_argument, service->signal_number);
-    if (again)
-        break_off(service, outcome);
-    else if (outcome->status != STATUS_OK) {
+    if (again || outcome->status == STATUS_ENDED)
+        break_off(service);
+    if (again && service->job->comm.rank == 0)
+        fprintf(stderr, "penstock-reader: %s; waiting until it is there again\n", outcome->message);
+    if (!again && outcome->status != STATUS_OK) {
         *err = *outcome;
         server_finish(service->job->server, outcome);
     }
@@ -620,6 +636,7 @@ enum status service_run(struct job *job, bool quiet, struct service_report *repo
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
         stop_begin(service.stop);
+        tally_begin(service.tally);
         start_books(&service, quiet);
         store_forbid_waiting(true); /* trainers and other readers would wait, too */
         status = serve(&service, ret_again, err);

@@ -17,8 +17,8 @@ enum { SERVICE_MAX_EPOCH_STATS = 256 };
  */
 struct epoch_stats {
     uint64_t duration_ns;
-    uint64_t steps;
-    uint64_t samples;      /* delivered to all trainers, by the plan */
+    uint64_t steps;        /* that the trainer here which came furthest was given */
+    uint64_t samples;      /* that trainers here were given: see tally.h */
     uint64_t rows_read;    /* from the store, for this epoch */
     uint64_t stored_bytes; /* read from the store meanwhile, as all that follows */
     uint64_t memory_bytes; /* instead of that, from rows kept as stored */
@@ -40,6 +40,9 @@ struct service_report {
     uint64_t first_epoch;
     struct epoch_stats epochs[SERVICE_MAX_EPOCH_STATS];
 };
+
+/* The entry of an epoch; those before the first one, where a session goes back, count in that. */
+struct epoch_stats *service_epoch(struct service_report *report, uint64_t epoch);
 
 /* Collective. Serves until all is delivered and consumed, and adds to *report, which is zero before
  * the first session. ENDED: the trainers left early. INTERRUPTED: a signal ended it in good order,

@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from job import SANITIZED, JobTest, environment
+from job import SANITIZED, JobTest, environment, program
 
 
 class Digests(JobTest):
@@ -92,6 +92,29 @@ class Shapes(JobTest):
             self.assertEqual([line["epoch"] for line in epochs], list(range(20)))
             self.assertEqual({line["samples"] for line in epochs}, {self.SAMPLES})
             self.assertEqual({line["steps"] for line in epochs}, {steps})
+
+    def test_what_was_delivered_is_counted(self):
+        """Not what was planned: the log and the report agree when all leave, or one does."""
+        path = os.path.join(self.folder, "report.json")
+        for readers, steps, code in ((1, (5, 5), 3), (2, (5, 5), 3), (2, (5, 1000), 3)):
+            with self.subTest(readers=readers, steps=steps):
+                command = ("sh", "-c", f"set -- {steps[0]} {steps[1]}; shift $RANK; "
+                                       f"exec {program('penstock-trainer')} --steps $1 --compute-ms 10")
+                outcome = self.reader(readers, {**self.settings, "order.epochs": 3, "batch.global_size": 4,
+                                                "delivery.trainers": 2}, command, ["--report", path])
+                self.assertEqual(outcome.code, code, outcome.output)
+                with open(path, encoding="ascii") as file:
+                    epochs = json.load(file)["epochs"]
+                told = [int(number) for number in re.findall(r"delivered: (\d+) samples", outcome.output)]
+                if steps[1] == 5:
+                    self.assertEqual([(epoch["steps"], epoch["samples"]) for epoch in epochs[:1]], [(5, 20)])
+                    self.assertEqual(sum(epoch["samples"] for epoch in epochs), 20)
+                    self.assertIn(told, ([20], []), "it ends when all have left, or a little later")
+                else:
+                    half = self.SAMPLES - self.SAMPLES // 2
+                    samples = [10 + half, half, half]
+                    self.assertEqual([epoch["samples"] for epoch in epochs], samples)
+                    self.assertEqual(told, samples)
 
     def test_pad_with_the_least_memory(self):
         """Rows that padding repeats stay in memory until they are repeated."""

@@ -399,6 +399,7 @@ class Trainers(RecoveryTest):
             report = json.load(file)
         self.assertEqual(report["sessions"], 2)
         self.assertEqual(sum(epoch["stored_bytes"] for epoch in report["epochs"]), chunk_bytes(uri))
+        self.assertEqual([epoch["samples"] for epoch in report["epochs"]], [400] * 3)
 
     def test_rows_stay_in_memory(self):
         self.check_rows_stay(2, "decoded", 250)

@@ -1,0 +1,156 @@
+/* See tally.h. */
+#include "tally.h"
+
+#include "job_internal.h"
+
+#include <stdlib.h>
+
+struct tally {
+    struct job *job;
+    struct service_report *report;
+    uint64_t steps;   /* of an epoch */
+    uint64_t reached; /* the place of the trainer here that has come furthest */
+    uint64_t least;   /* and of the one that has come least far, of those that are there */
+    uint64_t first;   /* epoch of the session */
+    uint64_t posted;  /* epochs, from that one on */
+    bool under_way;   /* the last of them */
+    uint64_t samples; /* of that one: sent, and then rank 0's sum */
+    MPI_Request request;
+};
+
+enum status tally_new(struct job *job, struct service_report *report, struct tally **ret_tally,
+                      struct error *err)
+{
+    struct tally *tally = calloc(1, sizeof *tally);
+    if (!tally)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the tally");
+    *tally = (struct tally){.job = job,
+                            .report = report,
+                            .steps = job->setup.service.steps_per_epoch,
+                            .first = job->setup.service.start_epoch,
+                            .request = MPI_REQUEST_NULL};
+    *ret_tally = tally;
+    return STATUS_OK;
+}
+
+void tally_free(struct tally *tally)
+{
+    free(tally);
+}
+
+/* The place behind the last batch that a trainer was given. What it says itself is not believed
+ * beyond what there is. */
+static uint64_t given_place(const struct tally *tally, uint32_t peer, uint64_t published)
+{
+    const struct server *server = tally->job->server;
+    uint64_t epoch, step, place = server_trainer_place(server, peer);
+    if (server_trainer_state(server, peer, NULL) == SERVER_PEER_CLOSED) {
+        server_trainer_goodbye(server, peer, &epoch, &step);
+        place = job_place(tally->job, epoch, step);
+    }
+    return place < published ? place : published;
+}
+
+/* A process that goes on at an older checkpoint is given batches again. */
+void tally_begin(struct tally *tally)
+{
+    struct job *job = tally->job;
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, job->given, (int)job->config.trainers, MPI_UINT64_T, MPI_MAX,
+                   job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+        uint64_t *given = &job->given[server_trainer_rank(job->server, peer)];
+        uint64_t place = given_place(tally, peer, INT64_MAX);
+        if (job->session_count == 1 || place < *given)
+            *given = place;
+        if (*given > tally->reached)
+            tally->reached = *given;
+    }
+}
+
+/* Samples of a trainer's part of a step, without those that pad it. */
+static uint64_t share_samples(const struct plan *plan, uint64_t step, uint32_t rank)
+{
+    struct plan_share share = plan_share_at(plan, step, rank);
+    uint64_t left = share.first < plan->sample_count ? plan->sample_count - share.first : 0;
+    return share.count < left ? share.count : left;
+}
+
+void tally_count(struct tally *tally, uint64_t published)
+{
+    struct job *job = tally->job;
+    tally->least = UINT64_MAX;
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+        uint32_t rank = server_trainer_rank(job->server, peer);
+        uint64_t place = given_place(tally, peer, published), *given = &job->given[rank];
+        for (; *given < place; ++*given)
+            service_epoch(tally->report, *given / tally->steps)->samples +=
+                share_samples(&job->setup.plan, *given % tally->steps, rank);
+        for (; tally->reached < place; tally->reached++)
+            service_epoch(tally->report, tally->reached / tally->steps)->steps++;
+        if (server_trainer_state(job->server, peer, NULL) == SERVER_PEER_CONNECTED &&
+            place < tally->least)
+            tally->least = place;
+    }
+}
+
+static void post(struct tally *tally)
+{
+    const struct job *job = tally->job;
+    tally->samples = service_epoch(tally->report, tally->first + tally->posted)->samples;
+    tally->posted++;
+    tally->under_way = true;
+    const void *from = job->comm.rank == 0 ? MPI_IN_PLACE : &tally->samples;
+    MPI_Ireduce(from, &tally->samples, 1, MPI_UINT64_T, MPI_SUM, 0, job->comm.tally,
+                &tally->request);
+}
+
+/* Whether rank 0 has the sum that is under way. */
+static bool take(struct tally *tally, uint64_t *ret_epoch, uint64_t *ret_samples)
+{
+    int complete = 0;
+    if (!tally->under_way)
+        return false;
+    MPI_Test(&tally->request, &complete, MPI_STATUS_IGNORE);
+    if (!complete)
+        return false;
+    tally->under_way = false;
+    *ret_epoch = tally->first + tally->posted - 1;
+    *ret_samples = tally->samples;
+    return tally->job->comm.rank == 0;
+}
+
+bool tally_progress(struct tally *tally, uint64_t published, uint64_t *ret_epoch,
+                    uint64_t *ret_samples)
+{
+    bool told = take(tally, ret_epoch, ret_samples);
+    if (tally->under_way || tally_is_told(tally, published))
+        return told;
+    tally_count(tally, published);
+    if (tally->least >= (tally->first + tally->posted + 1) * tally->steps)
+        post(tally);
+    return told;
+}
+
+uint64_t tally_posted(const struct tally *tally)
+{
+    return tally->posted;
+}
+
+bool tally_is_told(const struct tally *tally, uint64_t published)
+{
+    return (tally->first + tally->posted + 1) * tally->steps > published;
+}
+
+bool tally_drain(struct tally *tally, uint64_t count, uint64_t *ret_epoch, uint64_t *ret_samples)
+{
+    for (unsigned idle = 0; tally->under_way || tally->posted < count; comm_back_off(&idle)) {
+        comm_heed_signals(&tally->job->comm);
+        if (!tally->under_way)
+            post(tally);
+        if (take(tally, ret_epoch, ret_samples))
+            return true;
+    }
+    return false;
+}
