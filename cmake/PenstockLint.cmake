@@ -13,7 +13,7 @@ foreach(tool clang-format run-clang-tidy cppcheck gcc)
 endforeach()
 
 cmake_host_system_information(RESULT lint_jobs QUERY NUMBER_OF_LOGICAL_CORES)
-set(lint_folders src mpi tests bench)
+set(lint_folders src mpi launch tests bench)
 
 # lint_target(format CLANG_FORMAT COMMAND...): without the program, a target that says so and fails.
 function(lint_target name program)
@@ -29,7 +29,7 @@ endfunction()
 lint_target(format CLANG_FORMAT
   find ${lint_folders} -name "*.[ch]" -exec ${CLANG_FORMAT} --dry-run -Werror {} +)
 lint_target(tidy RUN_CLANG_TIDY
-  ${RUN_CLANG_TIDY} -quiet -p ${PROJECT_BINARY_DIR} -j ${lint_jobs} "^${PROJECT_SOURCE_DIR}/(src|mpi|bench)/")
+  ${RUN_CLANG_TIDY} -quiet -p ${PROJECT_BINARY_DIR} -j ${lint_jobs} "^${PROJECT_SOURCE_DIR}/(src|mpi|launch|bench)/")
 lint_target(cppcheck CPPCHECK
   ${CPPCHECK} --project=${PROJECT_BINARY_DIR}/compile_commands.json -j ${lint_jobs} --quiet
   --enable=warning,performance,portability --inline-suppr --error-exitcode=1
@@ -37,5 +37,5 @@ lint_target(cppcheck CPPCHECK
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cppcheck)
 find_package(Python3 COMPONENTS Interpreter)
 lint_target(analyze GCC
-  ${Python3_EXECUTABLE} cmake/analyze.py ${GCC} ${PROJECT_BINARY_DIR} ${lint_jobs} src mpi bench)
+  ${Python3_EXECUTABLE} cmake/analyze.py ${GCC} ${PROJECT_BINARY_DIR} ${lint_jobs} src mpi launch bench)
 add_custom_target(lint DEPENDS lint-format lint-tidy lint-cppcheck lint-analyze)
