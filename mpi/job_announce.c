@@ -189,6 +189,7 @@ void job_announce(const struct job *job, bool verbose)
         describe_seats(job->seats, job->comm.size, &out);
     describe_crowds(job->seats, job->comm.size, &out);
     run_setup_warn_limit(&job->config, &job->shape, &job->setup, &out);
+    dataset_describe_doubts(job->dataset, &out);
     fputs(out.data, stderr);
     text_done(&out);
 }

@@ -53,3 +53,20 @@ bool dtype_is_floating(enum dtype dtype)
 {
     return dtype >= DTYPE_FLOAT16 && dtype <= DTYPE_FLOAT64;
 }
+
+int64_t dtype_integer(enum dtype dtype, const void *items, uint64_t i)
+{
+    size_t bytes = dtype_bytes(dtype);
+    bool is_signed = dtype >= DTYPE_INT8 && dtype <= DTYPE_INT64;
+    unsigned unused_bits = (unsigned)(64 - 8 * bytes);
+    const unsigned char *item = (const unsigned char *)items + i * bytes;
+    uint64_t bits = 0;
+
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        memcpy((unsigned char *)&bits + sizeof bits - bytes, item, bytes);
+    else
+        memcpy(&bits, item, bytes);
+    if (is_signed)
+        return (int64_t)(bits << unused_bits) >> unused_bits;
+    return (int64_t)bits;
+}

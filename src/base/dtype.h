@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* name, value, text (also the Zarr v3 name), bytes an item, bytes of the unit that endianness
  * swaps. The values travel in shared memory and in penstock.h: never renumber. */
@@ -50,5 +51,9 @@ size_t dtype_swap_bytes(enum dtype dtype);
 
 bool dtype_is_integer(enum dtype dtype);
 bool dtype_is_floating(enum dtype dtype); /* real ones: not complex */
+
+/* Item `i` of integers of `dtype` at `items`, sign-extended; uint64 values wrap to negative ones.
+ */
+int64_t dtype_integer(enum dtype dtype, const void *items, uint64_t i);
 
 #endif

@@ -1,7 +1,7 @@
 /* `penstock inspect`: what a dataset holds, and what a run would make of it. Main thread.
  *
- * Reads metadata and file sizes only, no chunks. Collects everything in a `struct report` first,
- * which is then printed by inspect_text.c or inspect_json.c.
+ * Reads metadata and file sizes, and the values of what may be an index. Collects everything in a
+ * `struct report` first, which is then printed by inspect_text.c or inspect_json.c.
  */
 #include "cli/inspect.h"
 
@@ -30,9 +30,9 @@ static const struct argp_option option_table[] = {
 static const char help[] =
     "Show the arrays of the Zarr dataset at URI, and the samples that a run would deliver."
     "\v"
-    "Reads metadata and sizes of files, no chunks. Arrays that Penstock cannot read are listed "
-    "with "
-    "the reason: they matter only to runs that use them. What the layout costs is counted for the "
+    "Reads metadata and sizes of files, and of chunks those of arrays that may be the index of a "
+    "join. Arrays that Penstock cannot read are listed with the reason: they matter only to runs "
+    "that use them. What the layout costs is counted for the "
     "order, global batch and memory of a run: readers.memory_limit, else half of what is free.\n"
     "\n"
     "Examples:\n"
@@ -70,6 +70,8 @@ static enum status collect(const char *uri, const struct config *config, struct 
                            struct error *err)
 {
     report->uri = uri;
+    report->group = config->group ? config->group : "";
+    report->root = report->group[0] ? "/" : "";
     enum status status = cli_open_store(config, uri, &report->store, err);
     if (!status)
         status = zarr_hierarchy_open_wanted(
@@ -87,10 +89,14 @@ static enum status collect(const char *uri, const struct config *config, struct 
                                       .retries = all.retries,
                                       .store = all.store};
     bool opened = dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK;
+    if (opened) {
+        error_clear(&report->dataset_error);
+        dataset_describe_doubts(report->dataset, &report->doubts);
+        inspect_find_joins(report, &options);
+    }
     text_done(&list);
     if (!opened)
         return STATUS_OK;
-    error_clear(&report->dataset_error);
     uint64_t memory = config->memory_limit_bytes;
     inspect_count_cost(report, config->window_rows, config->global_batch,
                        memory ? memory : memory_available_bytes() / 2, &report->cost);
@@ -100,6 +106,8 @@ static enum status collect(const char *uri, const struct config *config, struct 
 static void report_done(struct report *report)
 {
     dataset_free(report->dataset);
+    free(report->joined);
+    text_done(&report->doubts);
     free(report->stored);
     zarr_hierarchy_free(report->hierarchy);
     store_free(report->store);

@@ -46,10 +46,22 @@ struct report {
     struct dataset *dataset;    /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
     struct layout_cost cost;    /* of the dataset, if there is one */
+    const char *group;             /* that was looked at; "": all */
+    const char *root;              /* in front of paths in settings: "/" where there is a group */
+    const struct zarr_node *index; /* that arrays may be joined through; NULL: none */
+    bool *joined;                  /* [hierarchy->node_count]: which, if there is an index */
+    struct text doubts;            /* lines "warning: ..." */
 };
 
 /* inspect_sizes.c: finds out `stored`, by as few requests as tell. Blocks. NO_MEMORY. */
 MUST_USE enum status inspect_measure(struct report *report, struct error *err);
+
+/* Finds index and joined arrays; `options` as the dataset was opened with. Reads the values of what
+ * could be an index. inspect_join.c */
+void inspect_find_joins(struct report *report, const struct dataset_options *options);
+
+/* Behind the last '/'. */
+const char *inspect_last_component(const char *path);
 
 /* What a run with windows of `window_rows` rows (0: the default for that global batch) and that
  * much memory would read; inspect_cost.c tells how it is counted. */

@@ -4,6 +4,8 @@
  *      "arrays": [{"path", "readable", "reason"}, or
  *                 {"path", "readable", "dtype", "stored_dtype", "shape",
  *                  "dimensions": names or null, "chunks", "shards", "codecs",
+ *                  "attributes": of scale_factor, add_offset, _FillValue, missing_value, units and
+ *                  calendar those that there are, as text,
  *                  "stored_bytes", "stored_estimated", "decoded_bytes"}],
  *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
  *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
@@ -17,6 +19,7 @@
 #include "base/dtype.h"
 #include "base/text.h"
 #include "cli/inspect.h"
+#include "zarr/attributes.h"
 #include "zarr/view.h"
 
 #include <inttypes.h>
@@ -64,8 +67,21 @@ static void add_names(struct json_object *object, const struct zarr_node *node)
         json_object_put(list);
 }
 
-static struct json_object *array_json(const struct zarr_node *node,
-                                      const struct stored_size *stored)
+/* Those that say what values mean. */
+static struct json_object *attributes_json(const struct zarr_node *node)
+{
+    struct json_object *object = json_object_new_object();
+    struct zarr_encoding encoding;
+    zarr_node_encoding(node, &encoding);
+#define ADD_PART(name, key) \
+    if (encoding.name[0])   \
+        add_text(object, key, encoding.name);
+    ZARR_ENCODING_TABLE(ADD_PART)
+#undef ADD_PART
+    return object;
+}
+
+static struct json_object *array_json(const struct zarr_node *node, const struct stored_size *stored)
 {
     const struct zarr_array *array = &node->array;
     struct json_object *object = json_object_new_object();
@@ -89,6 +105,7 @@ static struct json_object *array_json(const struct zarr_node *node,
         add_shape(object, "shards", shards, array->rank);
     }
     add_text(object, "codecs", codecs.data);
+    json_object_object_add(object, "attributes", attributes_json(node));
     if (stored->bytes != STORED_UNKNOWN) {
         add_count(object, "stored_bytes", stored->bytes);
         add_flag(object, "stored_estimated", stored->is_estimate);

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/inspect.h"
+#include "zarr/attributes.h"
 #include "zarr/view.h"
 
 #include <inttypes.h>
@@ -137,26 +138,24 @@ static void print_unreadable(const struct zarr_hierarchy *hierarchy)
     }
 }
 
-/* Whether an array could be the index of a join: one integer for each sample. */
-static bool is_index(const struct zarr_node *node, uint64_t sample_count)
+/* What attributes say of values that a run delivers as they are stored. */
+static void print_encodings(const struct zarr_hierarchy *hierarchy)
 {
-    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_extent == 0 &&
-           node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype);
-}
-
-/* The first array that could be one, NULL if there is none. */
-static const char *find_index(const struct zarr_hierarchy *hierarchy, uint64_t sample_count)
-{
-    for (size_t i = 0; i < hierarchy->node_count; i++)
-        if (is_index(&hierarchy->nodes[i], sample_count))
-            return hierarchy->nodes[i].array.path;
-    return NULL;
-}
-
-static const char *last_component(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    bool first = true;
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        struct zarr_encoding encoding;
+        struct text text = {0};
+        zarr_node_encoding(node, &encoding);
+        if (node->status != STATUS_OK || !zarr_encoding_changes(&encoding))
+            continue;
+        zarr_encoding_describe(&encoding, &text);
+        printf("%s  %s: %s%s%s\n", first ? "\nStored as something else than is meant:\n" : "",
+               text_shown(node->array.path).text, text.data, encoding.units[0] ? ", units " : "",
+               text_shown(encoding.units).text);
+        text_done(&text);
+        first = false;
+    }
 }
 
 /* Arrays with another number of entries than samples may be meant to be joined: shows how. Listing
@@ -165,22 +164,24 @@ static void print_joins(const struct report *report)
 {
     const struct zarr_hierarchy *hierarchy = report->hierarchy;
     const struct dataset *dataset = report->dataset;
-    const char *index = find_index(hierarchy, dataset->sample_count);
-    bool first = true;
-    for (size_t i = 0; index && i < hierarchy->node_count; i++) {
-        const struct zarr_array *array = &hierarchy->nodes[i].array;
-        if (hierarchy->nodes[i].status != STATUS_OK || array->shape[0] == dataset->sample_count)
-            continue;
-        if (first)
-            printf("hint: with what '%s' points to as a field of its own, for example:\n", index);
-        first = false;
-        printf("  --set dataset.fields.%s=%s[%s]\n", last_component(array->path), array->path,
-               index);
+    const struct zarr_node *index = report->index;
+    if (!index)
+        return;
+    printf("hint: with what '%s' points to as a field of its own, for example:\n",
+           text_shown(index->array.path).text);
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        const char *path = hierarchy->nodes[i].array.path;
+        if (report->joined[i])
+            printf("  --set dataset.fields.%s=%s%s[%s%s]\n",
+                   text_shown(inspect_last_component(path)).text, report->root,
+                   text_shown(path).text, report->root, text_shown(index->array.path).text);
     }
-    for (size_t i = 0; !first && i < dataset->field_count; i++) {
-        const char *name = dataset->fields[i].name;
-        if (strcmp(name, index) != 0)
-            printf("  --set dataset.fields.%s=%s\n", last_component(name), name);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const char *path = dataset_field_array(dataset, i)->path;
+        if (strcmp(path, index->array.path) != 0)
+            printf("  --set dataset.fields.%s=%s%s\n",
+                   text_shown(inspect_last_component(path)).text, report->root,
+                   text_shown(path).text);
     }
 }
 
@@ -268,9 +269,12 @@ static void print_dataset(const struct report *report)
                size_format(field->sample_bytes).text, source_text(field));
     }
     print_cost(report);
+    if (report->doubts.data)
+        printf("%s", report->doubts.data);
     print_joins(report);
     print_layout_hint(report);
-    printf("next: penstock plan --set dataset.uri=%s\n", report->uri);
+    printf("next: penstock plan --set dataset.uri=%s%s%s\n", report->uri,
+           report->group[0] ? " --set dataset.group=" : "", report->group);
 }
 
 void inspect_print_text(const struct report *report)
@@ -281,6 +285,7 @@ void inspect_print_text(const struct report *report)
            hierarchy->consolidated ? "consolidated" : "not consolidated");
     print_arrays(report);
     print_unreadable(hierarchy);
+    print_encodings(hierarchy);
     if (report->dataset)
         print_dataset(report);
     else

@@ -345,6 +345,15 @@ static void print_order(const struct options *options, const struct plan *plan)
                p / plan->global_batch, p % plan->global_batch, plan_sample_at(&epoch, p));
 }
 
+static void tell_doubts(const struct dataset *dataset)
+{
+    struct text doubts = {0};
+    dataset_describe_doubts(dataset, &doubts);
+    if (doubts.data)
+        fputs(doubts.data, stderr);
+    text_done(&doubts);
+}
+
 static enum status run(const struct options *options, struct config *config, struct error *err)
 {
     enum status status = cli_settings_read(&options->settings, config, err);
@@ -374,6 +383,8 @@ static enum status run(const struct options *options, struct config *config, str
             print_json(dataset, &setup, &forecast);
         else if (!status)
             print_summary(config, dataset, &setup, &placement, &forecast);
+        if (!status)
+            tell_doubts(dataset);
     }
     dataset_free(dataset);
     return status;

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/settings.h"
 #include "tools/team.h"
+#include "zarr/separator.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -225,11 +226,26 @@ static void print_array(const struct verify_array *array)
     printf("\n");
 }
 
+/* An array without any chunk may have them under other names. */
+static void print_doubt(const struct subject *subject, const struct verify_array *array)
+{
+    char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
+    struct text text = {0};
+    if (array->missing_count < array->chunk_count ||
+        !zarr_finds_other_separator(subject->store, &array->node->array, own, other))
+        return;
+    zarr_describe_other_separator(own, other, &text);
+    printf("warning: array '%s': %s\n", shown_path(array->node), text.data);
+    text_done(&text);
+}
+
 static void print_text(const struct subject *subject, const struct verify_result *result)
 {
     double seconds = (double)result->elapsed_ns / 1e9;
     for (size_t i = 0; i < result->array_count; i++)
         print_array(&result->arrays[i]);
+    for (size_t i = 0; i < result->array_count; i++)
+        print_doubt(subject, &result->arrays[i]);
     for (size_t i = 0; i < subject->unread_count; i++)
         printf("%-24s %s: %s\n", shown_path(subject->unread[i]), why_unread(subject->unread[i]),
                subject->unread[i]->reason);

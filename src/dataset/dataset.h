@@ -158,7 +158,8 @@ struct dataset_read_stats {
  * INVALID: no arrays, sample counts that differ, an index array that is not a one-dimensional
  * integer one, a name used twice, a joined array beyond the hold limit, no direct field at all, a
  * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
- * nothing, stores that differ in a field's dtype, sample shape or chunks (both are named).
+ * nothing, stores that differ in a field's dtype, sample shape or chunks, or
+ * in what CF attributes say of its values (both are named).
  * UNSUPPORTED: an array that a field needs uses something we do not read; the message names the
  * array and the thing. CORRUPT: metadata that is not valid. */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
@@ -278,6 +279,11 @@ void dataset_stop_fetches(const struct dataset *dataset);
 /* The disk cache, for its statistics and warnings; NULL if there is none. Borrowed. */
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
+
+/* Appends a line "warning: ..." for each thing that is legal and hardly meant: fields that xarray
+ * would convert by their attributes and a run does not, chunks that are named otherwise than the
+ * metadata says. Of a dataset that was opened, not unpacked. Asks the store for a few sizes. */
+void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
 /* What was looked for and found in the (first) store, and what field `field` (an index into fields)
  * is made of there: views (zarr/view.h), whose axis 0 is the sample axis. The index array is NULL

@@ -27,6 +27,7 @@ struct field_origin {
     const struct zarr_node *index; /* NULL for a direct field */
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
+    bool scale_is_given;      /* the field says a scale or an offset, be it 1 */
     struct field_part *parts; /* [store_count], owned; made by parts.c */
     size_t held_offset;       /* FIELD_HELD: the arrays, in the held memory, multiple of 64 */
     size_t index_offset;      /* joined: int64[N] in the held memory, multiple of 64 */
@@ -84,6 +85,12 @@ struct store_text {
     char text[256];
 };
 struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
+
+/* encoding.c: INVALID: what `node`'s attributes say of values in that store contradicts those of
+ * the first one. */
+MUST_USE enum status encoding_check(const struct dataset *dataset, size_t store,
+                                    const struct field_origin *origin, const struct zarr_node *node,
+                                    struct error *err);
 
 /* Goes through what a row is read from, in the order in which it is: samples [begin, end) of an
  * array, for each row field. parts.c */

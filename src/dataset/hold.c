@@ -8,24 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Item `i` of integers of `dtype` at `items`, sign-extended; uint64 values wrap to negative ones.
- */
-static int64_t integer_at(enum dtype dtype, const unsigned char *items, uint64_t i)
-{
-    size_t bytes = dtype_bytes(dtype);
-    bool is_signed = dtype >= DTYPE_INT8 && dtype <= DTYPE_INT64;
-    unsigned unused_bits = (unsigned)(64 - 8 * bytes);
-    uint64_t bits = 0;
-
-    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
-        memcpy((unsigned char *)&bits + sizeof bits - bytes, items + i * bytes, bytes);
-    else
-        memcpy(&bits, items + i * bytes, bytes);
-    if (is_signed)
-        return (int64_t)(bits << unused_bits) >> unused_bits;
-    return (int64_t)bits;
-}
-
 static enum status refuse_index(const struct field_part *part, uint64_t position, int64_t value,
                                 struct error *err)
 {
@@ -53,7 +35,7 @@ static enum status hold_index(const struct dataset *dataset, struct zarr_chunk_r
     enum status status = hold_samples(dataset, reader, &part->index, items, stats, err);
 
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
-        int64_t value = integer_at(part->index.dtype, items, i);
+        int64_t value = dtype_integer(part->index.dtype, items, i);
 
         if ((uint64_t)value >= part->array.shape[0]) /* negative ones too */
             return refuse_index(part, i, value, err);

@@ -93,6 +93,8 @@ static enum status make_part(const struct dataset *dataset, size_t store,
         status = zarr_view_make(&array->array, &view, &part->array, err);
     if (status == STATUS_OK)
         status = check_items(dataset, store, origin, &origin->parts[0].array, &part->array, err);
+    if (status == STATUS_OK && store > 0)
+        status = encoding_check(dataset, store, origin, array, err);
     if (status != STATUS_OK || !origin->index)
         return status;
     view.first_axis = 0;

@@ -132,6 +132,8 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
         convert.to = scaled ? convert.to : DTYPE_NONE;
     }
     origin->convert = convert;
+    origin->scale_is_given =
+        spec->scale < 0.0 || spec->scale > 0.0 || spec->offset < 0.0 || spec->offset > 0.0;
     return STATUS_OK;
 }
 

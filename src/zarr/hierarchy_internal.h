@@ -50,7 +50,8 @@ MUST_USE enum status discover_named(struct builder *builder, const struct store 
                                     struct error *err);
 
 /* discover_walk.c: adds the arrays in the wanted group, from group to group. Without a format it
- * becomes the group's; at the root nothing is done then. A group that is not there has no arrays. */
+ * becomes the group's; at the root nothing is done then. A group that is not there has no arrays.
+ */
 MUST_USE enum status discover_walk(struct builder *builder, const struct store *store,
                                    struct error *err);
 

@@ -142,6 +142,80 @@ assert arrays["labels"]["readable"] is False and arrays["labels"]["reason"]
 assert report["dataset"] is None and "labels" in report["dataset_error"]
 PYTHON
 
+# As xarray writes a dataset: coordinates are no indices, whatever integers they are; what it would
+# convert is shown, and warned of. The values of an index count, too.
+python3 - <<'PYTHON'
+import json, os, struct
+def write(path, shape, dtype, values, dims, attributes, fill=None):
+    os.makedirs(path)
+    json.dump({"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": dtype, "compressor": None,
+               "fill_value": fill, "order": "C", "filters": None}, open(path + "/.zarray", "w"))
+    json.dump({"_ARRAY_DIMENSIONS": dims, **attributes}, open(path + "/.zattrs", "w"))
+    if values is not None:
+        kind = {"8": "q", "4": "f", "2": "h"}[dtype[-1]]
+        with open(path + "/" + ".".join("0" * len(shape)), "wb") as file:
+            file.write(struct.pack("<%d%s" % (len(values), kind), *values))
+def store(name, units="K"):
+    os.makedirs(name)
+    json.dump({"zarr_format": 2}, open(name + "/.zgroup", "w"))
+    write(name + "/t2m", [37, 36], "<i2", [0] * 37 * 36, ["time", "lat"],
+          {"scale_factor": 0.01, "add_offset": 273.15, "units": units}, -32767)
+    write(name + "/time", [37], "<i8", range(37), ["time"], {"units": "days since 2020-01-01", "calendar": "standard"})
+    write(name + "/lat", [36], "<f4", range(36), ["lat"], {"units": "degrees_north"})
+    write(name + "/step", [37], "<i8", range(37), ["step"], {})
+    write(name + "/height", [36], "<f4", range(36), ["lat"], {"_FillValue": -9999.0})
+store("xarray")
+store("celsius", "degC")
+PYTHON
+text=$("$penstock" inspect xarray 2>&1)
+if grep -F "hint: with what" <<<"$text"; then fail "a coordinate is no index"; fi
+contains "$text" "t2m: scale_factor 0.01, add_offset 273.15, _FillValue -32767, units K"
+contains "$text" "warning: field 't2m': array 't2m' has scale_factor 0.01, add_offset 273.15, _FillValue -32767 (as"
+contains "$text" "set scale: 0.01, offset: 273.15 of the field to convert it"
+plan=$("$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray 2>&1)
+contains "$plan" "warning: field 't2m': array 't2m' has scale_factor 0.01"
+plan=$("$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray --set dataset.fields.t2m.scale=0.01 \
+    --set dataset.fields.t2m.offset=273.15 2>&1)
+[[ $plan != *warning* ]] || fail "the field says what to do: $plan"
+"$penstock" inspect xarray --json 2>/dev/null | python3 -c '
+import json, sys
+arrays = {array["path"]: array for array in json.load(sys.stdin)["arrays"]}
+assert arrays["t2m"]["attributes"] == {"scale_factor": "0.01", "add_offset": "273.15", "_FillValue": "-32767", "units": "K"}, arrays
+assert arrays["height"]["attributes"]["_FillValue"] == "-9999.0", arrays
+'
+refuses 4 "attribute units of its array is K in the store 'xarray', degC in 'celsius'" \
+    plan --set batch.global_size=4 --set dataset.uri=xarray,celsius
+for last in 35 36; do # an index into lat and height, and one beyond
+    python3 -c '
+import json, os, struct, sys
+os.makedirs("xarray/station", exist_ok=True)
+json.dump({"zarr_format": 2, "shape": [37], "chunks": [37], "dtype": "<i8", "compressor": None,
+           "fill_value": 0, "order": "C", "filters": None}, open("xarray/station/.zarray", "w"))
+open("xarray/station/0", "wb").write(struct.pack("<37q", *[0] * 36, int(sys.argv[1])))' $last
+    text=$("$penstock" inspect xarray 2>/dev/null)
+    if [ $last -eq 35 ]; then
+        contains "$text" "dataset.fields.lat=lat[station]"
+    elif grep -F "[station]" <<<"$text"; then
+        fail "a run would refuse the index: $text"
+    fi
+done
+
+# Chunks under other names than the metadata says: told, and not without reason.
+mkdir -p nested/x/0 && echo '{"zarr_format": 2}' >nested/.zgroup
+echo '{"zarr_format": 2, "shape": [4, 4], "chunks": [2, 2], "dtype": "|u1", "compressor": null,
+ "fill_value": 0, "order": "C", "filters": null}' >nested/x/.zarray
+text=$("$penstock" inspect nested 2>&1)
+[[ $text != *warning* ]] || fail "an array of fill values is fine: $text"
+printf 'abcd' >nested/x/0/1
+text=$("$penstock" inspect nested 2>&1)
+contains "$text" "warning: array 'x': no chunk is found under names such as 'x/0.0'"
+contains "$text" "but 'x/0/1' is there"
+"$penstock" verify nested >out
+contains "$(cat out)" "warning: array 'x': no chunk is found under names such as 'x/0.0'"
+printf 'abcd' >nested/x/1.0
+text=$("$penstock" inspect nested 2>&1)
+[[ $text != *warning* ]] || fail "one chunk has the right name: $text"
+
 # A group alone.
 mkdir -p grouped/data/inner grouped/meta && echo '{"zarr_format": 2}' | tee grouped/.zgroup grouped/data/.zgroup \
     grouped/meta/.zgroup >/dev/null

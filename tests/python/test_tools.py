@@ -152,6 +152,36 @@ class Tools(unittest.TestCase):
         rows.tofile(os.path.join(path, "0"))
         return numpy.concatenate([rows, numpy.repeat(fill, 3)])
 
+    def test_what_xarray_writes(self):
+        """Its encoding is shown and warned of, NaN is not, and its coordinates are no indices."""
+        try:
+            import xarray
+        except ImportError as error:
+            self.skipTest(f"{sys.executable}: {error}")
+        data = xarray.Dataset(
+            {"t2m": (("time", "lat"), numpy.full((37, 36), 280.0)), "rain": (("time", "lat"), numpy.ones((37, 36), "f4")),
+             "mask": (("time", "lat"), numpy.ones((37, 36), "f4"))},
+            {"time": numpy.arange("2020-01-01", "2020-02-07", dtype="M8[D]").astype("M8[ns]"), "lat": numpy.arange(36.0)})
+        data.t2m.attrs["units"] = "K"
+        encoding = {"t2m": {"dtype": "int16", "scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -32767},
+                    "mask": {"_FillValue": -9999.0}}  # rain gets NaN by itself
+        for zarr_format in (2, 3):
+            with self.subTest(zarr_format=zarr_format), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                path = self.path(f"xarray{zarr_format}")
+                data.to_zarr(path, zarr_format=zarr_format, encoding=encoding, consolidated=zarr_format == 2)
+                text = self.run_tool("inspect", path)
+                self.assertNotIn("hint: with what", text)
+                self.assertIn("warning: field 't2m': array 't2m' has scale_factor 0.01, add_offset 273.15, "
+                              "_FillValue -32767 (as", text)
+                self.assertIn("warning: field 'mask': array 'mask' has _FillValue -9999", text)
+                self.assertNotIn("array 'rain' has", text)
+                self.assertEqual(text.count("warning: field"), 2, text)
+                report = json.loads(self.run_tool("inspect", path, "--json"))
+                arrays = {array["path"]: array["attributes"] for array in report["arrays"]}
+                self.assertEqual(arrays["t2m"]["units"], "K")
+                self.assertIn("days since 2020-01-01", arrays["time"]["units"])
+
     def test_strings_dates_and_members(self):
         """They keep their types; members of structured arrays become arrays, a sub-array's axes a last one."""
         types = [("S5", b"ab"), ("U4", "a\u00e9\U0001f600"), ("V3", numpy.void(b"xyz")),

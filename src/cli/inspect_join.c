@@ -1,0 +1,121 @@
+/* Which arrays may be joined through which: an index and its targets, such as a run would accept.
+ *
+ * An index is one integer for each sample that is no coordinate, each of them within the array that
+ * it points into; its values are read for that, as a run reads them at its start. Then the fields
+ * are put together as the hint says, and a dataset is made of them: what that refuses is no hint.
+ */
+#include "cli/inspect.h"
+
+#include "base/dtype.h"
+#include "base/text.h"
+#include "zarr/attributes.h"
+#include "zarr/chunk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Indices beyond are not read for a hint. */
+static const uint64_t most_index_bytes = 64 << 20;
+
+const char *inspect_last_component(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether an array could be the index of a join: one integer for each sample. */
+static bool may_be_index(const struct zarr_node *node, uint64_t sample_count)
+{
+    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_extent == 0 &&
+           node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype) &&
+           node->array.total_bytes <= most_index_bytes && !zarr_node_is_coordinate(node);
+}
+
+/* The greatest value; false: one is negative, or they cannot be read. */
+static bool find_greatest(const struct store *store, const struct zarr_array *index,
+                          uint64_t *ret_greatest)
+{
+    struct zarr_chunk_reader *reader = NULL;
+    struct zarr_read_stats stats = {0};
+    unsigned char *items = malloc(index->total_bytes);
+    bool fine =
+        items && zarr_chunk_reader_new(store, &index, 1, &reader, NULL) == STATUS_OK &&
+        zarr_read_samples(reader, index, 0, index->shape[0], items, &stats, NULL) == STATUS_OK;
+    uint64_t greatest = 0;
+    for (uint64_t i = 0; fine && i < index->shape[0]; i++) {
+        int64_t value = dtype_integer(index->dtype, items, i);
+        fine = value >= 0;
+        greatest = (uint64_t)value > greatest ? (uint64_t)value : greatest;
+    }
+    zarr_chunk_reader_free(reader);
+    free(items);
+    *ret_greatest = greatest;
+    return fine;
+}
+
+/* The fields of the hint: what is joined, then the default ones but the index. */
+static size_t list_fields(const struct report *report, struct dataset_field_spec *specs)
+{
+    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    const char *index = report->index->array.path;
+    size_t count = 0;
+    for (size_t i = 0; i < hierarchy->node_count && count < DATASET_MAX_FIELDS; i++) {
+        const char *path = hierarchy->nodes[i].array.path;
+        if (report->joined[i])
+            specs[count++] = (struct dataset_field_spec){
+                .name = inspect_last_component(path), .array = path, .index = index};
+    }
+    for (size_t i = 0; i < report->dataset->field_count && count < DATASET_MAX_FIELDS; i++) {
+        const char *path = dataset_field_array(report->dataset, i)->path;
+        if (strcmp(path, index) != 0)
+            specs[count++] =
+                (struct dataset_field_spec){.name = inspect_last_component(path), .array = path};
+    }
+    return count;
+}
+
+static bool is_accepted(const struct report *report, const struct dataset_options *options)
+{
+    struct dataset_field_spec specs[DATASET_MAX_FIELDS];
+    struct dataset_options with = *options;
+    struct dataset *dataset = NULL;
+    with.group = NULL;
+    with.fields = specs;
+    with.field_count = list_fields(report, specs);
+    bool accepted = dataset_open(&with, &dataset, NULL) == STATUS_OK;
+    dataset_free(dataset);
+    return accepted;
+}
+
+/* Marks what could be joined through the index; false: nothing. */
+static bool mark_joined(struct report *report, const struct zarr_node *index, uint64_t greatest)
+{
+    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    bool any = false;
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        report->joined[i] = node != index && node->status == STATUS_OK &&
+                            node->array.shape[0] != report->dataset->sample_count &&
+                            greatest < node->array.shape[0];
+        any = any || report->joined[i];
+    }
+    return any;
+}
+
+void inspect_find_joins(struct report *report, const struct dataset_options *options)
+{
+    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    report->joined = calloc(hierarchy->node_count + 1, sizeof *report->joined);
+    for (size_t i = 0; report->joined && !report->index && i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        uint64_t greatest;
+        if (!may_be_index(node, report->dataset->sample_count) ||
+            !mark_joined(report, node, 0) || /* not worth reading */
+            !find_greatest(report->store, &node->array, &greatest) ||
+            !mark_joined(report, node, greatest))
+            continue;
+        report->index = node;
+        if (!is_accepted(report, options))
+            report->index = NULL;
+    }
+}

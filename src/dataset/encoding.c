@@ -1,0 +1,78 @@
+/* What attributes say of the values of fields (zarr/attributes.h): that stores agree, and what the
+ * user should hear of before a run. Called while opening or after it, by one thread. */
+#include "dataset/dataset_internal.h"
+
+#include "zarr/attributes.h"
+#include "zarr/separator.h"
+
+static const char *or_none(const char *value)
+{
+    return value[0] ? value : "none";
+}
+
+enum status encoding_check(const struct dataset *dataset, size_t store,
+                           const struct field_origin *origin, const struct zarr_node *node,
+                           struct error *err)
+{
+    struct zarr_encoding first, here;
+    const char *a, *b;
+
+    zarr_node_encoding(origin->array, &first);
+    zarr_node_encoding(node, &here);
+    const char *part = zarr_encoding_conflict(&first, &here, &a, &b);
+    if (!part)
+        return STATUS_OK;
+    return error_set(
+        err, STATUS_INVALID,
+        "field '%s': attribute %s of its array is %s in the store %s, %s in %s: values "
+        "of joined stores mean the same; write one of them anew, or leave the field out",
+        origin->name, part, or_none(a), dataset_store_text(dataset, 0).text, or_none(b),
+        dataset_store_text(dataset, store).text);
+}
+
+/* Values that xarray would convert, and a run does not, unless the field says something of it. */
+static void describe_encoding(const struct field_origin *origin, struct text *out)
+{
+    struct zarr_encoding encoding;
+
+    zarr_node_encoding(origin->array, &encoding);
+    if (origin->scale_is_given || !zarr_encoding_changes(&encoding))
+        return;
+    text_append(out, "warning: field '%s': array '%s' has ", text_shown(origin->name).text,
+                text_shown(origin->array->array.path).text);
+    zarr_encoding_describe(&encoding, out);
+    text_append(out, " (as xarray writes them), and comes as it is stored: ");
+    if (encoding.scale_factor[0] || encoding.add_offset[0])
+        text_append(out,
+                    "set scale: %s, offset: %s of the field to convert it, or scale: 1 if "
+                    "this is meant",
+                    encoding.scale_factor[0] ? text_shown(encoding.scale_factor).text : "1",
+                    encoding.add_offset[0] ? text_shown(encoding.add_offset).text : "0");
+    else
+        text_append(out, "missing values are that number; set scale: 1 of the field if this is "
+                         "meant");
+    text_append(out, " (dataset.fields)\n");
+}
+
+static void describe_names(const struct dataset *dataset, const struct zarr_array *array,
+                           struct text *out)
+{
+    char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
+
+    if (!zarr_finds_other_separator(dataset->private->store, array, own, other))
+        return;
+    text_append(out, "warning: array '%s': ", text_shown(array->path).text);
+    zarr_describe_other_separator(own, other, out);
+    text_append(out, "\n");
+}
+
+void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
+{
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+
+        describe_encoding(origin, out);
+        for (size_t s = 0; s < dataset->private->store_count; s++)
+            describe_names(dataset, &origin->parts[s].array, out);
+    }
+}
