@@ -1,6 +1,8 @@
 /* See error.h. */
 #include "base/error.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,7 @@ void error_record(struct error *err, enum status status, int system_errno, const
         snprintf(message + length, sizeof message - (size_t)length, ": %s", strerror(system_errno));
     *err = (struct error){.status = status, .system_errno = system_errno, .rank = -1, .line = line};
     snprintf(err->file, sizeof err->file, "%s", base_name(file));
-    memcpy(err->message, message, sizeof message);
+    text_show(err->message, sizeof err->message, message);
 }
 
 void error_prepend(struct error *err, enum status status, const char *format, ...)
@@ -41,7 +43,7 @@ void error_prepend(struct error *err, enum status status, const char *format, ..
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof message)
         snprintf(message + length, sizeof message - (size_t)length, "%s", err->message);
-    memcpy(err->message, message, sizeof message);
+    text_show(err->message, sizeof err->message, message);
     err->status = status;
 }
 

@@ -6,6 +6,8 @@
  *
  *     array 'images' chunk 0.3: open 'images/0.3': Permission denied
  *
+ * What messages quote may come from outside: it is shown as text.h says.
+ *
  * A `struct error` has a fixed size and no pointers, so it travels between threads, processes and
  * ranks as plain bytes. Nothing here logs, exits or allocates. Not synchronised: one thread, one
  * error.

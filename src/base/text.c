@@ -102,6 +102,36 @@ void text_append_shown(struct text *text, const char *foreign)
         text_append_bytes(text, out, show(foreign, out, &taken));
 }
 
+void text_append_json(struct text *text, const char *foreign)
+{
+    char out[SHOWN_BYTES];
+    size_t taken;
+
+    text_append_bytes(text, "\"", 1);
+    for (; *foreign; foreign += taken) {
+        size_t length = show(foreign, out, &taken);
+
+        if (out[0] == '"' || out[0] == '\\')
+            text_append_bytes(text, "\\", 1);
+        text_append_bytes(text, out, length);
+    }
+    text_append_bytes(text, "\"", 1);
+}
+
+bool text_is_plain(const char *foreign)
+{
+    char out[SHOWN_BYTES];
+    size_t taken;
+
+    for (; *foreign; foreign += taken) {
+        size_t length = show(foreign, out, &taken);
+
+        if (length != taken || memcmp(out, foreign, length) != 0)
+            return false;
+    }
+    return true;
+}
+
 void text_show(char *text, size_t capacity, const char *foreign)
 {
     char out[SHOWN_BYTES];

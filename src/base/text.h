@@ -22,10 +22,12 @@ void text_append_bytes(struct text *text, const void *data, size_t size);
 
 /* Text from outside (names, dtypes, keys and attributes of datasets) as it may be shown on a
  * terminal, in a log or in JSON: characters in valid UTF-8 stay as they are; control characters,
- * line ends, those that turn the direction of writing, and bytes that are no UTF-8 become "\\x1b"
- * or
- * "\\u202e". What was made so stays so when it is made again. */
+ * line ends, those that turn the direction of writing, and bytes that are no UTF-8 are spelled out:
+ * "\\x1b", "\\u202e". What was made so stays so when it is made again. */
 void text_append_shown(struct text *text, const char *foreign);
+
+/* The same as a string of JSON, in quotes. */
+void text_append_json(struct text *text, const char *foreign);
 
 /* The same into `text`, which has `capacity` bytes; cut off between characters where that is less.
  * `foreign` must not overlap it. */
@@ -36,6 +38,9 @@ struct shown_text {
     char text[1024];
 };
 struct shown_text text_shown(const char *foreign);
+
+/* Whether it is shown as it is. */
+bool text_is_plain(const char *foreign);
 
 /* Lists of strings in one string: "a,b", where "\\," is a comma and "\\\\" a backslash of an item.
  * Adds an item; takes the first item from *at, which moves on, to `ret_item` (which is emptied

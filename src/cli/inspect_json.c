@@ -28,7 +28,7 @@
 
 static void add_text(struct json_object *object, const char *key, const char *text)
 {
-    json_object_object_add(object, key, json_object_new_string(text));
+    json_object_object_add(object, key, json_object_new_string(text_shown(text).text));
 }
 
 static void add_count(struct json_object *object, const char *key, uint64_t count)

@@ -89,7 +89,7 @@ static void add_array(struct table *table, const struct zarr_node *node,
     if (known && stored->bytes > 0)
         snprintf(ratio, sizeof ratio, "%s%.2f", about,
                  (double)array->total_bytes / (double)stored->bytes);
-    add_cell(table, array->path[0] ? array->path : "/");
+    add_cell(table, array->path[0] ? text_shown(array->path).text : "/");
     add_cell(table, array->stored_type[0] ? array->stored_type : dtype_name(array->dtype));
     add_named_shape(table, node);
     add_chunks(table, array);
@@ -133,7 +133,8 @@ static void print_unreadable(const struct zarr_hierarchy *hierarchy)
         const struct zarr_node *node = &hierarchy->nodes[i];
         if (node->status == STATUS_OK)
             continue;
-        printf("%s  %s: %s\n", first ? "\nCannot be read:\n" : "", node->array.path, node->reason);
+        printf("%s  %s: %s\n", first ? "\nCannot be read:\n" : "",
+               text_shown(node->array.path).text, node->reason);
         first = false;
     }
 }

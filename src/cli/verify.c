@@ -204,9 +204,9 @@ static void subject_done(struct subject *subject)
 /* What is told
  * ------------------------------------------------------------------------------------------- */
 
-static const char *shown_path(const struct zarr_node *node)
+static struct shown_text shown_path(const struct zarr_node *node)
 {
-    return node->array.path[0] ? node->array.path : "/";
+    return text_shown(node->array.path[0] ? node->array.path : "/");
 }
 
 static const char *why_unread(const struct zarr_node *node)
@@ -216,7 +216,8 @@ static const char *why_unread(const struct zarr_node *node)
 
 static void print_array(const struct verify_array *array)
 {
-    printf("%-24s %12s chunks", shown_path(array->node), count_format(array->chunk_count).text);
+    printf("%-24s %12s chunks", shown_path(array->node).text,
+           count_format(array->chunk_count).text);
     if (array->missing_count > 0)
         printf(", %s missing", count_format(array->missing_count).text);
     if (array->bad_count > 0)
@@ -235,7 +236,7 @@ static void print_doubt(const struct subject *subject, const struct verify_array
         !zarr_finds_other_separator(subject->store, &array->node->array, own, other))
         return;
     zarr_describe_other_separator(own, other, &text);
-    printf("warning: array '%s': %s\n", shown_path(array->node), text.data);
+    printf("warning: array '%s': %s\n", shown_path(array->node).text, text.data);
     text_done(&text);
 }
 
@@ -247,10 +248,10 @@ static void print_text(const struct subject *subject, const struct verify_result
     for (size_t i = 0; i < result->array_count; i++)
         print_doubt(subject, &result->arrays[i]);
     for (size_t i = 0; i < subject->unread_count; i++)
-        printf("%-24s %s: %s\n", shown_path(subject->unread[i]), why_unread(subject->unread[i]),
-               subject->unread[i]->reason);
+        printf("%-24s %s: %s\n", shown_path(subject->unread[i]).text,
+               why_unread(subject->unread[i]), subject->unread[i]->reason);
     for (size_t i = 0; i < result->bad_count && i < SHOWN_BAD; i++)
-        printf("bad: '%s': %s\n", result->bad[i].key, result->bad[i].cause);
+        printf("bad: '%s': %s\n", text_shown(result->bad[i].key).text, result->bad[i].cause);
     if (result->bad_chunk_count > SHOWN_BAD)
         printf("and %s more; --json lists up to %s\n",
                count_format(result->bad_chunk_count - SHOWN_BAD).text,
@@ -269,7 +270,8 @@ static void print_text(const struct subject *subject, const struct verify_result
 
 static void add_text(struct json_object *object, const char *key, const char *text)
 {
-    json_object_object_add(object, key, text[0] ? json_object_new_string(text) : NULL);
+    json_object_object_add(object, key,
+                           text[0] ? json_object_new_string(text_shown(text).text) : NULL);
 }
 
 static void add_count(struct json_object *object, const char *key, uint64_t count)
@@ -279,7 +281,7 @@ static void add_count(struct json_object *object, const char *key, uint64_t coun
 
 static void add_path(struct json_object *object, const char *key, const char *path)
 {
-    json_object_object_add(object, key, json_object_new_string(path));
+    json_object_object_add(object, key, json_object_new_string(text_shown(path).text));
 }
 
 static struct json_object *array_json(const struct verify_array *array, bool digest)

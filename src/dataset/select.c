@@ -149,9 +149,12 @@ static enum status set_name(struct field_origin *origin, const char *name, struc
             "field name '%.80s' has %zu bytes; the limit is %d: choose a shorter one in "
             "dataset.fields",
             name, length, DATASET_NAME_BYTES - 1);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
-            return error_set(err, STATUS_INVALID, "a field's name holds a control character");
+    if (!text_is_plain(name))
+        return error_set(
+            err, STATUS_INVALID,
+            "field name '%.200s' holds control characters, or bytes that are no UTF-8: "
+            "choose another one in dataset.fields",
+            name);
     memcpy(origin->name, name, length + 1);
     return STATUS_OK;
 }

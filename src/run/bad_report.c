@@ -168,26 +168,12 @@ void bad_report_free(struct bad_report *report)
     free(report);
 }
 
-static void append_string(struct text *out, const char *string)
-{
-    text_append(out, "\"");
-    for (const char *c = string; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            text_append(out, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20)
-            text_append(out, "\\u%04x", (unsigned)*c);
-        else
-            text_append(out, "%c", *c);
-    }
-    text_append(out, "\"");
-}
-
 /* The line's start, which tells it from others, up to the samples' end. */
 static void append_key(const struct bad_report *report, const struct bad_chunk *bad,
                        struct text *out)
 {
     text_append(out, "{\"dataset\":\"%016" PRIx64 "\",\"array\":", report->fingerprint);
-    append_string(out, bad->array);
+    text_append_json(out, bad->array);
     text_append(out, ",\"chunk\":\"%s\",\"samples\":[%" PRIu64 ",%" PRIu64, bad->chunk.text,
                 bad->first_sample, bad->first_sample + bad->sample_count);
 }
@@ -197,9 +183,9 @@ static void append_line(struct bad_report *report, const struct text *key,
 {
     text_append_bytes(&report->text, key->data, key->length);
     text_append(&report->text, "],\"reader\":%d,\"node\":", reader);
-    append_string(&report->text, node);
+    text_append_json(&report->text, node);
     text_append(&report->text, ",\"error\":");
-    append_string(&report->text, bad->cause.message);
+    text_append_json(&report->text, bad->cause.message);
     text_append(&report->text, "}\n");
     report->changed = true;
 }

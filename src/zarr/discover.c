@@ -20,9 +20,6 @@ enum status discover_check_path(const char *path, struct error *err)
     if (strlen(path) >= ZARR_PATH_BYTES)
         return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", path,
                          ZARR_PATH_BYTES - 1);
-    for (const char *at = path; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            return error_set(err, STATUS_CORRUPT, "an array's path holds a control character");
     while (*path) {
         size_t length = strcspn(part, "/");
         if (length == 0 || strspn(part, ".") == length)

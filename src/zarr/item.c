@@ -2,6 +2,7 @@
 #include "zarr/item.h"
 
 #include "base/size.h"
+#include "base/text.h"
 #include "zarr/document.h"
 
 #include <stdlib.h>
@@ -31,9 +32,8 @@ static enum dtype type_by_text(const char *kind_and_bytes)
     for (size_t i = 0; i < sizeof type_texts / sizeof type_texts[0]; i++)
         if (strcmp(kind_and_bytes, type_texts[i].kind_and_bytes) == 0)
             return type_texts[i].dtype;
-    return strncmp(kind_and_bytes, "M8", 2) == 0 || strncmp(kind_and_bytes, "m8", 2) == 0
-               ? DTYPE_INT64
-               : DTYPE_NONE;
+    bool is_time = strncmp(kind_and_bytes, "M8", 2) == 0 || strncmp(kind_and_bytes, "m8", 2) == 0;
+    return is_time && text_is_plain(kind_and_bytes) ? DTYPE_INT64 : DTYPE_NONE;
 }
 
 /* The values of which strings and raw bytes consist. */

@@ -2,6 +2,7 @@
 #include "zarr/view.h"
 
 #include "base/size.h"
+#include "base/text.h"
 #include "zarr/document.h"
 
 #include <assert.h>
@@ -84,15 +85,6 @@ enum status zarr_view_make(const struct zarr_array *array, const struct zarr_vie
     return STATUS_OK;
 }
 
-/* Documents are foreign: what a terminal could take for orders is no name. */
-static bool is_name(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            return false;
-    return true;
-}
-
 bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *ret_names)
 {
     bool is_v2 = node->array.format == ZARR_V2;
@@ -113,7 +105,7 @@ bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *
             const char *name =
                 json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
 
-            if (*name && strlen(name) < sizeof ret_names->names[i] && is_name(name)) {
+            if (*name && strlen(name) < sizeof ret_names->names[i] && text_is_plain(name)) {
                 strcpy(ret_names->names[i], name);
                 found = true;
             }

@@ -216,6 +216,32 @@ printf 'abcd' >nested/x/1.0
 text=$("$penstock" inspect nested 2>&1)
 [[ $text != *warning* ]] || fail "one chunk has the right name: $text"
 
+# What a dataset says does nothing on a terminal, in a log or in JSON.
+escape=$'\e' bad=$'x\e[31m\xff\n'
+mkdir -p hostile/"$bad" && echo '{"zarr_format": 2}' >hostile/.zgroup
+cp xarray/t2m/.zarray hostile/"$bad"
+printf '{"units": "\\u001b[31m\\n", "_FillValue": "\\u009b\\u202e", "_ARRAY_DIMENSIONS": ["a\\u001bb", "c"]}' \
+    >hostile/"$bad"/.zattrs
+mkdir hostile/y && sed 's|"<i2"|"<M8[\\u001b[31m]"|' xarray/t2m/.zarray >hostile/y/.zarray
+mkdir hostile/z && sed 's|"compressor": null|"compressor": {"id": "\\u001b]0;\\n"}|' xarray/t2m/.zarray >hostile/z/.zarray
+"$penstock" inspect hostile >out 2>&1 || fail "odd names make inspect fail: $(cat out)"
+"$penstock" inspect hostile --json >report.json
+"$penstock" verify hostile --json verify.json >>out 2>&1 || true
+"$penstock" plan --set dataset.uri=hostile >>out 2>&1 && fail "odd names are field names"
+"$penstock" plan --set dataset.uri=hostile --set "dataset.fields.a=no${escape}c" >>out 2>&1 && fail "there is no such array"
+if grep -qE "$escape"$'|\x9b|\xff' out; then fail "a dataset's text reaches the terminal: $(cat -v out)"; fi
+contains "$(cat out)" 'x\x1b[31m\xff\x0a'
+contains "$(cat out)" '_FillValue \x9b\u202e, units \x1b[31m\x0a'
+contains "$(cat out)" "there is no array 'no\\x1bc'; there are 'x\\x1b[31m\\xff\\x0a'"
+python3 - <<'PYTHON'
+import json
+report, verified = json.load(open("report.json")), json.load(open("verify.json"))
+assert r"x\x1b[31m\xff\x0a" in [array["path"] for array in report["arrays"]], report
+assert r"x\x1b[31m\xff\x0a" in [array["path"] for array in verified["arrays"]], verified
+for text in json.dumps([report, verified], ensure_ascii=False):
+    assert text >= " ", report
+PYTHON
+
 # A group alone.
 mkdir -p grouped/data/inner grouped/meta && echo '{"zarr_format": 2}' | tee grouped/.zgroup grouped/data/.zgroup \
     grouped/meta/.zgroup >/dev/null

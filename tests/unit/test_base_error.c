@@ -107,6 +107,49 @@ static void passwords_in_uris(void **state)
             fail_msg("%s", without[i]);
 }
 
+/* What a dataset says is shown, and does nothing on a terminal, in a log or in JSON. */
+static void foreign_text_is_shown(void **state)
+{
+    static const struct {
+        const char *foreign, *shown;
+    } cases[] = {
+        {"", ""},
+        {"temp\xc3\xa9rature \xe6\xb8\xa9\xe5\xba\xa6 \xf0\x9f\x98\x80 \\ \"'%s",
+         "temp\xc3\xa9rature \xe6\xb8\xa9\xe5\xba\xa6 \xf0\x9f\x98\x80 \\ \"'%s"},
+        {"\x1b[31mred\x1b[0m\r\n\t\x7f", "\\x1b[31mred\\x1b[0m\\x0d\\x0a\\x09\\x7f"},
+        {"\xc2\x9b"
+         "31m \xe2\x80\xae \xe2\x80\xa8",
+         "\\x9b31m \\u202e \\u2028"}, /* C1, turned, line */
+        {"\xff\xc3", "\\xff\\xc3"},
+        {"\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82",
+         "\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80 \\xe2\\x82"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct text once = {0}, json = {0};
+        struct error err;
+        char cut[8];
+        text_append_bytes(&once, "", 0);
+        text_append_shown(&once, cases[i].foreign);
+        assert_string_equal(once.data, cases[i].shown);
+        assert_string_equal(text_shown(once.data).text, cases[i].shown);
+        text_show(cut, sizeof cut, cases[i].foreign);
+        assert_int_equal(strncmp(cut, cases[i].shown, strlen(cut)), 0);
+        (void)!error_set(&err, STATUS_CORRUPT, "%s", cases[i].foreign);
+        assert_string_equal(err.message, cases[i].shown);
+        (void)!error_prefix(&err, STATUS_CORRUPT, "%s: ", cases[i].foreign);
+        assert_int_equal(strncmp(err.message, cases[i].shown, strlen(cases[i].shown)), 0);
+        text_append_json(&json, cases[i].foreign);
+        assert_null(strchr(json.data, '\n'));
+        text_done(&once);
+        text_done(&json);
+    }
+    struct text json = {0};
+    text_append_json(&json, "a\"b\\\n");
+    assert_string_equal(json.data, "\"a\\\"b\\\\\\\\x0a\"");
+    text_done(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +160,7 @@ int main(void)
         cmocka_unit_test(dtypes_know_their_sizes),
         cmocka_unit_test(texts_grow),
         cmocka_unit_test(passwords_in_uris),
+        cmocka_unit_test(foreign_text_is_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -755,8 +755,6 @@ static void test_bad_roots(void **state)
          STATUS_CORRUPT, "'/x' is not a path"},
         {".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {\"x//y/.zarray\": {}}}",
          STATUS_CORRUPT, "'x//y' is not a path"},
-        {".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {\"x\\n/.zarray\": {}}}",
-         STATUS_CORRUPT, "control character"},
         {"zarr.json", "nonsense", STATUS_CORRUPT, "'zarr.json': not valid JSON"},
         {"zarr.json",
          "{\"node_type\": \"group\", \"consolidated_metadata\": {\"metadata\": {\"x\": 1}}}",
