@@ -212,6 +212,7 @@ enum status children_start(const struct children_options *options, struct childr
     if (!children)
         return error_set(err, STATUS_NO_MEMORY, "no memory to start trainers");
     children->options = *options;
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what children leave comes to us, whoever is process 1 */
     for (uint32_t i = 0; i < options->count; i++)
         children->child[i] =
             (struct child){.rank = options->first_rank + i, .restarts_left = options->restarts};
@@ -287,11 +288,13 @@ static enum status describe_end(const struct child *child, pid_t pid, bool conne
 }
 
 /* Asks what a child has left in its group to end; once is not enough where the grace is over. What
- * SIGKILL does not end within two seconds has ended, and nobody has reaped it. */
+ * SIGKILL does not end within two seconds hangs in the kernel. */
 static void end_group(const struct children *children, struct child *child)
 {
     const uint64_t ms_ns = 1000000, last_ms = 2000;
     uint64_t passed_ms = (clock_now_ns() - child->ended_ns) / ms_ns;
+    while (waitpid(-child->group, NULL, WNOHANG) > 0)
+        continue; /* what is dead but not reaped still counts */
     int signal_number = passed_ms < children->options.grace_ms ? 0 : SIGKILL;
     if (kill(-child->group, signal_number) < 0 || passed_ms > children->options.grace_ms + last_ms)
         child->group = 0;

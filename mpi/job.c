@@ -381,12 +381,12 @@ static uint32_t free_port(void)
     return port;
 }
 
-/* Of the environment, where somebody has chosen one: the trainers' meeting place is theirs. */
+/* Of the environment, where somebody has chosen one; 0: nobody has. */
 static uint32_t given_port(void)
 {
     const char *given = getenv("MASTER_PORT");
     unsigned long port = given ? strtoul(given, NULL, 10) : 0;
-    return port > 0 && port <= UINT16_MAX ? (uint32_t)port : free_port();
+    return port <= UINT16_MAX ? (uint32_t)port : 0;
 }
 
 static enum status spawn_trainers(struct job *job, const struct job_options *options,
@@ -397,11 +397,12 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
         uint32_t port;
     } master = {.port = given_port()};
     bool one_node = job->comm.node_size == job->comm.size;
-    const char *given = getenv("MASTER_ADDR");
-    snprintf(master.address, sizeof master.address, "%s",
-             given && *given ? given
-             : one_node      ? "127.0.0.1"
-                             : job->comm.node_name);
+    const char *address = master.port ? getenv("MASTER_ADDR") : NULL; /* a pair, or neither */
+    if (!address || !*address)
+        address = one_node ? "127.0.0.1" : job->comm.node_name;
+    snprintf(master.address, sizeof master.address, "%s", address);
+    if (master.port == 0)
+        master.port = free_port();
     MPI_Request request;
     MPI_Ibcast(&master, sizeof master, MPI_BYTE, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
