@@ -252,7 +252,7 @@ class Launch(ClusterTest):
             else:
                 outputs.append(self.finish(job))
         self.assertNotIn("restart 1 of 3", outputs[0])
-        self.assertRegex(outputs[1], r"resume +at epoch \d+ step \d+")
+        self.assertRegex(outputs[1], r"goes on at epoch \d+ step \d+")
         lines = self.take_digests()
         self.assertGreater(len(lines), len(expected))
         unique = {tuple(line) for line in lines}

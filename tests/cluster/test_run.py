@@ -40,6 +40,29 @@ class Run(ClusterTest):
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertEqual(self.take_digests(), expected)
 
+    def test_environment(self):
+        """What is exported reaches trainers on all hosts, PATH as it is here; secrets are on no command line."""
+        agent, found = os.path.join(self.folder, "agent"), os.path.join(self.folder, "found")
+        with open(agent, "w", encoding="ascii") as out:
+            out.write(f'#!/bin/sh\necho "$*" >>{self.folder}/reached\nexec {os.environ["CLUSTER_RSH"]} "$@"\n')
+        os.chmod(agent, 0o700)
+        path = os.pathsep.join([self.folder, os.environ["PATH"]])
+        env = environment(PATH=path, AWS_SECRET_ACCESS_KEY="hush; two\nlines", OMPI_MCA_plm_rsh_agent=agent,
+                          HYDRA_LAUNCHER_EXEC=agent)
+        command = [program("penstock-run"), "--hosts", "h1,h2", "--set", "delivery.trainers=2"]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        outcome = run([*command, "--", "sh", "-c", f'echo "$RANK $PATH $AWS_SECRET_ACCESS_KEY" >{found}.$RANK; '
+                       f'exec {program("penstock-trainer")}'], env=env, cwd=self.folder)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        for rank in (0, 1):
+            with open(f"{found}.{rank}", encoding="ascii") as file:
+                self.assertEqual(file.read(), f"{rank} {path} hush; two\nlines\n")
+        with open(os.path.join(self.folder, "reached"), encoding="utf-8") as file:
+            reached = file.read()
+        self.assertIn("h2", reached)
+        self.assertNotIn("hush", reached)
+
     def test_a_signal_ends_all(self):
         before = leftovers()
         trainer = [program("penstock-trainer"), "--compute-ms", "10"]
