@@ -31,8 +31,9 @@ struct layout_cost {
 
 /* What an array takes. */
 struct stored_size {
-    uint64_t bytes;   /* STORED_UNKNOWN: nobody says */
-    bool is_estimate; /* from some of its chunks; else with its metadata */
+    uint64_t bytes; /* STORED_UNKNOWN: nobody says */
+    bool
+        is_estimate; /* from some of its chunks; else, where values are listed, with its metadata */
 };
 
 struct report {

@@ -39,8 +39,8 @@ static void value_key(const struct zarr_array *array, const uint64_t *counts, ui
 }
 
 /* Asks for the sizes of up to `most` values. What is not there takes nothing. */
-static enum status estimate(const struct store *store, const struct zarr_array *array,
-                            uint64_t most, uint64_t *ret_bytes, struct error *err)
+static enum status ask(const struct store *store, const struct zarr_array *array, uint64_t most,
+                       struct stored_size *ret_size, struct error *err)
 {
     uint64_t counts[ZARR_MAX_RANK], count = count_values(array, counts), sum = 0;
     uint64_t asked = count < most ? count : most;
@@ -54,8 +54,10 @@ static enum status estimate(const struct store *store, const struct zarr_array *
             status = STATUS_OK;
         sum += info.bytes;
     }
+    if (status == STATUS_OK && asked < count)
+        sum = (uint64_t)((double)sum / (double)asked * (double)count);
     if (status == STATUS_OK)
-        *ret_bytes = asked > 0 ? (uint64_t)((double)sum / (double)asked * (double)count) : 0;
+        *ret_size = (struct stored_size){sum, asked < count};
     return status;
 }
 
@@ -79,8 +81,7 @@ static void measure(struct report *report, size_t i, uint64_t most)
     if (size->bytes == STORED_UNKNOWN && node->status == STATUS_OK) {
         if (status != STATUS_OK && status != STATUS_UNSUPPORTED && !report->listing_error.status)
             report->listing_error = err;
-        status = estimate(report->store, &node->array, most, &size->bytes, &err);
-        size->is_estimate = status == STATUS_OK;
+        status = ask(report->store, &node->array, most, size, &err);
         if (status != STATUS_OK && !report->sizes_error.status)
             report->sizes_error = err;
     }

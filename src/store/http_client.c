@@ -425,14 +425,17 @@ static void send_second(struct http_client *client, struct fetch *fetch, uint64_
     atomic_fetch_add(client->room, (int64_t)bytes);
 }
 
-/* By what others took, of which so many may be; or since nothing at all has come. */
+/* By what others took. So many may be; of those that are silent for long, all. */
 static bool is_late(struct http_client *client, const struct transfer *transfer, uint64_t now_ns)
 {
     uint64_t late_ns = pace_late_ns(&client->pace, expected_bytes(transfer->fetch));
     uint64_t taken_ns = now_ns - transfer->start_ns;
-    bool silent = !transfer->answer.status && taken_ns >= SILENT_S * second_ns;
-    return silent ||
-           (late_ns != UINT64_MAX && taken_ns >= late_ns && pace_take_second(&client->pace));
+    bool known = late_ns != UINT64_MAX;
+    if (known && taken_ns < late_ns)
+        return false;
+    if (!transfer->answer.status && taken_ns >= SILENT_S * second_ns)
+        return true;
+    return known && pace_take_second(&client->pace);
 }
 
 /* Asks a second time for what is late. */

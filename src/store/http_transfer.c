@@ -266,6 +266,9 @@ static enum http_verdict judge_trouble(const struct transfer *transfer, CURLcode
                   "in store.ca_file",
                   text);
         return HTTP_FAILED;
+    case CURLE_SSL_CONNECT_ERROR:
+        error_set(err, STATUS_IO, "%.400s: does the server speak https?", text);
+        return HTTP_AGAIN;
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:

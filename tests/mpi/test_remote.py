@@ -324,6 +324,8 @@ class Http(RemoteTest):
         self.refused("403 .*: not you.*store.missing_status", self.settings(url + "/denied/v2"))
         self.refused("no Zarr array", self.settings(url + "/denied/v2",
                                                     **{"store.missing_status": "403,404"}))
+        self.refused("wrong version number: does the server speak https.", self.settings(
+            url.replace("http:", "https:") + "/v2", **{"store.retries": 0}))
         self.refused("(Failed|refused|connect)", self.settings(
             f"http://127.0.0.1:{servers.free_port()}/v2", **{"store.retries": 0}))
 
@@ -395,7 +397,7 @@ class OddServers(RemoteTest):
     def test_a_slow_first_byte(self):
         """Longer than a connection that says nothing may take otherwise, and shorter than store.timeout."""
         server = self.odd(first_byte_s=11)
-        self.tool("inspect", server.url + "/v3", timeout=25, retries=0)
+        self.tool("inspect", server.url + "/v3", timeout=25, retries=0, hedge="false")
 
     def many(self, count):
         """An array of `count` chunks of 8 integers, each stored as it is."""
