@@ -34,7 +34,7 @@ enum {
     SECONDS_AT_ONCE = 8, /* second transfers beyond the window */
     SECOND_BYTES = 16 << 20,
     LOOK_MS = 10,  /* for late transfers */
-    SILENT_S = 10, /* without a byte, whatever is known of others, a transfer is late */
+    SILENT_S = 10, /* without a byte: long, whatever others took */
     EVENTS = 64,
 };
 static const uint64_t ms_ns = 1000000, second_ns = 1000000000;
