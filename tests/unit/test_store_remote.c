@@ -59,6 +59,7 @@ static void answer(int fd, const char *headers, const void *body, size_t size, u
 static void *serve_one(void *argument)
 {
     static const unsigned char zeros[MIB];
+    static const char refusal[] = "HTTP/1.1 405 No\r\nConnection: close\r\n\r\n";
     int fd = (int)(intptr_t)argument;
     char request[4096] = "";
     for (size_t used = 0; !strstr(request, "\r\n\r\n") && used < sizeof request - 1;) {
@@ -68,7 +69,7 @@ static void *serve_one(void *argument)
         used += (size_t)count;
     }
     if (strncmp(request, "HEAD ", 5) == 0) {
-        put(fd, "HTTP/1.1 405 No\r\nConnection: close\r\n\r\n", 40);
+        put(fd, refusal, sizeof refusal - 1);
     } else if (strncmp(request, "GET /bomb ", 10) == 0) {
         answer(fd, "Content-Encoding: gzip\r\n", server.encoded, server.encoded_bytes, 1);
     } else if (strncmp(request, "GET /large ", 11) == 0) {
