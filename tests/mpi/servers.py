@@ -170,23 +170,18 @@ class OddHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-class Odd(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Serves a folder in its own ways: head=405 (requests for sizes are refused), length="chunked" or "close" (sizes are not
-    said), ranges=False, encoding="gzip" (everything is stored so; of ranges, as S3 does, the encoded bytes are
-    counted), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything), listing=(status, headers, body) (of listings:
-    else its folders are buckets that can be listed). `asked`: (method, path, range) of each request."""
+class Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """A server in this process, with a thread for each connection."""
 
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 1024
 
-    def __init__(self, root, **ways):
-        super().__init__(("127.0.0.1", 0), OddHandler)
-        self.root, self.ways, self.asked = root, ways, []
-        self.lock, self.numbers = threading.Lock(), itertools.count()
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
+        self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
-        self.thread.start()
 
     def handle_error(self, request, client_address):
         pass
@@ -195,6 +190,18 @@ class Odd(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.shutdown()
         self.server_close()
         self.thread.join()
+
+
+class Odd(Threads):
+    """Serves a folder in its own ways: head=405 (requests for sizes are refused), length="chunked" or "close" (sizes are not
+    said), ranges=False, encoding="gzip" (everything is stored so; of ranges, as S3 does, the encoded bytes are
+    counted), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything), listing=(status, headers, body) (of listings:
+    else its folders are buckets that can be listed). `asked`: (method, path, range) of each request."""
+
+    def __init__(self, root, **ways):
+        super().__init__(OddHandler)
+        self.root, self.ways, self.asked, self.numbers = root, ways, [], itertools.count()
+        self.thread.start()
 
 
 ECHO_MODULE = "/usr/lib/nginx/modules/ngx_http_echo_module.so"
@@ -442,19 +449,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class Proxy(Threads):
     """Passes requests on to a server on loopback, with faults; `most` is how many there were at once."""
 
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 1024
-
     def __init__(self, upstream_port, faults):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.upstream_port, self.faults = upstream_port, faults
-        self.lock, self.at_once, self.most = threading.Lock(), 0, 0
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+        super().__init__(Handler)
+        self.upstream_port, self.faults, self.at_once, self.most = upstream_port, faults, 0, 0
         self.thread.start()
 
     @contextlib.contextmanager
@@ -467,11 +467,3 @@ class Proxy(socketserver.ThreadingMixIn, socketserver.TCPServer):
         finally:
             with self.lock:
                 self.at_once -= 1
-
-    def handle_error(self, request, client_address):
-        pass
-
-    def close(self):
-        self.shutdown()
-        self.server_close()
-        self.thread.join()
