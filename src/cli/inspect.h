@@ -47,8 +47,8 @@ struct report {
     struct dataset *dataset;    /* with default fields; NULL if that does not make one */
     struct error dataset_error; /* why not */
     struct layout_cost cost;    /* of the dataset, if there is one */
-    const char *group;             /* that was looked at; "": all */
-    const char *root;              /* in front of paths in settings: "/" where there is a group */
+    const char *group;          /* that was looked at; "": all */
+    const char *root;           /* in front of paths in settings: "/" where there is a group */
     const struct zarr_node *index; /* that arrays may be joined through; NULL: none */
     bool *joined;                  /* [hierarchy->node_count]: which, if there is an index */
     struct text doubts;            /* lines "warning: ..." */

@@ -81,7 +81,8 @@ static struct json_object *attributes_json(const struct zarr_node *node)
     return object;
 }
 
-static struct json_object *array_json(const struct zarr_node *node, const struct stored_size *stored)
+static struct json_object *array_json(const struct zarr_node *node,
+                                      const struct stored_size *stored)
 {
     const struct zarr_array *array = &node->array;
     struct json_object *object = json_object_new_object();
