@@ -574,13 +574,18 @@ static void start_books(struct service *service, bool quiet)
                   (span->epochs - span->start_epoch) * span->steps_per_epoch - span->start_step);
 }
 
-/* The session is over before its time: what it did is counted. */
+/* The session is over before its time: what it did is counted, rows for later epochs included. */
 static void break_off(struct service *service)
 {
     if (service->finished)
         return;
     keep_books(service);
     turn_epoch(service, service->epoch);
+    for (uint64_t i = 1; i <= service->job->setup.budget.window_slots; i++) {
+        uint64_t rows = windows_take_rows_read(service->windows, service->epoch + i);
+        if (rows > 0)
+            stats_of(service, service->epoch + i)->rows_read += rows;
+    }
 }
 
 /* Where a trainer has stopped that comes first, which is where all have unless one left early.
