@@ -170,10 +170,16 @@ def run_dirs(outcome):
     return re.findall(r"^readers .*; run_dir (\S+)$", outcome.output, re.MULTILINE)
 
 
+def is_in_use(path):
+    """Whether it is of a penstock-run that lives, another test's: see `scratch` there."""
+    found = re.search(r"/penstock-mpi-\d+-(\d+)$", path)
+    return found is not None and os.path.exists(f"/proc/{found[1]}")
+
+
 def leftovers():
     """What a run of ours may leave: processes that carry this test's mark in their environment, and
     shared-memory files."""
-    found = set(glob.glob("/dev/shm/*penstock*"))
+    found = {path for path in glob.glob("/dev/shm/*penstock*") if not is_in_use(path)}
     for path in glob.glob("/proc/[0-9]*"):
         try:
             with open(path + "/environ", "rb") as file:
