@@ -7,7 +7,8 @@
  * take the values of a chunk in the order of memory, whatever its axes are. The sizes between
  * filters follow from the decoded size, so that each step decodes into a known size. A chain is
  * immutable once built and shared by threads; each thread decodes with a `struct codec_context` of
- * its own, which holds reused decompressors and scratch memory, so that decoding allocates nothing.
+ * its own, which holds reused decompressors and scratch memory, so that decoding allocates nothing;
+ * but libblosc takes room for a block in each call, and gives it back.
  *
  * Foreign bytes are never trusted: sizes in headers are checked against the chunk and against what
  * the array expects before anything is written.

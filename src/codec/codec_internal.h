@@ -43,8 +43,8 @@ struct codec {
     void (*state_free)(void *state);
     size_t state_bytes; /* about what it takes, for budgets */
 
-    /* Decodes into `room`, or, if it trims, returns a part of `stored`. Allocates nothing. Whether
-     * the size is the right one is for the caller to check. */
+    /* Decodes into `room`, or, if it trims, returns a part of `stored`. Allocates nothing itself.
+     * Whether the size is the right one is for the caller to check. */
     enum status (*decode)(const struct codec_step *step, void *state, struct bytes stored,
                           struct room room, struct bytes *ret_decoded, struct error *err);
 

@@ -15,7 +15,7 @@
  * order.
  *
  * A reader belongs to one thread. All its memory is allocated at zarr_chunk_reader_new(); reading
- * allocates nothing.
+ * allocates nothing, but for what libblosc takes within a call (codec.h).
  */
 #ifndef PENSTOCK_ZARR_CHUNK_H
 #define PENSTOCK_ZARR_CHUNK_H

@@ -117,6 +117,11 @@ import json
 cost = json.load(open("report.json"))["dataset"]["cost"]
 assert cost["stored_bytes"] is None and cost["read_bytes"] is None and cost["amplification"] == 1, cost
 PYTHON
+# There is nothing to list and no consolidated metadata: arrays that are named are found.
+mkdir plain && cp -r v2/base_frames v2/clip_emb v2/segment_to_video plain
+"$penstock" plan --set "dataset.uri=http://127.0.0.1:$(cat port)/plain" --set batch.global_size=4 \
+    --set dataset.fields.base_frames=base_frames >out || fail "named arrays of a server without listings"
+contains "$(cat out)" "base_frames float16"
 kill $server
 trap 'rm -rf "$scratch"' EXIT
 
