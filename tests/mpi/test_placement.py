@@ -1,6 +1,7 @@
 """Spawned trainers run where the table at the start says; a crowded node is named, and binds none."""
 
 import json
+import fcntl
 import os
 import re
 import unittest
@@ -114,6 +115,9 @@ class Placement(JobTest):
         """Slots of 16 MiB: where huge pages are set aside, rings are made of them, at both ends."""
         path = "/proc/sys/vm/nr_hugepages"
         try:
+            turn = os.open("/sys/kernel/mm/hugepages", os.O_RDONLY)  # tests that do this take turns
+            self.addCleanup(os.close, turn)
+            fcntl.flock(turn, fcntl.LOCK_EX)
             with open(path, "r+", encoding="ascii") as file:
                 before = int(file.read())
                 file.seek(0)

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 static const char pool_path[] = "/proc/sys/vm/nr_hugepages";
@@ -41,6 +42,16 @@ static bool write_count(const char *path, long count)
         return false;
     bool written = fprintf(file, "%ld", count) > 0;
     return fclose(file) == 0 && written;
+}
+
+/* Tests that set huge pages aside take turns: this lock is held until it is closed; -1: there are
+ * no huge pages. */
+static int lock_pages(void)
+{
+    int fd = open("/sys/kernel/mm/hugepages", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        assert_int_equal(flock(fd, LOCK_EX), 0);
+    return fd;
 }
 
 /* Sets aside so many more than there are free; false: that cannot be done here. */
@@ -105,7 +116,9 @@ static void test_set_aside(void **state)
     assert_true(ring_layout_is_huge(&layout));
     assert_int_equal(layout.total_bytes % MEMORY_HUGE_PAGE_BYTES, 0);
     long pages = (long)(layout.total_bytes / MEMORY_HUGE_PAGE_BYTES), before;
-    if (!set_aside(pages, &before)) {
+    int lock = lock_pages();
+    if (lock < 0 || !set_aside(pages, &before)) {
+        close(lock);
         print_message("no huge pages can be set aside here\n");
         skip();
     }
@@ -113,17 +126,22 @@ static void test_set_aside(void **state)
     long left = read_count(free_path);
     struct ring second = create(&layout); /* too few are left: other pages, and no SIGBUS */
     struct stat info;
-    assert_int_equal(fstat(ring.memfd, &info), 0);
-    assert_int_equal(write_count(pool_path, before), true);
+    bool described = fstat(ring.memfd, &info) == 0;
+    check_both_ends(&ring, &layout);
+    ring_give_back(&ring, 1);
+    long given_back = read_count(free_path);
+    bool restored = write_count(pool_path, before);
+    assert_true(described && restored);
     assert_int_equal(ring.pages, RING_PAGES_HUGETLB);
     assert_int_equal(info.st_blksize, MEMORY_HUGE_PAGE_BYTES);
     assert_int_equal(left, 0);
     assert_int_not_equal(second.pages, RING_PAGES_HUGETLB);
-    check_both_ends(&ring, &layout);
+    assert_int_equal(given_back, layout.slot_stride / MEMORY_HUGE_PAGE_BYTES);
     check_both_ends(&second, &layout);
     ring_done(&second);
     ring_done(&ring);
     assert_int_equal(read_count(pool_path), before);
+    close(lock);
 }
 
 static bool transparent_pages(void)
