@@ -238,7 +238,8 @@ clean_up() {
         cd "$0" && rm -f reader-*.sock reader-*.lock place-* && rmdir "$0"
         true' "$run_dir" "$scratch")
     "${remove[@]}" 2>/dev/null
-    ((${#host_list[@]} && code + restarted)) || return 0
+    # With --restarts MPI's files lie where we said, and that stays even if all went well.
+    [[ ${host_list[*]-} && ($restarts || $code != 0) ]] || return 0
     restarts='' launch "$node_count" 1 none
     for i in 1 2 3; do
         timeout "$CLEAN_UP_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 && return
