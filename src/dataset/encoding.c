@@ -5,6 +5,8 @@
 #include "zarr/attributes.h"
 #include "zarr/separator.h"
 
+enum { MANY_STORES = 16 }; /* those behind are not asked about names of chunks */
+
 static const char *or_none(const char *value)
 {
     return value[0] ? value : "none";
@@ -72,7 +74,7 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
         const struct field_origin *origin = &dataset->private->origins[i];
 
         describe_encoding(origin, out);
-        for (size_t s = 0; s < dataset->private->store_count; s++)
+        for (size_t s = 0; s < dataset->private->store_count && s < MANY_STORES; s++)
             describe_names(dataset, &origin->parts[s].array, out);
     }
 }

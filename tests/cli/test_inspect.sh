@@ -160,17 +160,19 @@ def write(path, shape, dtype, values, dims, attributes, fill=None):
         kind = {"8": "q", "4": "f", "2": "h"}[dtype[-1]]
         with open(path + "/" + ".".join("0" * len(shape)), "wb") as file:
             file.write(struct.pack("<%d%s" % (len(values), kind), *values))
-def store(name, units="K"):
+def store(name, units="K", scale=0.01):
     os.makedirs(name)
     json.dump({"zarr_format": 2}, open(name + "/.zgroup", "w"))
     write(name + "/t2m", [37, 36], "<i2", [0] * 37 * 36, ["time", "lat"],
-          {"scale_factor": 0.01, "add_offset": 273.15, "units": units}, -32767)
+          {"scale_factor": scale, "add_offset": 273.15, "units": units}, -32767)
     write(name + "/time", [37], "<i8", range(37), ["time"], {"units": "days since 2020-01-01", "calendar": "standard"})
     write(name + "/lat", [36], "<f4", range(36), ["lat"], {"units": "degrees_north"})
     write(name + "/step", [37], "<i8", range(37), ["step"], {})
     write(name + "/height", [36], "<f4", range(36), ["lat"], {"_FillValue": -9999.0})
 store("xarray")
 store("celsius", "degC")
+store("finer", scale=0.005)
+store("same")
 PYTHON
 text=$("$penstock" inspect xarray 2>&1)
 if grep -F "hint: with what" <<<"$text"; then fail "a coordinate is no index"; fi
@@ -190,6 +192,9 @@ assert arrays["height"]["attributes"]["_FillValue"] == "-9999.0", arrays
 '
 refuses 4 "attribute units of its array is K in the store 'xarray', degC in 'celsius'" \
     plan --set batch.global_size=4 --set dataset.uri=xarray,celsius
+refuses 4 "attribute scale_factor of its array is 0.01 in the store 'xarray', 0.005 in 'finer'" \
+    plan --set batch.global_size=4 --set dataset.uri=xarray,finer --set dataset.fields.t2m.scale=0.01
+"$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray,same >/dev/null 2>&1 || fail "stores that agree"
 for last in 35 36; do # an index into lat and height, and one beyond
     python3 -c '
 import json, os, struct, sys
