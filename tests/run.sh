@@ -129,7 +129,7 @@ use_venv() {
 
 # --- builds -------------------------------------------------------------------------------------
 
-mpi_programs=(penstock-cli penstock-reader penstock-trainer penstock hostile-trainer)
+mpi_programs=(penstock-cli penstock-reader penstock-sieve penstock-trainer penstock hostile-trainer)
 
 mkdir -p build
 if [[ $venv ]]; then
