@@ -55,6 +55,7 @@ static const struct form {
              {END, HYDRA_END},
              {WORDS, "[[]*] [0-9]* more process* sent help message help-*"},
              {WORDS, "[[]*] Set MCA parameter \"orte_base_help_aggregate\" *"},
+             {WORDS, "mpi*: Forwarding signal * to job"},
              {WORDS, "srun: error: *: task*: *"},
              {WORDS, "srun: error: Timed out waiting for job step to complete*"},
              {WORDS, "srun: launch/slurm: _step_signal: *"},

@@ -306,6 +306,7 @@ done
 kill -INT $launcher
 wait $launcher || true
 unset PENSTOCK_RUN_DIR
+[[ $(tail -n 1 log) == penstock-reader:* ]] || fail "words after the reader's: $(cat log)"
 hint=$(sed -n 's/^penstock-reader: to go on there: //p' log)
 [ "$hint" = "--resume '$PWD/run_dir.json'" ] && [ -s run_dir.json ] || fail "no state is named: $(cat log)"
 for resume in "$hint" "--resume '$(cat run_dir.json)'"; do
