@@ -225,17 +225,21 @@ ended() {
 }
 
 # Readers that were killed have left their sockets and locks, and MPI what it shares memory through. What dies late may
-# still write: it is waited for. Other nodes need it only if something was killed.
+# still write: it is waited for. Whoever lives longer has the directory for a run of its own. Other nodes need it only if
+# something was killed.
 clean_up() {
     # shellcheck disable=SC2016
     local i words=() remove=(sh -c '
-        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-            rm -rf "$1"
+        alive() {
             readers=$(grep -lsx penstock-reader /proc/[0-9]*/comm | sed "s/comm$/environ/")
-            [ -e "$1" ] || [ "$readers" ] && grep -qszxF "PENSTOCK_RUN_DIR=$0" $readers || break
+            [ "$readers" ] && grep -qszxF "PENSTOCK_RUN_DIR=$1" $readers
+        }
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+            rm -rf "$1"
+            [ -e "$1" ] || alive "$0" || break
             sleep 0.2
         done
-        cd "$0" && rm -f reader-*.sock reader-*.lock place-* && rmdir "$0"
+        alive "$0" || { cd "$0" && rm -f reader-*.sock reader-*.lock place-* && rmdir "$0"; }
         true' "$run_dir" "$scratch")
     "${remove[@]}" 2>/dev/null
     # With --restarts MPI's files lie where we said, and that stays even if all went well.

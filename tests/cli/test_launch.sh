@@ -303,6 +303,8 @@ for ((i = 0; i < 300; i++)); do
     [ ! -s digest.1 ] || break
     sleep 0.1
 done
+refuses 1 "is alive already" -c run.yaml -q -- true # another run there, which leaves what is not its own
+[ -S run_dir/reader-0.sock ] || fail "a run that is refused takes away another's sockets: $(ls run_dir)"
 kill -INT $launcher
 wait $launcher || true
 unset PENSTOCK_RUN_DIR
