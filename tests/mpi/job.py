@@ -151,7 +151,7 @@ class JobTest(unittest.TestCase):
             self.assertFalse(os.path.exists(path), f"left behind: {path}")
         deadline = time.monotonic() + 2
         while True:
-            left = leftovers() - before
+            left = {path for path in leftovers() - before if not is_in_use(path)}
             if not left:
                 return
             if time.monotonic() > deadline:
@@ -179,7 +179,7 @@ def is_in_use(path):
 def leftovers():
     """What a run of ours may leave: processes that carry this test's mark in their environment, and
     shared-memory files."""
-    found = {path for path in glob.glob("/dev/shm/*penstock*") if not is_in_use(path)}
+    found = set(glob.glob("/dev/shm/*penstock*"))
     for path in glob.glob("/proc/[0-9]*"):
         try:
             with open(path + "/environ", "rb") as file:
