@@ -7,7 +7,8 @@
 #   readers     are started again when they fail, on the nodes that answer. Not for codes that would come again
 #               (FINAL_CODES), nor after a signal to penstock-run. What they print on standard output is for this
 #               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay,
-#               "left RANK PLACE" where a trainer has stopped that is gone or may be, which the next readers are told,
+#               "left RANK PLACE" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
+#               the newest word, for places go back with trainers that start again from a checkpoint;
 #               "alive" every few seconds. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it

@@ -379,6 +379,19 @@ static void share_wishes(struct job *job, const struct wishes *wishes)
     comm_wait(&job->comm, &requests[1]);
 }
 
+/* What a supervisor has heard before may be of another session, which trainers have gone back
+ * behind since: it knows better before any of them hears of its place. */
+static void tell_first_places(const struct job *job, const struct wishes *wishes)
+{
+    uint64_t place;
+    for (uint32_t peer = 0; job->supervised && peer < job->trainer_count; peer++) {
+        uint32_t rank = server_trainer_rank(job->server, peer);
+        if (own_place(job, wishes, rank, &place))
+            printf("left %u %llu\n", rank, (unsigned long long)place);
+    }
+    fflush(stdout);
+}
+
 /* Settles where the session starts, and where each trainer does. */
 static enum status settle_start(struct job *job, bool quiet, struct error *err)
 {
@@ -404,6 +417,8 @@ static enum status settle_start(struct job *job, bool quiet, struct error *err)
     for (uint32_t peer = 0; peer < job->trainer_count; peer++)
         if (own_place(job, &wishes, server_trainer_rank(job->server, peer), &place))
             server_set_first(job->server, peer, place);
+    if (status == STATUS_OK)
+        tell_first_places(job, &wishes);
     if (job->comm.rank == 0 && !quiet && (start != before || job->session_count > 0))
         fprintf(stderr, "trainers go on from epoch %" PRIu64 " step %" PRIu64 "\n",
                 service->start_epoch, service->start_step);

@@ -4,9 +4,11 @@
  *     left 5 4099
  *     .                  the end
  *
- * These are the lines that readers print; of one rank the last counts. Rank 0 alone has the file
- * or, for "-", the standard input that a launcher passes on to it: nodes need not share anything,
- * and no command line is too short. Main thread.
+ * These are the lines that readers print; of one rank the last counts, not the furthest, for
+ * trainers that all start again go back to a checkpoint: readers say so before a session starts,
+ * and a supervisor forgets all places at its first batch. Rank 0 alone has the file or, for "-",
+ * the standard input that a launcher passes on to it: nodes need not share anything, and no command
+ * line is too short. Main thread.
  */
 #ifndef PENSTOCK_MPI_LEFT_H
 #define PENSTOCK_MPI_LEFT_H

@@ -552,6 +552,17 @@ class Trainers(RecoveryTest):
         for rank in range(2):
             self.assert_pieces(str(rank), f"{rank}.new", expected[rank])
 
+    def test_places_of_a_session_before_count_no_more(self):
+        """Trainers that go back to a checkpoint: readers that die before its first batch leave its place behind."""
+        state = self.state_after(5)
+        job = self.start_readers(1, self.settings(**{"delivery.run_dir": self.run_dir}), [
+            "--supervised", "--left", self.left_file({0: 100, 1: 100})])
+        trainers = [self.start_trainer(rank, f"digest.{rank}", PENSTOCK_STATE=state) for rank in range(2)]
+        self.assert_ends_well(*trainers, job)
+        before, serving, _ = job.output().partition("serving epoch 0 step 5")
+        self.assertTrue(serving, job.output())
+        self.assertEqual(dict(re.findall(r"left (\d) (\d+)", before)), {"0": "5", "1": "5"})
+
     def test_readers_and_then_trainers_die(self):
         """Nobody is left who was told: those that come fresh find their places in files."""
         expected = self.expected()
