@@ -168,17 +168,15 @@ static void keep_books(struct service *service)
                         service->job->dataset->sample_bytes);
 }
 
-/* A trainer said goodbye. After the last step that is what it should do; before, the others go on
+/* A trainer has left. After the last step that is what it should do; before, the others go on
  * without it. */
-static void handle_goodbye(struct service *service, uint32_t peer)
+static void note_left(struct service *service, uint32_t peer, uint64_t place)
 {
     const struct job *job = service->job;
     const struct ring_service *run = &job->setup.service;
-    uint64_t epoch, step;
-    server_trainer_goodbye(job->server, peer, &epoch, &step);
+    uint64_t epoch = place / run->steps_per_epoch, step = place % run->steps_per_epoch;
     service->left[peer] = true;
     service->left_count++;
-    uint64_t place = epoch * run->steps_per_epoch + step;
     if (place < service->least_place)
         service->least_place = place;
     if (epoch >= run->epochs || service->early.status != STATUS_OK)
@@ -193,11 +191,21 @@ static void handle_goodbye(struct service *service, uint32_t peer)
         stop_report_early(service->stop, &service->early);
 }
 
+static void handle_goodbye(struct service *service, uint32_t peer)
+{
+    uint64_t epoch, step;
+    server_trainer_goodbye(service->job->server, peer, &epoch, &step);
+    note_left(service, peer, job_place(service->job, epoch, step));
+}
+
 /* A trainer is gone that was still needed: the session ends, and with it the run unless the trainer
- * can be waited for. Once trainers know of the end, there is nothing to go on with. */
+ * can be waited for. Once trainers know of the end, there is nothing to go on with. After a signal,
+ * which is likely to have come to the trainer, too, others go on to the end without it. */
 static void report_loss(struct service *service, const struct error *loss)
 {
-    if (job_may_restart(service->job) && !service->ended && !service->signal_ns)
+    if (service->signal_ns && loss->status == STATUS_LOST)
+        stop_report_warning(service->stop, loss);
+    else if (job_may_restart(service->job) && !service->ended && !service->signal_ns)
         stop_report_restart(service->stop, loss);
     else
         stop_report_error(service->stop, loss);
@@ -229,6 +237,8 @@ static void handle_loss(struct service *service, uint32_t peer, const struct err
         clock_sleep_ns(ms_ns);
     }
     report_loss(service, status == STATUS_OK ? loss : &error);
+    if (service->signal_ns && loss->status == STATUS_LOST)
+        note_left(service, peer, server_trainer_place(job->server, peer));
 }
 
 static bool serve_sockets(struct service *service)
@@ -372,7 +382,7 @@ static bool trainers_done(const struct service *service)
 {
     const struct job *job = service->job;
     for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        if (!server_trainer_done(job->server, peer))
+        if (!service->left[peer] && !server_trainer_done(job->server, peer))
             return false;
     return true;
 }
@@ -430,7 +440,8 @@ static bool turn(struct service *service)
     active |= progress_to_end(service);
     active |= end_delivery(service);
     active |= tell_epochs(service);
-    if (service->left_count == job->trainer_count && service->children_running == 0 &&
+    bool draining = service->signal_ns && !job->stopped_by; /* the end's place is not agreed on */
+    if (!draining && service->left_count == job->trainer_count && service->children_running == 0 &&
         masks_sent(job->masks) && tally_is_told(service->tally, service->published))
         stop_report_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;

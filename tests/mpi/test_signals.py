@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -117,6 +118,57 @@ class Signals(JobTest):
                                          if [int(line[0]), int(line[1])] < place])
                 rest = self.digests(2, 2, settings, options=["--resume", state])
                 self.assertEqual(first + rest, expected)
+
+    # A trainer whose `with` is left by an exception, or by sys.exit(143), when a signal comes.
+    TRAINER = """
+import os, penstock, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with penstock.connect() as loader, open(sys.argv[1], "wb", 0) as seen:
+    for batch in loader:
+        seen.write(b"%d %d\\n" % (batch.epoch, batch.step))
+        time.sleep(0.02)
+"""
+
+    def test_signals_that_reach_trainers_too(self):
+        """A trainer that ends of the same signal has left where it was: the others go on, the state is saved."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                before = leftovers()
+                run_dir, seen, state = (os.path.join(self.folder, name) for name in ("run", "seen", "state.json"))
+                script = (sys.executable, "-c", self.TRAINER, seen)
+                env = environment(RANK=1, WORLD_SIZE=2, PENSTOCK_RUN_DIR=run_dir, PENSTOCK_READER=0,
+                                  PYTHONPATH=os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+                python = subprocess.Popen(script, stderr=subprocess.PIPE, text=True, env=env)
+                other = subprocess.Popen(
+                    [program("penstock-trainer"), "--run-dir", run_dir, "--rank", "0", "--world-size", "2",
+                     "--compute-ms", "20"], stderr=subprocess.DEVNULL, env=environment(PENSTOCK_READER=0))
+                self.addCleanup(python.kill)
+                self.addCleanup(other.kill)
+                killer = threading.Thread(target=self.signal_both, args=(before, seen, python, number))
+                killer.start()
+                outcome = self.reader(1, {**self.settings(), "delivery.run_dir": run_dir}, options=["--save-state", state])
+                killer.join()
+                message = python.communicate(timeout=TIMEOUT_S)[1]
+                if "ASan runtime" in message or "libtsan" in message:
+                    self.skipTest("this Python cannot load a library with a sanitizer")
+                self.assertIn("stopped by SIGUSR2, in good order, before epoch", outcome.output)
+                self.assertRegex(outcome.output, "warning: .*trainer 1 .*(KeyboardInterrupt|SystemExit: 143)")
+                self.assertEqual(other.wait(TIMEOUT_S), 0)
+                with open(state, encoding="ascii") as file:
+                    place = json.load(file)
+                with open(seen, encoding="ascii") as file:
+                    self.assertEqual(f"{place['epoch']} {place['step']}", file.read().splitlines()[-1])
+                self.assert_nothing_left(before, outcome)
+                os.remove(seen)
+                os.remove(state)
+
+    def signal_both(self, before, seen, python, number):
+        self.await_(lambda: python.poll() is not None or os.path.exists(seen) and os.path.getsize(seen))
+        for reader in self.processes("penstock-reader", before):
+            os.kill(reader, signal.SIGUSR2)
+        time.sleep(0.005)  # else a trainer that fails may be heard of first
+        python.send_signal(number)
 
     def test_orderly_end_that_takes_too_long(self):
         """A trainer that does not consume does not hold the run."""
