@@ -101,6 +101,7 @@ static uint32_t expected_trainers(const struct job *job)
     return first_trainer(job, job->comm.rank + 1) - first_trainer(job, job->comm.rank);
 }
 
+/* Values are below 2^63: MPICH 4.0 compares unsigned integers as if they were signed. */
 static uint64_t reduce(const struct comm *comm, uint64_t value, MPI_Op operation, MPI_Comm where)
 {
     uint64_t result = value;
@@ -184,10 +185,11 @@ static void find_least_memory(struct job *job)
 {
     const struct comm *comm = &job->comm;
     uint64_t mine = memory_available_bytes();
+    mine = mine < INT64_MAX ? mine : INT64_MAX; /* nothing says how much there is */
     job->shape.node_available_bytes = reduce(comm, mine, MPI_MIN, comm->world);
     bool is_least = mine == job->shape.node_available_bytes;
     uint64_t rank =
-        reduce(comm, is_least ? (uint64_t)comm->rank : UINT64_MAX, MPI_MIN, comm->world);
+        reduce(comm, (uint64_t)(is_least ? comm->rank : comm->size), MPI_MIN, comm->world);
     memcpy(job->least_node, comm->node_name, sizeof job->least_node);
     MPI_Request request;
     MPI_Ibcast(job->least_node, sizeof job->least_node, MPI_CHAR, (int)rank, comm->world, &request);
