@@ -548,6 +548,13 @@ static void free_what_workers_use(struct job *job)
     store_watch_free(job->watch);
 }
 
+void job_drain_workers(struct job *job)
+{
+    enum { PATIENCE_MS = 5000 };
+    if (job->pool && !job->stuck)
+        job->stuck = !pool_drain(job->pool, PATIENCE_MS);
+}
+
 void job_stop_children(struct job *job, uint64_t grace_ms)
 {
     const uint64_t start = clock_now_ns(), ms_ns = 1000000;
@@ -568,6 +575,7 @@ void job_done(struct job *job, const struct error *outcome)
         server_finish(job->server, outcome);
     job_stop_children(job, job->session_count > 0 ? job->config.grace_s * 1000 : connecting_ms);
     children_free(job->children);
+    job_drain_workers(job);
     watchdog_free(job->watchdog);
     if (!job->stuck)
         free_what_workers_use(job);

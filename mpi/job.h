@@ -126,6 +126,10 @@ struct placement_home job_ring_home(const struct job *job, uint32_t rank);
  * know of the end, the next ones need not wait for those that do. */
 void job_note_end(struct job *job);
 
+/* Ends what workers do, once no session follows; what hangs is waited for a few seconds, and then
+ * left behind: `stuck`. */
+void job_drain_workers(struct job *job);
+
 /* Waits until the children have ended by themselves, `grace_ms` at most, or until a signal comes;
  * then ends them. */
 void job_stop_children(struct job *job, uint64_t grace_ms);

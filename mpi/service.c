@@ -508,11 +508,10 @@ static void turn_or_sleep(struct service *service)
  * session follows, which would take them. */
 static void drain(struct service *service, bool again)
 {
-    enum { PATIENCE_MS = 5000 };
     if (again)
         pool_settle(service->job->pool);
     else
-        service->job->stuck = !pool_drain(service->job->pool, PATIENCE_MS);
+        job_drain_workers(service->job);
     tally_count(service->tally, service->published);
     uint64_t posted[3] = {windows_posted(service->windows), rounds_begun(service->rounds),
                           tally_posted(service->tally)};

@@ -647,6 +647,21 @@ class Trainers(RecoveryTest):
         self.assertEqual(job.wait(), EXIT_FINAL)
         self.assertRegex(job.output(), message)
 
+    @unittest.skipUnless(HAS_FAULTS, "built without the fault-injecting store")
+    def test_the_replacement_never_comes_while_a_read_hangs(self):
+        """The run ends between sessions, and does not wait for the read."""
+        os.environ["PENSTOCK_FAULTS"] = "hang=base_frames/49.0.0.0.0,hang_ms=40000"
+        self.addCleanup(os.environ.pop, "PENSTOCK_FAULTS")
+        job = self.serve(1, **{"delivery.reconnect_timeout": 1, "readers.threads": 2,
+                               "order.window_rows": 51})
+        trainers = self.start_trainers("--compute-ms", "5")
+        self.until_lines("1", 1)
+        trainers[1].kill()
+        self.assertEqual(job.wait(25), EXIT_FINAL, job.output())
+        self.assertRegex(job.output(), "1 of 2 trainers connected within 1 s")
+        self.assertEqual(trainers[0].wait(), 1)
+        self.assert_nothing_left_behind()
+
     def test_a_trainer_that_stops_consuming(self):
         report = os.path.join(self.folder, "report.json")
         job = self.start_readers(2, self.settings(**{
