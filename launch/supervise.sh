@@ -25,7 +25,7 @@ readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the sa
 
 declare -A left_off=() # places, by rank
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
-code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing=''
+code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
 starting='' deferred='' # a code to end with, once what is being started is known
 
 # ends_within SECONDS PID
@@ -74,7 +74,7 @@ start() {
     [[ $side != readers || ! $restarts ]] || out=$events
     [[ $side != trainers || ${#trainer_hosts[@]} -gt 0 || $restarts ]] || out=$user_out err=$user_err
     starting=1
-    if [[ $side == readers && $readers_input ]]; then
+    if [[ $side == readers && $readers_input && ! $left_file ]]; then
         exec {input}<<<"$readers_input"
     else
         exec {input}</dev/null
@@ -292,6 +292,7 @@ end_run() {
     code=$1
     stop
     clean_up
+    [[ ! $left_file ]] || rm -f "$left_file"
     close_sieve
     exit "$code"
 }

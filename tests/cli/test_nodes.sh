@@ -33,8 +33,8 @@ record() {
     echo "$n"
 }
 case "$*" in
-    --version) echo "mpiexec (OpenRTE) 4.1.4" ;;
-    *"--host "*" true")
+    --version) echo "$VERSION" ;;
+    *"--host "*" true" | *"-hosts "*" true")
         host=${*: -2:1}
         echo "$host" >>"$AT/tried"
         [[ $host == n0500 ]]
@@ -45,7 +45,7 @@ case "$*" in
             awk -v count="$TRAINERS" 'BEGIN { for (i = 0; i < count; i++) print "left", i, 1000000000 + i }'
             exit 1
         fi
-        cat >"$AT/heard"
+        if [[ $* =~ --left\ (/[^ ]*) ]]; then cat "${BASH_REMATCH[1]}"; else cat; fi >"$AT/heard"
         echo serving epoch 1 step 2
         until ls "$AT"/trainers.[12] | grep -q "$LAST"; do sleep 0.05; done
         touch "$AT/over"
@@ -63,7 +63,7 @@ chmod +x agent mpiexec
 start() {
     rm -rf at && mkdir at
     code=0
-    AT=$PWD/at SLOW=$slow TRAINERS=$1 LAST=trainers.$2 OMPI_MCA_plm_rsh_agent=$PWD/agent PENSTOCK_MPIEXEC=$PWD/mpiexec timeout 120 \
+    AT=$PWD/at SLOW=$slow VERSION=${version-"mpiexec (OpenRTE) 4.1.4"} HYDRA_LAUNCHER_EXEC=$PWD/agent TRAINERS=$1 LAST=trainers.$2 OMPI_MCA_plm_rsh_agent=$PWD/agent PENSTOCK_MPIEXEC=$PWD/mpiexec timeout 120 \
         here/bin/penstock-run --hosts "$(seq -s , -f 'n%04g' "$nodes")" --set dataset.uri=data.zarr --restarts 2 \
         --set delivery.trainers="$1" --set batch.global_size="$1" "${@:3}" -- true 2>err || code=$?
 }
@@ -95,7 +95,14 @@ grep -qx -- '-np' at/readers.2 && grep -qx 998 at/readers.2 || fail "not as many
     fail "readers hear of $(grep -c '^left ' at/heard) places: $(tail -n 1 at/heard)"
 grep -qx 'left 7899 1000007899' at/heard || fail "not the place of the last: $(grep 'left 7899' at/heard)"
 
-slow=0 nodes=100
+# MPICH's mpiexec fails at more than 64 KiB that rank 0 has not read: the same list comes by a file, which goes.
+slow=0
+version=HYDRA start 7900 2 --state state.json
+[ "$code" -eq 0 ] || fail "with MPICH: $code: $(cat err)"
+[ "$(grep -c '^left ' at/heard)" -eq 7900 ] && [ "$(tail -n 1 at/heard)" = . ] || fail "with MPICH: $(wc at/heard)"
+grep -q '\.left$' at/readers.2 && [ -z "$(find . -name '*.left')" ] || fail "no file, or it stays: $(find . -name '*.left')"
+
+nodes=100
 # No room, and no state: the run cannot go on, and says so.
 start 800 1 --state state.json
 [ "$code" -eq 1 ] || fail "a run that cannot go on ends with $code: $(cat err)"
