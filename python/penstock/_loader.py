@@ -82,8 +82,9 @@ def _info(library, connection):
 
 
 def _words(error):
-    """What an exception says, as the interpreter's last line has it, but in one line."""
-    return " ".join("".join(traceback.format_exception_only(type(error), error)).split())
+    """What an exception says, as the interpreter's last line has it, but in one line, for the C library."""
+    line = " ".join("".join(traceback.format_exception_only(type(error), error)).split())
+    return line.encode(errors="replace")  # a file's name may have what is no character
 
 
 def _leave_at_exit(library, pointer):
@@ -93,7 +94,7 @@ def _leave_at_exit(library, pointer):
     if error is None or hasattr(sys, "ps1"):
         library.penstock_leave(pointer)
     else:
-        library.penstock_fail(pointer, _words(error).encode())
+        library.penstock_fail(pointer, _words(error))
 
 
 class _Connection:
@@ -132,7 +133,7 @@ class _Connection:
         self.let_go()
 
     def fail(self, error):
-        self.library.penstock_fail(self.pointer, _words(error).encode())
+        self.library.penstock_fail(self.pointer, _words(error))
 
     def close(self, ended):
         with self._lock:
@@ -271,9 +272,11 @@ class Loader:
         """An exception that comes through is why this trainer ends: the service is told, names it, and
         does as when a trainer dies. SystemExit with code 0, and Ended, are a goodbye."""
         orderly = isinstance(error, Ended) or (isinstance(error, SystemExit) and not error.code)
-        if error is not None and not orderly and self._connection is not None:
-            self._connection.fail(error)
-        self.close()
+        try:
+            if error is not None and not orderly and self._connection is not None:
+                self._connection.fail(error)
+        finally:
+            self.close()
 
     def __del__(self):
         self.close()

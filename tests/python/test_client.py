@@ -269,6 +269,7 @@ class Failures(unittest.TestCase):
         for error, words in (
             (ValueError("boom\nbang"), "ValueError: boom bang"),
             (KeyError("x"), "KeyError: 'x'"),
+            (ValueError("a\udcff"), "ValueError: a?"),
             (KeyboardInterrupt(), "KeyboardInterrupt"),
             (SystemExit(3), "SystemExit: 3"),
             (penstock.Lost("so"), "penstock._errors.Lost: so"),
