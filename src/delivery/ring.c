@@ -212,9 +212,24 @@ void ring_done(struct ring *ring)
     *ring = (struct ring){.memfd = -1};
 }
 
+uint64_t ring_whole_pages(uint64_t offset, uint64_t bytes, uint64_t page_bytes,
+                          uint64_t *ret_offset)
+{
+    uint64_t begin = (offset + page_bytes - 1) / page_bytes * page_bytes;
+    uint64_t end = (offset + bytes) / page_bytes * page_bytes;
+    *ret_offset = begin;
+    return end > begin ? end - begin : 0;
+}
+
+/* Slots of a ring on pages that were set aside begin and end on these: any page of the system's
+ * divides them. */
 void ring_give_back(const struct ring *ring, uint32_t slot)
 {
-    (void)madvise(ring_slot(ring, slot), ring->slot_stride, MADV_REMOVE); /* or it goes later */
+    uint64_t offset = ring->data_offset + slot * ring->slot_stride;
+    uint64_t bytes =
+        ring_whole_pages(offset, ring->slot_stride, (uint64_t)sysconf(_SC_PAGESIZE), &offset);
+    if (bytes > 0)
+        (void)madvise(ring->memory + offset, bytes, MADV_REMOVE); /* or it goes later */
 }
 
 void ring_publish(struct ring *ring, uint64_t head, int wake_fd)

@@ -77,7 +77,15 @@ static inline bool ring_tail_possible(const struct ring *ring, uint64_t head, ui
     return tail <= head && head - tail <= ring->slot_count;
 }
 
-/* Gives the memory of a slot that nobody uses any more back to the system, for both ends. */
+/* Of the `bytes` from `offset` on, how many are on pages that hold nothing else; they begin at
+ * *ret_offset. */
+uint64_t ring_whole_pages(uint64_t offset, uint64_t bytes, uint64_t page_bytes,
+                          uint64_t *ret_offset);
+
+/* Gives the memory of a slot back to the system, for both ends, but pages that it shares with its
+ * neighbours, where the system's are larger than a slot's unit. Nobody may use the slot any more,
+ * nor write to it: huge pages that were set aside may not come back. A trainer knows so of slots
+ * that it does not hold when its reader has hung up. */
 void ring_give_back(const struct ring *ring, uint32_t slot);
 
 /* Makes slots below `head` visible to the trainer, and wakes it if it sleeps. */

@@ -109,6 +109,31 @@ static void check_both_ends(struct ring *ring, const struct ring_layout *layout)
     ring_done(&other);
 }
 
+static void check_whole_pages(uint64_t offset, uint64_t bytes, uint64_t page_bytes, uint64_t begin,
+                              uint64_t whole)
+{
+    uint64_t found;
+    assert_int_equal(ring_whole_pages(offset, bytes, page_bytes, &found), whole);
+    if (whole > 0)
+        assert_int_equal(found, begin);
+}
+
+/* What is given back of a slot never reaches into its neighbours. */
+static void test_whole_pages(void **state)
+{
+    (void)state;
+    const uint64_t small = 4096, large = 65536, huge = MEMORY_HUGE_PAGE_BYTES;
+    check_whole_pages(3 * small, 5 * small, small, 3 * small, 5 * small);
+    check_whole_pages(3 * small, 5 * small, large, 0, 0);         /* within one */
+    check_whole_pages(15 * small, 2 * small, large, 0, 0);        /* parts of two */
+    check_whole_pages(large, large + small, large, large, large); /* all of one, and a part */
+    check_whole_pages(small, 3 * large, large, large, 2 * large);
+    check_whole_pages(huge, 2 * huge, small, huge, 2 * huge);
+    check_whole_pages(huge, 2 * huge, large, huge, 2 * huge);
+    check_whole_pages(huge, 2 * huge, huge, huge, 2 * huge);
+    check_whole_pages(small, 2 * huge, huge, huge, huge);
+}
+
 static void test_set_aside(void **state)
 {
     (void)state;
@@ -236,9 +261,8 @@ static void test_what_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_set_aside),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_who_fills),
+        cmocka_unit_test(test_whole_pages),  cmocka_unit_test(test_set_aside),
+        cmocka_unit_test(test_others),       cmocka_unit_test(test_who_fills),
         cmocka_unit_test(test_what_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
