@@ -525,21 +525,24 @@ static bool has_left(const struct placing *placing)
     return false;
 }
 
-/* Waits until all is filled; while no worker comes for what is left, fills it itself. */
+/* Waits until all is filled; while no worker comes for what is left, fills it itself. That none
+ * comes is waited for once, not for each piece. */
 static void await_fillers(struct placing *placing)
 {
     const long patience_ns = 20000000, second_ns = 1000000000;
+    uint64_t alone = UINT64_MAX; /* `taken`, if nobody else comes */
     pthread_mutex_lock(&placing->mutex);
     while (placing->busy > 0 || has_left(placing)) {
         struct timespec until;
         uint64_t taken = placing->taken;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += patience_ns;
+        until.tv_nsec += taken == alone ? 0 : patience_ns;
         until.tv_sec += until.tv_nsec / second_ns;
         until.tv_nsec %= second_ns;
         int late = pthread_cond_timedwait(&placing->moved, &placing->mutex, &until);
         if (late == 0 || taken != placing->taken || placing->busy > 0 || !has_left(placing))
             continue;
+        alone = taken + 1;
         pthread_mutex_unlock(&placing->mutex);
         fill_pieces(placing, NULL, 1);
         pthread_mutex_lock(&placing->mutex);

@@ -400,6 +400,13 @@ static void test_memory_is_filled_by_its_domain(void **state)
         check_record(&record, &memory[m]);
     for (uint32_t i = 0; i < record.count; i++)
         assert_true(record.domains[i] == OWNER || record.pieces[i].domain == 1);
+    /* It does not wait for each of 60 pieces that a worker may come. */
+    struct pool_memory large = {base + HUGE_PAGE, 960 * (size_t)HUGE_PAGE, 0};
+    record.count = 0;
+    uint64_t start_ns = clock_now_ns();
+    assert_int_equal(pool_place(pool, &large, 1, record_piece, &record), 0);
+    assert_true(clock_now_ns() - start_ns < 600000000);
+    check_record(&record, &large);
     gate.open = true;
     record.count = 0;
     record.failure = ENOMEM;
