@@ -77,18 +77,50 @@ static uint64_t share_samples(const struct plan *plan, uint64_t step, uint32_t r
     return share.count < left ? share.count : left;
 }
 
+/* Those of its parts of steps [first, end) of an epoch: all but the epoch's last step are alike. */
+static uint64_t samples_between(const struct plan *plan, uint64_t first, uint64_t end,
+                                uint32_t rank)
+{
+    return (end - first - 1) * share_samples(plan, first, rank) +
+           share_samples(plan, end - 1, rank);
+}
+
+/* Up to where a count goes in one go: `place`, or the end of the epoch that `from` is in. */
+static uint64_t within_epoch(const struct tally *tally, uint64_t from, uint64_t place)
+{
+    uint64_t end = (from / tally->steps + 1) * tally->steps;
+    return place < end ? place : end;
+}
+
+static void count_samples(struct tally *tally, uint32_t rank, uint64_t place)
+{
+    uint64_t *given = &tally->job->given[rank];
+    while (*given < place) {
+        uint64_t count = within_epoch(tally, *given, place) - *given;
+        uint64_t first = *given % tally->steps;
+        service_epoch(tally->report, *given / tally->steps)->samples +=
+            samples_between(&tally->job->setup.plan, first, first + count, rank);
+        *given += count;
+    }
+}
+
+static void count_steps(struct tally *tally, uint64_t place)
+{
+    while (tally->reached < place) {
+        uint64_t end = within_epoch(tally, tally->reached, place);
+        service_epoch(tally->report, tally->reached / tally->steps)->steps += end - tally->reached;
+        tally->reached = end;
+    }
+}
+
 void tally_count(struct tally *tally, uint64_t published)
 {
-    struct job *job = tally->job;
+    const struct job *job = tally->job;
     tally->least = UINT64_MAX;
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-        uint32_t rank = server_trainer_rank(job->server, peer);
-        uint64_t place = given_place(tally, peer, published), *given = &job->given[rank];
-        for (; *given < place; ++*given)
-            service_epoch(tally->report, *given / tally->steps)->samples +=
-                share_samples(&job->setup.plan, *given % tally->steps, rank);
-        for (; tally->reached < place; tally->reached++)
-            service_epoch(tally->report, tally->reached / tally->steps)->steps++;
+        uint64_t place = given_place(tally, peer, published);
+        count_samples(tally, server_trainer_rank(job->server, peer), place);
+        count_steps(tally, place);
         if (server_trainer_state(job->server, peer, NULL) == SERVER_PEER_CONNECTED &&
             place < tally->least)
             tally->least = place;
