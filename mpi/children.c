@@ -288,10 +288,10 @@ static enum status describe_end(const struct child *child, pid_t pid, bool conne
 }
 
 /* Asks what a child has left in its group to end; once is not enough where the grace is over. What
- * SIGKILL does not end within two seconds hangs in the kernel. */
+ * SIGKILL does not end soon hangs in the kernel. */
 static void end_group(const struct children *children, struct child *child)
 {
-    const uint64_t ms_ns = 1000000, last_ms = 2000;
+    const uint64_t ms_ns = 1000000, last_ms = CHILDREN_LAST_S * 1000;
     uint64_t passed_ms = (clock_now_ns() - child->ended_ns) / ms_ns;
     while (waitpid(-child->group, NULL, WNOHANG) > 0)
         continue; /* what is dead but not reaped still counts */

@@ -23,6 +23,9 @@ struct children;
 
 enum { CHILDREN_ADDRESS_BYTES = 256 };
 
+/* Seconds after the grace that SIGKILL is given to end what a child has left. */
+enum { CHILDREN_LAST_S = 2 };
+
 /* What it points at is borrowed while the children live. */
 struct children_options {
     char *const *command; /* argv of the trainer, NULL-terminated */

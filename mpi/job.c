@@ -341,6 +341,9 @@ static enum status open_server(struct job *job, const struct job_options *job_op
     job->reconnect_s = job->config.reconnect_timeout_s;
     if (job->reconnect_s == 0 && job_options->command && job->config.restarts > 0)
         job->reconnect_s = job->config.connect_timeout_s;
+    /* What a child leaves behind may take its grace before another is started in its place. */
+    if (job_options->command && job->config.restarts > 0)
+        job->reconnect_s += job->config.grace_s + CHILDREN_LAST_S;
     struct server_options options = {.run_dir = job->run_dir,
                                      .reader = (uint32_t)job->comm.rank,
                                      .max_trainers = job->shape.trainers_served,

@@ -448,7 +448,8 @@ class Trainers(RecoveryTest):
         mark = os.path.join(self.folder, "lives")
         stubborn = f"(trap '' TERM; while [ ! -e {mark}.2 ]; do touch {mark}; sleep 0.1; done) &"
         job = self.spawn(2, f"if [ $RANK = 1 ] && [ ! -e {mark} ]; then {stubborn} "
-                            f"elif [ $RANK = 1 ]; then touch {mark}.1; fi;", **{"delivery.grace": 1})
+                            f"elif [ $RANK = 1 ]; then touch {mark}.1; fi;",
+                         **{"delivery.grace": 2, "delivery.reconnect_timeout": 1})
         self.kill_rank(1, 60)
         self.until(lambda: os.path.exists(mark + ".1"), "another trainer 1")
         before = os.stat(mark).st_mtime_ns
