@@ -30,8 +30,9 @@ struct child {
     uint64_t ended_ns; /* when it was reaped */
     uint32_t rank;
     uint64_t restarts_left;
-    bool failed;      /* and not started again */
-    struct error end; /* of one that failed */
+    bool said_failure; /* its trainer did */
+    bool failed;       /* and not started again */
+    struct error end;  /* of one that failed */
 };
 
 struct children {
@@ -226,6 +227,13 @@ enum status children_start(const struct children_options *options, struct childr
     return status;
 }
 
+void children_note(struct children *children, uint32_t rank, bool failed)
+{
+    uint32_t first = children->options.first_rank;
+    if (rank >= first && rank - first < children->count)
+        children->child[rank - first].said_failure = failed;
+}
+
 bool children_may_restart(const struct children *children)
 {
     for (uint32_t i = 0; i < children->count; i++)
@@ -261,7 +269,7 @@ enum status children_restart(struct children *children, bool *ret_restarted, uin
         if (status != STATUS_OK)
             return status;
         child->restarts_left--;
-        child->failed = false;
+        child->failed = child->said_failure = false;
         *ret_rank = child->rank;
         *ret_restarted = true;
         return STATUS_OK;
@@ -272,9 +280,14 @@ enum status children_restart(struct children *children, bool *ret_restarted, uin
 static enum status describe_end(const struct child *child, pid_t pid, bool connected,
                                 int wait_status, struct error *err)
 {
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0 && connected)
+    bool zero = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+    if (zero && child->said_failure)
+        return error_set(err, STATUS_LOST,
+                         "trainer %u (pid %d) said that it failed, and ended with exit code 0",
+                         child->rank, (int)pid);
+    if (zero && connected)
         return STATUS_OK;
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+    if (zero)
         return error_set(err, STATUS_LOST,
                          "trainer %u (pid %d) ended with exit code 0 before all trainers were "
                          "connected: does it call penstock_connect()?",
@@ -329,7 +342,8 @@ enum status children_poll(struct children *children, bool connected, uint32_t *r
         }
         status = describe_end(child, child->pid, connected, wait_status, &child->end);
         child->failed =
-            status != STATUS_OK && !(WIFEXITED(wait_status) && !WEXITSTATUS(wait_status));
+            status != STATUS_OK &&
+            (child->said_failure || !(WIFEXITED(wait_status) && !WEXITSTATUS(wait_status)));
         note_end(child);
         running += child->group != 0;
         if (status != STATUS_OK && err)

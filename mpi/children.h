@@ -50,11 +50,16 @@ MUST_USE enum status children_start(const struct children_options *options,
                                     struct children **ret_children, struct error *err);
 
 /* Reaps those that have ended, and ends what they leave; never blocks. LOST: one ended with a code
- * other than 0 or by a signal, or at all while not all trainers are `connected`; reported once for
+ * other than 0 or by a signal, or after it said that it failed, or at all while not all trainers are
+ * `connected`; reported once for
  * each, with rank, pid and code. `*ret_running`, which is always set, counts those of which
  * something is left. */
 MUST_USE enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
                                    struct error *err);
+
+/* Notes that the trainer of that rank has said that it failed, or that it is connected. One that
+ * said so counts as failed when it has ended, whatever its exit code. Other ranks are ignored. */
+void children_note(struct children *children, uint32_t rank, bool failed);
 
 /* Whether all that failed may be started again. */
 bool children_may_restart(const struct children *children);

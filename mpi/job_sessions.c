@@ -271,6 +271,8 @@ static enum status map_trainers(struct job *job, struct error *err)
             .rank = rank, .peer = peer, .domain = job_ring_home(job, rank).domain};
         job->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
         claims[rank] = 1;
+        if (job->children)
+            children_note(job->children, rank, false);
     }
     qsort(job->trainers, count, sizeof *job->trainers, by_rank);
     MPI_Request requests[2];

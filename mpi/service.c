@@ -231,7 +231,10 @@ static void handle_loss(struct service *service, uint32_t peer, const struct err
     struct job *job = service->job;
     struct error error;
     enum status status = STATUS_OK;
-    bool told = loss->status != STATUS_LOST || server_trainer_failed(job->server, peer);
+    bool failed = server_trainer_failed(job->server, peer);
+    bool told = loss->status != STATUS_LOST || failed;
+    if (job->children && failed)
+        children_note(job->children, server_trainer_rank(job->server, peer), true);
     while (!told && job->children && status == STATUS_OK && clock_now_ns() < deadline) {
         status = children_poll(job->children, true, &service->children_running, &error);
         clock_sleep_ns(ms_ns);

@@ -431,6 +431,14 @@ class Trainers(RecoveryTest):
         self.assertRegex(job.output(), r"error: .*trainer 1 \(pid \d+\) was killed by signal 9")
         self.assertEqual(job.output().count("starts trainer 1 again"), 1)
 
+    def test_one_that_says_it_failed_and_ends_with_0(self):
+        mark = os.path.join(self.folder, "failed")
+        job = self.spawn(2, f"if [ $RANK = 1 ] && [ ! -e {mark} ]; then touch {mark}; "
+                            f"{program('penstock-trainer')} --steps 5 --json={self.folder}/none/json; exit 0; fi;",
+                         **{"delivery.reconnect_timeout": 1, "delivery.grace": 0})
+        self.assert_ends_well(job)
+        self.assertIn("starts trainer 1 again", job.output())
+
     def test_what_a_shell_leaves_is_ended(self):
         """A trainer whose shell is killed does not come back beside the next one, nor keep its GPU."""
         expected = self.expected()
