@@ -321,6 +321,25 @@ static void note_end(struct child *child)
     child->pid = 0;
 }
 
+static bool is_known(const struct children *children, pid_t pid)
+{
+    for (uint32_t i = 0; i < children->count; i++)
+        if (children->child[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* What children leave outside their groups comes to us, too: reaps such as have ended. */
+static void reap_strangers(const struct children *children)
+{
+    siginfo_t ended = {0};
+    while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0 &&
+           !is_known(children, ended.si_pid)) {
+        waitpid(ended.si_pid, NULL, WNOHANG);
+        ended.si_pid = 0;
+    }
+}
+
 enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
                           struct error *err)
 {
@@ -349,6 +368,7 @@ enum status children_poll(struct children *children, bool connected, uint32_t *r
         if (status != STATUS_OK && err)
             *err = child->end;
     }
+    reap_strangers(children);
     *ret_running = running;
     return status;
 }

@@ -49,11 +49,11 @@ struct children_options {
 MUST_USE enum status children_start(const struct children_options *options,
                                     struct children **ret_children, struct error *err);
 
-/* Reaps those that have ended, and ends what they leave; never blocks. LOST: one ended with a code
- * other than 0 or by a signal, or after it said that it failed, or at all while not all trainers are
- * `connected`; reported once for
- * each, with rank, pid and code. `*ret_running`, which is always set, counts those of which
- * something is left. */
+/* Reaps those that have ended, and what comes to this process from them, and ends what they leave
+ * in their groups; never blocks. LOST: one ended with a code other than 0 or by a signal, or after
+ * it said that it failed, or at all while not all trainers are `connected`; reported once for each,
+ * with rank, pid and code. `*ret_running`, which is always set, counts those of which something is
+ * left. */
 MUST_USE enum status children_poll(struct children *children, bool connected, uint32_t *ret_running,
                                    struct error *err);
 

@@ -451,6 +451,25 @@ class Trainers(RecoveryTest):
         self.assert_pieces(*self.processes_of(1), expected[1])
         self.assert_nothing_left_behind()
 
+    def zombies(self, parent):
+        found = []
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as file:
+                state, of = file.read().rpartition(")")[2].split()[:2]
+                if state == "Z" and int(of) == parent:
+                    found.append(path)
+        return found
+
+    def test_what_leaves_its_group_is_reaped(self):
+        mark = os.path.join(self.folder, "left")
+        job = self.spawn(1, f"(setsid sh -c 'sleep 0.1; touch {mark}.$RANK' &);", **{"order.epochs": 30})
+        self.until(lambda: len(glob.glob(mark + ".*")) == 2, "their ends")
+        self.until(lambda: self.processes_of(0), "batches")
+        reader = self.reader_pid(0)
+        self.until(lambda: not self.zombies(reader), "nothing that is not reaped")
+        self.assertIsNone(job.popen.poll(), "the reader still runs")
+        self.assert_ends_well(job)
+
     def test_what_ignores_its_end_is_killed(self):
         """Before the next one starts."""
         mark = os.path.join(self.folder, "lives")
