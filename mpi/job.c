@@ -554,8 +554,10 @@ static void free_what_workers_use(struct job *job)
 void job_drain_workers(struct job *job)
 {
     enum { PATIENCE_MS = 5000 };
-    if (job->pool && !job->stuck)
-        job->stuck = !pool_drain(job->pool, PATIENCE_MS);
+    if (!job->pool || job->stuck)
+        return;
+    bool idle = pool_drain(job->pool, PATIENCE_MS);
+    job->stuck = !fetch_stage_stop(job->fetches, PATIENCE_MS) || !idle;
 }
 
 void job_stop_children(struct job *job, uint64_t grace_ms)

@@ -75,7 +75,7 @@ struct job {
     struct children *children; /* NULL: none */
     struct waker waker;        /* wakes the main thread */
     struct pool *pool;
-    bool stuck; /* a worker hangs in the store: what it uses is left to it */
+    bool stuck; /* a worker or the lister hangs: what it uses is left to it */
     struct row_store *store;
     struct stored_rows *stored;  /* NULL: rows are not kept as stored */
     struct fetch_stage *fetches; /* NULL: the dataset is not remote */

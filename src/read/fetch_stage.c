@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_SLOTS = 1024, MOST_PIECES = 1 << 20 };
 
@@ -361,15 +362,22 @@ static enum status start_lister(struct fetch_stage *stage, struct error *err)
                  : STATUS_OK;
 }
 
-static void stop_lister(struct fetch_stage *stage)
+bool fetch_stage_stop(struct fetch_stage *stage, uint32_t timeout_ms)
 {
-    if (!stage->has_lister)
-        return;
+    const long second_ns = 1000000000;
+    if (!stage || !stage->has_lister)
+        return true;
     pthread_mutex_lock(&stage->mutex);
     stage->stopping = true;
     pthread_cond_signal(&stage->work);
     pthread_mutex_unlock(&stage->mutex);
-    pthread_join(stage->lister_thread, NULL);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / second_ns;
+    until.tv_nsec %= second_ns;
+    stage->has_lister = pthread_timedjoin_np(stage->lister_thread, NULL, &until) != 0;
+    return !stage->has_lister;
 }
 
 enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes,
@@ -409,7 +417,8 @@ void fetch_stage_free(struct fetch_stage *stage)
 {
     if (!stage)
         return;
-    stop_lister(stage);
+    while (!fetch_stage_stop(stage, 1000))
+        continue;
     pthread_mutex_lock(&stage->mutex);
     bool flying = stage->flying > 0;
     pthread_mutex_unlock(&stage->mutex);

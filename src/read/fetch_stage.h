@@ -44,6 +44,11 @@ MUST_USE enum status fetch_stage_new(const struct dataset *dataset, uint64_t mem
                                      uint32_t buffer_count, struct waker *waker,
                                      struct fetch_stage **ret_stage, struct error *err);
 
+/* Ends the thread that lists what rows take, as no row is to be read any more, and waits for it, at
+ * most that long. False: it still runs, as it does where a disk cache hangs. Then the stage must
+ * not be freed, nor its dataset. NULL is fine. */
+MUST_USE bool fetch_stage_stop(struct fetch_stage *stage, uint32_t timeout_ms);
+
 /* Ends the dataset's fetches, waits for them, frees. No worker may use the stage. NULL is fine. */
 void fetch_stage_free(struct fetch_stage *stage);
 
