@@ -194,6 +194,7 @@ restart() {
 # ended SIDE: its launcher has.
 ended() {
     local side=$1 status=0 other
+    local -A allowed=([readers]=10 [trainers]=$grace) # seconds
     { wait "${running[$side]}" || status=$?; } 2>/dev/null # bash would tell of a signal, too
     unset "running[$side]"
     read_events
@@ -220,7 +221,7 @@ ended() {
     # The other side soon hears of it, if they are connected already; supervised readers would wait for trainers.
     for other in readers trainers; do
         [[ ${running[$other]-} ]] || continue
-        [[ $other == readers && $restarts ]] || ! ends_within 10 "${running[$other]}" || continue
+        [[ $other == readers && $restarts ]] || ! ends_within "${allowed[$other]}" "${running[$other]}" || continue
         stop
     done
 }

@@ -199,6 +199,10 @@ env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torch
 [ "$code" -eq 1 ] || fail "the reader's exit code 1 comes out as $code: $(cat err)"
 contains "$(cat err)" "no.zarr"
 no_process "$mark"
+env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 1 --set dataset.uri=no.zarr \
+    --set delivery.grace=1 -- sh -c 'sleep 9; touch saved' 2>err && fail "a run without its dataset succeeds"
+[ ! -e saved ] || fail "trainers have more than delivery.grace"
+no_process "$mark"
 
 # Started by a script in the background, it would ignore SIGINT for ever.
 for signal in INT TERM; do
@@ -329,7 +333,7 @@ supervise() {
         libexec=$0/../libexec/penstock
         . "$libexec/nodes.sh"
         . "$libexec/supervise.sh"
-        launcher=none mpiexec=none run_dir=none scratch=none restarts=$1 node_count=1 host_list=() left_out= verbose=
+        launcher=none mpiexec=none run_dir=none scratch=none grace=10 restarts=$1 node_count=1 host_list=() left_out= verbose=
         readers_input= trainer_hosts=()
         readers=(sh -c "$2") trainers=(sh -c "$3")
         run_commands' "$bin" "$1" "$2" "$3" >out 2>err || code=$?
