@@ -68,13 +68,28 @@ static void copy_text(char *out, size_t capacity, const char *text, char stop)
     out[used] = '\0';
 }
 
-/* "aws-chunked" is how a value was sent to S3; some servers go on to say so of the plain bytes. */
+/* Whether a list of names has one that bytes are encoded by. Writers and servers put other names
+ * there, too: how a value was sent ("aws-chunked"), a character set ("utf-8"), "none". */
+static bool names_encoding(const char *list)
+{
+    static const char *const names[] = {"gzip", "x-gzip", "deflate", "br", "zstd", "compress"};
+    static const char between[] = ", \t;";
+
+    for (list += strspn(list, between); *list; list += strspn(list, between)) {
+        size_t length = strcspn(list, between);
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (strlen(names[i]) == length && strncasecmp(list, names[i], length) == 0)
+                return true;
+        list += length;
+    }
+    return false;
+}
+
 static void read_encoding(struct http_answer *answer, const char *value)
 {
     copy_text(answer->encoding, sizeof answer->encoding, value, '\r');
-    answer->unencoded = strcasecmp(answer->encoding, "aws-chunked") == 0;
-    answer->encoded =
-        answer->encoding[0] && !answer->unencoded && strcasecmp(answer->encoding, "identity") != 0;
+    answer->encoded = answer->encoded || names_encoding(value);
+    answer->unencoded = !answer->encoded;
 }
 
 static void begin_answer(struct http_answer *answer, const char *line)

@@ -110,6 +110,28 @@ static void test_ranges(void **state)
     expect("HTTP/1.1 200 x\nContent-Length: 3", tail, 3, HTTP_FAILED, STATUS_CORRUPT);
 }
 
+/* Only what names a way to encode makes a value an encoded one, of which no range is any use. */
+static void test_what_is_no_encoding(void **state)
+{
+    static const struct {
+        const char *encoding;
+        enum http_verdict verdict;
+    } cases[] = {{"utf-8", HTTP_GOOD},       {"none", HTTP_GOOD},
+                 {"binary", HTTP_GOOD},      {"identity", HTTP_GOOD},
+                 {"aws-chunked", HTTP_GOOD}, {"gzipped", HTTP_GOOD},
+                 {"GZip", HTTP_OTHERWISE},   {"utf-8,br", HTTP_OTHERWISE},
+                 {"zstd", HTTP_OTHERWISE},   {"deflate , x", HTTP_OTHERWISE}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "HTTP/1.1 206 x\nContent-Range: bytes 10-14/100\nContent-Encoding: %s",
+                 cases[i].encoding);
+        expect(text, (struct fetch){.kind = FETCH_RANGE, .offset = 10, .size = 5}, 5,
+               cases[i].verdict, STATUS_IO);
+    }
+}
+
 /* HEAD, then GET of the first byte, then whatever tells how long it is. */
 static void test_sizes(void **state)
 {
@@ -235,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_values),
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_what_is_no_encoding),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_versions),

@@ -76,6 +76,8 @@ static void *serve_one(void *argument)
         answer(fd, "Content-Length: 1048576000\r\n", zeros, sizeof zeros, 1000);
     } else if (strncmp(request, "GET /digits ", 12) == 0) {
         answer(fd, "", "0123456789abcdefghijk", 21, 1);
+    } else if (strncmp(request, "GET /labelled ", 14) == 0) {
+        answer(fd, "Content-Encoding: utf-8\r\n", "0123456789", 10, 1);
     } else if (strncmp(request, "GET /broken ", 12) == 0) {
         answer(fd, "Content-Encoding: gzip\r\n", zeros, 1000, 1);
     } else if (strncmp(request, "GET /late ", 10) == 0) {
@@ -211,6 +213,23 @@ static void test_the_end_of_what_comes_whole(void **state)
     store_free(store);
 }
 
+/* What is labelled so is taken as it is. */
+static void test_what_is_no_encoding_is_passed_over(void **state)
+{
+    struct store *store = open_store(NULL);
+    struct error err;
+    char buffer[16] = "";
+    struct store_range range = {3, 2, buffer};
+    size_t size;
+    (void)state;
+    if (store_get(store, "labelled", buffer, 10, &size, &err))
+        fail_msg("%s", err.message);
+    assert_string_equal(buffer, "0123456789");
+    assert_int_equal(store_get_ranges(store, "labelled", &range, 1, &err), STATUS_OK);
+    assert_memory_equal(buffer, "34", 2);
+    store_free(store);
+}
+
 static void test_second_requests_stay_within_their_room(void **state)
 {
     static const struct {
@@ -240,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_what_is_encoded_stays_within_its_room),
         cmocka_unit_test(test_no_more_is_passed_over_than_is_said),
         cmocka_unit_test(test_the_end_of_what_comes_whole),
+        cmocka_unit_test(test_what_is_no_encoding_is_passed_over),
         cmocka_unit_test(test_second_requests_stay_within_their_room),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
