@@ -106,6 +106,9 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
                                   const void *stored, size_t stored_size, void *decoded,
                                   size_t decoded_size, struct error *err);
 
+/* What tells whether bytes begin like a chunk that the chain stored; NULL: nothing does. */
+bool (*codec_chain_begins(const struct codec_chain *chain))(const void *bytes, size_t size);
+
 /* Whether a part of a chunk may take less work to decode than all of it. */
 bool codec_chain_has_parts(const struct codec_chain *chain);
 

@@ -56,6 +56,9 @@ struct codec {
     /* codec_chain_stores_plain(). NULL: never. */
     bool (*stores_plain)(const uint8_t *head, size_t decoded_bytes, size_t *ret_offset);
 
+    /* codec_chain_begins(). NULL: not known. */
+    bool (*begins)(const void *bytes, size_t size);
+
     /* Encodes into `room`, which has stored_bound() bytes. May allocate. NULL: we never write it.
      */
     enum status (*encode)(const struct codec_step *step, struct bytes decoded, struct room room,

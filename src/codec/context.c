@@ -185,6 +185,11 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
     return status;
 }
 
+bool (*codec_chain_begins(const struct codec_chain *chain))(const void *bytes, size_t size)
+{
+    return chain->step_count > 0 ? chain->steps[chain->step_count - 1].codec->begins : NULL;
+}
+
 bool codec_chain_has_parts(const struct codec_chain *chain)
 {
     return chain->step_count == 1 && chain->steps[0].codec->decode_part;

@@ -114,6 +114,20 @@ static enum status decode_zlib(const struct codec_step *step, void *state, struc
     return STATUS_OK;
 }
 
+/* Method and flags are looked at, too: any bytes may begin with two that are right. */
+static bool begins_gzip(const void *bytes, size_t size)
+{
+    const unsigned char *at = bytes;
+    return size >= 4 && at[0] == 0x1f && at[1] == 0x8b && at[2] == 8 && at[3] < 0x20;
+}
+
+static bool begins_zlib(const void *bytes, size_t size)
+{
+    const unsigned char *at = bytes;
+    return size >= 2 && (at[0] & 0x8f) == 8 && (at[1] & 0x20) == 0 &&
+           (at[0] << 8 | at[1]) % 31 == 0;
+}
+
 static enum status encode(compress *function, int level, struct bytes decoded, struct room room,
                           size_t *ret_size, struct error *err)
 {
@@ -150,6 +164,7 @@ const struct codec codec_gzip = {
     .state_free = state_free,
     .state_bytes = 16 * 1024,
     .decode = decode_gzip,
+    .begins = begins_gzip,
     .encode = encode_gzip,
     .describe = codec_level_describe,
     .write_json = codec_level_write_json,
@@ -163,6 +178,7 @@ const struct codec codec_zlib = {
     .state_free = state_free,
     .state_bytes = 16 * 1024,
     .decode = decode_zlib,
+    .begins = begins_zlib,
     .encode = encode_zlib,
     .describe = codec_level_describe,
     .write_json = codec_level_write_json,

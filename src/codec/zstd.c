@@ -81,6 +81,15 @@ static void write_json(const struct codec_step *step, enum codec_format format, 
         text_append(out, ", \"checksum\": %s", step->parameters[CHECKSUM] ? "true" : "false");
 }
 
+/* With a frame, or one to skip. */
+static bool begins(const void *bytes, size_t size)
+{
+    const unsigned char *at = bytes;
+    uint32_t magic = size < 4 ? 0 : at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24;
+    return magic == ZSTD_MAGICNUMBER ||
+           (magic & ZSTD_MAGIC_SKIPPABLE_MASK) == ZSTD_MAGIC_SKIPPABLE_START;
+}
+
 const struct codec codec_zstd = {
     .name = "zstd",
     .is_zarr_v3_core = true,
@@ -90,6 +99,7 @@ const struct codec codec_zstd = {
     .state_free = state_free,
     .state_bytes = 160 * 1024,
     .decode = decode,
+    .begins = begins,
     .encode = encode,
     .describe = codec_level_describe,
     .write_json = write_json,

@@ -29,6 +29,7 @@ struct fetch {
     size_t size;
     void *buffer;
     size_t capacity;
+    store_begins *begins; /* FETCH_WHOLE: as in store_get_packed(); or NULL */
     /* Called once, by the store's thread: must not block; may start other fetches, and free or
      * reuse this one. */
     void (*done)(struct fetch *fetch);

@@ -279,6 +279,27 @@ static enum http_verdict judge_trouble(const struct transfer *transfer, CURLcode
     }
 }
 
+/* Asks once more, for the value as it is stored. */
+static enum http_verdict take_verbatim(struct transfer *transfer, struct error *err)
+{
+    error_set(err, STATUS_CORRUPT, "its Content-Encoding '%s' is not to be decoded",
+              transfer->answer.encoding);
+    transfer->fetch->own.form |= HTTP_FORM_VERBATIM;
+    return HTTP_OTHERWISE;
+}
+
+/* Whether a Content-Encoding names the way that the value is packed in itself: what was decoded
+ * does not begin as it should then. */
+static bool is_label(const struct transfer *transfer, CURLcode code)
+{
+    const struct fetch *fetch = transfer->fetch;
+    const struct http_answer *answer = &transfer->answer;
+    return fetch->kind == FETCH_WHOLE && fetch->begins && answer->encoded &&
+           answer->status == 200 && !(transfer->made.form & HTTP_FORM_VERBATIM) &&
+           (code == CURLE_BAD_CONTENT_ENCODING || transfer->too_long ||
+            (code == CURLE_OK && !fetch->begins(transfer->out, transfer->made.got)));
+}
+
 /* What does not decode from its Content-Encoding, or is not said to be encoded in earnest. */
 static enum http_verdict judge_encoding(struct transfer *transfer, struct error *err)
 {
@@ -286,12 +307,13 @@ static enum http_verdict judge_encoding(struct transfer *transfer, struct error 
     bool known = strcasecmp(answer->encoding, "gzip") == 0 ||
                  strcasecmp(answer->encoding, "x-gzip") == 0 ||
                  strcasecmp(answer->encoding, "deflate") == 0;
-    error_set(err, known ? STATUS_CORRUPT : STATUS_UNSUPPORTED, "Content-Encoding '%s': %.300s",
-              answer->encoding, transfer->trouble);
-    if (!answer->unencoded || transfer->made.form & HTTP_FORM_VERBATIM)
-        return HTTP_FAILED;
-    transfer->fetch->own.form |= HTTP_FORM_VERBATIM;
-    return HTTP_OTHERWISE;
+    error_set(err, known ? STATUS_CORRUPT : STATUS_UNSUPPORTED, "Content-Encoding '%s': %.300s%s",
+              answer->encoding, transfer->trouble,
+              answer->encoded ? ": if the header only names a codec of the array, remove the "
+                                "header from the stored value"
+                              : "");
+    bool passed_over = answer->unencoded && !(transfer->made.form & HTTP_FORM_VERBATIM);
+    return passed_over ? take_verbatim(transfer, err) : HTTP_FAILED;
 }
 
 static enum http_verdict judge_too_long(struct transfer *transfer, struct error *err)
@@ -322,7 +344,9 @@ enum http_verdict http_transfer_judge(struct transfer *transfer, CURLcode code, 
                answer->status && body == HTTP_BODY_TEXT;
     enum http_verdict verdict;
     error_clear(err);
-    if (transfer->too_long)
+    if (is_label(transfer, code))
+        verdict = take_verbatim(transfer, err);
+    else if (transfer->too_long)
         verdict = judge_too_long(transfer, err);
     else if (code == CURLE_OK || cut || transfer->enough ||
              (answer->status >= 400 && code == CURLE_PARTIAL_FILE))

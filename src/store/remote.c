@@ -98,10 +98,11 @@ static struct fetch *take_lent(const struct store *store, const char *key,
 /* Operations
  * ---------------------------------------------------------------------------------------------- */
 
-static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
-                       size_t *ret_size, struct error *err)
+static enum status get_packed(const struct store *store, const char *key, store_begins *begins,
+                              void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
-    struct fetch fetch = {.kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity};
+    struct fetch fetch = {
+        .kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity, .begins = begins};
     struct fetch *before = take_lent(store, key, NULL);
     if (!before || (before->status == STATUS_OK && before->got > capacity)) {
         enum status status = run_one(store, &fetch, err);
@@ -115,6 +116,12 @@ static enum status get(const struct store *store, const char *key, void *buffer,
         *ret_size = before->got;
     }
     return outcome(before, err);
+}
+
+static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
+                       size_t *ret_size, struct error *err)
+{
+    return get_packed(store, key, NULL, buffer, capacity, ret_size, err);
 }
 
 /* So many at once that nothing has to be allocated. */
@@ -275,6 +282,7 @@ static void release(struct store *store)
 }
 
 static const struct store_operations operations = {
+    .get_packed = get_packed,
     .get = get,
     .get_ranges = get_ranges,
     .get_tail = get_tail,

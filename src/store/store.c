@@ -275,14 +275,25 @@ static bool attempt(struct attempts *attempts, enum status *status, struct error
     return true;
 }
 
-enum status store_get(const struct store *store, const char *key, void *buffer, size_t capacity,
-                      size_t *ret_size, struct error *err)
+enum status store_get_packed(const struct store *store, const char *key, store_begins *begins,
+                             void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
     enum status status;
-    while (attempt(&a, &status, err))
-        status = a.store->operations->get(a.store, a.key, buffer, capacity, ret_size, &a.cause);
+    while (attempt(&a, &status, err)) {
+        const struct store_operations *operations = a.store->operations;
+        status = begins && operations->get_packed
+                     ? operations->get_packed(a.store, a.key, begins, buffer, capacity, ret_size,
+                                              &a.cause)
+                     : operations->get(a.store, a.key, buffer, capacity, ret_size, &a.cause);
+    }
     return status;
+}
+
+enum status store_get(const struct store *store, const char *key, void *buffer, size_t capacity,
+                      size_t *ret_size, struct error *err)
+{
+    return store_get_packed(store, key, NULL, buffer, capacity, ret_size, err);
 }
 
 enum status store_get_ranges(const struct store *store, const char *key,

@@ -111,6 +111,15 @@ MUST_USE enum status store_create(const char *uri, bool overwrite, struct store 
 MUST_USE enum status store_get(const struct store *store, const char *key, void *buffer,
                                size_t capacity, size_t *ret_size, struct error *err);
 
+/* The same for values that are packed in a way of their own, which begins() tells by their first
+ * bytes; NULL: by nothing. Writers label such values with a Content-Encoding, which then either
+ * names that way, or what they are encoded in besides: where what is decoded does not begin so, or
+ * nothing can be decoded, the value is taken as it is stored. */
+typedef bool store_begins(const void *bytes, size_t size);
+MUST_USE enum status store_get_packed(const struct store *store, const char *key,
+                                      store_begins *begins, void *buffer, size_t capacity,
+                                      size_t *ret_size, struct error *err);
+
 /* A piece of a value. */
 struct store_range {
     uint64_t offset;

@@ -13,6 +13,9 @@
 struct store_operations {
     enum status (*get)(const struct store *store, const char *key, void *buffer, size_t capacity,
                        size_t *ret_size, struct error *err);
+    /* NULL: get() will do. */
+    enum status (*get_packed)(const struct store *store, const char *key, store_begins *begins,
+                              void *buffer, size_t capacity, size_t *ret_size, struct error *err);
     enum status (*get_ranges)(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, struct error *err);
     /* NULL: as a range, however long the value is. */

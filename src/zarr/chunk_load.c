@@ -115,7 +115,8 @@ static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chu
 {
     size_t offset;
     enum status status =
-        store_get(reader->store, chunk->key, chunk->memory, chunk->capacity, &chunk->size, err);
+        store_get_packed(reader->store, chunk->key, codec_chain_begins(&chunk->array->codecs),
+                         chunk->memory, chunk->capacity, &chunk->size, err);
 
     if (status == STATUS_OK && chunk->size >= CODEC_HEAD_BYTES &&
         codec_chain_has_parts(&chunk->array->codecs))

@@ -152,6 +152,8 @@ class OddHandler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
         if "encoding" in ways:
             self.send_header("Content-Encoding", ways["encoding"])
+        elif "label" in ways and not re.search(r"/(\.z\w+|zarr\.json)$", self.path):
+            self.send_header("Content-Encoding", ways["label"])
         self.send_header("ETag", f'"{number}"' if ways.get("etags") else '"same"')
         length = ways.get("length", "said")
         if length == "said":
@@ -195,7 +197,7 @@ class Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
 class Odd(Threads):
     """Serves a folder in its own ways: head=405 (requests for sizes are refused), length="chunked" or "close" (sizes are not
     said), ranges=False, encoding="gzip" (everything is stored so; of ranges, as S3 does, the encoded bytes are
-    counted), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything), listing=(status, headers, body) (of listings:
+    counted), label="gzip" (chunks are said to be so, and sent as they are), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything), listing=(status, headers, body) (of listings:
     else its folders are buckets that can be listed). `asked`: (method, path, range) of each request."""
 
     def __init__(self, root, **ways):

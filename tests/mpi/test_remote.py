@@ -394,6 +394,14 @@ class OddServers(RemoteTest):
                     self.same(f"{server.url}/{name}", name)
         self.check(self.odd(encoding="gzip").url + "/shards", "shards", readers=(1,))
 
+    def test_encodings_that_name_the_codec(self):
+        """Chunks of one layer of gzip, which codec and server both speak of; and of two."""
+        self.rechunk("v2", "gzip", "--arrays=base_frames,segment_to_video", "--chunk=6", "--codec=gzip")
+        for ways in ({"label": "gzip"}, {"encoding": "gzip"}):
+            with self.subTest(ways):
+                self.same(self.odd(**ways).url + "/gzip", "gzip")
+        self.check(self.odd(label="gzip").url + "/gzip", "gzip", readers=(1,))
+
     def test_a_slow_first_byte(self):
         """Longer than a connection that says nothing may take otherwise, and shorter than store.timeout."""
         server = self.odd(first_byte_s=11)

@@ -213,6 +213,41 @@ static void test_the_end_of_what_comes_whole(void **state)
     store_free(store);
 }
 
+static bool begins_with_0(const void *bytes, size_t size)
+{
+    return size > 0 && *(const unsigned char *)bytes == 0;
+}
+
+static bool begins_like_gzip(const void *bytes, size_t size)
+{
+    return size > 1 && memcmp(bytes, "\x1f\x8b", 2) == 0;
+}
+
+/* A value that is packed once is taken as it is stored, one that is packed twice is decoded. */
+static void test_an_encoding_may_name_how_a_value_is_packed(void **state)
+{
+    struct store *store = open_store(NULL);
+    size_t capacity = (size_t)64 * MIB, size;
+    unsigned char *buffer = malloc(capacity);
+    struct error err;
+    (void)state;
+    for (int fits = 0; fits < 2; fits++) { /* what is decoded, or only what is stored */
+        assert_int_equal(store_get_packed(store, "bomb", begins_like_gzip, buffer,
+                                          fits ? capacity : MIB, &size, &err),
+                         STATUS_OK);
+        assert_int_equal(size, server.encoded_bytes);
+        assert_memory_equal(buffer, server.encoded, size);
+    }
+    assert_int_equal(store_get_packed(store, "bomb", begins_with_0, buffer, capacity, &size, &err),
+                     STATUS_OK);
+    assert_int_equal(size, capacity);
+    assert_int_equal(store_get_packed(store, "broken", begins_with_0, buffer, 1000, &size, &err),
+                     STATUS_OK);
+    assert_int_equal(size, 1000);
+    free(buffer);
+    store_free(store);
+}
+
 /* What is labelled so is taken as it is. */
 static void test_what_is_no_encoding_is_passed_over(void **state)
 {
@@ -259,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_what_is_encoded_stays_within_its_room),
         cmocka_unit_test(test_no_more_is_passed_over_than_is_said),
         cmocka_unit_test(test_the_end_of_what_comes_whole),
+        cmocka_unit_test(test_an_encoding_may_name_how_a_value_is_packed),
         cmocka_unit_test(test_what_is_no_encoding_is_passed_over),
         cmocka_unit_test(test_second_requests_stay_within_their_room),
     };
