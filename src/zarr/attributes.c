@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char dimensions[] = "_ARRAY_DIMENSIONS";
 
@@ -149,6 +150,19 @@ static bool same_value(const char *a, const char *b, const char *fallback)
     return strcmp(a, b) == 0 || (numbers && !(x < y) && !(x > y));
 }
 
+/* One name for a calendar that has two; any other text is what it was. */
+static const char *calendar_of(const char *name)
+{
+    static const char *const synonyms[][2] = {
+        {"gregorian", "standard"}, {"365_day", "noleap"}, {"366_day", "all_leap"}};
+
+    for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++)
+        for (int j = 0; j < 2; j++)
+            if (strcasecmp(name, synonyms[i][j]) == 0)
+                return synonyms[i][1];
+    return name;
+}
+
 const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct zarr_encoding *b,
                                    const char **ret_a, const char **ret_b)
 {
@@ -166,7 +180,7 @@ const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct z
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if ((parts[i].optional && (!parts[i].a[0] || !parts[i].b[0])) ||
-            same_value(parts[i].a, parts[i].b, parts[i].fallback))
+            same_value(calendar_of(parts[i].a), calendar_of(parts[i].b), parts[i].fallback))
             continue;
         *ret_a = parts[i].a;
         *ret_b = parts[i].b;

@@ -1,5 +1,6 @@
 /* Metadata documents, good and bad: what they say, and how what we do not read or trust is refused.
  * Also the hierarchy: consolidated or walked, arrays that cannot be read, packing. */
+#include "zarr/attributes.h"
 #include "zarr/hierarchy.h"
 #include "zarr_fixture.h"
 
@@ -825,6 +826,25 @@ static void test_incomplete_groups(void **state)
 }
 
 /* Attributes that cannot be read, here a folder, say nothing. */
+static void test_calendars_of_two_names(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } cases[] = {{"standard", "gregorian", true}, {"365_day", "noleap", true},
+                 {"all_leap", "366_day", true},   {"standard", "proleptic_gregorian", false},
+                 {"365_day", "366_day", false},   {"standard", "Gregorian", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zarr_encoding a = {0}, b = {0};
+        const char *of_a, *of_b;
+        strcpy(a.calendar, cases[i].a);
+        strcpy(b.calendar, cases[i].b);
+        assert_int_equal(!zarr_encoding_conflict(&a, &b, &of_a, &of_b), cases[i].same);
+        assert_int_equal(!zarr_encoding_conflict(&b, &a, &of_b, &of_a), cases[i].same);
+    }
+}
+
 static void test_unreadable_attributes(void **state)
 {
     char *good = document_of(ZARR_V2, NULL, NULL);
@@ -890,6 +910,7 @@ int main(void)
         in_store(test_bad_roots),
         in_store(test_long_path),
         in_store(test_incomplete_groups),
+        cmocka_unit_test(test_calendars_of_two_names),
         in_store(test_unreadable_attributes),
         in_store(test_pack),
     };
