@@ -46,6 +46,18 @@ bool attributes_take(struct json_object *document, struct json_object *attribute
 /* Reading them
  * ------------------------------------------------------------------------------------------- */
 
+/* As much of it as there is room for, in whole characters of UTF-8. */
+static void copy_start(const char *text, char ret_text[ZARR_ATTRIBUTE_BYTES])
+{
+    size_t length = strlen(text);
+
+    if (length > ZARR_ATTRIBUTE_BYTES - 1)
+        for (length = ZARR_ATTRIBUTE_BYTES - 1; length > 0 && (text[length] & 0xc0) == 0x80;)
+            length--;
+    memcpy(ret_text, text, length);
+    ret_text[length] = '\0';
+}
+
 /* A text, "3" or "0.01"; "" for anything else, and for NaN. A list of one is what is in it. */
 static void format_value(struct json_object *value, char ret_text[ZARR_ATTRIBUTE_BYTES])
 {
@@ -53,7 +65,7 @@ static void format_value(struct json_object *value, char ret_text[ZARR_ATTRIBUTE
     if (json_object_is_type(value, json_type_array) && json_object_array_length(value) == 1)
         value = json_object_array_get_idx(value, 0);
     if (json_object_is_type(value, json_type_string))
-        snprintf(ret_text, ZARR_ATTRIBUTE_BYTES, "%s", json_object_get_string(value));
+        copy_start(json_object_get_string(value), ret_text);
     else if (json_object_is_type(value, json_type_int) ||
              (json_object_is_type(value, json_type_double) &&
               !isnan(json_object_get_double(value))))

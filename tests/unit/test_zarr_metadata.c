@@ -845,6 +845,20 @@ static void test_calendars_of_two_names(void **state)
     }
 }
 
+/* Of 62 letters and a sign of two bytes there is room for 63 bytes. */
+static void test_long_units_are_cut_between_characters(void **state)
+{
+    char letters[63] = "", document[256];
+    struct zarr_encoding encoding;
+    (void)state;
+    memset(letters, 'm', sizeof letters - 1);
+    int length = snprintf(document, sizeof document, "{\"attributes\": {\"units\": \"%s\u00b0C\"}}",
+                          letters);
+    const struct zarr_node node = {.document = document, .document_bytes = (size_t)length};
+    zarr_node_encoding(&node, &encoding);
+    assert_string_equal(encoding.units, letters);
+}
+
 static void test_unreadable_attributes(void **state)
 {
     char *good = document_of(ZARR_V2, NULL, NULL);
@@ -911,6 +925,7 @@ int main(void)
         in_store(test_long_path),
         in_store(test_incomplete_groups),
         cmocka_unit_test(test_calendars_of_two_names),
+        cmocka_unit_test(test_long_units_are_cut_between_characters),
         in_store(test_unreadable_attributes),
         in_store(test_pack),
     };
