@@ -40,6 +40,7 @@ struct fetch {
     size_t got;       /* bytes in `buffer` */
     uint64_t total;   /* FETCH_TAIL, FETCH_STAT: bytes of the value; FETCH_WHOLE that was too long:
                          the same, or 0 if unknown */
+    bool encoded;     /* FETCH_STAT: `total` is the length before decoding */
     uint64_t version; /* FETCH_STAT: as in struct store_info */
     struct error error;
 

@@ -368,6 +368,7 @@ static enum http_verdict judge_size(const struct http_answer *answer, struct fet
         return otherwise(fetch, made, HTTP_FORM_GET) ? HTTP_OTHERWISE : HTTP_FAILED;
     }
     fetch->total = !says ? made->seen : all ? answer->length : answer->range_all;
+    fetch->encoded = says && answer->encoded;
     fetch->version = answer->version ^ fetch->total * UINT64_C(0x9e3779b97f4a7c15);
     return HTTP_GOOD;
 }

@@ -26,7 +26,7 @@ struct http_answer {
     int status; /* 0: none yet */
     bool has_length, has_range, has_total;
     bool encoded;    /* the value is a Content-Encoding of what is wanted; so is its length */
-    bool unencoded;  /* it has a Content-Encoding that names no way to encode: the value is as it is */
+    bool unencoded;  /* its Content-Encoding names no way to encode: the value is as it is */
     uint64_t length; /* Content-Length */
     uint64_t range_first, range_last, range_all; /* Content-Range; range_all with has_total */
     uint32_t retry_after_s;                      /* 0: not said */

@@ -176,17 +176,23 @@ static enum status get_tail(const struct store *store, const char *key, void *bu
         *ret_total = fetch.total;
     if (status != STATUS_UNSUPPORTED)
         return status;
-    struct store_info info;
-    status = stat_value(store, key, &info, err);
-    if (status == STATUS_OK && info.bytes < size)
+    fetch = (struct fetch){.kind = FETCH_STAT, .key = key};
+    status = run_one(store, &fetch, err);
+    if (status == STATUS_OK && fetch.encoded)
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "'%s/%s': the server does not give the end of this value, and says its "
+                           "length only as it is stored with a Content-Encoding: store the value "
+                           "without one",
+                           store->uri, key);
+    if (status == STATUS_OK && fetch.total < size)
         status = error_set(err, STATUS_CORRUPT,
                            "'%s/%s' has %llu bytes, %zu are needed: it was cut short", store->uri,
-                           key, (unsigned long long)info.bytes, size);
+                           key, (unsigned long long)fetch.total, size);
     if (status == STATUS_OK)
         status =
-            get_ranges(store, key, &(struct store_range){info.bytes - size, size, buffer}, 1, err);
+            get_ranges(store, key, &(struct store_range){fetch.total - size, size, buffer}, 1, err);
     if (status == STATUS_OK)
-        *ret_total = info.bytes;
+        *ret_total = fetch.total;
     return status;
 }
 

@@ -60,6 +60,8 @@ static void *serve_one(void *argument)
 {
     static const unsigned char zeros[MIB];
     static const char refusal[] = "HTTP/1.1 405 No\r\nConnection: close\r\n\r\n";
+    static const char no_end[] = "HTTP/1.1 206 x\r\nConnection: close\r\n"
+                                 "Content-Length: 1\r\nContent-Range: bytes 0-0/9\r\n\r\n0";
     int fd = (int)(intptr_t)argument;
     char request[4096] = "";
     for (size_t used = 0; !strstr(request, "\r\n\r\n") && used < sizeof request - 1;) {
@@ -76,6 +78,13 @@ static void *serve_one(void *argument)
         answer(fd, "Content-Length: 1048576000\r\n", zeros, sizeof zeros, 1000);
     } else if (strncmp(request, "GET /digits ", 12) == 0) {
         answer(fd, "", "0123456789abcdefghijk", 21, 1);
+    } else if (strncmp(request, "GET /no-end ", 12) == 0 && strstr(request, "bytes=-")) {
+        put(fd, no_end, sizeof no_end - 1);
+    } else if (strncmp(request, "GET /no-end ", 12) == 0) {
+        char headers[64];
+        snprintf(headers, sizeof headers, "Content-Encoding: gzip\r\nContent-Length: %zu\r\n",
+                 server.encoded_bytes);
+        answer(fd, headers, server.encoded, server.encoded_bytes, 1);
     } else if (strncmp(request, "GET /labelled ", 14) == 0) {
         answer(fd, "Content-Encoding: utf-8\r\n", "0123456789", 10, 1);
     } else if (strncmp(request, "GET /broken ", 12) == 0) {
@@ -265,6 +274,22 @@ static void test_what_is_no_encoding_is_passed_over(void **state)
     store_free(store);
 }
 
+/* The length that the server says is not that of what would be decoded. */
+static void test_no_end_is_counted_in_encoded_bytes(void **state)
+{
+    struct store *store = open_store(NULL);
+    struct store_info info;
+    struct error err;
+    char buffer[16];
+    uint64_t total;
+    (void)state;
+    assert_int_equal(store_get_tail(store, "no-end", buffer, 10, &total, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "Content-Encoding"));
+    assert_int_equal(store_stat(store, "no-end", &info, &err), STATUS_OK);
+    assert_int_equal(info.bytes, server.encoded_bytes);
+    store_free(store);
+}
+
 static void test_second_requests_stay_within_their_room(void **state)
 {
     static const struct {
@@ -296,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_the_end_of_what_comes_whole),
         cmocka_unit_test(test_an_encoding_may_name_how_a_value_is_packed),
         cmocka_unit_test(test_what_is_no_encoding_is_passed_over),
+        cmocka_unit_test(test_no_end_is_counted_in_encoded_bytes),
         cmocka_unit_test(test_second_requests_stay_within_their_room),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
