@@ -33,7 +33,7 @@ enum { LINE_BYTES = 1024, KEPT_BYTES = 65536, BLOCK_LINES = 16, WAIT_MS = 200, I
 /* What a line is. */
 enum kind {
     OTHERS, /* goes on */
-    NAMED,  /* names a cause, and goes on */
+    NAMED,  /* says why the run ends, so that no launcher need to; goes on */
     CAUSE,  /* the readers' error, which ends a run: kept, to be last */
     WORDS,  /* a launcher's own: kept */
     END,    /* begins or ends a block of these, or is somebody's own line of dashes */
@@ -47,10 +47,11 @@ static const struct form {
     const char *pattern;
 } forms[] = {{SETTLE, FLUSH},
              {CAUSE, "penstock-reader: error: *"},
-             {OTHERS, "penstock-reader: warning: *"},
-             {NAMED, "penstock-reader: *"},
-             {NAMED, "penstock-run: trainer *"},
-             {NAMED, "Traceback (most recent call last)*"},
+             {NAMED, "penstock-reader: stopped by *, in good order, *"},
+             {NAMED, "penstock-reader: trainer * closed its connection early, *"},
+             {NAMED, "penstock-run: trainer * ended *, after * restarts"},
+             {OTHERS, "srun: error: *: task*: Out Of Memory*"},
+             {OTHERS, "slurmstepd: error: [*][*][*] STEP * DUE TO *"},
              {END, OPENMPI_END},
              {END, HYDRA_END},
              {WORDS, "[[]*] [0-9]* more process* sent help message help-*"},

@@ -282,6 +282,23 @@ wait $!
 [ "$(cat all)" = "$(printf '10%%|#\r20%%|##\n%s\ntitle\n%s\npenstock\nlastpenstock-reader: error: the cause\n' "$dashes" "$dashes")" ] ||
     fail "sieved: $(cat all)"
 
+# sieved BLOCK LINE...: what comes out of LINE... and mpirun's words BLOCK.
+sieved() {
+    { printf '%s\n' "${@:2}" && printf '%s\n%s\n%s\n' "$dashes" "$1" "$dashes"; } | "$sieve" $$ 2>&1
+}
+noticed='mpiexec noticed that process rank 1 with PID 7 on node n1 exited on signal 9 (Killed).'
+for line in "penstock-reader: stopped by SIGTERM" "penstock-reader: all trainers are there again after 2.00 s" \
+    "Traceback (most recent call last):" "penstock-run: trainer 1 on n1 ended with exit code 1: restart 1 of 2"; do
+    contains "$(sieved "$noticed" "$line")" "$noticed"
+done
+for line in "penstock-reader: error: the cause" "penstock-reader: stopped by SIGINT, in good order, before epoch 1 step 2" \
+    "penstock-run: trainer 1 on n1 ended with exit code 1, after 2 of 2 restarts"; do
+    [ "$(sieved "$noticed" "$line")" = "$line" ] || fail "mpirun's words stand beside '$line': $(sieved "$noticed" "$line")"
+done
+for line in "srun: error: n1: task 1: Out Of Memory" "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***"; do
+    contains "$(sieved "$noticed" "$line" "penstock-reader: error: another")" "$line"
+done
+
 # Nothing is left in /tmp, whoever is killed, and whether or not anybody reads what is printed.
 nothing_left() {
     no_process "$mark"
