@@ -5,8 +5,9 @@
  *     penstock-sieve PID [verbose] <words 3<more-words
  *
  * Standard input goes to standard error; descriptor 3, if it is open, to standard output. What was
- * kept back is printed at the end of both, at SIGTERM, and at a line of one FLUSH: the launchers'
- * words only where nobody else has named a cause. When nobody reads standard output or standard
+ * kept back is printed at the end of both, at SIGUSR1, and at a line of one FLUSH: the launchers'
+ * words only where nobody else has named a cause. Signals that go to all processes of a job are
+ * ignored: the last words come after them. When nobody reads standard output or standard
  * error any more, process PID gets SIGPIPE, and what comes is thrown away.
  *
  * A line is kept back where one of `forms` matches. What cannot be told yet, because less than the
@@ -315,14 +316,14 @@ int main(int argc, char **argv)
     }
     sieve.watcher = (pid_t)strtol(argv[1], NULL, 10);
     sieve.verbose = argc > 2 && strcmp(argv[2], "verbose") == 0;
-    const int ignored[] = {SIGPIPE, SIGINT, SIGHUP, SIGQUIT};
+    const int ignored[] = {SIGPIPE, SIGINT, SIGHUP, SIGQUIT, SIGTERM};
     for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
         signal(ignored[i], SIG_IGN);
     sigset_t blocked; /* but in ppoll() */
     sigemptyset(&blocked);
-    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGUSR1);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
-    sigaction(SIGTERM, &(struct sigaction){.sa_handler = end}, NULL);
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = end}, NULL);
     if (fcntl(inputs[1].from, F_GETFD) < 0)
         inputs[1].from = -1;
     run(inputs);

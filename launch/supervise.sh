@@ -280,7 +280,7 @@ show_what_was_kept() {
 # Whoever still has the pipe, if it is not gone in a second, is left alone.
 close_sieve() {
     exec {said}>&- {said_out}>&-
-    ends_within 1 "$sieve" || kill -TERM "$sieve" 2>/dev/null || true
+    ends_within 1 "$sieve" || kill -USR1 "$sieve" 2>/dev/null || true
     wait "$sieve" || true
 }
 

@@ -299,6 +299,21 @@ for line in "srun: error: n1: task 1: Out Of Memory" "slurmstepd: error: *** STE
     contains "$(sieved "$noticed" "$line" "penstock-reader: error: another")" "$line"
 done
 
+# What ends all processes of a job at once leaves the last words; SIGUSR1 ends the sieve with its input open.
+mkfifo words
+"$sieve" $$ <words 2>heard &
+exec {writer}>words
+echo first >&$writer
+until [ -s heard ]; do sleep 0.1; done
+for signal in TERM INT HUP; do kill -$signal $!; done
+sleep 0.3
+printf 'penstock-reader: error: the cause\nlast\n' >&$writer
+until grep -q last heard; do kill -0 $! || fail "SIGTERM ends the sieve: $(cat heard)" && sleep 0.1; done
+kill -USR1 $!
+wait $! || fail "SIGUSR1 ends the sieve with $?"
+exec {writer}>&-
+[ "$(cat heard)" = "$(printf 'first\nlast\npenstock-reader: error: the cause')" ] || fail "after SIGTERM: $(cat heard)"
+
 # Nothing is left in /tmp, whoever is killed, and whether or not anybody reads what is printed.
 nothing_left() {
     no_process "$mark"
