@@ -299,7 +299,8 @@ static void run(struct input inputs[INPUTS])
                 pass(&inputs[i]);
             else if (ready > 0 && fds[i].revents)
                 read_input(&inputs[i]);
-        if (ready > 0 && open && ((fds[2].revents | fds[3].revents) & POLLERR)) {
+        if (ready > 0 && open &&
+            (fds[2].revents || fds[3].revents)) { /* no events: an error, or a peer that is gone */
             sieve.closed = true;
             kill(sieve.watcher, SIGPIPE);
         }

@@ -314,6 +314,19 @@ wait $! || fail "SIGUSR1 ends the sieve with $?"
 exec {writer}>&-
 [ "$(cat heard)" = "$(printf 'first\nlast\npenstock-reader: error: the cause')" ] || fail "after SIGTERM: $(cat heard)"
 
+# A socket whose peer is gone is nobody who reads, too.
+python3 - "$sieve" <<'PY' || fail "a socket whose peer is gone"
+import signal, socket, subprocess, sys
+ours, theirs = socket.socketpair()
+watcher = subprocess.Popen(["sleep", "20"])
+sieve = subprocess.Popen([sys.argv[1], str(watcher.pid)], stdin=subprocess.PIPE, stdout=theirs, stderr=theirs)
+theirs.close()
+ours.close()
+code = watcher.wait()
+sieve.communicate()
+sys.exit(code != -signal.SIGPIPE)
+PY
+
 # Nothing is left in /tmp, whoever is killed, and whether or not anybody reads what is printed.
 nothing_left() {
     no_process "$mark"
