@@ -6,6 +6,8 @@
 #include "service.h"
 #include "user_path.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <pthread.h>
@@ -17,7 +19,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200 };
+enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200, MAX_STATES = 1000 };
 
 static const char usage[] =
     "Usage: mpirun -np READERS penstock-reader -c run.yaml [OPTION...] [-- TRAINER...]\n"
@@ -241,14 +243,31 @@ static void print_report(const struct job *job, const struct service_report *rep
     text_done(&json);
 }
 
-/* Where a state goes that nobody has asked for: a file in the current directory with the run's
- * name, beside those of runs that end at the same time. */
-static void default_save_path(const struct job *job, struct text *ret_path)
+/* A state that nobody has asked for: into a new file in the current directory, with the run's name,
+ * and a number where that file is there already. */
+static enum status write_new_state(const struct job *job, const struct text *line,
+                                   struct text *ret_path, struct error *err)
 {
     char directory[PATH_MAX];
     const char *name = strrchr(job->run_dir, '/');
-    if (getcwd(directory, sizeof directory))
-        text_append(ret_path, "%s/%s.json", directory, name ? name + 1 : job->run_dir);
+    int fd = -1;
+    if (!getcwd(directory, sizeof directory))
+        return error_set(err, STATUS_IO, "there is no current directory");
+    for (int i = 1; fd < 0 && i <= MAX_STATES; i++) {
+        text_done(ret_path);
+        text_append(ret_path, "%s/penstock-state-%s", directory, name ? name + 1 : job->run_dir);
+        text_append(ret_path, i > 1 ? "-%d.json" : ".json", i);
+        fd = open(ret_path->data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (fd < 0)
+        return error_set(err, STATUS_IO, "cannot create '%s': %s", ret_path->data, strerror(errno));
+    close(fd);
+    enum status status = file_replace(ret_path->data, line->data, line->length, err);
+    if (status != STATUS_OK)
+        unlink(ret_path->data);
+    return status;
 }
 
 /* After an orderly end, on rank 0: where to go on, if all trainers came to the same step. Says so
@@ -263,15 +282,14 @@ static void save_state(const struct job *job, const char *path)
     struct error err;
     run_state_print(&state, &json);
     text_append(&line, "%s\n", json.data);
-    if (!path)
-        default_save_path(job, &beside);
-    const char *to = path ? path : beside.data;
-    enum status status = to ? file_replace(to, line.data, line.length, &err)
-                            : error_set(&err, STATUS_IO, "there is no current directory");
+    enum status status = path ? file_replace(path, line.data, line.length, &err)
+                              : write_new_state(job, &line, &beside, &err);
     if (status != STATUS_OK && path)
         fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
     fprintf(stderr, "penstock-reader: to go on there: --resume '%s'\n",
-            status == STATUS_OK ? to : json.data);
+            status != STATUS_OK ? json.data
+            : path              ? path
+                                : beside.data);
     text_done(&json);
     text_done(&line);
     text_done(&beside);

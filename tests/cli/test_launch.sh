@@ -345,7 +345,8 @@ nothing_left "a closed standard error"
 [ "$(cat code)" -eq 141 ] || fail "nobody reads it: code $(cat code): $(cat log)"
 nothing_left "a closed standard output"
 
-# ^C: the state is written, and the words that say so can be pasted; the state itself will do, too.
+# ^C: the state is written to a new file, and the words that say so can be pasted; the state itself will do, too.
+echo mine | tee run_dir.json >penstock-state-run_dir.json
 env --default-signal=INT "$penstock" -c run.yaml -q "${forever[@]}" --digest digest.1 2>log &
 launcher=$!
 for ((i = 0; i < 300; i++)); do
@@ -359,8 +360,10 @@ wait $launcher || true
 unset PENSTOCK_RUN_DIR
 [[ $(tail -n 1 log) == penstock-reader:* ]] || fail "words after the reader's: $(cat log)"
 hint=$(sed -n 's/^penstock-reader: to go on there: //p' log)
-[ "$hint" = "--resume '$PWD/run_dir.json'" ] && [ -s run_dir.json ] || fail "no state is named: $(cat log)"
-for resume in "$hint" "--resume '$(cat run_dir.json)'"; do
+state=penstock-state-run_dir-2.json
+[ "$hint" = "--resume '$PWD/$state'" ] && [ -s $state ] || fail "no state is named: $(cat log)"
+[ "$(cat run_dir.json penstock-state-run_dir.json)" = "$(printf 'mine\nmine')" ] || fail "somebody's files are overwritten"
+for resume in "$hint" "--resume '$(cat $state)'"; do
     eval "timeout 60 '$penstock' -c run.yaml --set order.epochs=100000 $resume -- sh -c 'exit 7' >log 2>&1" || true
     contains "$(cat log)" "goes on at epoch"
 done
