@@ -286,10 +286,12 @@ static void save_state(const struct job *job, const char *path)
                               : write_new_state(job, &line, &beside, &err);
     if (status != STATUS_OK && path)
         fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
-    fprintf(stderr, "penstock-reader: to go on there: --resume '%s'\n",
-            status != STATUS_OK ? json.data
-            : path              ? path
-                                : beside.data);
+    if (status == STATUS_OK)
+        fprintf(stderr, "penstock-reader: to go on there: --resume '%s'\n",
+                path ? path : beside.data);
+    /* The file is on this rank's node, which need not be where the run is started. */
+    fprintf(stderr, "penstock-reader: to go on there%s: --resume '%s'\n",
+            status == STATUS_OK ? ", where that file is not" : "", json.data);
     text_done(&json);
     text_done(&line);
     text_done(&beside);

@@ -363,7 +363,9 @@ hint=$(sed -n 's/^penstock-reader: to go on there: //p' log)
 state=penstock-state-run_dir-2.json
 [ "$hint" = "--resume '$PWD/$state'" ] && [ -s $state ] || fail "no state is named: $(cat log)"
 [ "$(cat run_dir.json penstock-state-run_dir.json)" = "$(printf 'mine\nmine')" ] || fail "somebody's files are overwritten"
-for resume in "$hint" "--resume '$(cat $state)'"; do
+itself=$(sed -n 's/^penstock-reader: to go on there, where that file is not: //p' log)
+[ "$itself" = "--resume '$(cat $state)'" ] || fail "the state itself is not there: $(cat log)"
+for resume in "$hint" "$itself"; do
     eval "timeout 60 '$penstock' -c run.yaml --set order.epochs=100000 $resume -- sh -c 'exit 7' >log 2>&1" || true
     contains "$(cat log)" "goes on at epoch"
 done
