@@ -270,8 +270,17 @@ static enum status write_new_state(const struct job *job, const struct text *lin
     return status;
 }
 
-/* After an orderly end, on rank 0: where to go on, if all trainers came to the same step. Says so
- * in words that can be pasted. */
+/* In words that a shell takes as they are. */
+static void print_hint(const char *where, const char *state)
+{
+    struct text quoted = {0};
+    for (const char *c = state; *c; c++)
+        text_append(&quoted, *c == '\'' ? "'\\''" : "%c", *c);
+    fprintf(stderr, "penstock-reader: to go on there%s: --resume '%s'\n", where, quoted.data);
+    text_done(&quoted);
+}
+
+/* After an orderly end, on rank 0: where to go on, if all trainers came to the same step. */
 static void save_state(const struct job *job, const char *path)
 {
     const struct ring_service *service = &job->setup.service;
@@ -287,11 +296,9 @@ static void save_state(const struct job *job, const char *path)
     if (status != STATUS_OK && path)
         fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
     if (status == STATUS_OK)
-        fprintf(stderr, "penstock-reader: to go on there: --resume '%s'\n",
-                path ? path : beside.data);
+        print_hint("", path ? path : beside.data);
     /* The file is on this rank's node, which need not be where the run is started. */
-    fprintf(stderr, "penstock-reader: to go on there%s: --resume '%s'\n",
-            status == STATUS_OK ? ", where that file is not" : "", json.data);
+    print_hint(status == STATUS_OK ? ", where that file is not" : "", json.data);
     text_done(&json);
     text_done(&line);
     text_done(&beside);

@@ -346,6 +346,9 @@ nothing_left "a closed standard error"
 nothing_left "a closed standard output"
 
 # ^C: the state is written to a new file, and the words that say so can be pasted; the state itself will do, too.
+mkdir "it's here"
+cd "it's here"
+ln -s ../data.zarr ../run.yaml .
 echo mine | tee run_dir.json >penstock-state-run_dir.json
 env --default-signal=INT "$penstock" -c run.yaml -q "${forever[@]}" --digest digest.1 2>log &
 launcher=$!
@@ -354,14 +357,14 @@ for ((i = 0; i < 300; i++)); do
     sleep 0.1
 done
 refuses 1 "is alive already" -c run.yaml -q -- true # another run there, which leaves what is not its own
-[ -S run_dir/reader-0.sock ] || fail "a run that is refused takes away another's sockets: $(ls run_dir)"
+[ -S ../run_dir/reader-0.sock ] || fail "a run that is refused takes away another's sockets: $(ls ../run_dir)"
 kill -INT $launcher
 wait $launcher || true
 unset PENSTOCK_RUN_DIR
 [[ $(tail -n 1 log) == penstock-reader:* ]] || fail "words after the reader's: $(cat log)"
 hint=$(sed -n 's/^penstock-reader: to go on there: //p' log)
 state=penstock-state-run_dir-2.json
-[ "$hint" = "--resume '$PWD/$state'" ] && [ -s $state ] || fail "no state is named: $(cat log)"
+[ "$hint" = "--resume '$(sed "s/'/'\\\\''/g" <<<"$PWD/$state")'" ] && [ -s $state ] || fail "no state is named: $(cat log)"
 [ "$(cat run_dir.json penstock-state-run_dir.json)" = "$(printf 'mine\nmine')" ] || fail "somebody's files are overwritten"
 itself=$(sed -n 's/^penstock-reader: to go on there, where that file is not: //p' log)
 [ "$itself" = "--resume '$(cat $state)'" ] || fail "the state itself is not there: $(cat log)"
@@ -369,6 +372,7 @@ for resume in "$hint" "$itself"; do
     eval "timeout 60 '$penstock' -c run.yaml --set order.epochs=100000 $resume -- sh -c 'exit 7' >log 2>&1" || true
     contains "$(cat log)" "goes on at epoch"
 done
+cd ..
 
 # The supervisor alone, with stand-ins for both sides: supervise RESTARTS READERS TRAINERS (commands of sh); what it
 # says in `err`.
