@@ -50,21 +50,25 @@ find_agent() {
         value=${value#*:}
     done
     read -ra agent <<<"${value%%:*}"
+    ((${#agent[@]})) || agent=(ssh)
     [[ ${agent[0]##*/} != ssh ]] || agent+=(-n -o BatchMode=yes -o "ConnectTimeout=$PROBE_S")
 }
 
 # answering SECONDS WORD... <HOSTS: prints the hosts, one a line, for which the command WORD... HOST true succeeds.
+# timeout has a process group of its own, so that it ends all that the command has started: a SIGTERM is passed on to it.
 answering() {
     # shellcheck disable=SC2016
     xargs -r -d '\n' -n 1 -P "$PROBES" sh -c '
         for host; do :; done
-        timeout -k 1 "$@" true </dev/null >/dev/null 2>&1 && echo "$host"
+        timeout -k 1 "$@" true </dev/null >/dev/null 2>&1 &
+        trap "kill $!; exit 1" TERM
+        wait $! && echo "$host"
         true' sh "$@"
 }
 
 # The same of all nodes of a Slurm job.
 answering_in_slurm() {
-    timeout "$PROBE_S" sinfo --noheader --Node --nodes="$(paste -sd ,)" --format='%N %t' |
+    timeout --foreground "$PROBE_S" sinfo --noheader --Node --nodes="$(paste -sd ,)" --format='%N %t' |
         awk '$2 !~ /\*|down|fail/ && !seen[$1]++ { print $1 }'
 }
 
