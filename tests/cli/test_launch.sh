@@ -327,6 +327,11 @@ sieve.communicate()
 sys.exit(code != -signal.SIGPIPE)
 PY
 
+# Standard output and standard error may be closed.
+code=0
+timeout 60 "$penstock" -c run.yaml -q -- sh -c 'exit 7' >&- 2>&- || code=$?
+[ "$code" -eq 4 ] || fail "closed outputs make it $code"
+
 # Nothing is left in /tmp, whoever is killed, and whether or not anybody reads what is printed.
 nothing_left() {
     no_process "$mark"
