@@ -27,6 +27,7 @@
 enum { LINE_BYTES = 1024, KEPT_BYTES = 65536, BLOCK_LINES = 16, WAIT_MS = 200, INPUTS = 2 };
 
 #define FLUSH       "\036"
+#define ERROR       "penstock-reader: error: "
 #define OPENMPI_END "--------------------------------------------------------------------------"
 #define HYDRA_END \
     "==================================================================================="
@@ -47,7 +48,7 @@ static const struct form {
     enum kind kind;
     const char *pattern;
 } forms[] = {{SETTLE, FLUSH},
-             {CAUSE, "penstock-reader: error: *"},
+             {CAUSE, ERROR "*"},
              {NAMED, "penstock-reader: stopped by *, in good order, *"},
              {NAMED, "penstock-reader: trainer * closed its connection early, *"},
              {NAMED, "penstock-run: trainer * ended *, after * restarts"},
@@ -225,12 +226,29 @@ static void pass(struct input *input)
     input->length = 0;
 }
 
+/* How much of what comes belongs to a line that goes on: a progress bar may stand before the
+ * readers' error, and before FLUSH, in the same line. */
+static size_t before_own_line(const char *bytes, size_t size)
+{
+    const char *error = memmem(bytes, size, ERROR, strlen(ERROR));
+    const char *flush = memmem(bytes, size, FLUSH, strlen(FLUSH));
+    const char *own = error ? error : flush;
+    return own ? (size_t)(own - bytes) : size;
+}
+
 static void take_bytes(struct input *input, const char *bytes, size_t size)
 {
     while (size > 0) {
         const char *newline = memchr(bytes, '\n', size);
         size_t piece = newline ? (size_t)(newline - bytes) : size;
-        if (input->passing) {
+        size_t before = input->passing ? before_own_line(bytes, piece) : piece;
+        if (before < piece) {
+            put(input->to, bytes, before);
+            put(input->to, "\n", 1);
+            newline = NULL;
+            input->passing = false;
+            piece = before;
+        } else if (input->passing) {
             put(input->to, bytes, piece + (newline != NULL));
         } else {
             size_t room = LINE_BYTES - input->length;

@@ -282,6 +282,9 @@ wait $!
 [ "$(cat all)" = "$(printf '10%%|#\r20%%|##\n%s\ntitle\n%s\npenstock\nlastpenstock-reader: error: the cause\n' "$dashes" "$dashes")" ] ||
     fail "sieved: $(cat all)"
 
+# Behind a progress bar, which has no end of line, the cause and what asks for it begin a line of their own.
+[ "$({ printf '50%%|##' && sleep 0.3 && printf 'penstock-reader: error: one\nnext\n60%%|#' && sleep 0.3 && printf '\036\nlast\n'; } | "$sieve" $$ 2>&1)" = \
+    "$(printf '50%%|##\nnext\n60%%|#\npenstock-reader: error: one\nlast')" ] || fail "behind a progress bar"
 # sieved BLOCK LINE...: what comes out of LINE... and mpirun's words BLOCK.
 sieved() {
     { printf '%s\n' "${@:2}" && printf '%s\n%s\n%s\n' "$dashes" "$1" "$dashes"; } | "$sieve" $$ 2>&1
