@@ -27,6 +27,7 @@ declare -A left_off=() # places, by rank
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
 starting='' deferred='' # a code to end with, once what is being started is known
+unserved=''             # how the trainers' step ended that was started again, until readers have all trainers
 
 # ends_within SECONDS PID
 ends_within() {
@@ -99,6 +100,7 @@ heed() {
     case $1 in
         alive) patience=$SILENCE ;;
         "left "*) read -r _ rank place <<<"$1" && left_off[$rank]=$place ;;
+        gathered) unserved='' ;;
         "serving "*)
             failures=0 left_off=()
             [[ $failed_us ]] || return 0
@@ -161,12 +163,16 @@ job_goes_on() {
     [[ ! ${SLURM_JOB_ID-} || $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T 2>/dev/null) == RUNNING ]]
 }
 
+say_all_served() {
+    say "the trainers' step $(ending "$1") when they had said goodbye: nothing is lost, and nobody is left to serve them again"
+}
+
 # Whether a side that has ended is to be started again.
 may_restart() {
     local side=$1 status=$2
     [[ $restarts && ! $final ]] && ((status && restarted < restarts && !code)) && job_goes_on || return 1
     if [[ $side == trainers && $all_served ]]; then
-        say "the trainers' step $(ending "$status") when they had said goodbye: nothing is lost, and nobody is left to serve them again"
+        say_all_served "$status"
         return 1
     elif [[ $side == trainers ]]; then
         ((status > 128)) || trainers_lost_a_node # else their own: keepers and torchrun have tried as often as they should
@@ -185,6 +191,7 @@ restart() {
     show_what_was_kept
     say "the $side' step $(ending "$status"): restart $restarted of $restarts$( ((!delay)) || printf ', in %d s' "$delay")"
     due[$side]=$((SECONDS + delay))
+    [[ $side != trainers ]] || unserved=$status
     [[ $side != readers ]] || failed_us=${failed_us:-$(now_us)}
     leave_out_nodes || end_run 1 "no node is left"
     move_trainers || end_run 1
@@ -203,6 +210,15 @@ ended() {
         ((!status || status == 3)) || say "the readers' step $(ending "$status") after all trainers had ended: nothing is lost"
         ((status != 3)) || code=3 # they have left early
         return 0
+    fi
+    # Trainers that were started again while readers came to their good end may find nobody, and look for long.
+    if [[ $side == readers && $unserved ]] && ((!status && !code)); then
+        unset "due[trainers]"
+        [[ ! ${running[trainers]-} ]] || ! ends_within "$grace" "${running[trainers]}" || return 0
+        say_all_served "$unserved"
+        code=$unserved
+        stop
+        return
     fi
     # Readers that had died near the end wait for trainers that have all that they wanted.
     if [[ $side == trainers && $status == 0 && $failed_us ]]; then

@@ -481,6 +481,10 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
     if (status == STATUS_OK)
         tell_pages(job);
+    if (status == STATUS_OK && job->supervised && job->comm.rank == 0) {
+        printf("gathered\n");
+        fflush(stdout);
+    }
     if (status == STATUS_OK && job->comm.rank == 0 && job->session_count > 0)
         fprintf(stderr, "penstock-reader: all trainers are there again after %.2f s\n",
                 (double)(clock_now_ns() - job->ended_ns) / 1e9);

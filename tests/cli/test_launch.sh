@@ -417,6 +417,15 @@ supervise 2 'exit 0' 'sleep 1; kill -9 $$'
 contains "$(cat err)" "nothing is lost"
 [[ $(cat err) != *restart* ]] || fail "trainers are started again for nothing: $(cat err)"
 
+# Nor do those stay that were started again just before that end, and look for readers: but those that readers had.
+trainers='[ -e first ] || { touch first; kill -9 $$; }; touch second'
+supervise 2 'until [ -e second ]; do sleep .1; done; exit 0' "$trainers; sleep 100"
+[ "$code" -eq 137 ] || fail "trainers that nobody serves any more make it $code: $(cat out err)"
+contains "$(cat err)" "nothing is lost"
+rm first second
+supervise 2 'until [ -e second ]; do sleep .1; done; echo gathered; exit 0' "$trainers; sleep 12"
+[ "$code" -eq 0 ] || fail "trainers that were served and take their time make it $code: $(cat out err)"
+
 # Readers that die when the trainers have had everything are not started again.
 supervise 2 'sleep 1; exit 1' true
 [ "$code" -eq 0 ] || fail "readers that die at the end make it $code: $(cat out err)"
