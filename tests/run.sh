@@ -21,7 +21,7 @@ Usage: tests/run.sh [OPTION...] [-- CTEST-OPTION...]
 Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with ctest's summary.
 
   --quick         no sanitizers
-  --long          also tests labelled "long": 50 runs of chaos, a soak of half an hour; and those labelled "once"
+  --long          also tests labelled "long": 100 runs of chaos, a soak of half an hour; and those labelled "once"
                   also with sanitizers and the other MPI
   --mpich         also a build with MPICH, and the MPI tests with it
   --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
