@@ -78,7 +78,7 @@ static void *allocate(size_t count, size_t size)
 
 static uint64_t resident_bytes(void)
 {
-    unsigned long long total, resident;
+    unsigned long long total, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file || fscanf(file, "%llu %llu", &total, &resident) != 2)
         fail("/proc/self/statm cannot be read");

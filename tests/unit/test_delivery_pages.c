@@ -140,7 +140,7 @@ static void test_set_aside(void **state)
     struct ring_layout layout = huge_layout(2);
     assert_true(ring_layout_is_huge(&layout));
     assert_int_equal(layout.total_bytes % MEMORY_HUGE_PAGE_BYTES, 0);
-    long pages = (long)(layout.total_bytes / MEMORY_HUGE_PAGE_BYTES), before;
+    long pages = (long)(layout.total_bytes / MEMORY_HUGE_PAGE_BYTES), before = 0;
     int lock = lock_pages();
     if (lock < 0 || !set_aside(pages, &before)) {
         close(lock);

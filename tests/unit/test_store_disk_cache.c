@@ -362,11 +362,12 @@ static void test_exchanged_files(void **state)
 static void write_until_killed(const struct fixture *fixture, uint64_t seed)
 {
     struct disk_cache *cache = try_open(fixture, 7, PLENTY);
-    for (uint64_t i = 0; cache; i++) {
+    if (!cache)
+        _exit(1);
+    for (uint64_t i = 0;; i++) {
         uint64_t key = random_u64(seed, 1, i) % 5000;
         put_value(cache, key, 1000 + key * 17);
     }
-    _exit(1);
 }
 
 /* Processes are killed in the middle of writing, again and again. */
