@@ -4,6 +4,7 @@
 
 #include "zarr/array.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -30,6 +31,7 @@ static void value_key(const struct zarr_array *array, const uint64_t *counts, ui
                       char ret_key[ZARR_KEY_BYTES])
 {
     uint64_t shape[ZARR_MAX_RANK], index[ZARR_MAX_RANK];
+    assert(array->rank <= ZARR_MAX_RANK);
     zarr_array_shard_shape(array, shape);
     for (int i = array->rank - 1; i >= 0; i--) {
         index[i] = number % counts[i] * (shape[i] / array->chunk_shape[i]);

@@ -6,6 +6,7 @@
 #include "zarr/attributes.h"
 #include "zarr/view.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct table {
 
 static void add_cell(struct table *table, const char *cell)
 {
+    assert(cell);
     size_t *width = &table->widths[table->cell_count++ % COLUMNS];
     size_t length = strlen(cell);
     *width = *width < length ? length : *width;

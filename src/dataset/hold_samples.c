@@ -47,7 +47,7 @@ static enum status start_fetch(void *argument, const struct zarr_piece *piece, s
                             .size = piece->bytes,
                             .buffer = batch->memory + i * batch->capacity,
                             .capacity = piece->bytes,
-                            .begins = codec_chain_begins(&piece->array->codecs),
+                            .begins = piece->begins,
                             .done = count_down,
                             .argument = batch};
     batch->fetched.count++;

@@ -256,7 +256,7 @@ static void choose_fetches(struct slot *slot)
         fetch->size = piece->bytes;
         fetch->buffer = slot->memory + used;
         fetch->capacity = piece->bytes;
-        fetch->begins = codec_chain_begins(&piece->array->codecs);
+        fetch->begins = piece->begins;
         fetch->done = on_done;
         fetch->argument = want;
         used += size;

@@ -31,9 +31,30 @@ static bool is_own_entry(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, JOURNAL_FOLDER) == 0;
 }
 
-/* DST may hold a journal, and then anything; or nothing. */
-static enum status check_empty(const char *path, struct error *err)
+static void remove_entries(int journal_fd);
+
+/* Of a rechunk that was killed while it removed its journal, the last thing that it does: removes
+ * the rest. Metadata is written last, so that what has it is complete. */
+static bool is_complete(int fd)
 {
+    int journal_fd = openat(fd, JOURNAL_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (journal_fd < 0)
+        return false;
+    bool complete = faccessat(fd, "zarr.json", F_OK, 0) == 0;
+    if (complete)
+        remove_entries(journal_fd);
+    close(journal_fd);
+    return complete && unlinkat(fd, JOURNAL_FOLDER, AT_REMOVEDIR) == 0;
+}
+
+/* DST, which has no plan, may hold a journal that was just begun; or nothing. */
+static enum status check_empty(int fd, const char *path, struct error *err)
+{
+    if (is_complete(fd))
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is complete: a rechunk was killed after it had written all; remove "
+                         "it, or choose another destination",
+                         path);
     DIR *folder = opendir(path);
     if (!folder)
         return error_set_errno(err, STATUS_IO, "open '%s'", path);
@@ -58,7 +79,7 @@ static enum status open_folder(const char *path, int *ret_fd, bool *ret_is_new, 
     if (fd < 0)
         return error_set_errno(err, STATUS_IO, "open '%s'", path);
     bool is_new = faccessat(fd, JOURNAL_FOLDER "/plan", F_OK, 0) < 0;
-    enum status status = is_new ? check_empty(path, err) : STATUS_OK;
+    enum status status = is_new ? check_empty(fd, path, err) : STATUS_OK;
     if (!status && mkdirat(fd, JOURNAL_FOLDER, 0777) < 0 && errno != EEXIST)
         status = error_set_errno(err, STATUS_IO, "make '%s/" JOURNAL_FOLDER "'", path);
     int journal_fd = -1;
@@ -293,19 +314,24 @@ static int remove_partial(const char *path, const struct stat *info, int type, s
     return 0;
 }
 
+static void remove_entries(int journal_fd)
+{
+    int fd = openat(journal_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)))
+        if (!is_own_entry(entry->d_name))
+            unlinkat(journal_fd, entry->d_name, 0);
+    if (entries)
+        closedir(entries);
+}
+
 void journal_remove(struct journal *journal, const char *path)
 {
     char folder[4096];
     if (journal->resumed)
         nftw(path, remove_partial, 64, FTW_PHYS);
-    int fd = openat(journal->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-    while (entries && (entry = readdir(entries)))
-        if (!is_own_entry(entry->d_name))
-            unlinkat(journal->folder_fd, entry->d_name, 0);
-    if (entries)
-        closedir(entries);
+    remove_entries(journal->folder_fd);
     snprintf(folder, sizeof folder, "%s/" JOURNAL_FOLDER, path);
     rmdir(folder);
 }

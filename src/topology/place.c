@@ -222,6 +222,7 @@ static uint32_t node_of_domain(const struct placement *placement, uint32_t domai
 struct placement_home topology_home(const struct placement *placement, uint32_t trainer)
 {
     uint32_t domains = placement->domain_count, count = placement->trainer_count;
+    /* NOLINTNEXTLINE(readability-suspicious-call-argument): so many domains in so many parts */
     uint32_t spread = trainer < count ? part_begin(domains, trainer, count) : trainer % domains;
     struct placement_home home = {node_of_domain(placement, spread), spread, true};
     if (trainer >= placement->seat_count)

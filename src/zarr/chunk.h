@@ -145,6 +145,7 @@ struct zarr_piece {
     bool is_index; /* of a shard that is not known yet: for zarr_take_index() */
     int level;     /* of the index, in its array's shards */
     uint64_t number, shard_bytes;
+    bool (*begins)(const void *bytes, size_t size); /* of a whole value: codec_chain_begins() */
 };
 typedef enum status zarr_visit_piece(void *argument, const struct zarr_piece *piece,
                                      struct error *err);

@@ -255,6 +255,7 @@ static enum status tell_chunk(struct zarr_chunk_reader *reader, const struct sto
         piece.bytes = codec_chain_is_raw(&array->codecs)
                           ? chunk->wanted
                           : codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
+        piece.begins = codec_chain_begins(&array->codecs);
     }
     return listener->visit(listener->argument, &piece, err);
 }

@@ -51,6 +51,7 @@ bool discover_wants(const struct builder *builder, const char *path)
         return trim(builder->wanted.group ? builder->wanted.group : "", wanted) &&
                is_below(path, wanted, '/');
     for (size_t i = 0; i < builder->wanted.path_count; i++)
+        /* NOLINTNEXTLINE(readability-suspicious-call-argument): a member of a structured array */
         if (trim(builder->wanted.paths[i], wanted) && is_below(wanted, path, '.'))
             return true;
     return false;

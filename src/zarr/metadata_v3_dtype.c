@@ -254,7 +254,7 @@ static enum status parse_structure(struct json_object *configuration, struct zar
 enum status metadata_v3_dtype(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *value, *configuration;
-    struct item item;
+    struct item item = {0};
     const char *name;
 
     if (!json_object_object_get_ex(root, "data_type", &value))
