@@ -276,8 +276,8 @@ static void count_share(struct reader *reader, uint64_t first, uint64_t end)
         uint64_t count = end - first < left ? end - first : left;
         plan_places_at(window, position, count, places);
         for (uint64_t i = 0; i < count; i++) {
-            rows[i] = window->first_row_position + places[i].slot;
-            reader->received[planned->owners[places[i].slot] & ASSIGN_READER_MASK]++;
+            rows[i] = window->first_row_position + places[i].window_row;
+            reader->received[planned->owners[places[i].window_row] & ASSIGN_READER_MASK]++;
         }
         plan_rows_at(&reader->epoch, rows, count);
         reader->checksum += rows[0];

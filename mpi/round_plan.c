@@ -127,7 +127,7 @@ static void list_fill(struct round *round, const struct cursor *cursor, struct w
                       const struct round_item *item)
 {
     struct fill *fill = &round->fills[round->fill_count++];
-    fill->buffer = &window->buffers[item->slot];
+    fill->buffer = &window->buffers[item->window_row];
     fill->offset = item->offset;
     if (cursor->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = cursor->slot;
@@ -169,7 +169,7 @@ struct run {
     uint64_t samples[RUN_BLOCK];
     uint64_t table_limit;              /* windows of more rows are not worth a table */
     const struct window *table_window; /* NULL: there is no table */
-    uint64_t table[RUN_ROWS];          /* the first samples of the window's rows, by slot */
+    uint64_t table[RUN_ROWS];          /* the first samples of the window's rows */
 };
 
 /* A window's rows, and the samples they begin with, are looked up once each where that is cheaper
@@ -181,11 +181,11 @@ static bool tabulate_rows(struct run *run)
         return true;
     if (window->plan.row_count > run->table_limit)
         return false;
-    for (uint64_t slot = 0; slot < window->plan.row_count; slot++)
-        run->table[slot] = window->plan.first_row_position + slot;
+    for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++)
+        run->table[window_row] = window->plan.first_row_position + window_row;
     plan_rows_at(&window->epoch, run->table, window->plan.row_count);
-    for (uint64_t slot = 0; slot < window->plan.row_count; slot++)
-        run->table[slot] = plan_row_first(&window->epoch.plan, run->table[slot]);
+    for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++)
+        run->table[window_row] = plan_row_first(&window->epoch.plan, run->table[window_row]);
     run->table_window = window;
     return true;
 }
@@ -196,10 +196,10 @@ static void find_samples(struct run *run, uint64_t unpadded)
     plan_places_at(&window->plan, unpadded, run->count, run->places);
     if (tabulate_rows(run)) {
         for (size_t i = 0; i < run->count; i++)
-            run->samples[i] = run->table[run->places[i].slot];
+            run->samples[i] = run->table[run->places[i].window_row];
     } else {
         for (size_t i = 0; i < run->count; i++)
-            run->samples[i] = window->plan.first_row_position + run->places[i].slot;
+            run->samples[i] = window->plan.first_row_position + run->places[i].window_row;
         plan_rows_at(&window->epoch, run->samples, run->count);
         for (size_t i = 0; i < run->count; i++)
             run->samples[i] = plan_row_first(&window->epoch.plan, run->samples[i]);
@@ -232,7 +232,7 @@ static void list_run(struct round *round, unsigned char *slot, const struct run 
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
     for (size_t i = 0; i < run->count; i++) {
-        uint32_t source = run->window->owners[run->places[i].slot] & ASSIGN_READER_MASK;
+        uint32_t source = run->window->owners[run->places[i].window_row] & ASSIGN_READER_MASK;
         if (source == me)
             continue;
         round->arrivals[round->arrival_count++] =

@@ -594,7 +594,7 @@ static void break_off(struct service *service)
         return;
     keep_books(service);
     turn_epoch(service, service->epoch);
-    for (uint64_t i = 1; i <= service->job->setup.budget.window_slots; i++) {
+    for (uint64_t i = 1; i <= service->job->setup.budget.planned_windows; i++) {
         uint64_t rows = windows_take_rows_read(service->windows, service->epoch + i);
         if (rows > 0)
             stats_of(service, service->epoch + i)->rows_read += rows;

@@ -1,6 +1,6 @@
-/* See windows.h. Windows live in a ring of slots by serial number:
+/* See windows.h. Windows live in a ring by serial number:
  *
- *     retired <= planned <= assigned <= posted <= retired + slot_count
+ *     retired <= planned <= assigned <= posted <= retired + count
  */
 #include "windows.h"
 
@@ -14,8 +14,8 @@ struct windows {
     struct job *job;
     struct span span;
     uint64_t round_count;
-    uint64_t slot_count;
-    uint64_t retired;         /* slots of windows before this one are free */
+    uint64_t count;
+    uint64_t retired;         /* windows before this one are over, their entries free */
     uint64_t planned;         /* windows before this one are PLANNED */
     uint64_t assigned;        /* windows before this one have their assignment */
     uint64_t posted;          /* windows before this one have been asked for */
@@ -23,16 +23,16 @@ struct windows {
     struct round_reach reach; /* of that round */
     int32_t pending_load;     /* claimed, but its queue was full; ROW_NONE if there is none */
     bool pending_keep;        /* whether it is to be kept */
-    uint64_t *rows_read; /* [slot_count + 1] from the store, of the epochs under way, in turn */
-    struct window slots[];
+    uint64_t *rows_read;      /* [count + 1] from the store, of the epochs under way, in turn */
+    struct window ring[];
 };
 
 struct window *windows_at(struct windows *windows, uint64_t serial)
 {
-    return &windows->slots[serial % windows->slot_count];
+    return &windows->ring[serial % windows->count];
 }
 
-static enum status slot_init(struct window *window, const struct job *job, struct error *err)
+static enum status window_init(struct window *window, const struct job *job, struct error *err)
 {
     const struct plan *plan = &job->setup.plan;
     window->job = job;
@@ -54,29 +54,29 @@ static enum status slot_init(struct window *window, const struct job *job, struc
 
 enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err)
 {
-    uint64_t slot_count = job->setup.budget.window_slots;
+    uint64_t count = job->setup.budget.planned_windows;
     if (job->setup.plan.window_rows > INT_MAX)
         return error_set(err, STATUS_INVALID,
                          "windows of %llu rows are too large for MPI: lower "
                          "order.window_rows",
                          (unsigned long long)job->setup.plan.window_rows);
-    struct windows *windows = calloc(1, sizeof *windows + slot_count * sizeof(struct window));
+    struct windows *windows = calloc(1, sizeof *windows + count * sizeof(struct window));
     if (!windows)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",
-                         (unsigned long long)slot_count);
+                         (unsigned long long)count);
     windows->job = job;
     windows->span = span_windows(&job->setup);
     windows->round_count = span_rounds(&job->setup).count;
     round_reach_at(&windows->reach, &job->setup, 0);
-    windows->slot_count = slot_count;
+    windows->count = count;
     windows->pending_load = ROW_NONE;
-    windows->rows_read = calloc(slot_count + 1, sizeof *windows->rows_read);
+    windows->rows_read = calloc(count + 1, sizeof *windows->rows_read);
     enum status status = STATUS_OK;
     if (!windows->rows_read)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",
-                           (unsigned long long)slot_count);
-    for (uint64_t i = 0; i < slot_count && status == STATUS_OK; i++)
-        status = slot_init(&windows->slots[i], job, err);
+                           (unsigned long long)count);
+    for (uint64_t i = 0; i < count && status == STATUS_OK; i++)
+        status = window_init(&windows->ring[i], job, err);
     if (status != STATUS_OK) {
         windows_free(windows);
         return status;
@@ -90,17 +90,17 @@ void windows_free(struct windows *windows)
         return;
     if (windows->pending_load != ROW_NONE)
         row_store_drop(windows->job->store, windows->pending_load);
-    for (uint64_t i = 0; i < windows->slot_count; i++) {
-        free(windows->slots[i].owners);
-        free(windows->slots[i].buffers);
-        free(windows->slots[i].uses);
-        free(windows->slots[i].items);
+    for (uint64_t i = 0; i < windows->count; i++) {
+        free(windows->ring[i].owners);
+        free(windows->ring[i].buffers);
+        free(windows->ring[i].uses);
+        free(windows->ring[i].items);
     }
     free(windows->rows_read);
     free(windows);
 }
 
-/* Takes the slot of the next window and starts its assignment. */
+/* Takes the ring's next entry and starts its assignment. */
 static void post_next(struct windows *windows)
 {
     struct job *job = windows->job;
@@ -142,12 +142,12 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
         round_window_items(&window->epoch, &window->plan, window->job->setup.shape, window->owners,
                            (uint32_t)window->job->comm.rank, window->items);
     drop_items_before_start(window);
-    for (uint64_t slot = 0; slot < window->plan.row_count; slot++) {
-        window->buffers[slot] = ROW_NONE;
-        window->uses[slot] = 0;
+    for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
+        window->buffers[window_row] = ROW_NONE;
+        window->uses[window_row] = 0;
     }
     for (uint64_t i = 0; i < window->item_count; i++)
-        window->uses[window->items[i].slot]++;
+        window->uses[window->items[i].window_row]++;
     atomic_store(&window->planned, true);
 }
 
@@ -176,7 +176,7 @@ static bool load_row(struct windows *windows, int32_t buffer, bool keep)
  * whose count is still to be taken. */
 static uint64_t *rows_read_of(struct windows *windows, uint64_t epoch)
 {
-    return &windows->rows_read[epoch % (windows->slot_count + 1)];
+    return &windows->rows_read[epoch % (windows->count + 1)];
 }
 
 uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch)
@@ -188,11 +188,11 @@ uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch)
 
 /* Claims a buffer for the row and has it read, unless the row is in memory already. False: not
  * now, as no buffer is free. */
-static bool claim_row(struct windows *windows, struct window *window, uint32_t slot)
+static bool claim_row(struct windows *windows, struct window *window, uint32_t window_row)
 {
     struct row_store *store = windows->job->store;
-    uint64_t row = plan_row_at(&window->epoch, window->plan.first_row_position + slot);
-    bool keep = window->owners[slot] & ASSIGN_KEEP;
+    uint64_t row = plan_row_at(&window->epoch, window->plan.first_row_position + window_row);
+    bool keep = window->owners[window_row] & ASSIGN_KEEP;
     int32_t buffer = row_store_find(store, row);
     bool load = buffer == ROW_NONE;
     if (!load && windows->job->masks && !row_store_is_whole(store, buffer))
@@ -201,10 +201,10 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t s
         buffer = row_store_claim(store, row);
     if (buffer == ROW_NONE)
         return false;
-    row_store_expect(store, buffer, window->uses[slot]);
+    row_store_expect(store, buffer, window->uses[window_row]);
     if (keep && !windows->job->stored)
         row_store_keep(store, buffer);
-    window->buffers[slot] = buffer;
+    window->buffers[window_row] = buffer;
     if (load) {
         *rows_read_of(windows, window->epoch.epoch) +=
             !(windows->job->stored && stored_rows_has(windows->job->stored, row));
@@ -221,9 +221,9 @@ static bool claim_rows(struct windows *windows, struct window *window, bool *act
         const struct round_item *item = &window->items[window->read_next];
         if (item->round != windows->reach.round.index)
             break;
-        if (window->buffers[item->slot] != ROW_NONE)
+        if (window->buffers[item->window_row] != ROW_NONE)
             continue;
-        if (windows->pending_load != ROW_NONE || !claim_row(windows, window, item->slot))
+        if (windows->pending_load != ROW_NONE || !claim_row(windows, window, item->window_row))
             return false;
         *active = true;
     }
@@ -257,7 +257,7 @@ static bool read_ahead(struct windows *windows)
 static bool more_to_post(const struct windows *windows)
 {
     return windows->posted < windows->span.count &&
-           windows->posted < windows->retired + windows->slot_count;
+           windows->posted < windows->retired + windows->count;
 }
 
 bool windows_progress(struct windows *windows)

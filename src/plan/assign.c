@@ -257,35 +257,35 @@ void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_r
 static void give_kept(struct assigner *assigner, const struct plan_window *window,
                       uint16_t *ret_owners)
 {
-    for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint16_t home = assigner->homes ? assigner->homes[assigner->rows[slot]] : HOME_NONE;
-        ret_owners[slot] = HOME_NONE;
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
+        uint16_t home = assigner->homes ? assigner->homes[assigner->rows[window_row]] : HOME_NONE;
+        ret_owners[window_row] = HOME_NONE;
         if (home == HOME_NONE)
             continue;
         struct candidate *reader = &assigner->readers[home];
         if (assigner->kept_are_read) {
             if (reader->window_given == assigner->most_rows)
                 continue;
-            reader->given += assigner->wanting[slot] != WANTED_BY_NONE;
+            reader->given += assigner->wanting[window_row] != WANTED_BY_NONE;
             reader->window_given++;
         }
         assigner->stats.kept_rows++;
-        ret_owners[slot] = home | ASSIGN_KEEP;
+        ret_owners[window_row] = home | ASSIGN_KEEP;
     }
 }
 
-static void give(struct assigner *assigner, uint64_t slot, uint32_t reader, bool keep,
+static void give(struct assigner *assigner, uint64_t window_row, uint32_t reader, bool keep,
                  uint16_t *ret_owners)
 {
     struct candidate *candidate = &assigner->readers[reader];
-    bool unread = assigner->wanting[slot] == WANTED_BY_NONE;
+    bool unread = assigner->wanting[window_row] == WANTED_BY_NONE;
     candidate->given += !unread;
     assigner->stats.unread_rows += unread;
     candidate->window_given++;
     candidate->kept += keep;
-    ret_owners[slot] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
+    ret_owners[window_row] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
     if (keep)
-        assigner->homes[assigner->rows[slot]] = (uint16_t)reader;
+        assigner->homes[assigner->rows[window_row]] = (uint16_t)reader;
     if (candidate->window_given == assigner->most_rows)
         heap_remove(assigner, &assigner->pace, reader);
     heap_lower(assigner, &assigner->pace, reader);
@@ -295,11 +295,11 @@ static void give(struct assigner *assigner, uint64_t slot, uint32_t reader, bool
 }
 
 static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epoch *epoch,
-                          const struct plan_window *window, uint64_t slot)
+                          const struct plan_window *window, uint64_t window_row)
 {
     if (window->row_length > 1)
         return WANTED_BY_ANY;
-    uint64_t position = plan_position_of(window, (struct plan_place){.slot = slot});
+    uint64_t position = plan_position_of(window, (struct plan_place){.window_row = window_row});
     if (position >= epoch->plan.position_count)
         return WANTED_BY_NONE;
     return (uint16_t)assigner->reader_of_trainer[plan_seat_of(&epoch->plan, position).trainer];
@@ -322,18 +322,18 @@ static bool keeps_up(const struct assigner *assigner, uint32_t reader)
 }
 
 /* A row that has no home yet, or whose home has no buffers for it. */
-static void give_other(struct assigner *assigner, uint64_t slot, uint16_t *ret_owners)
+static void give_other(struct assigner *assigner, uint64_t window_row, uint16_t *ret_owners)
 {
     const struct heap *room = &assigner->room;
-    uint16_t wanting = assigner->wanting[slot];
+    uint16_t wanting = assigner->wanting[window_row];
     if (room->count > 0 && wanting != WANTED_BY_NONE &&
-        assigner->homes[assigner->rows[slot]] == HOME_NONE) {
+        assigner->homes[assigner->rows[window_row]] == HOME_NONE) {
         bool fits = is_reader(wanting) && room->places[wanting] != NOWHERE;
-        give(assigner, slot, fits ? wanting : room->readers[0], true, ret_owners);
+        give(assigner, window_row, fits ? wanting : room->readers[0], true, ret_owners);
         return;
     }
     bool local = is_reader(wanting) && keeps_up(assigner, wanting);
-    give(assigner, slot, local ? wanting : assigner->pace.readers[0], false, ret_owners);
+    give(assigner, window_row, local ? wanting : assigner->pace.readers[0], false, ret_owners);
 }
 
 static void count_exchanged(struct assigner *assigner, const struct plan_epoch *epoch,
@@ -345,14 +345,14 @@ static void count_exchanged(struct assigner *assigner, const struct plan_epoch *
                            ? (double)plan->position_count / (double)plan->sample_count
                            : 1;
     stats->rows += window->row_count;
-    for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        uint32_t owner = owners[slot] & ASSIGN_READER_MASK;
-        uint16_t wanting = assigner->wanting[slot];
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
+        uint32_t owner = owners[window_row] & ASSIGN_READER_MASK;
+        uint16_t wanting = assigner->wanting[window_row];
         if (is_reader(wanting)) {
             stats->samples += 1;
             stats->exchanged_samples += wanting != owner;
         } else if (wanting == WANTED_BY_ANY) {
-            double samples = delivered * (double)plan_slot_samples(window, slot);
+            double samples = delivered * (double)plan_window_row_samples(window, window_row);
             stats->samples += samples;
             stats->exchanged_samples += samples * (1 - assigner->share[owner]);
         }
@@ -365,16 +365,16 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     assert(epoch->plan.row_count == assigner->row_count);
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = 0;
-    for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        assigner->rows[slot] = plan_row_at(epoch, window->first_row_position + slot);
-        assigner->wanting[slot] = wanted_by(assigner, epoch, window, slot);
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
+        assigner->rows[window_row] = plan_row_at(epoch, window->first_row_position + window_row);
+        assigner->wanting[window_row] = wanted_by(assigner, epoch, window, window_row);
     }
     give_kept(assigner, window, ret_owners);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);
-    for (uint64_t slot = 0; slot < window->row_count; slot++)
-        if (ret_owners[slot] == HOME_NONE)
-            give_other(assigner, slot, ret_owners);
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
+        if (ret_owners[window_row] == HOME_NONE)
+            give_other(assigner, window_row, ret_owners);
     count_exchanged(assigner, epoch, window, ret_owners);
 }
 

@@ -65,9 +65,10 @@ void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_r
  * to be read; readers keep their pace. `reader_of_trainer` as in the options. */
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
 
-/* Owners of the window's rows: ret_owners[slot] is the reader, with ASSIGN_KEEP set when the reader
- * keeps the row after use. Windows must be asked for in the order of the run, which may start
- * anywhere, and from the start or assigner_go_on() on once each: the choices change the assigner.
+/* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the
+ * reader keeps the row after use. Windows must be asked for in the order of the run, which may
+ * start anywhere, and from the start or assigner_go_on() on once each: the choices change the
+ * assigner.
  */
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);

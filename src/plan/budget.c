@@ -46,7 +46,7 @@ static uint64_t window_samples(const struct plan *plan)
 
 /* Windows that the rounds in flight and the next one may touch, one that is being read, one to
  * spare. */
-static uint64_t count_window_slots(const struct budget_demand *d)
+static uint64_t count_planned_windows(const struct budget_demand *d)
 {
     uint64_t round_positions = times(d->shape.steps_per_round, d->plan->global_batch);
     uint64_t ahead = times((uint64_t)d->shape.in_flight + 1, round_positions);
@@ -67,7 +67,7 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
 
 /* Items and rows of the windows that are planned at once, records of the rounds under way, and the
  * assigner's directory, which rank 0 alone has. */
-static uint64_t plan_bytes(const struct budget_demand *d, uint64_t window_slots)
+static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windows)
 {
     uint64_t items = times(round_window_capacity(d->plan), sizeof(struct round_item));
     uint64_t rows = times(d->plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
@@ -77,7 +77,7 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t window_slots)
               BUDGET_ARRIVAL_BYTES);
     uint64_t directory = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
     return plus(
-        plus(times(window_slots, plus(plus(items, rows), sizeof(struct plan_epoch))), directory),
+        plus(times(planned_windows, plus(plus(items, rows), sizeof(struct plan_epoch))), directory),
         times(d->shape.in_flight, plus(sent, received)));
 }
 
@@ -209,14 +209,14 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
 {
     const struct budget_demand *d = demand;
     struct budget b = {
-        .window_slots = count_window_slots(d),
+        .planned_windows = count_planned_windows(d),
         .held_bytes = d->held_bytes,
         .rings_bytes = times(d->trainers_served, plus(d->ring_bytes, d->rest_bytes)),
         .exchange_bytes = exchange_bytes(d),
         .scratch_bytes = plus(times(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
     };
-    b.plan_bytes = plan_bytes(d, b.window_slots);
+    b.plan_bytes = plan_bytes(d, b.planned_windows);
     uint64_t fixed_bytes =
         plus(plus(b.held_bytes, b.rings_bytes),
              plus(plus(b.exchange_bytes, b.scratch_bytes), plus(b.plan_bytes, b.fetch_bytes)));
@@ -267,7 +267,7 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
         text_append(out, "  chunks on their way from the store, connections\n");
     }
     describe_line(out, "plan", budget->plan_bytes);
-    text_append(out, "  %s windows at once\n", count_format(budget->window_slots).text);
+    text_append(out, "  %s windows at once\n", count_format(budget->planned_windows).text);
     describe_line(out, "total", budget->total_bytes);
     text_append(out, "  of at most %s\n", size_format(demand->limit_bytes).text);
 }

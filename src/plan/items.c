@@ -125,7 +125,7 @@ static void add_item(struct collector *c, struct plan_place place, uint64_t posi
         c->items[c->item_count++] = (struct round_item){
             .position = position,
             .round = key_of(c->plan, c->shape, c->window->first_position, position),
-            .slot = (uint32_t)place.slot,
+            .window_row = (uint32_t)place.window_row,
             .offset = (uint32_t)place.offset,
         };
         if (c->period == 0)
@@ -172,12 +172,12 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
                           .shape = shape,
                           .period = last ? window->sample_count : 0,
                           .items = ret_items};
-    for (uint64_t slot = 0; slot < window->row_count; slot++) {
-        if ((owners[slot] & ASSIGN_READER_MASK) != reader)
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
+        if ((owners[window_row] & ASSIGN_READER_MASK) != reader)
             continue;
-        uint64_t length = plan_slot_samples(window, slot);
+        uint64_t length = plan_window_row_samples(window, window_row);
         for (uint64_t offset = 0; offset < length; offset++)
-            collect(&c, (struct plan_place){slot, offset});
+            collect(&c, (struct plan_place){window_row, offset});
     }
     add_block(&c);
     sort_by_key(ret_items, c.item_count);

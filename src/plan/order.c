@@ -168,16 +168,17 @@ uint64_t plan_window_lack(const struct plan_window *window, uint64_t number)
     return shorts[low].lack_before - shorts[0].lack_before;
 }
 
-uint64_t plan_slot_lack(const struct plan_window *window, uint64_t slot)
+uint64_t plan_window_row_lack(const struct plan_window *window, uint64_t window_row)
 {
     size_t k =
-        shorts_before(window->shorts, window->short_count, window->first_row_position + slot);
+        shorts_before(window->shorts, window->short_count, window->first_row_position + window_row);
     return window->shorts[k].lack_before - window->shorts[0].lack_before;
 }
 
-uint64_t plan_slot_samples(const struct plan_window *window, uint64_t slot)
+uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t window_row)
 {
-    return window->row_length + plan_slot_lack(window, slot) - plan_slot_lack(window, slot + 1);
+    return window->row_length + plan_window_row_lack(window, window_row) -
+           plan_window_row_lack(window, window_row + 1);
 }
 
 struct plan_place plan_place_at(const struct plan_window *window, uint64_t position)
@@ -192,8 +193,8 @@ struct plan_place plan_place_at(const struct plan_window *window, uint64_t posit
 
 uint64_t plan_position_of(const struct plan_window *window, struct plan_place place)
 {
-    uint64_t i =
-        place.slot * window->row_length + place.offset - plan_slot_lack(window, place.slot);
+    uint64_t i = place.window_row * window->row_length + place.offset -
+                 plan_window_row_lack(window, place.window_row);
     if (window->shuffle)
         i = permutation_inverse(&window->samples, i);
     return window->first_position + i;
@@ -216,6 +217,6 @@ uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position)
     struct plan_window window;
     plan_window_at(&window, epoch, plan_window_of(epoch, source));
     struct plan_place place = plan_place_at(&window, source);
-    uint64_t row = plan_row_at(epoch, window.first_row_position + place.slot);
+    uint64_t row = plan_row_at(epoch, window.first_row_position + place.window_row);
     return plan_row_first(&epoch->plan, row) + place.offset;
 }

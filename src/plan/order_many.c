@@ -39,8 +39,9 @@ void plan_places_at(const struct plan_window *window, uint64_t first_position, s
             uint64_t number = numbers[i];
             if (window->short_count > 0)
                 number += plan_window_lack(window, number);
-            uint64_t slot = divide(row_length, number);
-            ret_places[done + i] = (struct plan_place){slot, number - slot * window->row_length};
+            uint64_t window_row = divide(row_length, number);
+            ret_places[done + i] =
+                (struct plan_place){window_row, number - window_row * window->row_length};
         }
         done += block;
     }
@@ -50,9 +51,9 @@ void plan_positions_of(const struct plan_window *window, const struct plan_place
                        size_t count, uint64_t *ret_positions)
 {
     for (size_t i = 0; i < count; i++) {
-        ret_positions[i] = places[i].slot * window->row_length + places[i].offset;
+        ret_positions[i] = places[i].window_row * window->row_length + places[i].offset;
         if (window->short_count > 0)
-            ret_positions[i] -= plan_slot_lack(window, places[i].slot);
+            ret_positions[i] -= plan_window_row_lack(window, places[i].window_row);
     }
     if (window->shuffle)
         permutation_inverse_many(&window->samples, ret_positions, count);

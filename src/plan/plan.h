@@ -145,13 +145,13 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
 /* The window that holds position p < N. */
 uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position);
 
-/* Samples of the window's row in `slot`: C, or less. */
-uint64_t plan_slot_samples(const struct plan_window *window, uint64_t slot);
+/* Samples of row `window_row` < row_count of the window: C, or less. */
+uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t window_row);
 
-/* Where a sample lies within its window: the slot-th row of the window, `offset` samples into it.
- */
+/* Where a sample lies within its window: row `window_row` of the window, `offset`
+ * samples into it. */
 struct plan_place {
-    uint64_t slot;
+    uint64_t window_row;
     uint64_t offset;
 };
 

@@ -71,9 +71,9 @@ uint64_t round_of(const struct plan *plan, struct round_shape shape, struct plan
 /* One sample that a reader sends: from its row to a trainer. */
 struct round_item {
     uint64_t position;
-    uint64_t round;  /* index in the epoch */
-    uint32_t slot;   /* of its row in the window */
-    uint32_t offset; /* of the sample in its row */
+    uint64_t round;      /* index in the epoch */
+    uint32_t window_row; /* of its row */
+    uint32_t offset;     /* of the sample in its row */
 };
 
 /* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send

@@ -59,10 +59,10 @@ static uint64_t take_window(struct bench *bench, uint64_t e, uint64_t j)
     plan_epoch_init(&epoch, &bench->plan, e);
     plan_window_at(&window, &epoch, j);
     assigner_window(bench->assigner, &epoch, &window, bench->owners);
-    for (uint64_t slot = 0; slot < window.row_count; slot++) {
-        uint64_t row = plan_row_at(&epoch, window.first_row_position + slot);
-        uint16_t owner = bench->owners[slot] & ASSIGN_READER_MASK;
-        bool keep = bench->owners[slot] & ASSIGN_KEEP;
+    for (uint64_t window_row = 0; window_row < window.row_count; window_row++) {
+        uint64_t row = plan_row_at(&epoch, window.first_row_position + window_row);
+        uint16_t owner = bench->owners[window_row] & ASSIGN_READER_MASK;
+        bool keep = bench->owners[window_row] & ASSIGN_KEEP;
         assert_true(owner < bench->readers);
         if (bench->homes[row] != NOBODY) {
             assert_int_equal(owner, bench->homes[row]);

@@ -80,7 +80,7 @@ static void purposes(void **state)
     assert_int_equal(b.rings_bytes, 40 * MIB);
     assert_int_equal(b.scratch_bytes, 8 * MIB);
     assert_int_equal(b.exchange_bytes, 2 * (256 + 2 * 32) * 10 * 1024);
-    assert_int_equal(b.window_slots, 4);
+    assert_int_equal(b.planned_windows, 4);
     uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
                             sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
@@ -96,7 +96,7 @@ static void purposes(void **state)
     demand.shape.in_flight = 2;
     struct plan small_windows = make_plan(100000, 100, 2, 1000, 8);
     demand.plan = &small_windows;
-    assert_int_equal(settle(&demand).window_slots, 2 + 15);
+    assert_int_equal(settle(&demand).planned_windows, 2 + 15);
 }
 
 static void everything_fits(void **state)

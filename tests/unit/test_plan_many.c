@@ -112,16 +112,16 @@ static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_r
         plan_positions_of(&window, places, count, positions);
         for (size_t i = 0; i < count; i++) {
             struct plan_place place = plan_place_at(&window, first + i);
-            assert_int_equal(places[i].slot, place.slot);
+            assert_int_equal(places[i].window_row, place.window_row);
             assert_int_equal(places[i].offset, place.offset);
             assert_int_equal(positions[i], first + i);
-            rows[i] = window.first_row_position + place.slot;
+            rows[i] = window.first_row_position + place.window_row;
         }
         plan_rows_at(&epoch, rows, count);
         plan_sample_keys(9, 4, rows, count, keys);
         for (size_t i = 0; i < count; i++) {
             assert_int_equal(rows[i],
-                             plan_row_at(&epoch, window.first_row_position + places[i].slot));
+                             plan_row_at(&epoch, window.first_row_position + places[i].window_row));
             assert_int_equal(keys[i], plan_sample_key(9, 4, rows[i]));
         }
     }

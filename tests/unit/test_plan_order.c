@@ -42,8 +42,8 @@ static void check_windows(const struct plan_epoch *epoch)
         for (uint64_t p = 0; p < window.sample_count; p++) {
             assert_int_equal(plan_window_of(epoch, position + p), j);
             struct plan_place place = plan_place_at(&window, position + p);
-            assert_true(place.slot < window.row_count);
-            assert_true(place.offset < plan_slot_samples(&window, place.slot));
+            assert_true(place.window_row < window.row_count);
+            assert_true(place.offset < plan_window_row_samples(&window, place.window_row));
             assert_int_equal(plan_position_of(&window, place), position + p);
         }
         position += window.sample_count;
@@ -160,9 +160,10 @@ static void check_rows(const struct plan_epoch *epoch, const struct parts *parts
     for (uint64_t j = 0; j < plan->window_count; j++) {
         struct plan_window window;
         plan_window_at(&window, epoch, j);
-        for (uint64_t slot = 0; slot < window.row_count; slot++) {
-            uint64_t row = plan_row_at(epoch, window.first_row_position + slot);
-            uint64_t first = plan_row_first(plan, row), length = plan_slot_samples(&window, slot);
+        for (uint64_t window_row = 0; window_row < window.row_count; window_row++) {
+            uint64_t row = plan_row_at(epoch, window.first_row_position + window_row);
+            uint64_t first = plan_row_first(plan, row),
+                     length = plan_window_row_samples(&window, window_row);
             size_t part = 0;
             while (parts->samples[part + 1] <= first)
                 part++;
@@ -237,8 +238,8 @@ static void windows_mix_their_rows(void **state)
     for (uint64_t i = 0; i < 100; i++) {
         struct plan_place a = plan_place_at(&first, i);
         struct plan_place b = plan_place_at(&second, 100 + i);
-        same += a.slot == b.slot && a.offset == b.offset;
-        in_row += i > 0 && a.slot == plan_place_at(&first, i - 1).slot;
+        same += a.window_row == b.window_row && a.offset == b.offset;
+        in_row += i > 0 && a.window_row == plan_place_at(&first, i - 1).window_row;
     }
     assert_in_range(same, 0, 10);
     assert_in_range(in_row, 0, 30);

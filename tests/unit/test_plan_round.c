@@ -62,7 +62,7 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
         assert_true(count <= round_window_capacity(plan));
         for (uint64_t i = 0; i < count; i++) {
             check_item(plan, shape, &items[i], i ? &items[i - 1] : NULL);
-            uint64_t row = plan_row_at(epoch, window->first_row_position + items[i].slot);
+            uint64_t row = plan_row_at(epoch, window->first_row_position + items[i].window_row);
             uint32_t trainer = plan_seat_of(plan, items[i].position).trainer;
             assert_int_equal(delivery->samples[items[i].position], UINT64_MAX);
             delivery->samples[items[i].position] = row * plan->row_length + items[i].offset;
@@ -91,8 +91,8 @@ static void check_received(const struct plan_epoch *epoch, struct round_shape sh
                     uint64_t j = plan_window_of(epoch, position);
                     struct plan_window window;
                     plan_window_at(&window, epoch, j);
-                    uint64_t slot = plan_place_at(&window, position).slot;
-                    expected[owners[j][slot] & ASSIGN_READER_MASK]++;
+                    uint64_t window_row = plan_place_at(&window, position).window_row;
+                    expected[owners[j][window_row] & ASSIGN_READER_MASK]++;
                 }
             }
             for (uint32_t r = 0; r < readers; r++)
