@@ -341,78 +341,84 @@ void shard_cache_free(struct shard_cache *cache)
     free(cache);
 }
 
-/* A shard's slot, locked; NULL where the cache was not made for its array. */
-static struct slot *lock_slot(struct shard_cache *cache, struct shard_name name,
-                              pthread_mutex_t **ret_lock, struct shard_entry **ret_entries,
-                              size_t *ret_bytes)
+/* A shard's slot, and its table's part of the memory, locked. */
+struct locked {
+    pthread_mutex_t *lock;
+    struct slot *slot;
+    struct shard_entry *entries;
+    size_t entries_bytes;
+};
+
+/* False where the cache was not made for the shard's array. */
+static bool lock_slot(struct shard_cache *cache, struct shard_name name, struct locked *ret_locked)
 {
     for (size_t i = 0; cache && i < cache->table_count; i++) {
         const struct table *table = &cache->tables[i];
         if (table->array != name.array || table->level != name.level)
             continue;
         uint64_t number = name.number % table->slot_count;
-        *ret_lock = &cache->locks[number % LOCKS];
-        *ret_entries = (struct shard_entry *)(void *)(cache->memory + table->offset +
-                                                      number * table->entries_bytes);
-        *ret_bytes = table->entries_bytes;
-        pthread_mutex_lock(*ret_lock);
-        return &table->slots[number];
+        void *entries = cache->memory + table->offset + number * table->entries_bytes;
+        *ret_locked = (struct locked){&cache->locks[number % LOCKS], &table->slots[number], entries,
+                                      table->entries_bytes};
+        pthread_mutex_lock(ret_locked->lock);
+        return true;
     }
-    return NULL;
+    return false;
+}
+
+/* The same, of a shard whose index is there. */
+static bool lock_index(struct shard_cache *cache, struct shard_name name, struct locked *ret_locked)
+{
+    if (!lock_slot(cache, name, ret_locked))
+        return false;
+    if (ret_locked->slot->number == name.number + 1)
+        return true;
+    pthread_mutex_unlock(ret_locked->lock);
+    return false;
+}
+
+/* What is cached: its entries are the cache's, as long as it is locked. */
+static struct shard_index index_of(const struct locked *locked, struct shard_name name)
+{
+    const struct slot *slot = locked->slot;
+    return (struct shard_index){name, slot->absent, slot->is_new, slot->shard_bytes,
+                                locked->entries};
 }
 
 bool shard_cache_look(struct shard_cache *cache, struct shard_name name, uint64_t number,
                       struct shard_look *ret_look)
 {
-    struct shard_entry *entries;
-    pthread_mutex_t *lock;
-    size_t bytes;
-    const struct slot *slot = lock_slot(cache, name, &lock, &entries, &bytes);
-
-    if (!slot)
+    struct locked locked;
+    if (!lock_index(cache, name, &locked))
         return false;
-    bool found = slot->number == name.number + 1;
-    if (found) {
-        struct shard_index index = {name, slot->absent, slot->is_new, slot->shard_bytes, entries};
-        *ret_look = shard_index_look(&index, number);
-    }
-    pthread_mutex_unlock(lock);
-    return found;
+    struct shard_index index = index_of(&locked, name);
+    *ret_look = shard_index_look(&index, number);
+    pthread_mutex_unlock(locked.lock);
+    return true;
 }
 
 bool shard_cache_get(struct shard_cache *cache, struct shard_name name, struct shard_index *index)
 {
-    struct shard_entry *entries;
-    pthread_mutex_t *lock;
-    size_t bytes;
-    const struct slot *slot = lock_slot(cache, name, &lock, &entries, &bytes);
-
-    if (!slot)
+    struct shard_entry *entries = index->entries;
+    struct locked locked;
+    if (!lock_index(cache, name, &locked))
         return false;
-    bool found = slot->number == name.number + 1;
-    if (found) {
-        index->name = name;
-        index->absent = slot->absent;
-        index->is_new = slot->is_new;
-        index->shard_bytes = slot->shard_bytes;
-        if (!slot->absent)
-            memcpy(index->entries, entries, bytes);
-    }
-    pthread_mutex_unlock(lock);
-    return found;
+    *index = index_of(&locked, name);
+    index->entries = entries;
+    if (!index->absent)
+        memcpy(entries, locked.entries, locked.entries_bytes);
+    pthread_mutex_unlock(locked.lock);
+    return true;
 }
 
 void shard_cache_put(struct shard_cache *cache, const struct shard_index *index)
 {
-    struct shard_entry *entries;
-    pthread_mutex_t *lock;
-    size_t bytes;
-    struct slot *slot = lock_slot(cache, index->name, &lock, &entries, &bytes);
-
-    if (!slot)
+    struct locked locked;
+    if (!lock_slot(cache, index->name, &locked))
         return;
-    *slot = (struct slot){index->name.number + 1, index->shard_bytes, index->absent, index->is_new};
+    *locked.slot =
+        (struct slot){index->name.number + 1, index->shard_bytes, index->absent, index->is_new};
     if (!index->absent)
-        memcpy(entries, index->entries, bytes);
-    pthread_mutex_unlock(lock);
+        memcpy(locked.entries, index->entries, locked.entries_bytes);
+    pthread_mutex_unlock(locked.lock);
 }
