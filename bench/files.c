@@ -295,7 +295,7 @@ static int compare(const void *a, const void *b)
 
 static double median(const struct turn *turns, uint32_t count, bool cpu)
 {
-    double values[MOST_ROUNDS];
+    double values[MOST_ROUNDS] = {0};
     for (uint32_t i = 0; i < count; i++)
         values[i] = cpu ? turns[i].cpu_s : turns[i].seconds;
     qsort(values, count, sizeof values[0], compare);

@@ -98,8 +98,11 @@ void text_append_shown(struct text *text, const char *foreign)
     char out[SHOWN_BYTES];
     size_t taken;
 
-    for (; *foreign; foreign += taken)
-        text_append_bytes(text, out, show(foreign, out, &taken));
+    for (; *foreign; foreign += taken) {
+        size_t length = show(foreign, out, &taken);
+
+        text_append_bytes(text, out, length);
+    }
 }
 
 void text_append_json(struct text *text, const char *foreign)
@@ -150,7 +153,7 @@ void text_show(char *text, size_t capacity, const char *foreign)
 
 struct shown_text text_shown(const char *foreign)
 {
-    struct shown_text shown;
+    struct shown_text shown = {""};
 
     text_show(shown.text, sizeof shown.text, foreign);
     return shown;

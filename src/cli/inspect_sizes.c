@@ -14,28 +14,36 @@ enum {
     ASKED_IN_ALL = 1024,
 };
 
-/* The grid of an array's values: shards, or chunks where there are none. */
-static uint64_t count_values(const struct zarr_array *array, uint64_t ret_counts[ZARR_MAX_RANK])
+/* An array's values: shards, or chunks where there are none. */
+struct grid {
+    int rank;
+    uint64_t counts[ZARR_MAX_RANK]; /* of values along each axis */
+    uint64_t spans[ZARR_MAX_RANK];  /* of chunks, that a value has along it */
+    uint64_t count;
+};
+
+static struct grid grid_of(const struct zarr_array *array)
 {
-    uint64_t shape[ZARR_MAX_RANK], count = 1;
+    struct grid grid = {.rank = array->rank, .count = 1};
+    uint64_t shape[ZARR_MAX_RANK];
     zarr_array_shard_shape(array, shape);
-    for (int i = 0; i < array->rank; i++) {
-        ret_counts[i] = (array->shape[i] + shape[i] - 1) / shape[i];
-        count *= ret_counts[i];
+    for (int i = 0; i < grid.rank; i++) {
+        grid.counts[i] = (array->shape[i] + shape[i] - 1) / shape[i];
+        grid.spans[i] = shape[i] / array->chunk_shape[i];
+        grid.count *= grid.counts[i];
     }
-    return count;
+    return grid;
 }
 
 /* The store's key of the `number`-th value. */
-static void value_key(const struct zarr_array *array, const uint64_t *counts, uint64_t number,
+static void value_key(const struct zarr_array *array, const struct grid *grid, uint64_t number,
                       char ret_key[ZARR_KEY_BYTES])
 {
-    uint64_t shape[ZARR_MAX_RANK], index[ZARR_MAX_RANK];
-    assert(array->rank <= ZARR_MAX_RANK);
-    zarr_array_shard_shape(array, shape);
-    for (int i = array->rank - 1; i >= 0; i--) {
-        index[i] = number % counts[i] * (shape[i] / array->chunk_shape[i]);
-        number /= counts[i];
+    uint64_t index[ZARR_MAX_RANK];
+    for (int i = grid->rank - 1; i >= 0; i--) {
+        assert(grid->counts[i] > 0); /* no array has an axis of no length */
+        index[i] = number % grid->counts[i] * grid->spans[i];
+        number /= grid->counts[i];
     }
     zarr_chunk_key(array, index, ret_key);
 }
@@ -44,22 +52,22 @@ static void value_key(const struct zarr_array *array, const uint64_t *counts, ui
 static enum status ask(const struct store *store, const struct zarr_array *array, uint64_t most,
                        struct stored_size *ret_size, struct error *err)
 {
-    uint64_t counts[ZARR_MAX_RANK], count = count_values(array, counts), sum = 0;
-    uint64_t asked = count < most ? count : most;
+    const struct grid grid = grid_of(array);
+    uint64_t asked = grid.count < most ? grid.count : most, sum = 0;
     enum status status = STATUS_OK;
     for (uint64_t i = 0; i < asked && status == STATUS_OK; i++) {
         char key[ZARR_KEY_BYTES];
         struct store_info info = {0};
-        value_key(array, counts, (uint64_t)((unsigned __int128)count * i / asked), key);
+        value_key(array, &grid, (uint64_t)((unsigned __int128)grid.count * i / asked), key);
         status = store_stat(store, key, &info, err);
         if (status == STATUS_NOT_FOUND)
             status = STATUS_OK;
         sum += info.bytes;
     }
-    if (status == STATUS_OK && asked < count)
-        sum = (uint64_t)((double)sum / (double)asked * (double)count);
+    if (status == STATUS_OK && asked < grid.count)
+        sum = (uint64_t)((double)sum / (double)asked * (double)grid.count);
     if (status == STATUS_OK)
-        *ret_size = (struct stored_size){sum, asked < count};
+        *ret_size = (struct stored_size){sum, asked < grid.count};
     return status;
 }
 

@@ -234,15 +234,17 @@ struct attempts {
         *store; /* whoever really has the key, once it has begun; the next likewise */
     const char *key;
     bool has_begun;
-    uint32_t count; /* that failed */
-    int call;       /* in the watch */
+    enum status status; /* of the last try, or the outcome */
+    uint32_t count;     /* that failed */
+    int call;           /* in the watch */
     struct error cause;
 };
 
-/* True: try again. Otherwise *err has the cause, if `status` is one. */
-static bool attempt_again(struct attempts *attempts, enum status status, struct error *err)
+/* True: try again. Otherwise *err has the cause, if the status is one. */
+static bool attempt_again(struct attempts *attempts, struct error *err)
 {
     const struct store *store = attempts->store;
+    enum status status = attempts->status;
     if (store->watch)
         store_watch_end(store->watch, attempts->call);
     if (status == STATUS_OK)
@@ -259,16 +261,20 @@ static bool attempt_again(struct attempts *attempts, enum status status, struct 
     return false;
 }
 
-/* Whether there is a try to make, the first or another; if not, *status, with *err, is the outcome.
- * The try is to leave its status there, and its error in `cause`. */
-static bool attempt(struct attempts *attempts, enum status *status, struct error *err)
+/* Whether there is a try to make, the first or another; if not, `status`, with *err, is the
+ * outcome. The try is to leave its status there, and its error in `cause`. */
+static bool attempt(struct attempts *attempts, struct error *err)
 {
     store_may_wait();
-    if (!attempts->has_begun)
-        *status = reach(&attempts->store, &attempts->key, false, err);
-    if (attempts->has_begun ? !attempt_again(attempts, *status, err) : *status != STATUS_OK)
-        return false;
-    attempts->has_begun = true;
+    if (attempts->has_begun) {
+        if (!attempt_again(attempts, err))
+            return false;
+    } else {
+        attempts->status = reach(&attempts->store, &attempts->key, false, err);
+        if (attempts->status != STATUS_OK)
+            return false;
+        attempts->has_begun = true;
+    }
     if (attempts->store->watch)
         attempts->call =
             store_watch_begin(attempts->store->watch, attempts->store->uri, attempts->key);
@@ -279,15 +285,14 @@ enum status store_get_packed(const struct store *store, const char *key, store_b
                              void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    enum status status;
-    while (attempt(&a, &status, err)) {
+    while (attempt(&a, err)) {
         const struct store_operations *operations = a.store->operations;
-        status = begins && operations->get_packed
-                     ? operations->get_packed(a.store, a.key, begins, buffer, capacity, ret_size,
-                                              &a.cause)
-                     : operations->get(a.store, a.key, buffer, capacity, ret_size, &a.cause);
+        a.status = begins && operations->get_packed
+                       ? operations->get_packed(a.store, a.key, begins, buffer, capacity, ret_size,
+                                                &a.cause)
+                       : operations->get(a.store, a.key, buffer, capacity, ret_size, &a.cause);
     }
-    return status;
+    return a.status;
 }
 
 enum status store_get(const struct store *store, const char *key, void *buffer, size_t capacity,
@@ -300,53 +305,50 @@ enum status store_get_ranges(const struct store *store, const char *key,
                              const struct store_range *ranges, size_t count, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    enum status status;
-    while (attempt(&a, &status, err))
-        status = a.store->operations->get_ranges(a.store, a.key, ranges, count, &a.cause);
-    return status;
+    while (attempt(&a, err))
+        a.status = a.store->operations->get_ranges(a.store, a.key, ranges, count, &a.cause);
+    return a.status;
 }
 
 enum status store_get_part(const struct store *store, const char *key,
                            const struct store_range *range, uint64_t total, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    enum status status;
-    while (attempt(&a, &status, err)) {
+    while (attempt(&a, err)) {
         const struct store_operations *operations = a.store->operations;
-        status = operations->get_part ? operations->get_part(a.store, a.key, range, total, &a.cause)
-                                      : operations->get_ranges(a.store, a.key, range, 1, &a.cause);
+        a.status = operations->get_part
+                       ? operations->get_part(a.store, a.key, range, total, &a.cause)
+                       : operations->get_ranges(a.store, a.key, range, 1, &a.cause);
     }
-    return status;
+    return a.status;
 }
 
 enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                            uint64_t *ret_total, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    enum status status;
-    while (attempt(&a, &status, err))
-        status = a.store->operations->get_tail(a.store, a.key, buffer, size, ret_total, &a.cause);
-    return status;
+    while (attempt(&a, err))
+        a.status = a.store->operations->get_tail(a.store, a.key, buffer, size, ret_total, &a.cause);
+    return a.status;
 }
 
 enum status store_get_text(const struct store *store, const char *key, size_t limit,
                            char **ret_text, size_t *ret_size, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    enum status status;
-    while (attempt(&a, &status, err))
-        status = a.store->operations->get_text(a.store, a.key, limit, ret_text, ret_size, &a.cause);
-    return status;
+    while (attempt(&a, err))
+        a.status =
+            a.store->operations->get_text(a.store, a.key, limit, ret_text, ret_size, &a.cause);
+    return a.status;
 }
 
 enum status store_stat(const struct store *store, const char *key, struct store_info *ret_info,
                        struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    enum status status;
-    while (attempt(&a, &status, err))
-        status = a.store->operations->stat(a.store, a.key, ret_info, &a.cause);
-    return status;
+    while (attempt(&a, err))
+        a.status = a.store->operations->stat(a.store, a.key, ret_info, &a.cause);
+    return a.status;
 }
 
 enum status store_put(const struct store *store, const char *key, const void *data, size_t size,
@@ -374,6 +376,7 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
 enum status store_usage(const struct store *store, const char *prefix, uint64_t most,
                         struct store_usage *ret_usage, struct error *err)
 {
+    store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
     return status ? status : store->operations->usage(store, prefix, most, ret_usage, err);
 }

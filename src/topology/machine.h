@@ -15,9 +15,10 @@ struct core {
 
 static inline void cpuset_add_core(struct cpuset *set, const struct core *core)
 {
-    unsigned cpu; /* all are below CPUSET_MAX_CPUS: that is checked when a topology is loaded */
-    hwloc_bitmap_foreach_begin(cpu, core->cpuset) cpuset_add(set, cpu);
-    hwloc_bitmap_foreach_end();
+    /* All are below CPUSET_MAX_CPUS: that is checked when a topology is loaded. */
+    for (int cpu = hwloc_bitmap_first(core->cpuset); cpu >= 0;
+         cpu = hwloc_bitmap_next(core->cpuset, cpu))
+        cpuset_add(set, (unsigned)cpu);
 }
 
 enum { ANY_NODE = UINT32_MAX };

@@ -17,6 +17,11 @@ struct batch {
     size_t range_count;
 };
 
+static void batch_init(struct batch *batch)
+{
+    batch->wanted_count = batch->wanted_bytes = batch->cached_bytes = batch->range_count = 0;
+}
+
 size_t chunk_next_batch(struct zarr_chunk_reader *reader, struct chunk_walk *walk, const char *key,
                         uint64_t begin, uint64_t end, bool *ret_more)
 {
@@ -114,7 +119,7 @@ size_t chunk_fetch_batch(struct zarr_chunk_reader *reader, struct stored_chunk *
     size_t ready = 0;
     uint64_t start_ns = clock_now_ns();
 
-    batch.wanted_count = batch.wanted_bytes = batch.cached_bytes = 0;
+    batch_init(&batch);
     for (; ready < count; ready++) {
         struct stored_chunk *chunk = &chunks[ready];
 
@@ -192,7 +197,7 @@ static enum status tell_batch(struct zarr_chunk_reader *reader, struct stored_ch
     bool all_known = true;
     size_t ready = 0;
 
-    batch.wanted_count = batch.wanted_bytes = batch.cached_bytes = 0;
+    batch_init(&batch);
     for (; ready < count; ready++) {
         struct stored_chunk *chunk = &chunks[ready];
         struct zarr_piece index;

@@ -373,7 +373,10 @@ static void check_record(const struct record *record, const struct pool_memory *
 static void test_memory_is_filled_by_its_domain(void **state)
 {
     (void)state;
-    unsigned char *base = NULL;
+    const size_t addresses = (size_t)2040 * HUGE_PAGE; /* with nothing behind them */
+    unsigned char *base =
+        mmap(NULL, addresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(base, MAP_FAILED);
     struct pool_memory memory[] = {{base + HUGE_PAGE, 300 * HUGE_PAGE - 4096, 1},
                                    {base + UINT64_C(1000) * HUGE_PAGE, 4096, 0},
                                    {NULL, 0, 1},
@@ -412,6 +415,7 @@ static void test_memory_is_filled_by_its_domain(void **state)
     record.failure = ENOMEM;
     assert_int_equal(pool_place(pool, memory, 4, record_piece, &record), ENOMEM);
     pool_free(pool);
+    munmap(base, addresses);
 }
 
 static void test_pages_are_there(void **state)

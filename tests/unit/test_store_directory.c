@@ -224,12 +224,11 @@ static void test_direct_reads_leave_the_page_cache_alone(void **state)
 {
     enum { BYTES = 2 << 20 };
     const struct fixture *fixture = *state;
-    void *room = aligned_alloc(4096, BYTES);
+    static _Alignas(4096) unsigned char room[BYTES];
     size_t size;
     memset(room, 1, BYTES);
     assert_int_equal(store_put(fixture->store, "v", room, BYTES, NULL), STATUS_OK);
     if (!can_be_read_directly(join(fixture, "v"), BYTES)) {
-        free(room);
         print_message("skipped: needs a disk below /tmp, and pages of 4 KiB\n");
         skip();
     }
@@ -239,7 +238,6 @@ static void test_direct_reads_leave_the_page_cache_alone(void **state)
     assert_int_equal(store_get(fixture->store, "v", room, BYTES, &size, NULL), STATUS_OK);
     assert_in_range(cached_pages(join(fixture, "v"), BYTES), BYTES / 8192, BYTES / 4096);
     store_free(direct);
-    free(room);
 }
 
 /* /proc does; a dataset could lie on anything. */
