@@ -1,5 +1,5 @@
-/* Ways to read whole files, cold and warm: what the choices in docs/design.md ("How files are
- * read") rest on.
+/* Ways to read whole files, cold and warm: what the choices in docs/reading.md ("Files") rest
+ * on.
  *
  * Threads take files from one counter, in a shuffled order, as the reader's workers take rows, and
  * read each whole into memory of their own; there is no decoding. Before a cold turn the files'

@@ -21,7 +21,7 @@ enum config_bad_sample { BAD_SAMPLE_FAIL, BAD_SAMPLE_MASK };
 enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
 enum config_early_leave { EARLY_LEAVE_FAIL, EARLY_LEAVE_WARN };
 
-/* Whether another value gives another order of samples (docs/design.md, "Order, exactly"). */
+/* Whether another value gives another order of samples (docs/order.md). */
 enum config_order { KEEPS_ORDER, CHANGES_ORDER };
 
 /* key, member, type, default, lowest, highest, order, help.
