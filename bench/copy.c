@@ -211,7 +211,7 @@ static void start_workers(struct copy *copy, struct pool *pool)
     const struct placement *placement = pool_placement(pool);
     for (uint32_t i = 0; i < placement->worker_count; i++) {
         bool queued =
-            pool_submit(pool, placement->workers[i].domain, POOL_NORMAL, copy_thread, copy, 0, 0);
+            pool_submit(pool, placement->workers[i].numa, POOL_NORMAL, copy_thread, copy, 0, 0);
         assert(queued);
         (void)queued;
     }

@@ -329,7 +329,7 @@ static int fill_ring(void *argument, uint32_t rank, void *memory, size_t bytes)
 {
     struct job *job = argument;
     struct placement_home home = job_ring_home(job, rank);
-    struct pool_memory ring = {memory, bytes, home.domain};
+    struct pool_memory ring = {memory, bytes, home.numa};
     if (job->config.bind != BIND_NONE)
         (void)!memory_prefer_node(memory, bytes, home.numa_os_index);
     return pool_place(job->pool, &ring, 1, NULL, NULL);

@@ -47,8 +47,8 @@ struct job_seats {
 /* A trainer that this reader serves, in order of rank. */
 struct job_trainer {
     uint32_t rank;
-    uint32_t peer;   /* its index in the server */
-    uint32_t domain; /* of the pool, whose workers copy to its ring */
+    uint32_t peer; /* its index in the server */
+    uint32_t numa; /* of the pool, whose workers copy to its ring */
 };
 
 enum { JOB_RUN_DIR_BYTES = 256 };

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the b
 /* A trainer's ring, and whose workers copy there. */
 struct home {
     const unsigned char *slots;
-    uint32_t domain;
+    uint32_t numa;
 };
 
 struct rounds {
@@ -47,7 +47,7 @@ struct rounds {
     uint64_t sent_records[ROUND_MAX_IN_FLIGHT]; /* of the epochs under way, in turn */
     struct round_times times;
     uint64_t exchange_ns;
-    uint32_t domain_count;
+    uint32_t numa_count;
     struct home *homes; /* [job->trainer_count], in order of address */
     uint32_t lane_count;
     struct round lanes[ROUND_MAX_IN_FLIGHT]; /* [lane_count] */
@@ -92,20 +92,19 @@ static int by_address(const void *a, const void *b)
 static enum status homes_init(struct rounds *rounds, struct error *err)
 {
     const struct job *job = rounds->job;
-    rounds->domain_count = pool_placement(job->pool)->domain_count;
+    rounds->numa_count = pool_placement(job->pool)->numa_count;
     rounds->homes = calloc(job->trainer_count + 1, sizeof *rounds->homes);
     if (!rounds->homes)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
     for (uint32_t i = 0; i < job->trainer_count; i++) {
         const struct job_trainer *trainer = &job->trainers[i];
-        rounds->homes[i] =
-            (struct home){server_slot(job->server, trainer->peer, 0), trainer->domain};
+        rounds->homes[i] = (struct home){server_slot(job->server, trainer->peer, 0), trainer->numa};
     }
     qsort(rounds->homes, job->trainer_count, sizeof *rounds->homes, by_address);
     return STATUS_OK;
 }
 
-static uint32_t domain_of_slot(const struct rounds *rounds, const unsigned char *slot)
+static uint32_t numa_of_slot(const struct rounds *rounds, const unsigned char *slot)
 {
     uint32_t low = 0, high = rounds->job->trainer_count;
     while (high - low > 1) {
@@ -115,12 +114,12 @@ static uint32_t domain_of_slot(const struct rounds *rounds, const unsigned char 
         else
             high = middle;
     }
-    return rounds->homes[low].domain;
+    return rounds->homes[low].numa;
 }
 
-static uint32_t domain_of_lane(const struct rounds *rounds, uint32_t lane)
+static uint32_t numa_of_lane(const struct rounds *rounds, uint32_t lane)
 {
-    return lane % rounds->domain_count;
+    return lane % rounds->numa_count;
 }
 
 /* The lanes' buffers are filled with pages by the workers that will copy there. */
@@ -130,7 +129,7 @@ static enum status place_buffers(struct rounds *rounds, struct error *err)
     size_t all_bytes = 0;
     for (uint32_t i = 0; i < rounds->lane_count; i++) {
         lanes[i].start = exchange_buffers(rounds->exchange, i, &lanes[i].bytes);
-        lanes[i].domain = domain_of_lane(rounds, i);
+        lanes[i].numa = numa_of_lane(rounds, i);
         all_bytes += lanes[i].bytes;
     }
     errno = pool_place(rounds->job->pool, lanes, rounds->lane_count, NULL, NULL);
@@ -261,11 +260,11 @@ static bool open_next(struct rounds *rounds)
     return true;
 }
 
-static bool submit_copies(struct rounds *rounds, struct round *round, uint32_t domain,
+static bool submit_copies(struct rounds *rounds, struct round *round, uint32_t numa,
                           pool_function *function, uint64_t begin, uint64_t end)
 {
     atomic_fetch_add(&round->tasks, 1);
-    if (pool_submit(rounds->job->pool, domain, POOL_URGENT, function, round, begin, end))
+    if (pool_submit(rounds->job->pool, numa, POOL_URGENT, function, round, begin, end))
         return true;
     atomic_fetch_sub(&round->tasks, 1);
     return false;
@@ -300,32 +299,31 @@ static enum status count_ready(const struct rounds *rounds, const struct round *
     return STATUS_OK;
 }
 
-static uint32_t domain_of_fill(const struct rounds *rounds, const struct round *round, uint64_t i)
+static uint32_t numa_of_fill(const struct rounds *rounds, const struct round *round, uint64_t i)
 {
     const struct fill *fill = &round->fills[i];
-    return fill->seat == FILL_REMOTE ? domain_of_lane(rounds, lane_index(rounds, round))
-                                     : domain_of_slot(rounds, fill->to.slot);
+    return fill->seat == FILL_REMOTE ? numa_of_lane(rounds, lane_index(rounds, round))
+                                     : numa_of_slot(rounds, fill->to.slot);
 }
 
-static uint32_t domain_of_arrival(const struct rounds *rounds, const struct round *round,
-                                  uint64_t i)
+static uint32_t numa_of_arrival(const struct rounds *rounds, const struct round *round, uint64_t i)
 {
-    return domain_of_slot(rounds, round->arrivals[i].slot);
+    return numa_of_slot(rounds, round->arrivals[i].slot);
 }
 
 /* Where the copies from `begin` on are made, and the end of those, at most `end`, that are made
  * there, too. They are in order of position, so that each trainer's come together. */
 static uint64_t cut(const struct rounds *rounds, const struct round *round,
-                    uint32_t (*domain_of)(const struct rounds *, const struct round *, uint64_t),
-                    uint64_t begin, uint64_t end, uint32_t *ret_domain)
+                    uint32_t (*numa_of)(const struct rounds *, const struct round *, uint64_t),
+                    uint64_t begin, uint64_t end, uint32_t *ret_numa)
 {
-    if (rounds->domain_count == 1) {
-        *ret_domain = 0;
+    if (rounds->numa_count == 1) {
+        *ret_numa = 0;
         return end;
     }
-    *ret_domain = domain_of(rounds, round, begin);
+    *ret_numa = numa_of(rounds, round, begin);
     for (uint64_t i = begin + 1; i < end; i++)
-        if (domain_of(rounds, round, i) != *ret_domain)
+        if (numa_of(rounds, round, i) != *ret_numa)
             return i;
     return end;
 }
@@ -364,13 +362,13 @@ static enum status fill(struct rounds *rounds, struct round *round, bool *active
         bool whole = ready == wanted || end == round->fill_count;
         if (ready == 0)
             return STATUS_OK;
-        uint32_t domain;
+        uint32_t numa;
         uint64_t ready_end = end;
-        end = cut(rounds, round, domain_of_fill, round->fill_next, ready_end, &domain);
+        end = cut(rounds, round, numa_of_fill, round->fill_next, ready_end, &numa);
         if (!whole && end == ready_end && atomic_load(&round->tasks) > 0)
             return STATUS_OK;
         if (copies_needed(rounds, round, round->fill_next, end) &&
-            !submit_copies(rounds, round, domain, round_fill_task, round->fill_next, end))
+            !submit_copies(rounds, round, numa, round_fill_task, round->fill_next, end))
             return STATUS_OK;
         if (rounds->exchange)
             send(rounds, round, end);
@@ -387,9 +385,9 @@ static bool scatter(struct rounds *rounds, struct round *round)
     while (round->scatter_next < round->arrival_count) {
         uint64_t left = round->arrival_count - round->scatter_next;
         uint64_t end = round->scatter_next + (left < wanted ? left : wanted);
-        uint32_t domain;
-        end = cut(rounds, round, domain_of_arrival, round->scatter_next, end, &domain);
-        if (!submit_copies(rounds, round, domain, round_scatter_task, round->scatter_next, end))
+        uint32_t numa;
+        end = cut(rounds, round, numa_of_arrival, round->scatter_next, end, &numa);
+        if (!submit_copies(rounds, round, numa, round_scatter_task, round->scatter_next, end))
             return active;
         round->scatter_next = end;
         active = true;

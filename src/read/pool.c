@@ -1,5 +1,5 @@
-/* See pool.h. One mutex per domain guards its queues, its workers' published counters and their
- * state; a worker takes it once per task, and another domain's only to take over a task there.
+/* See pool.h. One mutex per NUMA node guards its queues, its workers' published counters and their
+ * state; a worker takes it once per task, and another NUMA node's only to take over a task there.
  * Tasks are whole rows or large copies, so the mutex is held for a millionth of the time and needs
  * no cleverer queue.
  */
@@ -38,9 +38,9 @@ struct queue {
 
 enum { PRIORITY_COUNT = POOL_NORMAL + 1 };
 
-/* A NUMA node's queues and the state of its workers, all under `mutex`. Workers of other domains
+/* A NUMA node's queues and the state of its workers, all under `mutex`. Workers of other NUMA nodes
  * look at `urgent` and `asleep` without it. */
-struct domain {
+struct numa_node {
     pthread_mutex_t mutex;
     pthread_cond_t work;     /* a task came, here or where help is needed, or `stopping` */
     _Atomic uint32_t urgent; /* tasks in the urgent queue */
@@ -53,12 +53,12 @@ struct domain {
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
 
 /* A thread of the pool. `public` and `busy_ns` are its own; the rest of what changes is its
- * domain's. */
+ * NUMA node's. */
 struct worker {
     struct pool_worker public;
     uint64_t busy_ns;
     struct pool *pool;
-    struct domain *domain;
+    struct numa_node *numa;
     pthread_t thread;
     bool started;
     struct task own; /* for this very worker; function NULL when there is none */
@@ -70,7 +70,7 @@ struct worker {
 
 /* Memory that is being filled with pages: pool_place(). */
 enum { PIECE_BYTES = 16 * MEMORY_HUGE_PAGE_BYTES };
-static const uint32_t any_domain = UINT32_MAX;
+static const uint32_t any_numa = UINT32_MAX;
 struct placing {
     pthread_mutex_t mutex;
     pthread_cond_t moved;     /* somebody has filled what it could */
@@ -90,8 +90,8 @@ struct pool {
     struct waker *waker;
     size_t queue_capacity;
     struct latch start;
-    struct domain *domains; /* [placement.domain_count] */
-    struct worker *workers; /* [placement.worker_count] */
+    struct numa_node *numa_nodes; /* [placement.numa_count] */
+    struct worker *workers;       /* [placement.worker_count] */
 };
 
 /* One that is waited for by the monotonic clock. */
@@ -150,68 +150,68 @@ static bool queue_pop(struct queue *queue, size_t capacity, struct task *ret_tas
     return true;
 }
 
-/* Holds the domain's mutex. */
-static bool pop_urgent(struct domain *domain, size_t capacity, struct task *ret_task)
+/* Holds the NUMA node's mutex. */
+static bool pop_urgent(struct numa_node *numa, size_t capacity, struct task *ret_task)
 {
-    bool popped = queue_pop(&domain->queues[POOL_URGENT], capacity, ret_task);
-    atomic_store(&domain->urgent, (uint32_t)domain->queues[POOL_URGENT].count);
+    bool popped = queue_pop(&numa->queues[POOL_URGENT], capacity, ret_task);
+    atomic_store(&numa->urgent, (uint32_t)numa->queues[POOL_URGENT].count);
     return popped;
 }
 
-/* Whether a domain has more urgent tasks than workers that sleep, and are on their way to them. */
-static bool needs_help(struct domain *domain)
+/* Whether a NUMA node has more urgent tasks than sleeping workers, who are on their way to them. */
+static bool needs_help(struct numa_node *numa)
 {
-    return atomic_load(&domain->urgent) > atomic_load(&domain->asleep);
+    return atomic_load(&numa->urgent) > atomic_load(&numa->asleep);
 }
 
-static struct domain *who_needs_help(const struct worker *worker)
+static struct numa_node *who_needs_help(const struct worker *worker)
 {
     const struct pool *pool = worker->pool;
-    for (uint32_t i = 1; i < pool->placement.domain_count; i++) {
-        uint32_t next = (worker->public.domain + i) % pool->placement.domain_count;
-        if (needs_help(&pool->domains[next]))
-            return &pool->domains[next];
+    for (uint32_t i = 1; i < pool->placement.numa_count; i++) {
+        uint32_t next = (worker->public.numa + i) % pool->placement.numa_count;
+        if (needs_help(&pool->numa_nodes[next]))
+            return &pool->numa_nodes[next];
     }
     return NULL;
 }
 
-/* Takes an urgent task of `other`. Holds its own domain's mutex, but not meanwhile: two are never
- * held at once. It counts as running before the task leaves its queue, so that pool_drain() sees
- * one or the other. */
-static bool take_over(struct worker *worker, struct domain *other, struct task *ret_task)
+/* Takes an urgent task of `other`. Holds its own NUMA node's mutex, but not meanwhile: two are
+ * never held at once. It counts as running before the task leaves its queue, so that pool_drain()
+ * sees one or the other. */
+static bool take_over(struct worker *worker, struct numa_node *other, struct task *ret_task)
 {
-    struct domain *domain = worker->domain;
-    domain->running[POOL_URGENT]++;
-    pthread_mutex_unlock(&domain->mutex);
+    struct numa_node *numa = worker->numa;
+    numa->running[POOL_URGENT]++;
+    pthread_mutex_unlock(&numa->mutex);
     pthread_mutex_lock(&other->mutex);
     bool taken = !other->stopping && pop_urgent(other, worker->pool->queue_capacity, ret_task);
     pthread_mutex_unlock(&other->mutex);
-    pthread_mutex_lock(&domain->mutex);
-    if (--domain->running[POOL_URGENT] == 0 && !taken)
-        pthread_cond_signal(&domain->idle);
+    pthread_mutex_lock(&numa->mutex);
+    if (--numa->running[POOL_URGENT] == 0 && !taken)
+        pthread_cond_signal(&numa->idle);
     return taken;
 }
 
-/* A task for this very worker, or an urgent one of its domain. */
+/* A task for this very worker, or an urgent one of its NUMA node. */
 static bool take_urgent(struct worker *worker, struct task *ret_task, struct latch **ret_done)
 {
     if (!worker->own.function)
-        return pop_urgent(worker->domain, worker->pool->queue_capacity, ret_task);
+        return pop_urgent(worker->numa, worker->pool->queue_capacity, ret_task);
     *ret_task = worker->own;
     *ret_done = worker->own_done;
     worker->own.function = NULL;
     return true;
 }
 
-/* The next task for this worker, waiting for one; false when the pool stops. Holds the domain's
+/* The next task for this worker, waiting for one; false when the pool stops. Holds the NUMA node's
  * mutex. `asleep` is raised before others are looked at, and a task is queued before `asleep` is
  * looked at: so either side sees the other. */
 static bool next_task(struct worker *worker, struct task *ret_task, struct latch **ret_done,
                       enum pool_priority *ret_priority)
 {
-    struct domain *domain = worker->domain, *other;
+    struct numa_node *numa = worker->numa, *other;
     *ret_done = NULL;
-    while (!domain->stopping) {
+    while (!numa->stopping) {
         *ret_priority = POOL_URGENT;
         if (take_urgent(worker, ret_task, ret_done))
             return true;
@@ -221,12 +221,12 @@ static bool next_task(struct worker *worker, struct task *ret_task, struct latch
             continue;
         }
         *ret_priority = POOL_NORMAL;
-        if (queue_pop(&domain->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
+        if (queue_pop(&numa->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
             return true;
-        atomic_fetch_add(&domain->asleep, 1);
+        atomic_fetch_add(&numa->asleep, 1);
         if (!who_needs_help(worker))
-            pthread_cond_wait(&domain->work, &domain->mutex);
-        atomic_fetch_sub(&domain->asleep, 1);
+            pthread_cond_wait(&numa->work, &numa->mutex);
+        atomic_fetch_sub(&numa->asleep, 1);
     }
     return false;
 }
@@ -241,14 +241,14 @@ static void publish_stats(struct worker *worker)
 
 static void run_tasks(struct worker *worker)
 {
-    struct domain *domain = worker->domain;
+    struct numa_node *numa = worker->numa;
     struct task task;
     struct latch *done;
     enum pool_priority priority;
-    pthread_mutex_lock(&domain->mutex);
+    pthread_mutex_lock(&numa->mutex);
     while (next_task(worker, &task, &done, &priority)) {
-        domain->running[priority]++;
-        pthread_mutex_unlock(&domain->mutex);
+        numa->running[priority]++;
+        pthread_mutex_unlock(&numa->mutex);
 
         uint64_t start_ns = clock_now_ns();
         task.function(&worker->public, task.argument, task.begin, task.end);
@@ -256,14 +256,14 @@ static void run_tasks(struct worker *worker)
         if (done)
             latch_count_down(done, 1);
 
-        pthread_mutex_lock(&domain->mutex);
+        pthread_mutex_lock(&numa->mutex);
         publish_stats(worker);
-        if (--domain->running[priority] == 0)
-            pthread_cond_signal(&domain->idle);
-        if (worker->pool->waker && domain->queues[POOL_URGENT].count == 0)
+        if (--numa->running[priority] == 0)
+            pthread_cond_signal(&numa->idle);
+        if (worker->pool->waker && numa->queues[POOL_URGENT].count == 0)
             waker_wake(worker->pool->waker);
     }
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&numa->mutex);
 }
 
 /* Takes its seat and makes its reader there, so that the reader's memory is local. */
@@ -341,18 +341,18 @@ static void *lines_new(size_t count, size_t item_bytes)
 static bool pool_allocate(struct pool *pool)
 {
     const struct placement *placement = &pool->placement;
-    pool->domains = lines_new(placement->domain_count, sizeof *pool->domains);
-    if (!pool->domains)
+    pool->numa_nodes = lines_new(placement->numa_count, sizeof *pool->numa_nodes);
+    if (!pool->numa_nodes)
         return false;
-    for (uint32_t i = 0; i < placement->domain_count; i++) {
-        struct domain *domain = &pool->domains[i];
-        pthread_mutex_init(&domain->mutex, NULL);
-        pthread_cond_init(&domain->work, NULL);
-        cond_init(&domain->idle);
+    for (uint32_t i = 0; i < placement->numa_count; i++) {
+        struct numa_node *numa = &pool->numa_nodes[i];
+        pthread_mutex_init(&numa->mutex, NULL);
+        pthread_cond_init(&numa->work, NULL);
+        cond_init(&numa->idle);
     }
-    for (uint32_t i = 0; i < placement->domain_count; i++) {
+    for (uint32_t i = 0; i < placement->numa_count; i++) {
         for (int priority = 0; priority < PRIORITY_COUNT; priority++) {
-            struct queue *queue = &pool->domains[i].queues[priority];
+            struct queue *queue = &pool->numa_nodes[i].queues[priority];
             queue->ring = calloc(pool->queue_capacity, sizeof *queue->ring);
             if (!queue->ring)
                 return false;
@@ -363,10 +363,10 @@ static bool pool_allocate(struct pool *pool)
         return false;
     for (uint32_t i = 0; i < placement->worker_count; i++) {
         struct worker *worker = &pool->workers[i];
-        worker->public = (struct pool_worker){.index = i, .domain = placement->workers[i].domain};
+        worker->public = (struct pool_worker){.index = i, .numa = placement->workers[i].numa};
         worker->pool = pool;
-        worker->domain = &pool->domains[worker->public.domain];
-        worker->domain->worker_count++;
+        worker->numa = &pool->numa_nodes[worker->public.numa];
+        worker->numa->worker_count++;
     }
     return true;
 }
@@ -402,11 +402,11 @@ enum status pool_new(const struct placement *placement, const struct dataset *da
     return STATUS_OK;
 }
 
-/* Wakes a worker of another domain, if one sleeps. */
-static void call_help(struct pool *pool, uint32_t domain_index)
+/* Wakes a worker of another NUMA node, if one sleeps. */
+static void call_help(struct pool *pool, uint32_t numa_index)
 {
-    for (uint32_t i = 1; i < pool->placement.domain_count; i++) {
-        struct domain *other = &pool->domains[(domain_index + i) % pool->placement.domain_count];
+    for (uint32_t i = 1; i < pool->placement.numa_count; i++) {
+        struct numa_node *other = &pool->numa_nodes[(numa_index + i) % pool->placement.numa_count];
         if (atomic_load(&other->asleep) == 0)
             continue;
         pthread_mutex_lock(&other->mutex);
@@ -416,23 +416,23 @@ static void call_help(struct pool *pool, uint32_t domain_index)
     }
 }
 
-bool pool_submit(struct pool *pool, uint32_t domain_index, enum pool_priority priority,
+bool pool_submit(struct pool *pool, uint32_t numa_index, enum pool_priority priority,
                  pool_function *function, void *argument, uint64_t begin, uint64_t end)
 {
-    struct domain *domain = &pool->domains[domain_index];
-    struct queue *queue = &domain->queues[priority];
-    pthread_mutex_lock(&domain->mutex);
+    struct numa_node *numa = &pool->numa_nodes[numa_index];
+    struct queue *queue = &numa->queues[priority];
+    pthread_mutex_lock(&numa->mutex);
     bool room = queue->count < pool->queue_capacity;
     if (room) {
         queue->ring[(queue->head + queue->count++) % pool->queue_capacity] =
             (struct task){function, argument, begin, end};
         if (priority == POOL_URGENT)
-            atomic_store(&domain->urgent, (uint32_t)queue->count);
-        pthread_cond_signal(&domain->work);
+            atomic_store(&numa->urgent, (uint32_t)queue->count);
+        pthread_cond_signal(&numa->work);
     }
-    pthread_mutex_unlock(&domain->mutex);
-    if (room && priority == POOL_URGENT && needs_help(domain))
-        call_help(pool, domain_index);
+    pthread_mutex_unlock(&numa->mutex);
+    if (room && priority == POOL_URGENT && needs_help(numa))
+        call_help(pool, numa_index);
     return room;
 }
 
@@ -440,31 +440,31 @@ void pool_run_on_workers(struct pool *pool, pool_function *function, void *argum
 {
     struct latch done;
     latch_init(&done, pool->placement.worker_count);
-    for (uint32_t d = 0; d < pool->placement.domain_count; d++) {
-        struct domain *domain = &pool->domains[d];
+    for (uint32_t n = 0; n < pool->placement.numa_count; n++) {
+        struct numa_node *numa = &pool->numa_nodes[n];
         uint32_t seen = 0;
-        pthread_mutex_lock(&domain->mutex);
+        pthread_mutex_lock(&numa->mutex);
         for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
             struct worker *worker = &pool->workers[i];
-            if (worker->domain != domain)
+            if (worker->numa != numa)
                 continue;
-            worker->own = (struct task){function, argument, seen++, domain->worker_count};
+            worker->own = (struct task){function, argument, seen++, numa->worker_count};
             worker->own_done = &done;
         }
-        pthread_cond_broadcast(&domain->work);
-        pthread_mutex_unlock(&domain->mutex);
+        pthread_cond_broadcast(&numa->work);
+        pthread_mutex_unlock(&numa->mutex);
     }
     latch_wait(&done);
     latch_done(&done);
 }
 
-/* Takes the next piece of what is still to be placed in `domain` (any_domain: anywhere); 0 bytes:
+/* Takes the next piece of what is still to be placed in `numa` (any_numa: anywhere); 0 bytes:
  * nothing is left. Holds the placing's mutex. */
-static struct pool_memory take_piece(struct placing *placing, uint32_t domain)
+static struct pool_memory take_piece(struct placing *placing, uint32_t numa)
 {
     for (size_t m = 0; m < placing->count; m++) {
         struct pool_memory *left = &placing->left[m];
-        if (left->bytes == 0 || (domain != any_domain && left->domain != domain))
+        if (left->bytes == 0 || (numa != any_numa && left->numa != numa))
             continue;
         struct pool_memory piece = *left;
         piece.bytes = piece.bytes < PIECE_BYTES ? piece.bytes : PIECE_BYTES;
@@ -480,7 +480,7 @@ static void fill_pieces(struct placing *placing, const struct pool_worker *worke
 {
     pthread_mutex_lock(&placing->mutex);
     for (uint64_t i = 0; i < limit && placing->failure == 0; i++) {
-        struct pool_memory piece = take_piece(placing, worker ? worker->domain : any_domain);
+        struct pool_memory piece = take_piece(placing, worker ? worker->numa : any_numa);
         if (piece.bytes == 0)
             break;
         placing->taken++;
@@ -509,11 +509,11 @@ static void call_fillers(struct pool *pool)
 {
     for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
         struct worker *worker = &pool->workers[i];
-        pthread_mutex_lock(&worker->domain->mutex);
+        pthread_mutex_lock(&worker->numa->mutex);
         worker->own = (struct task){fill_task, &pool->placing, 0, 0};
         worker->own_done = NULL;
-        pthread_cond_broadcast(&worker->domain->work);
-        pthread_mutex_unlock(&worker->domain->mutex);
+        pthread_cond_broadcast(&worker->numa->work);
+        pthread_mutex_unlock(&worker->numa->mutex);
     }
 }
 
@@ -576,16 +576,16 @@ int pool_place(struct pool *pool, const struct pool_memory *memory, size_t count
     return failure;
 }
 
-/* In all domains, before running ones are waited for: workers take over from one another. */
+/* In all NUMA nodes, before running ones are waited for: workers take over from one another. */
 static void forget_tasks(struct pool *pool, enum pool_priority last)
 {
-    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
-        struct domain *domain = &pool->domains[i];
-        pthread_mutex_lock(&domain->mutex);
+    for (uint32_t i = 0; i < pool->placement.numa_count; i++) {
+        struct numa_node *numa = &pool->numa_nodes[i];
+        pthread_mutex_lock(&numa->mutex);
         for (int priority = POOL_URGENT; priority <= (int)last; priority++)
-            domain->queues[priority].count = 0;
-        atomic_store(&domain->urgent, 0);
-        pthread_mutex_unlock(&domain->mutex);
+            numa->queues[priority].count = 0;
+        atomic_store(&numa->urgent, 0);
+        pthread_mutex_unlock(&numa->mutex);
     }
 }
 
@@ -599,15 +599,15 @@ bool pool_drain(struct pool *pool, uint32_t timeout_ms)
     until.tv_sec += timeout_ms / 1000 + until.tv_nsec / second_ns;
     until.tv_nsec %= second_ns;
     forget_tasks(pool, POOL_NORMAL);
-    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
-        struct domain *domain = &pool->domains[i];
-        const uint32_t *running = domain->running;
-        pthread_mutex_lock(&domain->mutex);
+    for (uint32_t i = 0; i < pool->placement.numa_count; i++) {
+        struct numa_node *numa = &pool->numa_nodes[i];
+        const uint32_t *running = numa->running;
+        pthread_mutex_lock(&numa->mutex);
         int late = 0;
         while (running[POOL_URGENT] + running[POOL_NORMAL] > 0 && late == 0)
-            late = pthread_cond_timedwait(&domain->idle, &domain->mutex, &until);
+            late = pthread_cond_timedwait(&numa->idle, &numa->mutex, &until);
         idle &= running[POOL_URGENT] + running[POOL_NORMAL] == 0;
-        pthread_mutex_unlock(&domain->mutex);
+        pthread_mutex_unlock(&numa->mutex);
     }
     return idle;
 }
@@ -615,12 +615,12 @@ bool pool_drain(struct pool *pool, uint32_t timeout_ms)
 void pool_settle(struct pool *pool)
 {
     forget_tasks(pool, POOL_URGENT);
-    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
-        struct domain *domain = &pool->domains[i];
-        pthread_mutex_lock(&domain->mutex);
-        while (domain->running[POOL_URGENT] > 0)
-            pthread_cond_wait(&domain->idle, &domain->mutex);
-        pthread_mutex_unlock(&domain->mutex);
+    for (uint32_t i = 0; i < pool->placement.numa_count; i++) {
+        struct numa_node *numa = &pool->numa_nodes[i];
+        pthread_mutex_lock(&numa->mutex);
+        while (numa->running[POOL_URGENT] > 0)
+            pthread_cond_wait(&numa->idle, &numa->mutex);
+        pthread_mutex_unlock(&numa->mutex);
     }
 }
 
@@ -646,9 +646,9 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret_stats)
     struct pool_stats sum = {0};
     for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
         const struct worker *worker = &pool->workers[i];
-        pthread_mutex_lock(&worker->domain->mutex);
+        pthread_mutex_lock(&worker->numa->mutex);
         add_stats(&sum, &worker->published);
-        pthread_mutex_unlock(&worker->domain->mutex);
+        pthread_mutex_unlock(&worker->numa->mutex);
     }
     *ret_stats = sum;
 }
@@ -665,25 +665,25 @@ const struct placement *pool_placement(const struct pool *pool)
 
 static void stop_threads(struct pool *pool)
 {
-    for (uint32_t i = 0; i < pool->placement.domain_count; i++) {
-        struct domain *domain = &pool->domains[i];
-        pthread_mutex_lock(&domain->mutex);
-        domain->stopping = true;
-        pthread_cond_broadcast(&domain->work);
-        pthread_mutex_unlock(&domain->mutex);
+    for (uint32_t i = 0; i < pool->placement.numa_count; i++) {
+        struct numa_node *numa = &pool->numa_nodes[i];
+        pthread_mutex_lock(&numa->mutex);
+        numa->stopping = true;
+        pthread_cond_broadcast(&numa->work);
+        pthread_mutex_unlock(&numa->mutex);
     }
     for (uint32_t i = 0; i < pool->placement.worker_count; i++)
         if (pool->workers[i].started)
             pthread_join(pool->workers[i].thread, NULL);
 }
 
-static void domain_done(struct domain *domain)
+static void numa_node_done(struct numa_node *numa)
 {
     for (int priority = 0; priority < PRIORITY_COUNT; priority++)
-        free(domain->queues[priority].ring);
-    pthread_cond_destroy(&domain->idle);
-    pthread_cond_destroy(&domain->work);
-    pthread_mutex_destroy(&domain->mutex);
+        free(numa->queues[priority].ring);
+    pthread_cond_destroy(&numa->idle);
+    pthread_cond_destroy(&numa->work);
+    pthread_mutex_destroy(&numa->mutex);
 }
 
 void pool_free(struct pool *pool)
@@ -692,12 +692,12 @@ void pool_free(struct pool *pool)
         return;
     if (pool->workers)
         stop_threads(pool);
-    for (uint32_t i = 0; pool->domains && i < pool->placement.domain_count; i++)
-        domain_done(&pool->domains[i]);
+    for (uint32_t i = 0; pool->numa_nodes && i < pool->placement.numa_count; i++)
+        numa_node_done(&pool->numa_nodes[i]);
     latch_done(&pool->start);
     pthread_cond_destroy(&pool->placing.moved);
     pthread_mutex_destroy(&pool->placing.mutex);
     free(pool->workers);
-    free(pool->domains);
+    free(pool->numa_nodes);
     free(pool);
 }

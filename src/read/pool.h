@@ -1,18 +1,18 @@
 /* A pool of pinned worker threads: reads, decodes and copies, in the order given.
  *
- * Tasks are small values in bounded queues, one pair per NUMA domain: urgent ones (copies that a
+ * Tasks are small values in bounded queues, one pair per NUMA node: urgent ones (copies that a
  * round waits for) go before normal ones (reading ahead). The owner, one thread, submits; workers
  * run. Nothing is allocated after pool_new().
  *
- *     owner  --submit-->  domain 0: urgent | normal  -->  workers bound to domain 0
- *                                       ^
- *                                       +-- while these are all busy, others take over
- *                                       v
- *                         domain 1: urgent | normal  -->  workers bound to domain 1
+ *     owner  --submit-->  NUMA node 0: urgent | normal  -->  workers bound to NUMA node 0
+ *                                          ^
+ *                                          +-- while these are all busy, others take over
+ *                                          v
+ *                         NUMA node 1: urgent | normal  -->  workers bound to NUMA node 1
  *
- * Each worker has its own dataset_reader, made and touched on its own domain. When a task is done
- * and no urgent one is queued behind it, the pool wakes the owner through a struct waker; results
- * travel in what the task's argument points at. Workers block all signals.
+ * Each worker has its own dataset_reader, made and touched on its own NUMA node. When a task is
+ * done and no urgent one is queued behind it, the pool wakes the owner through a struct waker;
+ * results travel in what the task's argument points at. Workers block all signals.
  */
 #ifndef PENSTOCK_READ_POOL_H
 #define PENSTOCK_READ_POOL_H
@@ -29,7 +29,7 @@ struct pool;
 /* One worker's own things, passed to every task it runs. */
 struct pool_worker {
     uint32_t index;
-    uint32_t domain;
+    uint32_t numa;                   /* index of its NUMA node among those of the placement */
     struct dataset_reader *reader;   /* NULL in a pool without a dataset */
     struct dataset_read_stats stats; /* written by the worker, read with pool_stats() */
     uint64_t copy_ns, copy_bytes;    /* likewise, kept by copy tasks */
@@ -49,21 +49,21 @@ MUST_USE enum status pool_new(const struct placement *placement, const struct da
                               size_t queue_capacity, struct waker *waker, struct pool **ret_pool,
                               struct error *err);
 
-/* Queues a task. A normal one is run by a worker of the domain, an urgent one by a worker of
+/* Queues a task. A normal one is run by a worker of the NUMA node, an urgent one by a worker of
  * another where those are all busy. False when that queue is full (try again after some task is
  * done). */
-MUST_USE bool pool_submit(struct pool *pool, uint32_t domain, enum pool_priority priority,
+MUST_USE bool pool_submit(struct pool *pool, uint32_t numa, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
 
-/* Runs function(worker, argument, i, n) on every worker, the i-th of its domain's n, and waits: for
- * touching memory with all hands. Goes before queued tasks. */
+/* Runs function(worker, argument, i, n) on every worker, the i-th of its NUMA node's n, and waits:
+ * for touching memory with all hands. Goes before queued tasks. */
 void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument);
 
-/* Memory that shall lie on the NUMA node of a domain. */
+/* Memory that shall lie on one NUMA node. */
 struct pool_memory {
     unsigned char *start; /* begins on a page; NULL if there is none */
     size_t bytes;
-    uint32_t domain;
+    uint32_t numa;
 };
 
 /* Makes the pages of a piece of memory present; 0, or an errno. `worker` is NULL if it is the owner
@@ -71,9 +71,10 @@ struct pool_memory {
 typedef int pool_fill(void *argument, const struct pool_worker *worker,
                       const struct pool_memory *piece);
 
-/* Makes all pages present, those of each memory by the workers of its domain, piece by piece, and
- * waits: that is where they lie then. Goes before queued tasks. While workers are held up by the
- * store, the owner fills what is left. `fill` NULL: by memory_populate(). 0, or the first errno. */
+/* Makes all pages present, those of each memory by the workers of its NUMA node, piece by piece,
+ * and waits: that is where they lie then. Goes before queued tasks. While workers are held up by
+ * the store, the owner fills what is left. `fill` NULL: by memory_populate(). 0, or the first
+ * errno. */
 MUST_USE int pool_place(struct pool *pool, const struct pool_memory *memory, size_t count,
                         pool_fill *fill, void *argument);
 

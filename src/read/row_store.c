@@ -1,6 +1,6 @@
 /* See row_store.h.
  *
- * Buffers lie one after another in one region of memory per NUMA domain, touched by that domain's
+ * Buffers lie one after another in one region of memory per NUMA node, touched by its
  * workers. What the owner alone needs (rows, free lists, the index) is plain; what workers change
  * is atomic:
  *
@@ -36,7 +36,7 @@ struct buffer {
     int32_t tape;       /* of stored_rows_claim(), while LOADING */
     int32_t slot;       /* of the fetch stage, with a worker; FETCH_NONE: none */
     uint64_t row;
-    uint32_t domain;
+    uint32_t numa;
     bool kept;
     bool in_part;        /* written by the worker, before the state */
     bool expected;       /* something was, since the claim */
@@ -54,7 +54,7 @@ struct row_store {
     struct pool *pool;
     size_t row_bytes;
     uint32_t buffer_count;
-    uint32_t region_count; /* one a domain */
+    uint32_t region_count; /* one a NUMA node */
     struct region *regions;
     struct pool_memory *memory; /* of each region */
     struct buffer *buffers;
@@ -71,12 +71,12 @@ static const struct error no_memory_error = {
     .message = "reading a row failed, and there is no memory left to say why",
 };
 
-static enum status map_region(struct row_store *store, uint32_t domain, struct error *err)
+static enum status map_region(struct row_store *store, uint32_t numa, struct error *err)
 {
-    struct region *region = &store->regions[domain];
+    struct region *region = &store->regions[numa];
     uint64_t count = store->buffer_count, regions = store->region_count;
-    region->first_buffer = (uint32_t)(count * domain / regions);
-    region->buffer_count = (uint32_t)(count * (domain + 1) / regions) - region->first_buffer;
+    region->first_buffer = (uint32_t)(count * numa / regions);
+    region->buffer_count = (uint32_t)(count * (numa + 1) / regions) - region->first_buffer;
     region->first_free = ROW_NONE;
     if (region->buffer_count == 0)
         return STATUS_OK;
@@ -86,13 +86,13 @@ static enum status map_region(struct row_store *store, uint32_t domain, struct e
     if (status != STATUS_OK)
         return error_prefix(err, status, "%u of %u row buffers of %s: ", region->buffer_count,
                             store->buffer_count, size_format(store->row_bytes).text);
-    store->memory[domain] = (struct pool_memory){memory, bytes, domain};
+    store->memory[numa] = (struct pool_memory){memory, bytes, numa};
     return STATUS_OK;
 }
 
 static void push_free(struct row_store *store, int32_t buffer)
 {
-    struct region *region = &store->regions[store->buffers[buffer].domain];
+    struct region *region = &store->regions[store->buffers[buffer].numa];
     store->buffers[buffer].next_free = region->first_free;
     region->first_free = buffer;
     region->free_count++;
@@ -109,12 +109,12 @@ static enum status allocate(struct row_store *store, struct error *err)
     if (!store->buffers || !store->regions || !store->memory)
         return error_set(err, STATUS_NO_MEMORY, "row store of %u buffers: out of memory",
                          store->buffer_count);
-    for (uint32_t d = 0; d < store->region_count && status == STATUS_OK; d++) {
-        status = map_region(store, d, err);
-        const struct region *region = &store->regions[d];
+    for (uint32_t n = 0; n < store->region_count && status == STATUS_OK; n++) {
+        status = map_region(store, n, err);
+        const struct region *region = &store->regions[n];
         for (uint32_t i = region->buffer_count; status == STATUS_OK && i-- > 0;) {
             int32_t buffer = (int32_t)(region->first_buffer + i);
-            store->buffers[buffer].domain = d;
+            store->buffers[buffer].numa = n;
             push_free(store, buffer); /* last one first, so that the first is taken first */
         }
     }
@@ -135,7 +135,7 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
     store->pool = pool;
     store->row_bytes = row_bytes;
     store->buffer_count = buffer_count;
-    store->region_count = pool_placement(pool)->domain_count;
+    store->region_count = pool_placement(pool)->numa_count;
     store->ended = ROW_NONE;
     store->fetched = ROW_NONE;
     enum status status = allocate(store, err);
@@ -159,8 +159,8 @@ void row_store_free(struct row_store *store)
         return;
     for (uint32_t i = 0; store->buffers && i < store->buffer_count; i++)
         free(store->buffers[i].error);
-    for (uint32_t d = 0; store->memory && d < store->region_count; d++)
-        memory_unmap(store->memory[d].start, store->memory[d].bytes);
+    for (uint32_t n = 0; store->memory && n < store->region_count; n++)
+        memory_unmap(store->memory[n].start, store->memory[n].bytes);
     free(store->memory);
     free(store->regions);
     free(store->buffers);
@@ -179,8 +179,8 @@ static struct region *choose_region(struct row_store *store)
 {
     struct region *best = NULL;
     uint32_t best_loading = 0;
-    for (uint32_t d = 0; d < store->region_count; d++) {
-        struct region *region = &store->regions[d];
+    for (uint32_t n = 0; n < store->region_count; n++) {
+        struct region *region = &store->regions[n];
         uint32_t loading = region->loading_count;
         if (region->free_count == 0)
             continue;
@@ -306,7 +306,7 @@ void row_store_drop(struct row_store *store, int32_t index)
     struct buffer *buffer = &store->buffers[index];
     assert(buffer->state != ROW_FREE);
     if (buffer->state == ROW_LOADING)
-        store->regions[buffer->domain].loading_count--;
+        store->regions[buffer->numa].loading_count--;
     buffer->pending = 0;
     release(store, index);
 }
@@ -329,7 +329,7 @@ void row_store_forget_uses(struct row_store *store)
 static void set_loaded(struct row_store *store, int32_t index, enum row_state state)
 {
     struct buffer *buffer = &store->buffers[index];
-    store->regions[buffer->domain].loading_count--;
+    store->regions[buffer->numa].loading_count--;
     atomic_store(&buffer->state, state);
     push_ended(store, index);
 }
@@ -373,9 +373,9 @@ const struct error *row_store_error(const struct row_store *store, int32_t buffe
 
 unsigned char *row_store_data(const struct row_store *store, int32_t buffer)
 {
-    uint32_t domain = store->buffers[buffer].domain;
-    uint32_t place = (uint32_t)buffer - store->regions[domain].first_buffer;
-    return store->memory[domain].start + place * store->row_bytes;
+    uint32_t numa = store->buffers[buffer].numa;
+    uint32_t place = (uint32_t)buffer - store->regions[numa].first_buffer;
+    return store->memory[numa].start + place * store->row_bytes;
 }
 
 uint64_t row_store_row(const struct row_store *store, int32_t buffer)
@@ -383,16 +383,16 @@ uint64_t row_store_row(const struct row_store *store, int32_t buffer)
     return store->buffers[buffer].row;
 }
 
-uint32_t row_store_domain(const struct row_store *store, int32_t buffer)
+uint32_t row_store_numa(const struct row_store *store, int32_t buffer)
 {
-    return store->buffers[buffer].domain;
+    return store->buffers[buffer].numa;
 }
 
 uint32_t row_store_free_count(const struct row_store *store)
 {
     uint32_t count = 0;
-    for (uint32_t d = 0; d < store->region_count; d++)
-        count += store->regions[d].free_count;
+    for (uint32_t n = 0; n < store->region_count; n++)
+        count += store->regions[n].free_count;
     return count;
 }
 
@@ -409,7 +409,7 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     if (slot != FETCH_NONE)
         fetch_stage_lend(store->stage, slot);
     if (tape != STORED_ROWS_NONE)
-        stored_rows_start(store->stored, tape, worker->domain, &pass);
+        stored_rows_start(store->stored, tape, worker->numa, &pass);
     enum status status =
         dataset_read_row_taped(worker->reader, row, row_store_data(store, buffer),
                                tape != STORED_ROWS_NONE ? &pass.tape : NULL, &worker->stats, &err);
@@ -436,15 +436,15 @@ void row_store_use_stage(struct row_store *store, struct fetch_stage *stage)
     store->stage = stage;
 }
 
-/* Gives a claimed buffer's row to the workers of its domain; false when their queue is full. */
+/* Gives a claimed buffer's row to the workers of its NUMA node; false when their queue is full. */
 static bool submit(struct row_store *store, int32_t buffer)
 {
     int32_t tape = STORED_ROWS_NONE;
     if (store->stored)
         tape = stored_rows_claim(store->stored, row_store_row(store, buffer));
     store->buffers[buffer].tape = tape;
-    bool submitted = pool_submit(store->pool, row_store_domain(store, buffer), POOL_NORMAL,
-                                 load_row, store, (uint64_t)buffer, (uint64_t)buffer + 1);
+    bool submitted = pool_submit(store->pool, row_store_numa(store, buffer), POOL_NORMAL, load_row,
+                                 store, (uint64_t)buffer, (uint64_t)buffer + 1);
     if (!submitted && tape != STORED_ROWS_NONE)
         stored_rows_cancel(store->stored, tape);
     return submitted;

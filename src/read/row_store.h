@@ -1,6 +1,6 @@
 /* The row store: decoded rows in memory, prefetch buffer and cache in one.
  *
- * A fixed number of row buffers, allocated at start, spread over NUMA domains. The owner claims a
+ * A fixed number of row buffers, allocated at start, spread over NUMA nodes. The owner claims a
  * buffer for a row, has a worker fill it, uses it, and lets go of it; a row that is to be kept
  * stays findable until the end. Nothing is allocated after row_store_new(), but for the
  * error of a failed row.
@@ -28,7 +28,7 @@ enum row_state { ROW_FREE, ROW_LOADING, ROW_READY, ROW_FAILED };
 
 struct row_store;
 
-/* Maps `buffer_count` buffers of `row_bytes`, spread evenly over the pool's domains and touched
+/* Maps `buffer_count` buffers of `row_bytes`, spread evenly over the pool's NUMA nodes and touched
  * there. NO_MEMORY: the message has count and size. */
 MUST_USE enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_count,
                                    struct row_store **ret_store, struct error *err);
@@ -37,7 +37,7 @@ void row_store_free(struct row_store *store);
 /* The buffer that holds row `row` (loading or ready), ROW_NONE if there is none. O(1). */
 int32_t row_store_find(const struct row_store *store, uint64_t row);
 
-/* Takes a free buffer for `row`, in state LOADING with no uses; from the domain with the fewest
+/* Takes a free buffer for `row`, in state LOADING with no uses; from the NUMA node with the fewest
  * rows loading. ROW_NONE: no buffer is free now. The row must not be in the store. */
 int32_t row_store_claim(struct row_store *store, uint64_t row);
 
@@ -79,7 +79,7 @@ const struct error *row_store_error(const struct row_store *store, int32_t buffe
 
 unsigned char *row_store_data(const struct row_store *store, int32_t buffer);
 uint64_t row_store_row(const struct row_store *store, int32_t buffer);
-uint32_t row_store_domain(const struct row_store *store, int32_t buffer);
+uint32_t row_store_numa(const struct row_store *store, int32_t buffer);
 uint32_t row_store_free_count(const struct row_store *store);
 
 /* From now on rows that `stored` (borrowed, may be NULL) was asked to keep are recorded there when
@@ -90,8 +90,9 @@ void row_store_use_stored(struct row_store *store, struct stored_rows *stored);
  * those held as stored; row_store_collect() hands on what has been fetched. */
 void row_store_use_stage(struct row_store *store, struct fetch_stage *stage);
 
-/* Submits the read of a claimed buffer to its domain's workers, as a POOL_NORMAL task; false when
- * their queue is full. With a fetch stage, it is queued there. The pool must have a dataset. */
+/* Submits the read of a claimed buffer to its NUMA node's workers, as a POOL_NORMAL task; false
+ * when their queue is full. With a fetch stage, it is queued there. The pool must have
+ * a dataset. */
 MUST_USE bool row_store_load(struct row_store *store, int32_t buffer);
 
 #endif

@@ -1,8 +1,8 @@
 /* See stored_rows.h.
  *
  * A tape is a stream of bytes over a chain of pages: for each chunk its size in 32 bits (or
- * MISSING), then its bytes. Pages are numbered through all domains, page p lying in domain
- * p / domain_pages; each domain has its free list under a mutex of its own, which is held for as
+ * MISSING), then its bytes. Pages are numbered through all NUMA nodes, page p lying in NUMA node
+ * p / numa_pages; each NUMA node has its free list under a mutex of its own, which is held for as
  * long as it takes to unlink the pages of one chunk.
  *
  * What is whose: the index from row to entry is the owner's. An entry's pages belong to the worker
@@ -39,7 +39,7 @@ struct entry {
     uint64_t bytes; /* of the tape */
 };
 
-struct domain {
+struct numa_node {
     pthread_mutex_t mutex;
     int32_t first_free;
     uint32_t free_count;
@@ -47,10 +47,10 @@ struct domain {
 
 struct stored_rows {
     uint32_t page_bytes;
-    uint32_t domain_count, domain_pages;
-    struct domain *domains;
-    struct pool_memory *memory; /* of each domain */
-    int32_t *next_page;         /* [domain_count * domain_pages]: of a chain or a free list */
+    uint32_t numa_count, numa_pages;
+    struct numa_node *numa_nodes;
+    struct pool_memory *memory; /* of each NUMA node */
+    int32_t *next_page;         /* [numa_count * numa_pages]: of a chain or a free list */
     struct entry *entries;
     uint32_t entry_count;
     struct row_index index;
@@ -112,76 +112,76 @@ static enum status lay_out(struct stored_rows *rows, uint64_t memory_bytes, uint
     uint64_t entries = smaller(smaller(row_limit, expected * ENTRIES_PER_ROW), INT32_MAX);
     uint64_t left = memory_bytes - entries * ENTRY_BYTES;
     uint32_t page_bytes = page_bytes_for(mean_row_bytes);
-    uint64_t pages = left / (page_bytes + sizeof(int32_t)) / rows->domain_count;
+    uint64_t pages = left / (page_bytes + sizeof(int32_t)) / rows->numa_count;
     if (entries == 0 || pages == 0)
         return error_set(err, STATUS_INVALID,
                          "%s for rows of %s kept as stored: room for not even one",
                          size_format(memory_bytes).text, size_format(mean_row_bytes).text);
-    while (pages * rows->domain_count > INT32_MAX) {
+    while (pages * rows->numa_count > INT32_MAX) {
         pages /= 2;
         page_bytes *= 2;
     }
     rows->entry_count = (uint32_t)entries;
-    rows->domain_pages = (uint32_t)pages;
+    rows->numa_pages = (uint32_t)pages;
     rows->page_bytes = page_bytes;
     return STATUS_OK;
 }
 
 static unsigned char *page_start(const struct stored_rows *rows, int32_t page)
 {
-    uint32_t domain = (uint32_t)page / rows->domain_pages;
-    size_t place = (uint32_t)page % rows->domain_pages;
-    return rows->memory[domain].start + place * rows->page_bytes;
+    uint32_t numa = (uint32_t)page / rows->numa_pages;
+    size_t place = (uint32_t)page % rows->numa_pages;
+    return rows->memory[numa].start + place * rows->page_bytes;
 }
 
 /* Pages and entries
  * ---------------------------------------------------------------------------------------------- */
 
-/* Takes up to `count` pages of a domain to the front of the chain *first; returns how many. */
-static uint32_t take_from(struct stored_rows *rows, uint32_t domain_index, uint32_t count,
+/* Takes up to `count` pages of a NUMA node to the front of the chain *first; returns how many. */
+static uint32_t take_from(struct stored_rows *rows, uint32_t numa_index, uint32_t count,
                           int32_t *first)
 {
-    struct domain *domain = &rows->domains[domain_index];
-    pthread_mutex_lock(&domain->mutex);
-    if (count > domain->free_count)
-        count = domain->free_count;
+    struct numa_node *numa = &rows->numa_nodes[numa_index];
+    pthread_mutex_lock(&numa->mutex);
+    if (count > numa->free_count)
+        count = numa->free_count;
     for (uint32_t i = 0; i < count; i++) {
-        int32_t page = domain->first_free;
-        domain->first_free = rows->next_page[page];
+        int32_t page = numa->first_free;
+        numa->first_free = rows->next_page[page];
         rows->next_page[page] = *first;
         *first = page;
     }
-    domain->free_count -= count;
-    pthread_mutex_unlock(&domain->mutex);
+    numa->free_count -= count;
+    pthread_mutex_unlock(&numa->mutex);
     return count;
 }
 
-/* Frees a chain, run by run of pages that lie in one domain. */
+/* Frees a chain, run by run of pages that lie in one NUMA node. */
 static void free_pages(struct stored_rows *rows, int32_t page)
 {
     while (page != NO_PAGE) {
-        uint32_t index = (uint32_t)page / rows->domain_pages;
-        struct domain *domain = &rows->domains[index];
-        pthread_mutex_lock(&domain->mutex);
-        while (page != NO_PAGE && (uint32_t)page / rows->domain_pages == index) {
+        uint32_t index = (uint32_t)page / rows->numa_pages;
+        struct numa_node *numa = &rows->numa_nodes[index];
+        pthread_mutex_lock(&numa->mutex);
+        while (page != NO_PAGE && (uint32_t)page / rows->numa_pages == index) {
             int32_t next = rows->next_page[page];
-            rows->next_page[page] = domain->first_free;
-            domain->first_free = page;
-            domain->free_count++;
+            rows->next_page[page] = numa->first_free;
+            numa->first_free = page;
+            numa->free_count++;
             page = next;
         }
-        pthread_mutex_unlock(&domain->mutex);
+        pthread_mutex_unlock(&numa->mutex);
     }
 }
 
-/* A chain of `count` pages, of `domain_index` first, then of the others; false if there are not as
+/* A chain of `count` pages, of `numa_index` first, then of the others; false if there are not as
  * many. */
-static bool take_pages(struct stored_rows *rows, uint32_t domain_index, uint32_t count,
+static bool take_pages(struct stored_rows *rows, uint32_t numa_index, uint32_t count,
                        int32_t *ret_first)
 {
     int32_t first = NO_PAGE;
-    for (uint32_t i = 0; i < rows->domain_count && count > 0; i++)
-        count -= take_from(rows, (domain_index + i) % rows->domain_count, count, &first);
+    for (uint32_t i = 0; i < rows->numa_count && count > 0; i++)
+        count -= take_from(rows, (numa_index + i) % rows->numa_count, count, &first);
     if (count > 0) {
         free_pages(rows, first);
         return false;
@@ -222,27 +222,27 @@ static void let_go(struct stored_rows *rows, int32_t index)
 
 static enum status map_memory(struct stored_rows *rows, struct error *err)
 {
-    size_t bytes = (size_t)rows->domain_pages * rows->page_bytes;
-    for (uint32_t d = 0; d < rows->domain_count; d++) {
+    size_t bytes = (size_t)rows->numa_pages * rows->page_bytes;
+    for (uint32_t n = 0; n < rows->numa_count; n++) {
         void *memory;
         enum status status = memory_map(bytes, "rows kept as stored", &memory, err);
         if (status)
             return status;
-        rows->memory[d] = (struct pool_memory){memory, bytes, d};
+        rows->memory[n] = (struct pool_memory){memory, bytes, n};
     }
     return STATUS_OK;
 }
 
 static void link_pages(struct stored_rows *rows)
 {
-    for (uint32_t d = 0; d < rows->domain_count; d++) {
-        struct domain *domain = &rows->domains[d];
-        int32_t first = (int32_t)(d * rows->domain_pages);
-        domain->first_free = NO_PAGE;
-        domain->free_count = rows->domain_pages;
-        for (uint32_t i = rows->domain_pages; i-- > 0;) {
-            rows->next_page[first + (int32_t)i] = domain->first_free;
-            domain->first_free = first + (int32_t)i;
+    for (uint32_t n = 0; n < rows->numa_count; n++) {
+        struct numa_node *numa = &rows->numa_nodes[n];
+        int32_t first = (int32_t)(n * rows->numa_pages);
+        numa->first_free = NO_PAGE;
+        numa->free_count = rows->numa_pages;
+        for (uint32_t i = rows->numa_pages; i-- > 0;) {
+            rows->next_page[first + (int32_t)i] = numa->first_free;
+            numa->first_free = first + (int32_t)i;
         }
     }
     rows->first_free_entry = STORED_ROWS_NONE;
@@ -255,12 +255,12 @@ static void link_pages(struct stored_rows *rows)
 /* Tables and pages, untouched. */
 static enum status allocate(struct stored_rows *rows, struct error *err)
 {
-    uint32_t domains = rows->domain_count;
-    size_t page_count = (size_t)domains * rows->domain_pages;
+    uint32_t numa_count = rows->numa_count;
+    size_t page_count = (size_t)numa_count * rows->numa_pages;
     enum status status = row_index_init(&rows->index, rows->entry_count, err);
     if (status)
         return status;
-    rows->memory = calloc(domains, sizeof *rows->memory);
+    rows->memory = calloc(numa_count, sizeof *rows->memory);
     rows->entries = malloc(rows->entry_count * sizeof *rows->entries);
     rows->next_page = malloc(page_count * sizeof *rows->next_page);
     if (!rows->memory || !rows->entries || !rows->next_page)
@@ -269,14 +269,14 @@ static enum status allocate(struct stored_rows *rows, struct error *err)
     return map_memory(rows, err);
 }
 
-static enum status make_domains(struct stored_rows *rows, struct error *err)
+static enum status make_numa_nodes(struct stored_rows *rows, struct error *err)
 {
-    size_t bytes = rows->domain_count * sizeof *rows->domains;
-    rows->domains = aligned_alloc(MEMORY_LINE_BYTES, bytes);
-    if (!rows->domains)
+    size_t bytes = rows->numa_count * sizeof *rows->numa_nodes;
+    rows->numa_nodes = aligned_alloc(MEMORY_LINE_BYTES, bytes);
+    if (!rows->numa_nodes)
         return error_set(err, STATUS_NO_MEMORY, "rows kept as stored: out of memory");
-    for (uint32_t d = 0; d < rows->domain_count; d++)
-        pthread_mutex_init(&rows->domains[d].mutex, NULL);
+    for (uint32_t n = 0; n < rows->numa_count; n++)
+        pthread_mutex_init(&rows->numa_nodes[n].mutex, NULL);
     return STATUS_OK;
 }
 
@@ -287,17 +287,17 @@ enum status stored_rows_new(struct pool *pool, uint64_t memory_bytes, uint64_t m
     if (!rows)
         return error_set(err, STATUS_NO_MEMORY, "rows kept as stored: out of memory");
     pthread_mutex_init(&rows->entry_mutex, NULL);
-    rows->domain_count = pool_placement(pool)->domain_count;
+    rows->numa_count = pool_placement(pool)->numa_count;
     enum status status = lay_out(rows, memory_bytes, mean_row_bytes, row_limit, err);
     if (!status)
-        status = make_domains(rows, err);
+        status = make_numa_nodes(rows, err);
     if (!status)
         status = allocate(rows, err);
     if (status) {
         stored_rows_free(rows);
         return status;
     }
-    if ((errno = pool_place(pool, rows->memory, rows->domain_count, NULL, NULL))) {
+    if ((errno = pool_place(pool, rows->memory, rows->numa_count, NULL, NULL))) {
         status = error_set_errno(err, STATUS_NO_MEMORY, "rows kept as stored: %s",
                                  size_format(memory_bytes).text);
         stored_rows_free(rows);
@@ -312,16 +312,16 @@ void stored_rows_free(struct stored_rows *rows)
 {
     if (!rows)
         return;
-    for (uint32_t d = 0; rows->memory && d < rows->domain_count; d++)
-        memory_unmap(rows->memory[d].start, rows->memory[d].bytes);
-    for (uint32_t d = 0; rows->domains && d < rows->domain_count; d++)
-        pthread_mutex_destroy(&rows->domains[d].mutex);
+    for (uint32_t n = 0; rows->memory && n < rows->numa_count; n++)
+        memory_unmap(rows->memory[n].start, rows->memory[n].bytes);
+    for (uint32_t n = 0; rows->numa_nodes && n < rows->numa_count; n++)
+        pthread_mutex_destroy(&rows->numa_nodes[n].mutex);
     pthread_mutex_destroy(&rows->entry_mutex);
     row_index_done(&rows->index);
     free(rows->next_page);
     free(rows->entries);
     free(rows->memory);
-    free(rows->domains);
+    free(rows->numa_nodes);
     free(rows);
 }
 
@@ -382,13 +382,13 @@ uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row)
 void stored_rows_stats(const struct stored_rows *rows, struct stored_rows_stats *ret_stats)
 {
     uint64_t free_pages_now = 0;
-    for (uint32_t d = 0; d < rows->domain_count; d++) {
-        struct domain *domain = &rows->domains[d];
-        pthread_mutex_lock(&domain->mutex);
-        free_pages_now += domain->free_count;
-        pthread_mutex_unlock(&domain->mutex);
+    for (uint32_t n = 0; n < rows->numa_count; n++) {
+        struct numa_node *numa = &rows->numa_nodes[n];
+        pthread_mutex_lock(&numa->mutex);
+        free_pages_now += numa->free_count;
+        pthread_mutex_unlock(&numa->mutex);
     }
-    uint64_t pages = (uint64_t)rows->domain_count * rows->domain_pages;
+    uint64_t pages = (uint64_t)rows->numa_count * rows->numa_pages;
     *ret_stats =
         (struct stored_rows_stats){.arena_bytes = pages * rows->page_bytes,
                                    .used_bytes = (pages - free_pages_now) * rows->page_bytes,
@@ -476,9 +476,9 @@ static bool make_room(struct stored_rows_pass *pass, size_t size)
     if (size <= room)
         return true;
     uint64_t count = size_divide_up(size - room, rows->page_bytes);
-    uint64_t limit = (uint64_t)rows->domain_count * rows->domain_pages;
+    uint64_t limit = (uint64_t)rows->numa_count * rows->numa_pages;
     int32_t first;
-    if (count > limit || !take_pages(rows, pass->domain, (uint32_t)count, &first))
+    if (count > limit || !take_pages(rows, pass->numa, (uint32_t)count, &first))
         return false;
     if (pass->page == NO_PAGE)
         pass->first_page = first;
@@ -523,7 +523,7 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity, s
     return STATUS_OK;
 }
 
-void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t domain,
+void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t numa,
                        struct stored_rows_pass *ret_pass)
 {
     const struct entry *entry = &rows->entries[index];
@@ -531,7 +531,7 @@ void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t domain,
     *ret_pass = (struct stored_rows_pass){.tape = {.play = held ? play : NULL, .record = record},
                                           .rows = rows,
                                           .entry = index,
-                                          .domain = domain,
+                                          .numa = numa,
                                           .first_page = held ? entry->first_page : NO_PAGE,
                                           .page = NO_PAGE,
                                           .at = rows->page_bytes,

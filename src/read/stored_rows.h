@@ -9,7 +9,7 @@
  *                ^        |
  *                +--------+ the load failed, or in part, or the arena was full
  *
- * Tapes lie in an arena of pages, spread over the pool's NUMA domains and touched there. Each tape
+ * Tapes lie in an arena of pages, spread over the pool's NUMA nodes and touched there. Each tape
  * is a chain of pages, so that there is no fragmentation but half a page a row:
  *
  *     tape   first_page -> | size | bytes ... | size | by |-> | tes ... | MISSING | size | b |->
@@ -46,7 +46,7 @@ MUST_USE enum status stored_rows_estimate(const struct dataset *dataset, bool wa
                                           struct error *err);
 
 /* Takes `memory_bytes` in all, tables included, laid out for rows of `mean_row_bytes` stored bytes
- * and no more than `row_limit` of them. Spread evenly over the pool's domains, touched by their
+ * and no more than `row_limit` of them. Spread evenly over the pool's NUMA nodes, touched by their
  * workers. INVALID: room for no row at all. NO_MEMORY. */
 MUST_USE enum status stored_rows_new(struct pool *pool, uint64_t memory_bytes,
                                      uint64_t mean_row_bytes, uint64_t row_limit,
@@ -93,7 +93,7 @@ struct stored_rows_pass {
     struct zarr_tape tape; /* for dataset_read_row_taped() */
     struct stored_rows *rows;
     int32_t entry;
-    uint32_t domain; /* pages are taken there first */
+    uint32_t numa; /* pages are taken there first */
     int32_t first_page, page;
     uint32_t at;    /* in `page` */
     uint64_t bytes; /* recorded so far, or left to be played */
@@ -109,7 +109,7 @@ void stored_rows_cancel(struct stored_rows *rows, int32_t entry);
 
 /* Worker: begins and ends the load. `loaded` tells whether it got all that can be had; if not, what
  * was recorded is thrown away. */
-void stored_rows_start(struct stored_rows *rows, int32_t entry, uint32_t domain,
+void stored_rows_start(struct stored_rows *rows, int32_t entry, uint32_t numa,
                        struct stored_rows_pass *ret_pass);
 void stored_rows_end(struct stored_rows_pass *pass, bool loaded);
 

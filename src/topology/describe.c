@@ -26,7 +26,7 @@ static void describe_workers(const struct placement *placement, struct text *out
     for (uint32_t first = 0; first < placement->worker_count; first = end) {
         const struct placement_worker *worker = &placement->workers[first];
         end = first + 1;
-        while (end < placement->worker_count && placement->workers[end].domain == worker->domain)
+        while (end < placement->worker_count && placement->workers[end].numa == worker->numa)
             end++;
         text_append(out, "%4u worker%s on NUMA node %u, ", end - first, plural(end - first),
                     worker->numa_os_index);

@@ -50,14 +50,14 @@ static struct range all_cores(const struct seating *seating)
     return (struct range){.first = 0, .count = seating->topology->core_count};
 }
 
-/* Adds a worker, in a new domain where its NUMA node is not that of the worker before. */
+/* Adds a worker; counts its NUMA node where the worker before has another. */
 static struct placement_worker *add_worker(struct placement *placement, uint32_t numa_os_index)
 {
     struct placement_worker *worker = &placement->workers[placement->worker_count];
     worker->numa_os_index = numa_os_index;
     if (placement->worker_count == 0 || worker[-1].numa_os_index != numa_os_index)
-        placement->domain_count++;
-    worker->domain = placement->domain_count - 1;
+        placement->numa_count++;
+    worker->numa = placement->numa_count - 1;
     placement->worker_count++;
     return worker;
 }
@@ -76,7 +76,7 @@ static void seat_run(const struct seating *seating, const struct seating_run *ru
     }
 }
 
-/* Unbound workers share one domain: no memory is nearer than other. */
+/* Unbound workers share one NUMA node: no memory is nearer than other. */
 static void seat_anywhere(const struct seating *seating, struct placement *placement)
 {
     uint32_t reader = seating->request->reader;
@@ -211,27 +211,28 @@ enum status topology_place(const struct topology *topology, uint32_t local_rank,
     return status;
 }
 
-static uint32_t node_of_domain(const struct placement *placement, uint32_t domain)
+static uint32_t os_index_of_numa(const struct placement *placement, uint32_t numa)
 {
     uint32_t worker = 0;
-    while (placement->workers[worker].domain != domain)
+    while (placement->workers[worker].numa != numa)
         worker++;
     return placement->workers[worker].numa_os_index;
 }
 
 struct placement_home topology_home(const struct placement *placement, uint32_t trainer)
 {
-    uint32_t domains = placement->domain_count, count = placement->trainer_count;
-    /* NOLINTNEXTLINE(readability-suspicious-call-argument): so many domains in so many parts */
-    uint32_t spread = trainer < count ? part_begin(domains, trainer, count) : trainer % domains;
-    struct placement_home home = {node_of_domain(placement, spread), spread, true};
+    uint32_t numa_count = placement->numa_count, count = placement->trainer_count;
+    /* NOLINTNEXTLINE(readability-suspicious-call-argument): so many NUMA nodes in so many parts */
+    uint32_t spread =
+        trainer < count ? part_begin(numa_count, trainer, count) : trainer % numa_count;
+    struct placement_home home = {os_index_of_numa(placement, spread), spread, true};
     if (trainer >= placement->seat_count)
         return home;
     home.numa_os_index = placement->trainers[trainer].numa_os_index;
     home.is_near = false;
-    for (uint32_t domain = 0; domain < domains && !home.is_near; domain++)
-        if (node_of_domain(placement, domain) == home.numa_os_index) {
-            home.domain = domain;
+    for (uint32_t numa = 0; numa < numa_count && !home.is_near; numa++)
+        if (os_index_of_numa(placement, numa) == home.numa_os_index) {
+            home.numa = numa;
             home.is_near = true;
         }
     return home;

@@ -65,7 +65,7 @@ enum topology_bind {
 };
 
 struct placement_worker {
-    uint32_t domain;        /* index among the placement's NUMA nodes */
+    uint32_t numa;          /* index among the placement's NUMA nodes */
     uint32_t numa_os_index; /* the system's number of that node */
     struct cpuset cpuset;
 };
@@ -80,7 +80,7 @@ struct placement_trainer {
 
 /* Where one reader's threads and trainers sit. */
 struct placement {
-    uint32_t domain_count; /* NUMA nodes used, 1 or more */
+    uint32_t numa_count; /* NUMA nodes used, 1 or more */
     uint32_t worker_count;
     struct placement_worker workers[TOPOLOGY_MAX_WORKERS];
     struct cpuset cpuset;   /* the reader's share of the cores, its trainers' included */
@@ -128,11 +128,12 @@ MUST_USE enum status topology_place(const struct topology *topology, uint32_t lo
                                     struct placement *ret_placement, struct error *err);
 
 /* Where memory of one of the placement's trainers (its index among them) shall lie: on the NUMA
- * node of its seat; of one without a seat, of a domain that is its by an even spread. */
+ * node of its seat; without a seat, on the one that an even spread over the reader's NUMA nodes
+ * gives it. */
 struct placement_home {
     uint32_t numa_os_index;
-    uint32_t domain; /* whose workers serve it: those on that node, if any are */
-    bool is_near;    /* they are */
+    uint32_t numa; /* whose workers serve it: those on that node, if any are */
+    bool is_near;  /* they are */
 };
 struct placement_home topology_home(const struct placement *placement, uint32_t trainer);
 

@@ -1,4 +1,4 @@
-/* The worker pool: every task runs once, on its domain, in its place, and the owner hears of it. */
+/* The worker pool: every task runs once, on its NUMA node, in its turn, and the owner is told. */
 #include "read/pool.h"
 
 #include "base/clock.h"
@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-/* Workers in `domain_count` domains of a made-up machine; all may run anywhere on this one. */
-static struct placement make_placement(uint32_t domain_count, uint32_t worker_count)
+/* Workers in `numa_count` NUMA nodes of a made-up machine; all may run anywhere on this one. */
+static struct placement make_placement(uint32_t numa_count, uint32_t worker_count)
 {
     struct topology *topology = NULL;
     struct placement placement;
@@ -30,16 +30,16 @@ static struct placement make_placement(uint32_t domain_count, uint32_t worker_co
     assert_int_equal(topology_place(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
                      STATUS_OK);
     topology_free(topology);
-    placement.domain_count = domain_count;
+    placement.numa_count = numa_count;
     for (uint32_t i = 0; i < worker_count; i++)
-        placement.workers[i].domain = i * domain_count / worker_count;
+        placement.workers[i].numa = i * numa_count / worker_count;
     return placement;
 }
 
-static struct pool *make_pool(uint32_t domain_count, uint32_t worker_count, size_t capacity,
+static struct pool *make_pool(uint32_t numa_count, uint32_t worker_count, size_t capacity,
                               struct waker *waker)
 {
-    struct placement placement = make_placement(domain_count, worker_count);
+    struct placement placement = make_placement(numa_count, worker_count);
     struct pool *pool = NULL;
     struct error err;
     if (pool_new(&placement, NULL, capacity, waker, &pool, &err) != STATUS_OK)
@@ -62,7 +62,7 @@ static void wait_at_gate(struct pool_worker *worker, void *argument, uint64_t be
         clock_sleep_ns(100000);
 }
 
-/* Occupies the only worker of domain 0. */
+/* Occupies the only worker of NUMA node 0. */
 static void occupy(struct pool *pool, struct gate *gate)
 {
     assert_true(pool_submit(pool, 0, POOL_NORMAL, wait_at_gate, gate, 0, 0));
@@ -183,19 +183,19 @@ static void test_drain_forgets_what_waits(void **state)
     pool_free(pool);
 }
 
-/* Every (domain, number) once: normal tasks by workers of their domain. */
-enum { STRESS_DOMAINS = 3, STRESS_TASKS = 20000 };
+/* Every (NUMA node, number) once: normal tasks by workers of their NUMA node. */
+enum { STRESS_NUMA_NODES = 3, STRESS_TASKS = 20000 };
 struct stress {
-    _Atomic uint8_t runs[STRESS_DOMAINS][STRESS_TASKS];
-    _Atomic uint32_t wrong_domain;
+    _Atomic uint8_t runs[STRESS_NUMA_NODES][STRESS_TASKS];
+    _Atomic uint32_t wrong_numa;
     _Atomic uint32_t done;
 };
 
 static void stress_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct stress *stress = argument;
-    if (worker->domain != end && begin % 3)
-        stress->wrong_domain++;
+    if (worker->numa != end && begin % 3)
+        stress->wrong_numa++;
     stress->runs[end][begin]++;
     worker->copy_bytes += begin;
     worker->copy_ns++;
@@ -219,66 +219,66 @@ static void test_stress(void **state)
     static struct stress stress;
     struct waker waker;
     assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
-    struct pool *pool = make_pool(STRESS_DOMAINS, 7, 16, &waker);
+    struct pool *pool = make_pool(STRESS_NUMA_NODES, 7, 16, &waker);
     assert_int_equal(pool_worker_count(pool), 7);
-    uint64_t next[STRESS_DOMAINS] = {0};
+    uint64_t next[STRESS_NUMA_NODES] = {0};
     struct pool_stats stats;
-    for (uint64_t submitted = 0; submitted < STRESS_DOMAINS * STRESS_TASKS;) {
+    for (uint64_t submitted = 0; submitted < STRESS_NUMA_NODES * STRESS_TASKS;) {
         uint32_t seen = stress.done;
         uint64_t before = submitted;
-        for (uint32_t d = 0; d < STRESS_DOMAINS; d++)
-            while (next[d] < STRESS_TASKS &&
-                   pool_submit(pool, d, next[d] % 3 ? POOL_NORMAL : POOL_URGENT, stress_task,
-                               &stress, next[d], d))
-                next[d]++, submitted++;
+        for (uint32_t n = 0; n < STRESS_NUMA_NODES; n++)
+            while (next[n] < STRESS_TASKS &&
+                   pool_submit(pool, n, next[n] % 3 ? POOL_NORMAL : POOL_URGENT, stress_task,
+                               &stress, next[n], n))
+                next[n]++, submitted++;
         pool_stats(pool, &stats);
         if (submitted == before)
             sleep_unless(&waker, &stress, seen);
     }
-    while (stress.done < STRESS_DOMAINS * STRESS_TASKS)
+    while (stress.done < STRESS_NUMA_NODES * STRESS_TASKS)
         sleep_unless(&waker, &stress, stress.done);
-    for (uint32_t d = 0; d < STRESS_DOMAINS; d++)
+    for (uint32_t n = 0; n < STRESS_NUMA_NODES; n++)
         for (uint32_t i = 0; i < STRESS_TASKS; i++)
-            assert_int_equal(stress.runs[d][i], 1);
-    assert_int_equal(stress.wrong_domain, 0);
+            assert_int_equal(stress.runs[n][i], 1);
+    assert_int_equal(stress.wrong_numa, 0);
     assert_true(pool_drain(pool, 60000));
     pool_stats(pool, &stats);
     uint64_t sum = (uint64_t)STRESS_TASKS * (STRESS_TASKS - 1) / 2;
-    assert_int_equal(stats.copy_bytes, STRESS_DOMAINS * sum);
-    assert_int_equal(stats.copy_ns, STRESS_DOMAINS * STRESS_TASKS);
+    assert_int_equal(stats.copy_bytes, STRESS_NUMA_NODES * sum);
+    assert_int_equal(stats.copy_ns, STRESS_NUMA_NODES * STRESS_TASKS);
     pool_free(pool);
     waker_done(&waker);
 }
 
 struct helper {
     struct gate gate;
-    _Atomic uint32_t domain; /* of who ran the task, plus one */
+    _Atomic uint32_t numa; /* of who ran the task, plus one */
 };
 
-static void note_domain(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+static void note_numa(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     (void)begin, (void)end;
-    ((struct helper *)argument)->domain = worker->domain + 1;
+    ((struct helper *)argument)->numa = worker->numa + 1;
 }
 
 static uint32_t who_ran(struct helper *helper)
 {
-    while (helper->domain == 0)
+    while (helper->numa == 0)
         clock_sleep_ns(100000);
-    return helper->domain - 1;
+    return helper->numa - 1;
 }
 
-/* An urgent task whose domain is busy is run elsewhere; a normal one waits. */
+/* An urgent task whose NUMA node is busy is run elsewhere; a normal one waits. */
 static void test_others_take_over(void **state)
 {
     (void)state;
     struct pool *pool = make_pool(2, 2, 8, NULL);
     struct helper busy = {0}, waits = {0};
     occupy(pool, &busy.gate);
-    assert_true(pool_submit(pool, 0, POOL_NORMAL, note_domain, &waits, 0, 0));
-    assert_true(pool_submit(pool, 0, POOL_URGENT, note_domain, &busy, 0, 0));
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, note_numa, &waits, 0, 0));
+    assert_true(pool_submit(pool, 0, POOL_URGENT, note_numa, &busy, 0, 0));
     assert_int_equal(who_ran(&busy), 1);
-    assert_int_equal(waits.domain, 0);
+    assert_int_equal(waits.numa, 0);
     busy.gate.open = true;
     assert_int_equal(who_ran(&waits), 0);
     pool_free(pool);
@@ -337,7 +337,7 @@ enum { HUGE_PAGE = 2 << 20, MOST_PIECES = 64, OWNER = 99 };
 struct record {
     _Atomic uint32_t count;
     struct pool_memory pieces[MOST_PIECES];
-    uint32_t domains[MOST_PIECES]; /* of who filled it */
+    uint32_t numa[MOST_PIECES]; /* of who filled it */
     int failure;
 };
 
@@ -347,7 +347,7 @@ static int record_piece(void *argument, const struct pool_worker *worker,
     struct record *record = argument;
     uint32_t i = record->count++;
     record->pieces[i] = *piece;
-    record->domains[i] = worker ? worker->domain : OWNER;
+    record->numa[i] = worker ? worker->numa : OWNER;
     return record->failure;
 }
 
@@ -361,7 +361,7 @@ static void check_record(const struct record *record, const struct pool_memory *
             continue;
         assert_int_equal((piece->start - memory->start) % HUGE_PAGE, 0);
         assert_true(piece->start + piece->bytes <= memory->start + memory->bytes);
-        assert_int_equal(piece->domain, memory->domain);
+        assert_int_equal(piece->numa, memory->numa);
         bytes += piece->bytes;
         for (uint32_t k = 0; k < i; k++)
             assert_ptr_not_equal(record->pieces[k].start, piece->start);
@@ -369,8 +369,8 @@ static void check_record(const struct record *record, const struct pool_memory *
     assert_int_equal(bytes, memory->bytes);
 }
 
-/* Who fills what: workers of the memory's domain; the owner, while these are held up. */
-static void test_memory_is_filled_by_its_domain(void **state)
+/* Who fills what: workers of the memory's NUMA node; the owner, while these are held up. */
+static void test_memory_is_filled_by_its_numa_node(void **state)
 {
     (void)state;
     const size_t addresses = (size_t)2040 * HUGE_PAGE; /* with nothing behind them */
@@ -388,8 +388,8 @@ static void test_memory_is_filled_by_its_domain(void **state)
         check_record(&record, &memory[m]);
     uint32_t by_owner = 0;
     for (uint32_t i = 0; i < record.count; i++) {
-        by_owner += record.domains[i] == OWNER; /* a machine so busy that nobody came for 20 ms */
-        assert_true(record.domains[i] == record.pieces[i].domain || record.domains[i] == OWNER);
+        by_owner += record.numa[i] == OWNER; /* a machine so busy that nobody came for 20 ms */
+        assert_true(record.numa[i] == record.pieces[i].numa || record.numa[i] == OWNER);
     }
     assert_true(by_owner < record.count);
     pool_free(pool);
@@ -402,7 +402,7 @@ static void test_memory_is_filled_by_its_domain(void **state)
     for (int m = 0; m < 4; m++)
         check_record(&record, &memory[m]);
     for (uint32_t i = 0; i < record.count; i++)
-        assert_true(record.domains[i] == OWNER || record.pieces[i].domain == 1);
+        assert_true(record.numa[i] == OWNER || record.pieces[i].numa == 1);
     /* It does not wait for each of 60 pieces that a worker may come. */
     struct pool_memory large = {base + HUGE_PAGE, 960 * (size_t)HUGE_PAGE, 0};
     record.count = 0;
@@ -422,7 +422,7 @@ static void test_pages_are_there(void **state)
 {
     (void)state;
     struct pool *pool = make_pool(2, 5, 4, NULL);
-    struct pool_memory memory[3] = {{.domain = 1}, {.domain = 0}, {.domain = 1}};
+    struct pool_memory memory[3] = {{.numa = 1}, {.numa = 0}, {.numa = 1}};
     for (int m = 0; m < 2; m++) {
         void *start;
         memory[m].bytes = 7 * HUGE_PAGE;
@@ -454,7 +454,7 @@ static void test_memory_lies_on_its_node(void **state)
     uint32_t cores = topology_core_count(topology);
     assert_int_equal(topology_place(topology, 0, 1, 0, cores, BIND_NUMA, &placement, NULL), 0);
     topology_free(topology);
-    if (placement.domain_count < 2) {
+    if (placement.numa_count < 2) {
         print_message("one NUMA node: where pages lie is not checked\n");
         skip();
     }
@@ -463,7 +463,7 @@ static void test_memory_lies_on_its_node(void **state)
         void *pages[PAGES], *start;
         int nodes[PAGES];
         assert_int_equal(memory_map(PAGES * 4096, "test", &start, NULL), STATUS_OK);
-        struct pool_memory memory = {start, PAGES * 4096, placement.workers[i].domain};
+        struct pool_memory memory = {start, PAGES * 4096, placement.workers[i].numa};
         assert_int_equal(pool_place(pool, &memory, 1, NULL, NULL), 0);
         for (int page = 0; page < PAGES; page++)
             pages[page] = memory.start + page * 4096;
@@ -477,16 +477,16 @@ static void test_memory_lies_on_its_node(void **state)
 
 struct roll {
     _Atomic uint32_t calls[8];       /* by worker */
-    _Atomic uint32_t parts[4];       /* by domain: bit i for part i */
-    _Atomic uint32_t part_counts[4]; /* by domain */
+    _Atomic uint32_t parts[4];       /* by NUMA node: bit i for part i */
+    _Atomic uint32_t part_counts[4]; /* by NUMA node */
 };
 
 static void answer_roll(struct pool_worker *worker, void *argument, uint64_t i, uint64_t n)
 {
     struct roll *roll = argument;
     roll->calls[worker->index]++;
-    roll->parts[worker->domain] |= 1u << i;
-    roll->part_counts[worker->domain] = (uint32_t)n;
+    roll->parts[worker->numa] |= 1u << i;
+    roll->part_counts[worker->numa] = (uint32_t)n;
 }
 
 static void test_run_on_all(void **state)
@@ -597,7 +597,7 @@ int main(void)
         cmocka_unit_test(test_others_take_over),
         cmocka_unit_test(test_help_goes_before_normal),
         cmocka_unit_test(test_drain_waits_for_helpers),
-        cmocka_unit_test(test_memory_is_filled_by_its_domain),
+        cmocka_unit_test(test_memory_is_filled_by_its_numa_node),
         cmocka_unit_test(test_pages_are_there),
         cmocka_unit_test(test_memory_lies_on_its_node),
         cmocka_unit_test(test_run_on_all),

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static struct pool *make_pool(uint32_t domain_count, uint32_t worker_count)
+static struct pool *make_pool(uint32_t numa_count, uint32_t worker_count)
 {
     struct topology *topology = NULL;
     struct placement placement;
@@ -21,9 +21,9 @@ static struct pool *make_pool(uint32_t domain_count, uint32_t worker_count)
     assert_int_equal(topology_place(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
                      STATUS_OK);
     topology_free(topology);
-    placement.domain_count = domain_count;
+    placement.numa_count = numa_count;
     for (uint32_t i = 0; i < worker_count; i++)
-        placement.workers[i].domain = i * domain_count / worker_count;
+        placement.workers[i].numa = i * numa_count / worker_count;
     struct pool *pool = NULL;
     struct error err;
     if (pool_new(&placement, NULL, 64, NULL, &pool, &err) != STATUS_OK)
@@ -199,30 +199,30 @@ static void test_failed_rows(void **state)
     pool_free(pool);
 }
 
-static void test_domains(void **state)
+static void test_numa_nodes(void **state)
 {
     (void)state;
     struct pool *pool = make_pool(3, 3);
     struct row_store *store = make_store(pool, 4096, 8);
-    uint32_t per_domain[3] = {0};
+    uint32_t per_numa[3] = {0};
     for (uint64_t row = 0; row < 8; row++) {
         int32_t buffer = row_store_claim(store, row);
-        uint32_t domain = row_store_domain(store, buffer);
+        uint32_t numa = row_store_numa(store, buffer);
         if (row < 6) /* evenly while all have room */
-            assert_int_equal(per_domain[domain], row / 3);
-        per_domain[domain]++;
+            assert_int_equal(per_numa[numa], row / 3);
+        per_numa[numa]++;
         assert_int_equal((uintptr_t)row_store_data(store, buffer) % 64, 0);
         memset(row_store_data(store, buffer), (int)row, 4096);
     }
-    for (int d = 0; d < 3; d++)
-        assert_in_range(per_domain[d], 2, 3);
+    for (int n = 0; n < 3; n++)
+        assert_in_range(per_numa[n], 2, 3);
     for (uint64_t row = 0; row < 8; row++) {
         const unsigned char *data = row_store_data(store, row_store_find(store, row));
         assert_int_equal(data[0], row);
         assert_int_equal(data[4095], row);
     }
     row_store_free(store);
-    store = make_store(pool, 64, 2); /* fewer buffers than domains */
+    store = make_store(pool, 64, 2); /* fewer buffers than NUMA nodes */
     assert_true(row_store_claim(store, 1) != ROW_NONE);
     assert_true(row_store_claim(store, 2) != ROW_NONE);
     assert_int_equal(row_store_claim(store, 3), ROW_NONE);
@@ -395,8 +395,8 @@ static void use_row(struct pool_worker *worker, void *argument, uint64_t begin, 
 static void submit(struct pool *pool, struct stress *stress, enum pool_priority priority,
                    pool_function *function, int32_t buffer, uint64_t end)
 {
-    uint32_t domain = row_store_domain(stress->store, buffer);
-    while (!pool_submit(pool, domain, priority, function, stress, (uint64_t)buffer, end))
+    uint32_t numa = row_store_numa(stress->store, buffer);
+    while (!pool_submit(pool, numa, priority, function, stress, (uint64_t)buffer, end))
         clock_sleep_ns(20000);
 }
 
@@ -449,7 +449,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life_of_a_row),  cmocka_unit_test(test_kept_rows_stay),
         cmocka_unit_test(test_forgotten_uses), cmocka_unit_test(test_rows_in_part),
-        cmocka_unit_test(test_failed_rows),    cmocka_unit_test(test_domains),
+        cmocka_unit_test(test_failed_rows),    cmocka_unit_test(test_numa_nodes),
         cmocka_unit_test(test_sizes_refused),  cmocka_unit_test(test_against_model),
         cmocka_unit_test(test_stress),
     };

@@ -69,7 +69,7 @@ static void put_dataset(const struct fixture *fixture)
     remove_chunk(fixture, "c/7.0");
 }
 
-static struct pool *make_pool(const struct dataset *dataset, uint32_t domain_count)
+static struct pool *make_pool(const struct dataset *dataset, uint32_t numa_count)
 {
     struct topology *topology = NULL;
     struct placement placement;
@@ -78,9 +78,9 @@ static struct pool *make_pool(const struct dataset *dataset, uint32_t domain_cou
     assert_ok(topology_load(NULL, NULL, &topology, &err), &err);
     assert_ok(topology_place(topology, 0, 1, 0, WORKERS, BIND_NONE, &placement, &err), &err);
     topology_free(topology);
-    placement.domain_count = domain_count;
+    placement.numa_count = numa_count;
     for (uint32_t i = 0; i < WORKERS; i++)
-        placement.workers[i].domain = i * domain_count / WORKERS;
+        placement.workers[i].numa = i * numa_count / WORKERS;
     assert_ok(pool_new(&placement, dataset, BUFFERS, NULL, &pool, &err), &err);
     return pool;
 }
@@ -420,7 +420,7 @@ static void test_random_use(void **state)
     assert_int_equal(stats_now(setting).used_bytes, 0);
 }
 
-/* Answers of any size, across page ends and domains. */
+/* Answers of any size, across page ends and NUMA nodes. */
 static void test_tapes_of_any_size(void **state)
 {
     struct setting *setting = *state;

@@ -74,10 +74,10 @@ static void test_one_reader_has_all(void **state)
     struct topology *topology = load("numa:2 core:4 pu:1", NULL);
     struct placement placement = place(topology, 0, 1, 0, 0, BIND_NUMA);
     assert_int_equal(placement.worker_count, 8);
-    assert_int_equal(placement.domain_count, 2);
+    assert_int_equal(placement.numa_count, 2);
     assert_cpus(placement.cpuset, "0-7");
     for (uint32_t i = 0; i < 8; i++) {
-        assert_int_equal(placement.workers[i].domain, i / 4);
+        assert_int_equal(placement.workers[i].numa, i / 4);
         assert_cpus(placement.workers[i].cpuset, i < 4 ? "0-3" : "4-7");
     }
     topology_free(topology);
@@ -123,13 +123,13 @@ static void test_binding(void **state)
     assert_cpus(core.workers[0].cpuset, "8-9");
     assert_cpus(core.workers[3].cpuset, "14-15");
     struct placement none = place(topology, 0, 1, 0, 3, BIND_NONE);
-    assert_int_equal(none.domain_count, 1);
+    assert_int_equal(none.numa_count, 1);
     for (uint32_t i = 0; i < 3; i++) {
         assert_cpus(none.workers[i].cpuset, "0-15");
-        assert_int_equal(none.workers[i].domain, 0);
+        assert_int_equal(none.workers[i].numa, 0);
     }
     struct placement one = place(topology, 0, 1, 0, 1, BIND_NUMA);
-    assert_int_equal(one.domain_count, 1);
+    assert_int_equal(one.numa_count, 1);
     assert_cpus(one.workers[0].cpuset, "0-7");
     topology_free(topology);
 }
@@ -149,15 +149,15 @@ static void check_readers(const struct topology *topology, uint32_t size, uint32
         all |= mine;
         if (threads > 0)
             assert_int_equal(placement.worker_count, threads);
-        uint32_t next_domain = 0;
+        uint32_t next_numa = 0;
         for (uint32_t i = 0; i < placement.worker_count; i++) {
             const struct placement_worker *worker = &placement.workers[i];
             uint64_t seat = worker->cpuset.words[0];
             assert_true(seat != 0 && (bind == BIND_NONE || (seat & ~mine) == 0));
-            assert_true(worker->domain == next_domain || worker->domain + 1 == next_domain);
-            next_domain = worker->domain + 1;
+            assert_true(worker->numa == next_numa || worker->numa + 1 == next_numa);
+            next_numa = worker->numa + 1;
         }
-        assert_int_equal(next_domain, placement.domain_count);
+        assert_int_equal(next_numa, placement.numa_count);
     }
     uint64_t machine = place(topology, 0, 1, 0, 1, BIND_NONE).cpuset.words[0];
     if (size <= cores)

@@ -100,7 +100,7 @@ static void check_reader(const struct topology *topology, uint32_t reader, uint3
     uint32_t cores = topology_core_count(topology);
     uint32_t expected = (cores - 8) / readers;
     assert_int_equal(placement.worker_count, expected < 64 ? expected : 64);
-    assert_int_equal(placement.domain_count, 2 / readers);
+    assert_int_equal(placement.numa_count, 2 / readers);
     assert_int_equal(count_cpus(&placement.cpuset), 2 * cores / readers);
     struct cpuset workers = {{0}};
     for (uint32_t i = 0; i < placement.worker_count; i++) {

@@ -367,7 +367,7 @@ static void test_reader_for_each_node(void **state)
                 place_evenly(topology, reader, nodes, 2 * nodes, 0, BIND_NUMA);
             assert_true(placement.cpuset.words[0] == UINT64_C(0xff) << 8 * reader);
             assert_int_equal(placement.worker_count, 2);
-            assert_int_equal(placement.domain_count, 1);
+            assert_int_equal(placement.numa_count, 1);
             assert_int_equal(placement.workers[0].numa_os_index, reader);
             assert_int_equal(placement.seat_count, 2);
             for (uint32_t i = 0; i < 2; i++)
@@ -386,14 +386,14 @@ static void test_homes(void **state)
     for (uint32_t i = 0; i < 4; i++) {
         struct placement_home home = topology_home(&placement, i);
         assert_int_equal(home.numa_os_index, i < 2); /* its GPU's */
-        assert_int_equal(home.domain, i < 2);
+        assert_int_equal(home.numa, i < 2);
         assert_true(home.is_near);
     }
     /* One worker, on node 0: the ring is on node 1 all the same. */
     placement = place_evenly(topology, 0, 1, 4, 1, BIND_NUMA);
     struct placement_home home = topology_home(&placement, 0);
     assert_int_equal(home.numa_os_index, 1);
-    assert_int_equal(home.domain, 0);
+    assert_int_equal(home.numa, 0);
     assert_false(home.is_near);
     assert_true(topology_home(&placement, 3).is_near);
     /* Without seats they are spread over what workers there are. */
@@ -401,13 +401,13 @@ static void test_homes(void **state)
     assert_true(placement.crowded);
     for (uint32_t i = 0; i < 4; i++) {
         home = topology_home(&placement, i);
-        assert_int_equal(home.domain, i / 2);
+        assert_int_equal(home.numa, i / 2);
         assert_int_equal(home.numa_os_index, i / 2);
         assert_true(home.is_near);
     }
-    assert_int_equal(topology_home(&placement, 7).domain, 1); /* one of another reader's */
+    assert_int_equal(topology_home(&placement, 7).numa, 1); /* one of another reader's */
     placement = place_evenly(topology, 0, 1, 4, 6, BIND_NONE);
-    assert_int_equal(topology_home(&placement, 3).domain, 0);
+    assert_int_equal(topology_home(&placement, 3).numa, 0);
     topology_free(topology);
     /* Two readers, each with a node. */
     topology = load(&crossed, NULL);
@@ -416,7 +416,7 @@ static void test_homes(void **state)
         for (uint32_t i = 0; i < 2; i++) {
             home = topology_home(&placement, i);
             assert_int_equal(home.numa_os_index, 1 - reader);
-            assert_true(home.domain == 0 && home.is_near);
+            assert_true(home.numa == 0 && home.is_near);
         }
     }
     topology_free(topology);
