@@ -70,7 +70,7 @@ static void complete_run(struct copy *copy, const struct run *run)
 }
 
 static void copy_sample(const struct copy *copy, uint64_t sample, unsigned char *slot,
-                        uint64_t seat)
+                        uint64_t batch_index)
 {
     const struct dataset *dataset = copy->dataset;
     const unsigned char *row =
@@ -81,7 +81,7 @@ static void copy_sample(const struct copy *copy, uint64_t sample, unsigned char 
         size_t bytes = field->sample_bytes;
         const void *source = field->source == FIELD_ROW ? row + field->row_offset + offset * bytes
                                                         : dataset_held_sample(dataset, f, sample);
-        memcpy(slot + copy->field_offsets[f] + seat * bytes, source, bytes);
+        memcpy(slot + copy->field_offsets[f] + batch_index * bytes, source, bytes);
     }
 }
 
@@ -96,8 +96,8 @@ static void copy_thread(struct pool_worker *worker, void *argument, uint64_t beg
         const uint64_t *order = copy->order + run.step % copy->steps_per_pass * copy->batch;
         unsigned char *slot =
             (unsigned char *)copy->slots + run.step % copy->slot_count * copy->slot_bytes;
-        for (uint64_t seat = run.first; seat < run.end; seat++)
-            copy_sample(copy, order[seat], slot, seat);
+        for (uint64_t batch_index = run.first; batch_index < run.end; batch_index++)
+            copy_sample(copy, order[batch_index], slot, batch_index);
         complete_run(copy, &run);
     }
 }

@@ -52,7 +52,7 @@ struct scene {
     size_t pool_bytes, slots_bytes, staging_bytes;
     uint32_t *sources; /* [pool records] shuffled */
     uint64_t source_count;
-    uint32_t *seats;             /* [ranks * count] where a round's records go within its slots */
+    uint32_t *batch_indices;     /* [ranks * count] where a round's records go within its slots */
     int *counts, *displacements; /* in bytes, alike in both directions */
     struct exchange *packed, *in_place;
 };
@@ -88,8 +88,8 @@ static unsigned char *source(const struct scene *s, uint64_t round, int peer, ui
 static unsigned char *destination(const struct scene *s, uint64_t round, int peer, uint64_t i)
 {
     uint64_t records = (uint64_t)s->comm.size * s->count;
-    uint64_t seat = s->seats[(uint64_t)peer * s->count + i];
-    return s->slots + (round % SLOT_ROUNDS * records + seat) * s->record_bytes;
+    uint64_t batch_index = s->batch_indices[(uint64_t)peer * s->count + i];
+    return s->slots + (round % SLOT_ROUNDS * records + batch_index) * s->record_bytes;
 }
 
 /* Records [first, end) of each message between rows or slots and a buffer that holds them. */
@@ -431,9 +431,9 @@ static void scene_init(struct scene *s, const struct arguments *arguments)
     }
     s->source_count = s->pool_bytes / s->record_bytes;
     s->sources = map(s->source_count * sizeof *s->sources);
-    s->seats = map(size * s->count * sizeof *s->seats);
+    s->batch_indices = map(size * s->count * sizeof *s->batch_indices);
     shuffle(s->sources, s->source_count);
-    shuffle(s->seats, size * s->count);
+    shuffle(s->batch_indices, size * s->count);
     s->packed = new_exchange(s, false);
     s->in_place = new_exchange(s, true);
     set_counts(s);
@@ -445,7 +445,7 @@ static void scene_done(struct scene *s)
     exchange_free(s->packed);
     free(s->displacements);
     free(s->counts);
-    memory_unmap(s->seats, (uint64_t)s->comm.size * s->count * sizeof *s->seats);
+    memory_unmap(s->batch_indices, (uint64_t)s->comm.size * s->count * sizeof *s->batch_indices);
     memory_unmap(s->sources, s->source_count * sizeof *s->sources);
     for (int i = 0; i < 2; i++) {
         memory_unmap(s->lane_receive[i], s->staging_bytes);

@@ -257,8 +257,9 @@ static void count_sent(struct reader *reader, uint64_t round, uint64_t next[KEPT
     for (uint64_t w = 0; w < scale->window_count; w++) {
         const struct planned *planned = &reader->planned[w];
         for (; next[w] < planned->item_count && planned->items[next[w]].round == round; next[w]++) {
-            struct plan_seat seat = plan_seat_of(&scale->plan, planned->items[next[w]].position);
-            reader->sent[scale->reader_of_trainer[seat.trainer]]++;
+            struct plan_recipient recipient =
+                plan_recipient_of(&scale->plan, planned->items[next[w]].position);
+            reader->sent[scale->reader_of_trainer[recipient.trainer]]++;
         }
     }
 }
@@ -266,7 +267,7 @@ static void count_sent(struct reader *reader, uint64_t round, uint64_t next[KEPT
 /* One trainer's positions [first, end) of a step, all of a window at once. */
 static void count_share(struct reader *reader, uint64_t first, uint64_t end)
 {
-    struct plan_place places[BATCH];
+    struct plan_location locations[BATCH];
     uint64_t rows[BATCH];
     while (first < end) {
         uint64_t position = plan_unpad(&reader->epoch, first);
@@ -274,10 +275,10 @@ static void count_share(struct reader *reader, uint64_t first, uint64_t end)
         const struct plan_window *window = &planned->window;
         uint64_t left = window->first_position + window->sample_count - position;
         uint64_t count = end - first < left ? end - first : left;
-        plan_places_at(window, position, count, places);
+        plan_locations_at(window, position, count, locations);
         for (uint64_t i = 0; i < count; i++) {
-            rows[i] = window->first_row_position + places[i].window_row;
-            reader->received[planned->owners[places[i].window_row] & ASSIGN_READER_MASK]++;
+            rows[i] = window->first_row_position + locations[i].window_row;
+            reader->received[planned->owners[locations[i].window_row] & ASSIGN_READER_MASK]++;
         }
         plan_rows_at(&reader->epoch, rows, count);
         reader->checksum += rows[0];

@@ -116,11 +116,11 @@ static void cursor_seek(struct cursor *cursor, const struct round *round, uint64
     const struct job *job = round->job;
     if (position - cursor->share.first < cursor->share.count)
         return;
-    struct plan_seat seat = plan_seat_of(&job->setup.plan, position);
-    cursor->share = plan_share_at(&job->setup.plan, seat.step, seat.trainer);
-    cursor->reader = job->reader_of_trainer[seat.trainer];
+    struct plan_recipient recipient = plan_recipient_of(&job->setup.plan, position);
+    cursor->share = plan_share_at(&job->setup.plan, recipient.step, recipient.trainer);
+    cursor->reader = job->reader_of_trainer[recipient.trainer];
     if (cursor->reader == (uint32_t)job->comm.rank)
-        cursor->slot = slot_base(round, find_trainer(job, seat.trainer), seat.step);
+        cursor->slot = slot_base(round, find_trainer(job, recipient.trainer), recipient.step);
 }
 
 static void list_fill(struct round *round, const struct cursor *cursor, struct window *window,
@@ -131,12 +131,12 @@ static void list_fill(struct round *round, const struct cursor *cursor, struct w
     fill->offset = item->offset;
     if (cursor->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = cursor->slot;
-        fill->seat = (uint32_t)(item->position - cursor->share.first);
+        fill->batch_index = (uint32_t)(item->position - cursor->share.first);
     } else {
         assert(round->counts.send_counts); /* there is another reader */
         fill->to.remote.reader = cursor->reader;
         fill->to.remote.record = (uint32_t)round->counts.send_counts[cursor->reader]++;
-        fill->seat = FILL_REMOTE;
+        fill->batch_index = FILL_REMOTE;
     }
 }
 
@@ -163,9 +163,9 @@ enum { RUN_BLOCK = 256, RUN_ROWS = 1024 };
 struct run {
     const struct window *window;
     uint64_t position;
-    uint32_t seat; /* of the first */
+    uint32_t batch_index; /* of the first */
     size_t count;
-    struct plan_place places[RUN_BLOCK];
+    struct plan_location locations[RUN_BLOCK];
     uint64_t samples[RUN_BLOCK];
     uint64_t table_limit;              /* windows of more rows are not worth a table */
     const struct window *table_window; /* NULL: there is no table */
@@ -193,19 +193,19 @@ static bool tabulate_rows(struct run *run)
 static void find_samples(struct run *run, uint64_t unpadded)
 {
     const struct window *window = run->window;
-    plan_places_at(&window->plan, unpadded, run->count, run->places);
+    plan_locations_at(&window->plan, unpadded, run->count, run->locations);
     if (tabulate_rows(run)) {
         for (size_t i = 0; i < run->count; i++)
-            run->samples[i] = run->table[run->places[i].window_row];
+            run->samples[i] = run->table[run->locations[i].window_row];
     } else {
         for (size_t i = 0; i < run->count; i++)
-            run->samples[i] = window->plan.first_row_position + run->places[i].window_row;
+            run->samples[i] = window->plan.first_row_position + run->locations[i].window_row;
         plan_rows_at(&window->epoch, run->samples, run->count);
         for (size_t i = 0; i < run->count; i++)
             run->samples[i] = plan_row_first(&window->epoch.plan, run->samples[i]);
     }
     for (size_t i = 0; i < run->count; i++)
-        run->samples[i] += run->places[i].offset;
+        run->samples[i] += run->locations[i].offset;
 }
 
 /* Everything in the slot that does not come with the row. */
@@ -213,15 +213,16 @@ static void dress(const struct round *round, unsigned char *slot, const struct r
 {
     const struct ring_layout *layout = &round->job->setup.layout;
     const struct plan *plan = &round->reach.epoch.plan;
-    memcpy(slot + layout->indices_offset + run->seat * sizeof *run->samples, run->samples,
+    memcpy(slot + layout->indices_offset + run->batch_index * sizeof *run->samples, run->samples,
            run->count * sizeof *run->samples);
     plan_sample_keys(plan->seed, round->reach.epoch.epoch, run->samples, run->count,
-                     (uint64_t *)(slot + layout->keys_offset) + run->seat);
-    memset(slot + layout->valid_offset + run->seat, run->position < plan->sample_count, run->count);
+                     (uint64_t *)(slot + layout->keys_offset) + run->batch_index);
+    memset(slot + layout->valid_offset + run->batch_index, run->position < plan->sample_count,
+           run->count);
     for (size_t f = 0; f < round->fields->held_count; f++) {
         const struct round_field *field = &round->fields->held[f];
         for (size_t i = 0; i < run->count; i++)
-            memcpy(round_field_in_slot(field, slot, run->seat + (uint32_t)i),
+            memcpy(round_field_in_slot(field, slot, run->batch_index + (uint32_t)i),
                    dataset_held_sample(round->job->dataset, field->field, run->samples[i]),
                    field->bytes);
     }
@@ -232,12 +233,12 @@ static void list_run(struct round *round, unsigned char *slot, const struct run 
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
     for (size_t i = 0; i < run->count; i++) {
-        uint32_t source = run->window->owners[run->places[i].window_row] & ASSIGN_READER_MASK;
+        uint32_t source = run->window->owners[run->locations[i].window_row] & ASSIGN_READER_MASK;
         if (source == me)
             continue;
         round->arrivals[round->arrival_count++] =
             (struct arrival){.slot = slot,
-                             .seat = run->seat + (uint32_t)i,
+                             .batch_index = run->batch_index + (uint32_t)i,
                              .source = source,
                              .record = (uint64_t)round->counts.receive_counts[source]++};
     }
@@ -259,15 +260,15 @@ static uint64_t cut_run(const struct round *round, struct run *run, uint64_t end
 
 /* Goes through one trainer's positions [first, end) of a step; `slot` NULL: counts them alone. */
 static void list_share(struct round *round, struct run *run, unsigned char *slot, uint64_t first,
-                       uint64_t end, uint32_t seat)
+                       uint64_t end, uint32_t batch_index)
 {
-    run->seat = seat;
+    run->batch_index = batch_index;
     for (run->position = first; run->position < end; run->position += run->count) {
         find_samples(run, cut_run(round, run, end));
         if (slot)
             dress(round, slot, run);
         list_run(round, slot, run);
-        run->seat += (uint32_t)run->count;
+        run->batch_index += (uint32_t)run->count;
     }
 }
 
@@ -301,7 +302,7 @@ static void number_records(struct round *round)
     sum_displacements(counts->receive_counts, counts->receive_displacements, size);
     for (uint64_t i = 0; i < round->fill_count; i++) {
         struct fill *fill = &round->fills[i];
-        if (fill->seat == FILL_REMOTE)
+        if (fill->batch_index == FILL_REMOTE)
             fill->to.remote.record += (uint32_t)counts->send_displacements[fill->to.remote.reader];
     }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
@@ -346,16 +347,17 @@ void round_plan_counts(struct round *round)
 /* Puts one field of a sample into a slot. A bad sample's row fields are zero as they come; it is
  * marked, and its held fields are made zero, too. */
 static void put_field(const struct round_fields *fields, size_t f, unsigned char *slot,
-                      uint32_t seat, const unsigned char *from)
+                      uint32_t batch_index, const unsigned char *from)
 {
     const struct round_field *field = &fields->row[f];
-    unsigned char *to = round_field_in_slot(field, slot, seat);
+    unsigned char *to = round_field_in_slot(field, slot, batch_index);
     if (f != fields->valid) {
         memcpy(to, from, field->bytes);
     } else if (!*from) {
         *to = 0;
         for (size_t h = 0; h < fields->held_count; h++)
-            memset(round_field_in_slot(&fields->held[h], slot, seat), 0, fields->held[h].bytes);
+            memset(round_field_in_slot(&fields->held[h], slot, batch_index), 0,
+                   fields->held[h].bytes);
     }
 }
 
@@ -363,7 +365,7 @@ static void fill_slot(const struct round_fields *fields, const struct fill *fill
                       const unsigned char *row)
 {
     for (size_t f = 0; f < fields->row_count; f++)
-        put_field(fields, f, fill->to.slot, fill->seat,
+        put_field(fields, f, fill->to.slot, fill->batch_index,
                   round_field_in_row(&fields->row[f], row, fill->offset));
 }
 
@@ -399,7 +401,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         const unsigned char *row = row_store_data(store, *fill->buffer);
         if (i + FETCH_AHEAD < end)
             fetch_ahead(round, &round->fills[i + FETCH_AHEAD]);
-        bool remote = fill->seat == FILL_REMOTE;
+        bool remote = fill->batch_index == FILL_REMOTE;
         if (remote)
             fill_record(round, fill, row);
         else
@@ -423,7 +425,7 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
         const struct arrival *arrival = &round->arrivals[i];
         const unsigned char *record = round->received + arrival->record * fields->record_bytes;
         for (size_t f = 0; f < fields->packed_count; f++)
-            put_field(fields, f, arrival->slot, arrival->seat,
+            put_field(fields, f, arrival->slot, arrival->batch_index,
                       record + fields->row[f].record_offset);
     }
     uint64_t copy_ns = clock_now_ns() - start_ns;

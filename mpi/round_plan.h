@@ -39,14 +39,14 @@ struct fill {
             uint32_t record; /* of the send buffer */
         } remote;
     } to;
-    uint32_t offset; /* of the sample in its row */
-    uint32_t seat;   /* of the sample in the slot's batch; FILL_REMOTE: to another reader */
+    uint32_t offset;      /* of the sample in its row */
+    uint32_t batch_index; /* of the sample in the slot's batch; FILL_REMOTE: to another reader */
 };
 
 /* One sample that comes from another reader to a slot. */
 struct arrival {
     unsigned char *slot;
-    uint32_t seat;
+    uint32_t batch_index;
     uint32_t source; /* reader */
     uint64_t record; /* of the receive buffer */
 };
@@ -80,9 +80,9 @@ static inline const unsigned char *round_field_in_row(const struct round_field *
     return row + field->row_offset + offset * field->bytes;
 }
 static inline unsigned char *round_field_in_slot(const struct round_field *field,
-                                                 unsigned char *slot, uint32_t seat)
+                                                 unsigned char *slot, uint32_t batch_index)
 {
-    return slot + field->slot_offset + seat * field->bytes;
+    return slot + field->slot_offset + batch_index * field->bytes;
 }
 
 /* Where the time of rounds goes: workers' time, all of them together. */

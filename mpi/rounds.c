@@ -302,8 +302,8 @@ static enum status count_ready(const struct rounds *rounds, const struct round *
 static uint32_t numa_of_fill(const struct rounds *rounds, const struct round *round, uint64_t i)
 {
     const struct fill *fill = &round->fills[i];
-    return fill->seat == FILL_REMOTE ? numa_of_lane(rounds, lane_index(rounds, round))
-                                     : numa_of_slot(rounds, fill->to.slot);
+    return fill->batch_index == FILL_REMOTE ? numa_of_lane(rounds, lane_index(rounds, round))
+                                            : numa_of_slot(rounds, fill->to.slot);
 }
 
 static uint32_t numa_of_arrival(const struct rounds *rounds, const struct round *round, uint64_t i)
@@ -343,7 +343,7 @@ static bool copies_needed(const struct rounds *rounds, const struct round *round
     if (rounds->fields.packed_count > 0)
         return true;
     for (uint64_t i = begin; i < end; i++)
-        if (round->fills[i].seat != FILL_REMOTE)
+        if (round->fills[i].batch_index != FILL_REMOTE)
             return true;
     return false;
 }
@@ -558,10 +558,10 @@ static void begin_of(const struct rounds *rounds, uint64_t serial, uint64_t *ret
 {
     const struct run_setup *setup = &rounds->job->setup;
     const struct ring_service *service = &setup->service;
-    struct span_place place = span_at(&rounds->span, serial);
-    *ret_epoch = place.epoch;
-    *ret_step = round_at(&setup->plan, setup->shape, place.index).first_step;
-    if (place.epoch == service->start_epoch && *ret_step < service->start_step)
+    struct span_index at = span_at(&rounds->span, serial);
+    *ret_epoch = at.epoch;
+    *ret_step = round_at(&setup->plan, setup->shape, at.index).first_step;
+    if (at.epoch == service->start_epoch && *ret_step < service->start_step)
         *ret_step = service->start_step;
 }
 

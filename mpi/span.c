@@ -31,19 +31,19 @@ void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup
     const struct ring_service *service = &setup->service;
     struct span rounds = span_rounds(setup), windows = span_windows(setup);
     struct span steps = span_steps(setup);
-    struct span_place place = span_at(&rounds, serial);
-    struct round_reach reach = {.round = round_at(plan, setup->shape, place.index)};
-    plan_epoch_init(&reach.epoch, plan, place.epoch);
-    if (place.epoch == service->start_epoch && reach.round.first_step < service->start_step)
+    struct span_index at = span_at(&rounds, serial);
+    struct round_reach reach = {.round = round_at(plan, setup->shape, at.index)};
+    plan_epoch_init(&reach.epoch, plan, at.epoch);
+    if (at.epoch == service->start_epoch && reach.round.first_step < service->start_step)
         reach.round.first_step = service->start_step;
-    reach.first_sequence = span_serial(&steps, place.epoch, reach.round.first_step);
+    reach.first_sequence = span_serial(&steps, at.epoch, reach.round.first_step);
     uint64_t first = reach.round.first_step * plan->global_batch;
     uint64_t end = reach.round.end_step * plan->global_batch;
     if (end > plan->position_count)
         end = plan->position_count;
     uint64_t last = end > plan->sample_count ? plan->sample_count - 1 : end - 1;
-    reach.first_window = span_serial(&windows, place.epoch,
+    reach.first_window = span_serial(&windows, at.epoch,
                                      plan_window_of(&reach.epoch, plan_unpad(&reach.epoch, first)));
-    reach.last_window = span_serial(&windows, place.epoch, plan_window_of(&reach.epoch, last));
+    reach.last_window = span_serial(&windows, at.epoch, plan_window_of(&reach.epoch, last));
     *ret_reach = reach;
 }

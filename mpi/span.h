@@ -14,15 +14,15 @@ struct span {
     uint64_t count; /* over all epochs */
 };
 
-/* Where a serial number lies. */
-struct span_place {
+/* Which one of which epoch has a serial number. */
+struct span_index {
     uint64_t epoch, index;
 };
 
-static inline struct span_place span_at(const struct span *span, uint64_t serial)
+static inline struct span_index span_at(const struct span *span, uint64_t serial)
 {
     uint64_t absolute = span->first + serial;
-    return (struct span_place){span->first_epoch + absolute / span->per_epoch,
+    return (struct span_index){span->first_epoch + absolute / span->per_epoch,
                                absolute % span->per_epoch};
 }
 

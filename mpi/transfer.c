@@ -15,9 +15,10 @@ void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         const struct arrival *arrival = &round->arrivals[i];
         for (size_t f = fields->packed_count; f < fields->row_count; f++)
-            exchange_receive(exchange, lane, (int)arrival->source,
-                             round_field_in_slot(&fields->row[f], arrival->slot, arrival->seat),
-                             fields->row[f].bytes);
+            exchange_receive(
+                exchange, lane, (int)arrival->source,
+                round_field_in_slot(&fields->row[f], arrival->slot, arrival->batch_index),
+                fields->row[f].bytes);
     }
 }
 
@@ -37,7 +38,7 @@ void transfer_send(struct exchange *exchange, uint32_t lane, const struct round 
 {
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
-        if (fill->seat == FILL_REMOTE)
+        if (fill->batch_index == FILL_REMOTE)
             send_sample(exchange, lane, round, (int)fill->to.remote.reader,
                         row_store_data(round->job->store, *fill->buffer), fill->offset);
     }
@@ -55,7 +56,7 @@ bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *ro
         return false;
     for (; round->sent_count < sent; round->sent_next++) {
         const struct fill *fill = &round->fills[round->sent_next];
-        if (fill->seat != FILL_REMOTE)
+        if (fill->batch_index != FILL_REMOTE)
             continue;
         row_store_used(round->job->store, *fill->buffer, 1);
         round->sent_count++;
@@ -84,7 +85,7 @@ void transfer_abandon(struct exchange *exchange, uint32_t lane, const struct rou
     }
     for (uint64_t i = round->fill_next; i < round->fill_count; i++) {
         const struct fill *fill = &round->fills[i];
-        if (fill->seat == FILL_REMOTE)
+        if (fill->batch_index == FILL_REMOTE)
             send_sample(exchange, lane, round, (int)fill->to.remote.reader, NULL, 0);
     }
 }

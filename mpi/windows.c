@@ -105,11 +105,11 @@ static void post_next(struct windows *windows)
 {
     struct job *job = windows->job;
     struct window *window = windows_at(windows, windows->posted);
-    struct span_place place = span_at(&windows->span, windows->posted);
+    struct span_index at = span_at(&windows->span, windows->posted);
     window->item_count = window->read_next = window->fill_next = 0;
     atomic_store(&window->planned, false);
-    plan_epoch_init(&window->epoch, &job->setup.plan, place.epoch);
-    plan_window_at(&window->plan, &window->epoch, place.index);
+    plan_epoch_init(&window->epoch, &job->setup.plan, at.epoch);
+    plan_window_at(&window->plan, &window->epoch, at.index);
     if (job->assigner)
         assigner_window(job->assigner, &window->epoch, &window->plan, window->owners);
     MPI_Ibcast(window->owners, (int)window->plan.row_count, MPI_UINT16_T, 0, job->comm.windows,

@@ -109,9 +109,9 @@ static void count_window(struct job *job, const struct plan_window *window, FILE
 {
     uint64_t end = window->first_position + window->sample_count;
     for (uint64_t position = window->first_position; position < end; position++) {
-        struct plan_place place = plan_place_at(window, position);
-        uint32_t from = job->owners[place.window_row] & ASSIGN_READER_MASK;
-        uint32_t to = job->reader_of_trainer[plan_seat_of(&job->plan, position).trainer];
+        struct plan_location location = plan_location_at(window, position);
+        uint32_t from = job->owners[location.window_row] & ASSIGN_READER_MASK;
+        uint32_t to = job->reader_of_trainer[plan_recipient_of(&job->plan, position).trainer];
         uint8_t *count = &job->counts[(size_t)from * job->reader_count + to];
         if (*count == UINT8_MAX)
             fail("more than 255 records from one reader to another in a step: take more readers");

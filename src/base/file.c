@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where a file is made before it gets its name. */
-struct place {
+/* A file before it has its name. */
+struct temporary {
     char folder[PATH_MAX];
     char partial[PATH_MAX]; /* in the folder */
     bool special;           /* `path` is there and is no regular file: nothing is renamed over it */
@@ -26,24 +26,25 @@ static enum status failed(const char *what, const char *path, struct error *err)
     return error_set_errno(err, STATUS_IO, "%s '%s'", what, path);
 }
 
-static enum status find_place(const char *path, struct place *ret_place, struct error *err)
+static enum status find_temporary(const char *path, struct temporary *ret_temporary,
+                                  struct error *err)
 {
     struct stat info;
     uint64_t random = 0;
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-    struct place place = {.mode = 0666};
+    struct temporary temporary = {.mode = 0666};
 
-    if (strlen(path) + 32 >= sizeof place.partial || getrandom(&random, sizeof random, 0) < 0)
+    if (strlen(path) + 32 >= sizeof temporary.partial || getrandom(&random, sizeof random, 0) < 0)
         return error_set(err, STATUS_IO, "write '%.80s...': the name is too long", path);
     if (stat(path, &info) == 0) {
-        place.special = !S_ISREG(info.st_mode);
-        place.mode = info.st_mode & 07777;
+        temporary.special = !S_ISREG(info.st_mode);
+        temporary.mode = info.st_mode & 07777;
     }
-    memcpy(place.folder, length ? path : ".", length ? length : 1);
-    snprintf(place.partial, sizeof place.partial, "%.*s.%.200s.%08" PRIx32, (int)length, path,
-             path + length, (uint32_t)random);
-    *ret_place = place;
+    memcpy(temporary.folder, length ? path : ".", length ? length : 1);
+    snprintf(temporary.partial, sizeof temporary.partial, "%.*s.%.200s.%08" PRIx32, (int)length,
+             path, path + length, (uint32_t)random);
+    *ret_temporary = temporary;
     return STATUS_OK;
 }
 
@@ -85,20 +86,20 @@ static enum status write_special(const char *path, const void *data, size_t size
     return written ? STATUS_OK : failed("write", path, err);
 }
 
-static enum status open_partial(const struct place *place, int *ret_fd, struct error *err)
+static enum status open_partial(const struct temporary *temporary, int *ret_fd, struct error *err)
 {
-    int fd = open(place->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, place->mode);
+    int fd = open(temporary->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, temporary->mode);
     if (fd < 0)
-        return failed("create", place->partial, err);
+        return failed("create", temporary->partial, err);
     *ret_fd = fd;
     return STATUS_OK;
 }
 
-static enum status fill_partial(const struct place *place, const void *data, size_t size,
+static enum status fill_partial(const struct temporary *temporary, const void *data, size_t size,
                                 struct error *err)
 {
     int fd;
-    enum status status = open_partial(place, &fd, err);
+    enum status status = open_partial(temporary, &fd, err);
     if (status)
         return status;
     bool written = write_all(fd, data, size) && fsync(fd) == 0;
@@ -108,38 +109,38 @@ static enum status fill_partial(const struct place *place, const void *data, siz
         written = false;
     }
     errno = number;
-    return written ? STATUS_OK : failed("write", place->partial, err);
+    return written ? STATUS_OK : failed("write", temporary->partial, err);
 }
 
 enum status file_replace(const char *path, const void *data, size_t size, struct error *err)
 {
-    struct place place;
-    enum status status = find_place(path, &place, err);
+    struct temporary temporary;
+    enum status status = find_temporary(path, &temporary, err);
     if (status)
         return status;
-    if (place.special)
+    if (temporary.special)
         return write_special(path, data, size, err);
-    status = fill_partial(&place, data, size, err);
-    if (!status && rename(place.partial, path) != 0)
+    status = fill_partial(&temporary, data, size, err);
+    if (!status && rename(temporary.partial, path) != 0)
         status = failed("rename a temporary file to", path, err);
     if (status) {
-        unlink(place.partial);
+        unlink(temporary.partial);
         return status;
     }
-    return flush_folder(place.folder, err);
+    return flush_folder(temporary.folder, err);
 }
 
 enum status file_check_writable(const char *path, struct error *err)
 {
-    struct place place;
+    struct temporary temporary;
     int fd;
-    enum status status = find_place(path, &place, err);
-    if (status || place.special)
+    enum status status = find_temporary(path, &temporary, err);
+    if (status || temporary.special)
         return status;
-    status = open_partial(&place, &fd, err);
+    status = open_partial(&temporary, &fd, err);
     if (status)
         return status;
     close(fd);
-    unlink(place.partial);
+    unlink(temporary.partial);
     return STATUS_OK;
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /* Makes `data` the content of the file `path`: written to a temporary name in the same folder,
- * flushed, renamed into place, and the folder flushed. What is not a regular file (/dev/stderr, a
+ * flushed, renamed, and the folder flushed. What is not a regular file (/dev/stderr, a
  * pipe) is written to as it is. A file that is replaced keeps its mode; a new one is 0666 less the
  * umask. IO: with the path and what failed; the old content is untouched then, and no temporary
  * file stays. */

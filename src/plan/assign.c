@@ -26,7 +26,7 @@ struct candidate {
 
 struct heap {
     uint16_t *readers; /* [reader_count] */
-    uint16_t *places;  /* [reader_count] where a reader stands; NOWHERE */
+    uint16_t *indices; /* [reader_count] of a reader in `readers`; NOWHERE */
     uint32_t count;
     bool (*before)(const struct assigner *assigner, uint32_t a, uint32_t b);
 };
@@ -74,10 +74,10 @@ static bool has_more_room(const struct assigner *assigner, uint32_t a_index, uin
     return a->kept != b->kept ? a->kept < b->kept : done_before(assigner, a_index, b_index);
 }
 
-static void heap_put(struct heap *heap, uint32_t place, uint16_t reader)
+static void heap_put(struct heap *heap, uint32_t index, uint16_t reader)
 {
-    heap->readers[place] = reader;
-    heap->places[reader] = (uint16_t)place;
+    heap->readers[index] = reader;
+    heap->indices[reader] = (uint16_t)index;
 }
 
 static void sift_down(const struct assigner *assigner, struct heap *heap, uint32_t at)
@@ -110,23 +110,23 @@ static void sift_up(const struct assigner *assigner, struct heap *heap, uint32_t
 
 static void heap_remove(const struct assigner *assigner, struct heap *heap, uint32_t reader)
 {
-    uint32_t at = heap->places[reader];
+    uint32_t at = heap->indices[reader];
     if (at == NOWHERE)
         return;
-    heap->places[reader] = NOWHERE;
+    heap->indices[reader] = NOWHERE;
     uint16_t last = heap->readers[--heap->count];
     if (last == reader)
         return;
     heap_put(heap, at, last);
     sift_up(assigner, heap, at);
-    sift_down(assigner, heap, heap->places[last]);
+    sift_down(assigner, heap, heap->indices[last]);
 }
 
 /* A reader's key has grown. */
 static void heap_lower(const struct assigner *assigner, struct heap *heap, uint32_t reader)
 {
-    if (heap->places[reader] != NOWHERE)
-        sift_down(assigner, heap, heap->places[reader]);
+    if (heap->indices[reader] != NOWHERE)
+        sift_down(assigner, heap, heap->indices[reader]);
 }
 
 static bool has_room(const struct assigner *assigner, uint32_t reader)
@@ -138,7 +138,7 @@ static void heap_fill(struct assigner *assigner, struct heap *heap)
 {
     heap->count = 0;
     for (uint32_t r = 0; r < assigner->reader_count; r++) {
-        heap->places[r] = NOWHERE;
+        heap->indices[r] = NOWHERE;
         if (assigner->readers[r].window_given < assigner->most_rows &&
             (heap == &assigner->pace || has_room(assigner, r)))
             heap_put(heap, heap->count++, (uint16_t)r);
@@ -161,8 +161,8 @@ static bool heap_new(struct heap *heap, uint32_t reader_count,
 {
     heap->before = before;
     heap->readers = malloc(reader_count * sizeof *heap->readers);
-    heap->places = malloc(reader_count * sizeof *heap->places);
-    return heap->readers && heap->places;
+    heap->indices = malloc(reader_count * sizeof *heap->indices);
+    return heap->readers && heap->indices;
 }
 
 enum status assigner_new(const struct assigner_options *options, struct assigner **ret_assigner,
@@ -214,9 +214,9 @@ void assigner_free(struct assigner *assigner)
     if (!assigner)
         return;
     free(assigner->homes);
-    free(assigner->room.places);
+    free(assigner->room.indices);
     free(assigner->room.readers);
-    free(assigner->pace.places);
+    free(assigner->pace.indices);
     free(assigner->pace.readers);
     free(assigner->wanting);
     free(assigner->rows);
@@ -299,10 +299,10 @@ static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epo
 {
     if (window->row_length > 1)
         return WANTED_BY_ANY;
-    uint64_t position = plan_position_of(window, (struct plan_place){.window_row = window_row});
+    uint64_t position = plan_position_of(window, (struct plan_location){.window_row = window_row});
     if (position >= epoch->plan.position_count)
         return WANTED_BY_NONE;
-    return (uint16_t)assigner->reader_of_trainer[plan_seat_of(&epoch->plan, position).trainer];
+    return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(&epoch->plan, position).trainer];
 }
 
 static bool is_reader(uint16_t wanting)
@@ -316,7 +316,7 @@ static bool keeps_up(const struct assigner *assigner, uint32_t reader)
 {
     const struct candidate *first = &assigner->readers[assigner->pace.readers[0]];
     const struct candidate *candidate = &assigner->readers[reader];
-    return assigner->pace.places[reader] != NOWHERE &&
+    return assigner->pace.indices[reader] != NOWHERE &&
            (!candidate->is_waited_for ||
             pending_ns(candidate) <= pending_ns(first) + candidate->row_ns);
 }
@@ -328,7 +328,7 @@ static void give_other(struct assigner *assigner, uint64_t window_row, uint16_t 
     uint16_t wanting = assigner->wanting[window_row];
     if (room->count > 0 && wanting != WANTED_BY_NONE &&
         assigner->homes[assigner->rows[window_row]] == HOME_NONE) {
-        bool fits = is_reader(wanting) && room->places[wanting] != NOWHERE;
+        bool fits = is_reader(wanting) && room->indices[wanting] != NOWHERE;
         give(assigner, window_row, fits ? wanting : room->readers[0], true, ret_owners);
         return;
     }

@@ -1,6 +1,6 @@
 /* What a reader will take in memory, by purpose, computed before the start; and how many rows fit.
  *
- * Pure; the one place where these sizes are added up: readers allocate by it, `penstock plan`
+ * Pure; these sizes are added up here alone: readers allocate by it, `penstock plan`
  * prints it.
  */
 #ifndef PENSTOCK_PLAN_BUDGET_H

@@ -2,9 +2,9 @@
  *
  * The reader's rows are walked and each sample's position is looked up, so that the work of all
  * readers together is one look-up a sample. Then the items are sorted by radix within the caller's
- * array: an MSD radix sort that permutes in place (McIlroy, Bostic and McIlroy, "Engineering radix
- * sort", Computing Systems 6, 1993). It takes time linear in the items and 4 KiB of stack a level,
- * and allocates nothing.
+ * array: an MSD radix sort that needs no second array (McIlroy, Bostic and McIlroy, "Engineering
+ * radix sort", Computing Systems 6, 1993). It takes time linear in the items and 4 KiB of stack a
+ * level, and allocates nothing.
  *
  * The sort key is dense, so that few bits of it need sorting: (round, trainer, offset in the slice)
  * as one number counted from the window's first round. It stands in item.round during the sort.
@@ -95,14 +95,14 @@ static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64
 {
     if (shape.parts_per_step == 1)
         return position - first_position;
-    struct plan_seat seat = plan_seat_of(plan, position);
-    uint64_t index = round_of(plan, shape, seat);
+    struct plan_recipient recipient = plan_recipient_of(plan, position);
+    uint64_t index = round_of(plan, shape, recipient);
     struct plan_round round = round_at(plan, shape, index);
-    struct round_slice slice = round_slice_at(plan, &round, seat.step, seat.trainer);
+    struct round_slice slice = round_slice_at(plan, &round, recipient.step, recipient.trainer);
     uint64_t first_round = first_position / plan->global_batch * shape.parts_per_step;
     uint64_t slice_records = round_max_trainer_records(plan, shape);
-    return ((index - first_round) * plan->trainer_count + seat.trainer) * slice_records +
-           (seat.offset - slice.first);
+    return ((index - first_round) * plan->trainer_count + recipient.trainer) * slice_records +
+           (recipient.offset - slice.first);
 }
 
 /* Samples on their way to becoming items: their positions are looked up many at a time. */
@@ -115,18 +115,18 @@ struct collector {
     struct round_item *items;
     uint64_t item_count;
     size_t block_count;
-    struct plan_place block[BLOCK];
+    struct plan_location block[BLOCK];
 };
 
 /* Adds a sample at its position and wherever padding repeats it. */
-static void add_item(struct collector *c, struct plan_place place, uint64_t position)
+static void add_item(struct collector *c, struct plan_location location, uint64_t position)
 {
     for (; position < c->plan->position_count; position += c->period) {
         c->items[c->item_count++] = (struct round_item){
             .position = position,
             .round = key_of(c->plan, c->shape, c->window->first_position, position),
-            .window_row = (uint32_t)place.window_row,
-            .offset = (uint32_t)place.offset,
+            .window_row = (uint32_t)location.window_row,
+            .offset = (uint32_t)location.offset,
         };
         if (c->period == 0)
             break;
@@ -142,14 +142,14 @@ static void add_block(struct collector *c)
     c->block_count = 0;
 }
 
-static void collect(struct collector *c, struct plan_place place)
+static void collect(struct collector *c, struct plan_location location)
 {
     if (c->block_count == BLOCK)
         add_block(c);
-    c->block[c->block_count++] = place;
+    c->block[c->block_count++] = location;
 }
 
-/* Puts the rounds in place of the sort keys. */
+/* Replaces the sort keys by the rounds. */
 static void number_rounds(const struct plan *plan, struct round_shape shape,
                           struct round_item *items, uint64_t count)
 {
@@ -158,7 +158,7 @@ static void number_rounds(const struct plan *plan, struct round_shape shape,
     for (uint64_t i = 0; i < count; i++)
         items[i].round = shape.parts_per_step == 1
                              ? divide(steps, divide(batch, items[i].position))
-                             : round_of(plan, shape, plan_seat_of(plan, items[i].position));
+                             : round_of(plan, shape, plan_recipient_of(plan, items[i].position));
 }
 
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
@@ -177,7 +177,7 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
             continue;
         uint64_t length = plan_window_row_samples(window, window_row);
         for (uint64_t offset = 0; offset < length; offset++)
-            collect(&c, (struct plan_place){window_row, offset});
+            collect(&c, (struct plan_location){window_row, offset});
     }
     add_block(&c);
     sort_by_key(ret_items, c.item_count);

@@ -1,7 +1,7 @@
 /* See plan.h: the order of an epoch. rows -> windows -> positions, and back.
  *
  * The last row of each part can be short, and stands anywhere in an epoch's order; all positions
- * after it come forward by what it lacks. An epoch has a table of the short rows by their places,
+ * after it come forward by what it lacks. An epoch has a table of the short rows by row position,
  * with what those before them lack; a window has its part of the table.
  */
 #include "plan/plan.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Puts the short rows where they stand in the permuted order; what each lacks in `lack_before`. */
-static void place_shorts(struct plan_epoch *epoch)
+static void find_shorts(struct plan_epoch *epoch)
 {
     const struct plan *plan = &epoch->plan;
     const uint64_t whole_samples[] = {0, plan->sample_count}, whole_rows[] = {0, plan->row_count};
@@ -46,7 +46,7 @@ static int compare_positions(const void *a, const void *b)
 static void list_shorts(struct plan_epoch *epoch)
 {
     uint64_t sum = 0;
-    place_shorts(epoch);
+    find_shorts(epoch);
     qsort(epoch->shorts, epoch->short_count, sizeof epoch->shorts[0], compare_positions);
     for (size_t k = 0; k < epoch->short_count; k++) {
         uint64_t lack = epoch->shorts[k].lack_before;
@@ -181,20 +181,20 @@ uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t wind
            plan_window_row_lack(window, window_row + 1);
 }
 
-struct plan_place plan_place_at(const struct plan_window *window, uint64_t position)
+struct plan_location plan_location_at(const struct plan_window *window, uint64_t position)
 {
     assert(position - window->first_position < window->sample_count);
     uint64_t i = position - window->first_position;
     if (window->shuffle)
         i = permutation_apply(&window->samples, i);
     i += plan_window_lack(window, i);
-    return (struct plan_place){i / window->row_length, i % window->row_length};
+    return (struct plan_location){i / window->row_length, i % window->row_length};
 }
 
-uint64_t plan_position_of(const struct plan_window *window, struct plan_place place)
+uint64_t plan_position_of(const struct plan_window *window, struct plan_location location)
 {
-    uint64_t i = place.window_row * window->row_length + place.offset -
-                 plan_window_row_lack(window, place.window_row);
+    uint64_t i = location.window_row * window->row_length + location.offset -
+                 plan_window_row_lack(window, location.window_row);
     if (window->shuffle)
         i = permutation_inverse(&window->samples, i);
     return window->first_position + i;
@@ -216,7 +216,7 @@ uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position)
     uint64_t source = plan_unpad(epoch, position);
     struct plan_window window;
     plan_window_at(&window, epoch, plan_window_of(epoch, source));
-    struct plan_place place = plan_place_at(&window, source);
-    uint64_t row = plan_row_at(epoch, window.first_row_position + place.window_row);
-    return plan_row_first(&epoch->plan, row) + place.offset;
+    struct plan_location location = plan_location_at(&window, source);
+    uint64_t row = plan_row_at(epoch, window.first_row_position + location.window_row);
+    return plan_row_first(&epoch->plan, row) + location.offset;
 }

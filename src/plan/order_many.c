@@ -1,4 +1,4 @@
-/* See plan.h: the order of an epoch, many places at a time. */
+/* See plan.h: the order of an epoch, many positions at a time. */
 #include "plan/plan.h"
 
 #include "base/divide.h"
@@ -21,8 +21,8 @@ void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count)
         permutation_apply_many(&epoch->rows, rows, count);
 }
 
-void plan_places_at(const struct plan_window *window, uint64_t first_position, size_t count,
-                    struct plan_place *ret_places)
+void plan_locations_at(const struct plan_window *window, uint64_t first_position, size_t count,
+                       struct plan_location *ret_locations)
 {
     assert(count == 0 || (first_position >= window->first_position &&
                           first_position + count <= window->first_position + window->sample_count));
@@ -40,20 +40,20 @@ void plan_places_at(const struct plan_window *window, uint64_t first_position, s
             if (window->short_count > 0)
                 number += plan_window_lack(window, number);
             uint64_t window_row = divide(row_length, number);
-            ret_places[done + i] =
-                (struct plan_place){window_row, number - window_row * window->row_length};
+            ret_locations[done + i] =
+                (struct plan_location){window_row, number - window_row * window->row_length};
         }
         done += block;
     }
 }
 
-void plan_positions_of(const struct plan_window *window, const struct plan_place *places,
+void plan_positions_of(const struct plan_window *window, const struct plan_location *locations,
                        size_t count, uint64_t *ret_positions)
 {
     for (size_t i = 0; i < count; i++) {
-        ret_positions[i] = places[i].window_row * window->row_length + places[i].offset;
+        ret_positions[i] = locations[i].window_row * window->row_length + locations[i].offset;
         if (window->short_count > 0)
-            ret_positions[i] -= plan_window_row_lack(window, places[i].window_row);
+            ret_positions[i] -= plan_window_row_lack(window, locations[i].window_row);
     }
     if (window->shuffle)
         permutation_inverse_many(&window->samples, ret_positions, count);

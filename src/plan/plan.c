@@ -158,7 +158,7 @@ struct plan_share plan_share_at(const struct plan *plan, uint64_t step, uint32_t
 }
 
 /* The trainer t with floor(t*b/T) <= o < floor((t+1)*b/T) is the largest with t*b < (o+1)*T. */
-struct plan_seat plan_seat_of(const struct plan *plan, uint64_t position)
+struct plan_recipient plan_recipient_of(const struct plan *plan, uint64_t position)
 {
     assert(position < plan->position_count);
     uint64_t step = position / plan->global_batch;
@@ -166,7 +166,7 @@ struct plan_seat plan_seat_of(const struct plan *plan, uint64_t position)
     uint64_t samples = plan_step_samples(plan, step);
     uint64_t trainer = ((offset + 1) * plan->trainer_count - 1) / samples;
     uint64_t first = trainer * samples / plan->trainer_count;
-    return (struct plan_seat){step, (uint32_t)trainer, (uint32_t)(offset - first)};
+    return (struct plan_recipient){step, (uint32_t)trainer, (uint32_t)(offset - first)};
 }
 
 uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index)

@@ -150,14 +150,14 @@ uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t wind
 
 /* Where a sample lies within its window: row `window_row` of the window, `offset`
  * samples into it. */
-struct plan_place {
+struct plan_location {
     uint64_t window_row;
     uint64_t offset;
 };
 
-/* Position (first_position <= p < first_position + sample_count) -> place, and back. */
-struct plan_place plan_place_at(const struct plan_window *window, uint64_t position);
-uint64_t plan_position_of(const struct plan_window *window, struct plan_place place);
+/* Position (first_position <= p < first_position + sample_count) -> location, and back. */
+struct plan_location plan_location_at(const struct plan_window *window, uint64_t position);
+uint64_t plan_position_of(const struct plan_window *window, struct plan_location location);
 
 /* The sample at position p < position_count of the epoch, padding resolved. Convenience for
  * printing and checking; the service works window by window. */
@@ -177,24 +177,25 @@ struct plan_share {
 };
 struct plan_share plan_share_at(const struct plan *plan, uint64_t step, uint32_t trainer);
 
-/* Who gets a position: trainer, and which sample of its batch it is. */
-struct plan_seat {
+/* Who gets a position: a trainer, as sample `offset` of its batch of a step. */
+struct plan_recipient {
     uint64_t step;
     uint32_t trainer;
     uint32_t offset;
 };
-struct plan_seat plan_seat_of(const struct plan *plan, uint64_t position);
+struct plan_recipient plan_recipient_of(const struct plan *plan, uint64_t position);
 
 /* The random key delivered with a sample, a function of (seed, epoch, index). */
 uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index);
 
 /* The same of many at a time, for a fraction of the cost each. `rows`: positions in the epoch's row
- * order, replaced by the rows that stand there. Places: of consecutive positions, all in `window`.
+ * order, replaced by the rows that stand there. Locations: of consecutive positions, all in
+ * `window`.
  */
 void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count);
-void plan_places_at(const struct plan_window *window, uint64_t first_position, size_t count,
-                    struct plan_place *ret_places);
-void plan_positions_of(const struct plan_window *window, const struct plan_place *places,
+void plan_locations_at(const struct plan_window *window, uint64_t first_position, size_t count,
+                       struct plan_location *ret_locations);
+void plan_positions_of(const struct plan_window *window, const struct plan_location *locations,
                        size_t count, uint64_t *ret_positions);
 void plan_sample_keys(uint64_t seed, uint64_t epoch, const uint64_t *indices, size_t count,
                       uint64_t *ret_keys);

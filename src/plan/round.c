@@ -138,11 +138,12 @@ struct round_slice round_slice_at(const struct plan *plan, const struct plan_rou
 }
 
 /* Part p of c samples is [p*c/P, (p+1)*c/P): the same division as of a step among trainers. */
-uint64_t round_of(const struct plan *plan, struct round_shape shape, struct plan_seat seat)
+uint64_t round_of(const struct plan *plan, struct round_shape shape,
+                  struct plan_recipient recipient)
 {
     if (shape.parts_per_step == 1)
-        return seat.step / shape.steps_per_round;
-    uint64_t count = plan_share_at(plan, seat.step, seat.trainer).count;
-    uint64_t part = ((seat.offset + UINT64_C(1)) * shape.parts_per_step - 1) / count;
-    return seat.step * shape.parts_per_step + part;
+        return recipient.step / shape.steps_per_round;
+    uint64_t count = plan_share_at(plan, recipient.step, recipient.trainer).count;
+    uint64_t part = ((recipient.offset + UINT64_C(1)) * shape.parts_per_step - 1) / count;
+    return recipient.step * shape.parts_per_step + part;
 }

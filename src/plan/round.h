@@ -6,7 +6,7 @@
  *
  * Sender and receiver work out the same counts on their own: both know the order and the owners of
  * rows, and both go through a round's positions in ascending order. Between reader i and reader j,
- * records travel in order of position; a record's place in the message is its rank in that order.
+ * records travel in order of position; a record's index in the message is its rank in that order.
  */
 #ifndef PENSTOCK_PLAN_ROUND_H
 #define PENSTOCK_PLAN_ROUND_H
@@ -66,7 +66,8 @@ struct round_slice round_slice_at(const struct plan *plan, const struct plan_rou
                                   uint64_t step, uint32_t trainer);
 
 /* The round that carries a position. */
-uint64_t round_of(const struct plan *plan, struct round_shape shape, struct plan_seat seat);
+uint64_t round_of(const struct plan *plan, struct round_shape shape,
+                  struct plan_recipient recipient);
 
 /* One sample that a reader sends: from its row to a trainer. */
 struct round_item {

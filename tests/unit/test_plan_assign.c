@@ -165,7 +165,7 @@ static uint64_t hits_by_farthest_next_use(const struct plan *plan, uint64_t capa
                                           uint64_t epochs)
 {
     static uint64_t next[MOST_ROWS]; /* use of each held row, 0 for the others */
-    static uint64_t places[2][MOST_ROWS];
+    static uint64_t row_positions[2][MOST_ROWS];
     uint64_t hits = 0, held = 0;
     memset(next, 0, sizeof next);
     for (uint64_t e = 0; e < epochs; e++) {
@@ -173,14 +173,14 @@ static uint64_t hits_by_farthest_next_use(const struct plan *plan, uint64_t capa
             struct plan_epoch epoch;
             plan_epoch_init(&epoch, plan, e + ahead);
             for (uint64_t i = 0; i < plan->row_count; i++)
-                places[ahead][ahead ? plan_row_at(&epoch, i) : i] =
+                row_positions[ahead][ahead ? plan_row_at(&epoch, i) : i] =
                     ahead ? (e + 1) * plan->row_count + i : plan_row_at(&epoch, i);
         }
         for (uint64_t i = 0; i < plan->row_count; i++) {
-            uint64_t row = places[0][i], farthest = 0;
+            uint64_t row = row_positions[0][i], farthest = 0;
             hits += next[row] != 0;
             held += next[row] == 0;
-            next[row] = places[1][row];
+            next[row] = row_positions[1][row];
             for (uint64_t other = 1; other < plan->row_count; other++)
                 farthest = next[other] > next[farthest] ? other : farthest;
             if (held > capacity) {

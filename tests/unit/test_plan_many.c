@@ -1,5 +1,5 @@
 /* Many at a time says what one at a time says: random numbers, the permutation in both directions,
- * division, and places of an epoch. */
+ * division, and locations of an epoch. */
 #include "base/divide.h"
 #include "base/random.h"
 #include "base/size.h"
@@ -83,7 +83,7 @@ static void division(void **state)
 /* In two parts. */
 static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_rows, bool shuffle)
 {
-    static struct plan_place places[COUNT];
+    static struct plan_location locations[COUNT];
     static uint64_t positions[COUNT], rows[COUNT], keys[COUNT];
     const uint64_t part_samples[] = {0, samples / 3, samples};
     const uint64_t part_rows[] = {0, size_divide_up(samples / 3, row_length),
@@ -108,20 +108,20 @@ static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_r
         plan_window_at(&window, &epoch, w);
         size_t count = window.sample_count < COUNT ? window.sample_count : COUNT;
         uint64_t first = window.first_position + window.sample_count - count;
-        plan_places_at(&window, first, count, places);
-        plan_positions_of(&window, places, count, positions);
+        plan_locations_at(&window, first, count, locations);
+        plan_positions_of(&window, locations, count, positions);
         for (size_t i = 0; i < count; i++) {
-            struct plan_place place = plan_place_at(&window, first + i);
-            assert_int_equal(places[i].window_row, place.window_row);
-            assert_int_equal(places[i].offset, place.offset);
+            struct plan_location location = plan_location_at(&window, first + i);
+            assert_int_equal(locations[i].window_row, location.window_row);
+            assert_int_equal(locations[i].offset, location.offset);
             assert_int_equal(positions[i], first + i);
-            rows[i] = window.first_row_position + place.window_row;
+            rows[i] = window.first_row_position + location.window_row;
         }
         plan_rows_at(&epoch, rows, count);
         plan_sample_keys(9, 4, rows, count, keys);
         for (size_t i = 0; i < count; i++) {
-            assert_int_equal(rows[i],
-                             plan_row_at(&epoch, window.first_row_position + places[i].window_row));
+            assert_int_equal(
+                rows[i], plan_row_at(&epoch, window.first_row_position + locations[i].window_row));
             assert_int_equal(keys[i], plan_sample_key(9, 4, rows[i]));
         }
     }

@@ -28,7 +28,8 @@ static struct plan make_plan(uint64_t n, uint64_t c, uint64_t w, uint64_t b, enu
     return plan;
 }
 
-/* Windows tile positions and rows; every position has a place that leads back to it. */
+/* Windows tile positions and rows; every position has a location that leads back to the position.
+ */
 static void check_windows(const struct plan_epoch *epoch)
 {
     const struct plan *plan = &epoch->plan;
@@ -41,10 +42,10 @@ static void check_windows(const struct plan_epoch *epoch)
         assert_int_equal(window.first_row_position, row_position);
         for (uint64_t p = 0; p < window.sample_count; p++) {
             assert_int_equal(plan_window_of(epoch, position + p), j);
-            struct plan_place place = plan_place_at(&window, position + p);
-            assert_true(place.window_row < window.row_count);
-            assert_true(place.offset < plan_window_row_samples(&window, place.window_row));
-            assert_int_equal(plan_position_of(&window, place), position + p);
+            struct plan_location location = plan_location_at(&window, position + p);
+            assert_true(location.window_row < window.row_count);
+            assert_true(location.offset < plan_window_row_samples(&window, location.window_row));
+            assert_int_equal(plan_position_of(&window, location), position + p);
         }
         position += window.sample_count;
         row_position += window.row_count;
@@ -236,10 +237,10 @@ static void windows_mix_their_rows(void **state)
     plan_window_at(&second, &epoch, 1);
     uint64_t same = 0, in_row = 0;
     for (uint64_t i = 0; i < 100; i++) {
-        struct plan_place a = plan_place_at(&first, i);
-        struct plan_place b = plan_place_at(&second, 100 + i);
+        struct plan_location a = plan_location_at(&first, i);
+        struct plan_location b = plan_location_at(&second, 100 + i);
         same += a.window_row == b.window_row && a.offset == b.offset;
-        in_row += i > 0 && a.window_row == plan_place_at(&first, i - 1).window_row;
+        in_row += i > 0 && a.window_row == plan_location_at(&first, i - 1).window_row;
     }
     assert_in_range(same, 0, 10);
     assert_in_range(in_row, 0, 30);
@@ -272,7 +273,7 @@ static void resumed_order_is_the_suffix(void **state)
 }
 
 /* 10^10 samples cost no more than a few. */
-static void places_in_a_large_dataset(void **state)
+static void locations_in_a_large_dataset(void **state)
 {
     (void)state;
     struct plan plan = make_plan(UINT64_C(10000000007), 1000, 0, 4096, PLAN_PARTIAL, true);
@@ -284,7 +285,7 @@ static void places_in_a_large_dataset(void **state)
         struct plan_window window;
         plan_window_at(&window, &epoch, j);
         assert_true(position - window.first_position < window.sample_count);
-        assert_true(plan_position_of(&window, plan_place_at(&window, position)) == position);
+        assert_true(plan_position_of(&window, plan_location_at(&window, position)) == position);
         assert_true(plan_sample_at(&epoch, position) < plan.sample_count);
     }
 }
@@ -322,7 +323,7 @@ static void golden_order(void **state)
     check_golden(&plan, GOLDEN_FOLDER "/order_v1_stores.txt");
 }
 
-static void shares_and_seats_agree(void **state)
+static void shares_and_recipients_agree(void **state)
 {
     (void)state;
     for (uint32_t trainers = 1; trainers <= 8; trainers++) {
@@ -341,10 +342,10 @@ static void shares_and_seats_agree(void **state)
                     assert_int_equal(share.first, position);
                     assert_true(share.count <= plan.batch);
                     for (uint32_t offset = 0; offset < share.count; offset++, position++) {
-                        struct plan_seat seat = plan_seat_of(&plan, position);
-                        assert_int_equal(seat.step, step);
-                        assert_int_equal(seat.trainer, trainer);
-                        assert_int_equal(seat.offset, offset);
+                        struct plan_recipient recipient = plan_recipient_of(&plan, position);
+                        assert_int_equal(recipient.step, step);
+                        assert_int_equal(recipient.trainer, trainer);
+                        assert_int_equal(recipient.offset, offset);
                     }
                 }
             }
@@ -418,9 +419,9 @@ int main(void)
         cmocka_unit_test(epochs_and_seeds_differ),
         cmocka_unit_test(windows_mix_their_rows),
         cmocka_unit_test(resumed_order_is_the_suffix),
-        cmocka_unit_test(places_in_a_large_dataset),
+        cmocka_unit_test(locations_in_a_large_dataset),
         cmocka_unit_test(golden_order),
-        cmocka_unit_test(shares_and_seats_agree),
+        cmocka_unit_test(shares_and_recipients_agree),
         cmocka_unit_test(bad_options),
         cmocka_unit_test(default_window),
     };

@@ -39,12 +39,12 @@ struct delivery {
 static void check_item(const struct plan *plan, struct round_shape shape,
                        const struct round_item *item, const struct round_item *previous)
 {
-    struct plan_seat seat = plan_seat_of(plan, item->position);
+    struct plan_recipient recipient = plan_recipient_of(plan, item->position);
     struct plan_round round = round_at(plan, shape, item->round);
-    struct round_slice slice = round_slice_at(plan, &round, seat.step, seat.trainer);
-    assert_int_equal(item->round, round_of(plan, shape, seat));
-    assert_true(seat.step >= round.first_step && seat.step < round.end_step);
-    assert_true(seat.offset >= slice.first && seat.offset < slice.end);
+    struct round_slice slice = round_slice_at(plan, &round, recipient.step, recipient.trainer);
+    assert_int_equal(item->round, round_of(plan, shape, recipient));
+    assert_true(recipient.step >= round.first_step && recipient.step < round.end_step);
+    assert_true(recipient.offset >= slice.first && recipient.offset < slice.end);
     if (previous)
         assert_true(previous->round < item->round ||
                     (previous->round == item->round && previous->position < item->position));
@@ -63,7 +63,7 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
         for (uint64_t i = 0; i < count; i++) {
             check_item(plan, shape, &items[i], i ? &items[i - 1] : NULL);
             uint64_t row = plan_row_at(epoch, window->first_row_position + items[i].window_row);
-            uint32_t trainer = plan_seat_of(plan, items[i].position).trainer;
+            uint32_t trainer = plan_recipient_of(plan, items[i].position).trainer;
             assert_int_equal(delivery->samples[items[i].position], UINT64_MAX);
             delivery->samples[items[i].position] = row * plan->row_length + items[i].offset;
             delivery->sent[(items[i].round * readers + reader) * plan->trainer_count + trainer]++;
@@ -91,7 +91,7 @@ static void check_received(const struct plan_epoch *epoch, struct round_shape sh
                     uint64_t j = plan_window_of(epoch, position);
                     struct plan_window window;
                     plan_window_at(&window, epoch, j);
-                    uint64_t window_row = plan_place_at(&window, position).window_row;
+                    uint64_t window_row = plan_location_at(&window, position).window_row;
                     expected[owners[j][window_row] & ASSIGN_READER_MASK]++;
                 }
             }
@@ -285,9 +285,9 @@ static void large_runs_do_not_overflow(void **state)
     struct plan_round last = round_at(&plan, shape, rounds - 1);
     assert_int_equal(last.first_step, plan.steps_per_epoch - 1);
     assert_int_equal(last.part, 5);
-    struct plan_seat seat = plan_seat_of(&plan, plan.position_count - 1);
-    assert_int_equal(seat.trainer, 8191);
-    assert_int_equal(round_of(&plan, shape, seat), rounds - 1);
+    struct plan_recipient recipient = plan_recipient_of(&plan, plan.position_count - 1);
+    assert_int_equal(recipient.trainer, 8191);
+    assert_int_equal(round_of(&plan, shape, recipient), rounds - 1);
     shape = choose(&plan, 32767, 1024, 1, 0, UINT64_MAX / 2);
     assert_int_equal(shape.steps_per_round, 512);
 }
