@@ -265,7 +265,7 @@ static void count_sent(struct reader *reader, uint64_t round, uint64_t next[KEPT
 }
 
 /* One trainer's positions [first, end) of a step, all of a window at once. */
-static void count_share(struct reader *reader, uint64_t first, uint64_t end)
+static void count_slice(struct reader *reader, uint64_t first, uint64_t end)
 {
     struct plan_location locations[BATCH];
     uint64_t rows[BATCH];
@@ -294,9 +294,9 @@ static void count_received(struct reader *reader, const struct plan_round *round
     for (uint64_t step = round->first_step; step < round->end_step; step++)
         for (uint32_t t = 0; t < TRAINERS_PER_READER; t++) {
             uint32_t trainer = reader->rank * TRAINERS_PER_READER + t;
-            uint64_t first = plan_share_at(plan, step, trainer).first;
+            uint64_t first = plan_local_batch_at(plan, step, trainer).first;
             struct round_slice slice = round_slice_at(plan, round, step, trainer);
-            count_share(reader, first + slice.first, first + slice.end);
+            count_slice(reader, first + slice.first, first + slice.end);
         }
 }
 

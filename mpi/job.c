@@ -134,10 +134,10 @@ static void write_note(const struct job *job, const struct topology *topology,
 /* Readers that a launcher has bound to cpus of their own are placed each by itself, all others
  * together. */
 static enum status place_among(struct job *job, const struct topology *topology,
-                               const struct seat_note *notes, struct placement_share *shares,
+                               const struct seat_note *notes, struct placement_group *groups,
                                struct error *err)
 {
-    struct placement_request request = {.shares = shares,
+    struct placement_request request = {.groups = groups,
                                         .thread_count = (uint32_t)job->config.threads,
                                         .bind = job->config.bind,
                                         .visible_gpus =
@@ -147,7 +147,7 @@ static enum status place_among(struct job *job, const struct topology *topology,
         if (i == job->comm.node_rank)
             request.reader = request.reader_count;
         if (i == job->comm.node_rank || cpuset_intersects(&notes[i].allowed, own))
-            shares[request.reader_count++] = (struct placement_share){
+            groups[request.reader_count++] = (struct placement_group){
                 .first = request.node_trainers, .count = notes[i].trainers};
         request.node_trainers += notes[i].trainers;
     }
@@ -159,23 +159,23 @@ static enum status place_workers(struct job *job, struct error *err)
     struct topology *topology = NULL;
     struct seat_note mine;
     struct seat_note *notes = calloc((size_t)job->comm.node_size, sizeof *notes);
-    struct placement_share *shares = calloc((size_t)job->comm.node_size, sizeof *shares);
+    struct placement_group *groups = calloc((size_t)job->comm.node_size, sizeof *groups);
     enum status status = topology_load(NULL, NULL, &topology, err);
-    if (status == STATUS_OK && (!notes || !shares))
+    if (status == STATUS_OK && (!notes || !groups))
         status = error_set(err, STATUS_NO_MEMORY, "placement: out of memory");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
-        assert(notes && shares); /* comm_agree() returns OK only where every rank came with it */
+        assert(notes && groups); /* comm_agree() returns OK only where every rank came with it */
         write_note(job, topology, &mine);
         MPI_Request request;
         MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, notes, sizeof mine, MPI_BYTE, job->comm.node,
                        &request);
         comm_wait(&job->comm, &request);
         job->core_count = topology_core_count(topology);
-        status = comm_agree(&job->comm, place_among(job, topology, notes, shares, err), err);
+        status = comm_agree(&job->comm, place_among(job, topology, notes, groups, err), err);
     }
     topology_free(topology);
-    free(shares);
+    free(groups);
     free(notes);
     return status;
 }

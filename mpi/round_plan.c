@@ -103,10 +103,10 @@ static void sum_displacements(const int *counts, int *displacements, int size)
     }
 }
 
-/* The trainer whose share of a step a position is in. Positions come in ascending order, so that
- * most are in the share of the one before. */
+/* The trainer in whose local batch a position is. Positions come in ascending order, so that most
+ * are in the same local batch as the one before. */
 struct cursor {
-    struct plan_share share;
+    struct plan_local_batch local;
     uint32_t reader;
     unsigned char *slot; /* of this reader's trainers */
 };
@@ -114,10 +114,10 @@ struct cursor {
 static void cursor_seek(struct cursor *cursor, const struct round *round, uint64_t position)
 {
     const struct job *job = round->job;
-    if (position - cursor->share.first < cursor->share.count)
+    if (position - cursor->local.first < cursor->local.count)
         return;
     struct plan_recipient recipient = plan_recipient_of(&job->setup.plan, position);
-    cursor->share = plan_share_at(&job->setup.plan, recipient.step, recipient.trainer);
+    cursor->local = plan_local_batch_at(&job->setup.plan, recipient.step, recipient.trainer);
     cursor->reader = job->reader_of_trainer[recipient.trainer];
     if (cursor->reader == (uint32_t)job->comm.rank)
         cursor->slot = slot_base(round, find_trainer(job, recipient.trainer), recipient.step);
@@ -131,7 +131,7 @@ static void list_fill(struct round *round, const struct cursor *cursor, struct w
     fill->offset = item->offset;
     if (cursor->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = cursor->slot;
-        fill->batch_index = (uint32_t)(item->position - cursor->share.first);
+        fill->batch_index = (uint32_t)(item->position - cursor->local.first);
     } else {
         assert(round->counts.send_counts); /* there is another reader */
         fill->to.remote.reader = cursor->reader;
@@ -259,7 +259,7 @@ static uint64_t cut_run(const struct round *round, struct run *run, uint64_t end
 }
 
 /* Goes through one trainer's positions [first, end) of a step; `slot` NULL: counts them alone. */
-static void list_share(struct round *round, struct run *run, unsigned char *slot, uint64_t first,
+static void list_slice(struct round *round, struct run *run, unsigned char *slot, uint64_t first,
                        uint64_t end, uint32_t batch_index)
 {
     run->batch_index = batch_index;
@@ -285,11 +285,11 @@ static void list_arrivals(struct round *round, bool dressed)
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
-            uint64_t first = plan_share_at(plan, step, trainer->rank).first;
+            uint64_t first = plan_local_batch_at(plan, step, trainer->rank).first;
             struct round_slice slice =
                 round_slice_at(plan, &round->reach.round, step, trainer->rank);
             unsigned char *slot = dressed ? slot_base(round, trainer, step) : NULL;
-            list_share(round, &run, slot, first + slice.first, first + slice.end, slice.first);
+            list_slice(round, &run, slot, first + slice.first, first + slice.end, slice.first);
         }
 }
 

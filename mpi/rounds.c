@@ -478,13 +478,13 @@ static void publish(struct rounds *rounds, struct round *round)
         uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
-            struct plan_share share = plan_share_at(plan, step, trainer->rank);
+            struct plan_local_batch local = plan_local_batch_at(plan, step, trainer->rank);
             struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
             *header = (struct slot_header){.epoch = round->reach.epoch.epoch,
                                            .step = step,
-                                           .sample_count = share.count,
+                                           .sample_count = local.count,
                                            .first_position =
-                                               (uint32_t)(share.first - step * plan->global_batch)};
+                                               (uint32_t)(local.first - step * plan->global_batch)};
             server_publish(job->server, trainer->peer);
         }
     }

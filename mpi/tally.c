@@ -69,20 +69,21 @@ void tally_begin(struct tally *tally)
     }
 }
 
-/* Samples of a trainer's part of a step, without those that pad it. */
-static uint64_t share_samples(const struct plan *plan, uint64_t step, uint32_t rank)
+/* Samples of a trainer's local batch of a step, without those that pad the step. */
+static uint64_t local_batch_samples(const struct plan *plan, uint64_t step, uint32_t rank)
 {
-    struct plan_share share = plan_share_at(plan, step, rank);
-    uint64_t left = share.first < plan->sample_count ? plan->sample_count - share.first : 0;
-    return share.count < left ? share.count : left;
+    struct plan_local_batch local = plan_local_batch_at(plan, step, rank);
+    uint64_t left = local.first < plan->sample_count ? plan->sample_count - local.first : 0;
+    return local.count < left ? local.count : left;
 }
 
-/* Those of its parts of steps [first, end) of an epoch: all but the epoch's last step are alike. */
+/* Samples of its local batches of steps [first, end) of an epoch: all but the epoch's last step are
+ * alike. */
 static uint64_t samples_between(const struct plan *plan, uint64_t first, uint64_t end,
                                 uint32_t rank)
 {
-    return (end - first - 1) * share_samples(plan, first, rank) +
-           share_samples(plan, end - 1, rank);
+    return (end - first - 1) * local_batch_samples(plan, first, rank) +
+           local_batch_samples(plan, end - 1, rank);
 }
 
 /* Up to where a count goes in one go: `place`, or the end of the epoch that `from` is in. */

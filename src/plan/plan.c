@@ -1,4 +1,4 @@
-/* See plan.h: sizes of an epoch, steps, and the trainers' shares of them. The order is in order.c.
+/* See plan.h: sizes of an epoch, steps, and the trainers' local batches. The order is in order.c.
  */
 #include "plan/plan.h"
 
@@ -148,13 +148,14 @@ uint64_t plan_step_samples(const struct plan *plan, uint64_t step)
     return least_of(plan->global_batch, plan->position_count - step * plan->global_batch);
 }
 
-struct plan_share plan_share_at(const struct plan *plan, uint64_t step, uint32_t trainer)
+struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t step,
+                                            uint32_t trainer)
 {
     assert(trainer < plan->trainer_count);
     uint64_t samples = plan_step_samples(plan, step);
     uint64_t first = trainer * samples / plan->trainer_count;
     uint64_t end = (trainer + UINT64_C(1)) * samples / plan->trainer_count;
-    return (struct plan_share){step * plan->global_batch + first, (uint32_t)(end - first)};
+    return (struct plan_local_batch){step * plan->global_batch + first, (uint32_t)(end - first)};
 }
 
 /* The trainer t with floor(t*b/T) <= o < floor((t+1)*b/T) is the largest with t*b < (o+1)*T. */

@@ -170,12 +170,13 @@ uint64_t plan_unpad(const struct plan_epoch *epoch, uint64_t position);
 /* Samples of `step`: B, less in a PLAN_PARTIAL last step. */
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step);
 
-/* A trainer's share of a step: positions [first, first + count). */
-struct plan_share {
+/* The samples of a step that one trainer gets: positions [first, first + count). */
+struct plan_local_batch {
     uint64_t first;
     uint32_t count;
 };
-struct plan_share plan_share_at(const struct plan *plan, uint64_t step, uint32_t trainer);
+struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t step,
+                                            uint32_t trainer);
 
 /* Who gets a position: a trainer, as sample `offset` of its batch of a step. */
 struct plan_recipient {

@@ -20,7 +20,7 @@ static uint64_t times(uint64_t a, uint64_t b)
     return product;
 }
 
-/* A step that is larger than the limit is cut so that each trainer's part is as large as still
+/* A step that is larger than the limit is cut so that each trainer's slice is as large as still
  * fits. */
 static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
                             struct round_shape *ret_shape, struct error *err)
@@ -130,7 +130,7 @@ uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape s
 struct round_slice round_slice_at(const struct plan *plan, const struct plan_round *round,
                                   uint64_t step, uint32_t trainer)
 {
-    uint64_t count = plan_share_at(plan, step, trainer).count;
+    uint64_t count = plan_local_batch_at(plan, step, trainer).count;
     return (struct round_slice){
         .first = (uint32_t)(round->part * count / round->part_count),
         .end = (uint32_t)((round->part + UINT64_C(1)) * count / round->part_count),
@@ -143,7 +143,7 @@ uint64_t round_of(const struct plan *plan, struct round_shape shape,
 {
     if (shape.parts_per_step == 1)
         return recipient.step / shape.steps_per_round;
-    uint64_t count = plan_share_at(plan, recipient.step, recipient.trainer).count;
+    uint64_t count = plan_local_batch_at(plan, recipient.step, recipient.trainer).count;
     uint64_t part = ((recipient.offset + UINT64_C(1)) * shape.parts_per_step - 1) / count;
     return recipient.step * shape.parts_per_step + part;
 }

@@ -142,7 +142,7 @@ static void seat_trainers(const struct seating *seating, struct placement *place
 {
     const struct placement_request *request = seating->request;
     uint32_t first = seating_first_trainer(seating, request->reader);
-    placement->trainer_count = request->shares[request->reader].count;
+    placement->trainer_count = request->groups[request->reader].count;
     if (seating->crowded || request->bind == BIND_NONE)
         return;
     while (placement->seat_count < placement->trainer_count &&
@@ -192,22 +192,22 @@ enum status topology_place(const struct topology *topology, uint32_t local_rank,
                            enum topology_bind bind, struct placement *ret_placement,
                            struct error *err)
 {
-    struct placement_share *shares = calloc((size_t)local_size + 1, sizeof *shares);
-    if (!shares)
+    struct placement_group *groups = calloc((size_t)local_size + 1, sizeof *groups);
+    if (!groups)
         return error_set(err, STATUS_NO_MEMORY, "placement: out of memory");
     for (uint32_t reader = 0; reader < local_size; reader++) {
         uint32_t first = part_begin(local_trainers, reader, local_size);
         uint32_t end = part_begin(local_trainers, reader + 1, local_size);
-        shares[reader] = (struct placement_share){.first = first, .count = end - first};
+        groups[reader] = (struct placement_group){.first = first, .count = end - first};
     }
     struct placement_request request = {.reader = local_rank,
                                         .reader_count = local_size,
-                                        .shares = shares,
+                                        .groups = groups,
                                         .node_trainers = local_trainers,
                                         .thread_count = thread_count,
                                         .bind = bind};
     enum status status = topology_place_reader(topology, &request, ret_placement, err);
-    free(shares);
+    free(groups);
     return status;
 }
 

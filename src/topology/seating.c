@@ -70,7 +70,7 @@ uint32_t seating_first_trainer(const struct seating *seating, uint32_t reader)
 {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < reader; i++)
-        sum += seating->request->shares[i].count;
+        sum += seating->request->groups[i].count;
     return sum;
 }
 
@@ -85,7 +85,7 @@ static uint32_t gpu_node(const struct seating *seating, uint32_t trainer)
 static uint32_t count_near(const struct seating *seating, uint32_t reader, struct range cores)
 {
     uint32_t near = 0, first = seating_first_trainer(seating, reader);
-    for (uint32_t i = 0; i < seating->request->shares[reader].count; i++) {
+    for (uint32_t i = 0; i < seating->request->groups[reader].count; i++) {
         uint32_t node = gpu_node(seating, first + i);
         for (uint32_t c = cores.first; c < cores.first + cores.count; c++) {
             if (seating->topology->cores[c].node == node) {
@@ -133,10 +133,10 @@ static enum status match_gpus(struct seating *seating, struct error *err)
     uint32_t count = gpus_visible(seating->topology, request->visible_gpus, visible);
     bool enough = count > 0 && count >= request->node_trainers;
     for (uint32_t reader = 0, next = 0; reader < request->reader_count; reader++) {
-        const struct placement_share *share = &request->shares[reader];
-        for (uint32_t i = 0; i < share->count; i++) {
-            bool known = enough && share->first + i < count;
-            seating->trainers[next++].gpu = known ? visible[share->first + i] : NO_GPU;
+        const struct placement_group *group = &request->groups[reader];
+        for (uint32_t i = 0; i < group->count; i++) {
+            bool known = enough && group->first + i < count;
+            seating->trainers[next++].gpu = known ? visible[group->first + i] : NO_GPU;
         }
     }
     free(visible);
@@ -190,7 +190,7 @@ static void reserve_cores(struct seating *seating)
 {
     const struct placement_request *request = seating->request;
     for (uint32_t reader = 0, trainer = 0; reader < request->reader_count; reader++) {
-        uint32_t count = request->shares[reader].count;
+        uint32_t count = request->groups[reader].count;
         struct range share = seating->shares[reader];
         for (uint32_t i = 0; i < count; i++, trainer++) {
             uint32_t node = gpu_node(seating, trainer);
@@ -213,7 +213,7 @@ static uint32_t count_threads(const struct seating *seating, uint32_t reader)
     if (request->thread_count)
         return request->thread_count;
     uint32_t threads = count_open(seating, seating->shares[reader]);
-    uint32_t trainers = request->shares[reader].count;
+    uint32_t trainers = request->groups[reader].count;
     if (seating->crowded) /* nothing is reserved */
         threads = threads > trainers ? threads - trainers : 1;
     return threads < AUTO_MAX_WORKERS ? threads : AUTO_MAX_WORKERS;

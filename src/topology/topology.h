@@ -94,14 +94,14 @@ struct placement {
 };
 
 /* The trainers of one reader, by their local rank on the node: [first, first + count). */
-struct placement_share {
+struct placement_group {
     uint32_t first, count;
 };
 
 struct placement_request {
     uint32_t reader;                      /* the one to place */
     uint32_t reader_count;                /* of the node, those that may use the same cpus */
-    const struct placement_share *shares; /* [reader_count], borrowed; trainers of each */
+    const struct placement_group *groups; /* [reader_count], borrowed; trainers of each */
     uint32_t node_trainers;               /* of all readers of the node */
     uint32_t thread_count;                /* workers of each reader; 0: auto */
     enum topology_bind bind;

@@ -265,8 +265,8 @@ static void resumed_order_is_the_suffix(void **state)
             struct plan again = make_plan(1000, 8, 5, 48, PLAN_PAD, true);
             struct plan_epoch epoch;
             plan_epoch_init(&epoch, &again, e);
-            struct plan_share share = plan_share_at(&again, step, 0);
-            for (uint64_t p = share.first; p < share.first + share.count; p++)
+            struct plan_local_batch local = plan_local_batch_at(&again, step, 0);
+            for (uint64_t p = local.first; p < local.first + local.count; p++)
                 assert_int_equal(plan_sample_at(&epoch, p), whole[e][p]);
         }
     }
@@ -338,10 +338,10 @@ static void shares_and_recipients_agree(void **state)
             uint64_t position = 0;
             for (uint64_t step = 0; step < plan.steps_per_epoch; step++) {
                 for (uint32_t trainer = 0; trainer < trainers; trainer++) {
-                    struct plan_share share = plan_share_at(&plan, step, trainer);
-                    assert_int_equal(share.first, position);
-                    assert_true(share.count <= plan.batch);
-                    for (uint32_t offset = 0; offset < share.count; offset++, position++) {
+                    struct plan_local_batch local = plan_local_batch_at(&plan, step, trainer);
+                    assert_int_equal(local.first, position);
+                    assert_true(local.count <= plan.batch);
+                    for (uint32_t offset = 0; offset < local.count; offset++, position++) {
                         struct plan_recipient recipient = plan_recipient_of(&plan, position);
                         assert_int_equal(recipient.step, step);
                         assert_int_equal(recipient.trainer, trainer);

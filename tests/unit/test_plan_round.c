@@ -84,10 +84,10 @@ static void check_received(const struct plan_epoch *epoch, struct round_shape sh
         for (uint32_t trainer = 0; trainer < plan->trainer_count; trainer++) {
             uint32_t expected[16] = {0}, total = 0;
             for (uint64_t step = round.first_step; step < round.end_step; step++) {
-                struct plan_share share = plan_share_at(plan, step, trainer);
+                struct plan_local_batch local = plan_local_batch_at(plan, step, trainer);
                 struct round_slice slice = round_slice_at(plan, &round, step, trainer);
                 for (uint32_t o = slice.first; o < slice.end; o++, total++) {
-                    uint64_t position = plan_unpad(epoch, share.first + o);
+                    uint64_t position = plan_unpad(epoch, local.first + o);
                     uint64_t j = plan_window_of(epoch, position);
                     struct plan_window window;
                     plan_window_at(&window, epoch, j);

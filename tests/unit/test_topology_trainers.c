@@ -134,9 +134,9 @@ static void test_readers_follow_gpus_round_about(void **state)
 static void check_visible(const struct topology *topology, const char *visible, const char *first,
                           const char *second)
 {
-    const struct placement_share share = {.first = 0, .count = 2};
+    const struct placement_group group = {.first = 0, .count = 2};
     struct placement_request request = {.reader_count = 1,
-                                        .shares = &share,
+                                        .groups = &group,
                                         .node_trainers = 2,
                                         .bind = BIND_NUMA,
                                         .visible_gpus = visible};
@@ -173,9 +173,9 @@ static void test_later_local_ranks(void **state)
 {
     (void)state;
     struct topology *topology = load(&crossed, "0-7");
-    const struct placement_share share = {.first = 2, .count = 2};
+    const struct placement_group group = {.first = 2, .count = 2};
     struct placement_request request = {
-        .reader_count = 1, .shares = &share, .node_trainers = 4, .bind = BIND_NUMA};
+        .reader_count = 1, .groups = &group, .node_trainers = 4, .bind = BIND_NUMA};
     struct placement placement = place(topology, &request);
     assert_string_equal(placement.trainers[0].gpu, "0000:81:00.0");
     assert_cpus(placement.trainers[1].cpuset, "6-7");
