@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/inspect.h"
+#include "codec/codec.h"
 #include "zarr/attributes.h"
 #include "zarr/view.h"
 

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "codec/codec.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
