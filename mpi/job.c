@@ -316,11 +316,11 @@ static enum status take_place(struct job *job, const struct server_options *opti
     }
 }
 
-struct placement_home job_ring_home(const struct job *job, uint32_t rank)
+struct placement_memory job_ring_memory(const struct job *job, uint32_t rank)
 {
     uint32_t first = first_trainer(job, job->comm.rank);
-    return topology_home(&job->placement,
-                         rank - first < expected_trainers(job) ? rank - first : rank);
+    return topology_memory_of(&job->placement,
+                              rank - first < expected_trainers(job) ? rank - first : rank);
 }
 
 /* By workers on the NUMA node where its trainer sits. Where none is there, or comes in time, others
@@ -328,10 +328,10 @@ struct placement_home job_ring_home(const struct job *job, uint32_t rank)
 static int fill_ring(void *argument, uint32_t rank, void *memory, size_t bytes)
 {
     struct job *job = argument;
-    struct placement_home home = job_ring_home(job, rank);
-    struct pool_memory ring = {memory, bytes, home.numa};
+    struct placement_memory near = job_ring_memory(job, rank);
+    struct pool_memory ring = {memory, bytes, near.numa};
     if (job->config.bind != BIND_NONE)
-        (void)!memory_prefer_node(memory, bytes, home.numa_os_index);
+        (void)!memory_prefer_node(memory, bytes, near.numa_os_index);
     return pool_place(job->pool, &ring, 1, NULL, NULL);
 }
 

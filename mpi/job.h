@@ -120,7 +120,7 @@ MUST_USE enum status job_scatter(struct job *job, struct error *err);
 bool job_may_restart(const struct job *job);
 
 /* Where the ring of the trainer of that rank lies. */
-struct placement_home job_ring_home(const struct job *job, uint32_t rank);
+struct placement_memory job_ring_memory(const struct job *job, uint32_t rank);
 
 /* Notes that all trainers of this reader have their last batch: should readers die before trainers
  * know of the end, the next ones need not wait for those that do. */

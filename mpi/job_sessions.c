@@ -267,8 +267,8 @@ static enum status map_trainers(struct job *job, struct error *err)
     job->trainer_count = count;
     for (uint32_t peer = 0; peer < count; peer++) {
         uint32_t rank = server_trainer_rank(job->server, peer);
-        job->trainers[peer] =
-            (struct job_trainer){.rank = rank, .peer = peer, .numa = job_ring_home(job, rank).numa};
+        job->trainers[peer] = (struct job_trainer){
+            .rank = rank, .peer = peer, .numa = job_ring_memory(job, rank).numa};
         job->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
         claims[rank] = 1;
         if (job->children)

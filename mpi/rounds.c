@@ -29,8 +29,8 @@ enum {
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
 
-/* A trainer's ring, and whose workers copy there. */
-struct home {
+/* A trainer's ring, and the NUMA node whose workers copy there. */
+struct ring_numa {
     const unsigned char *slots;
     uint32_t numa;
 };
@@ -48,7 +48,7 @@ struct rounds {
     struct round_times times;
     uint64_t exchange_ns;
     uint32_t numa_count;
-    struct home *homes; /* [job->trainer_count], in order of address */
+    struct ring_numa *rings; /* [job->trainer_count], in order of address */
     uint32_t lane_count;
     struct round lanes[ROUND_MAX_IN_FLIGHT]; /* [lane_count] */
 };
@@ -85,22 +85,23 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
 
 static int by_address(const void *a, const void *b)
 {
-    const struct home *left = a, *right = b;
+    const struct ring_numa *left = a, *right = b;
     return left->slots < right->slots ? -1 : left->slots > right->slots;
 }
 
-static enum status homes_init(struct rounds *rounds, struct error *err)
+static enum status rings_init(struct rounds *rounds, struct error *err)
 {
     const struct job *job = rounds->job;
     rounds->numa_count = pool_placement(job->pool)->numa_count;
-    rounds->homes = calloc(job->trainer_count + 1, sizeof *rounds->homes);
-    if (!rounds->homes)
+    rounds->rings = calloc(job->trainer_count + 1, sizeof *rounds->rings);
+    if (!rounds->rings)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
     for (uint32_t i = 0; i < job->trainer_count; i++) {
         const struct job_trainer *trainer = &job->trainers[i];
-        rounds->homes[i] = (struct home){server_slot(job->server, trainer->peer, 0), trainer->numa};
+        rounds->rings[i] =
+            (struct ring_numa){server_slot(job->server, trainer->peer, 0), trainer->numa};
     }
-    qsort(rounds->homes, job->trainer_count, sizeof *rounds->homes, by_address);
+    qsort(rounds->rings, job->trainer_count, sizeof *rounds->rings, by_address);
     return STATUS_OK;
 }
 
@@ -109,12 +110,12 @@ static uint32_t numa_of_slot(const struct rounds *rounds, const unsigned char *s
     uint32_t low = 0, high = rounds->job->trainer_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (rounds->homes[middle].slots <= slot)
+        if (rounds->rings[middle].slots <= slot)
             low = middle;
         else
             high = middle;
     }
-    return rounds->homes[low].numa;
+    return rounds->rings[low].numa;
 }
 
 static uint32_t numa_of_lane(const struct rounds *rounds, uint32_t lane)
@@ -186,7 +187,7 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     rounds->span = span_rounds(&job->setup);
     rounds->lane_count = job->setup.shape.in_flight;
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
-    enum status status = homes_init(rounds, err);
+    enum status status = rings_init(rounds, err);
     if (status == STATUS_OK)
         status = lanes_init(rounds, err);
     if (status != STATUS_OK) {
@@ -207,7 +208,7 @@ void rounds_free(struct rounds *rounds)
     }
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);
-    free(rounds->homes);
+    free(rounds->rings);
     free(rounds);
 }
 

@@ -47,7 +47,7 @@ struct assigner {
     uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
                                 * NOWHERE: nobody in this epoch; SEVERAL: there are more samples */
     struct heap pace, room;
-    uint16_t *homes; /* [row_count], HOME_NONE; NULL when nothing is kept */
+    uint16_t *home_table; /* [row_count], HOME_NONE; NULL when nothing is kept */
     struct assigner_stats stats;
 };
 
@@ -191,11 +191,11 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
         !heap_new(&assigner->room, readers, has_more_room))
         goto no_memory;
     if (options->keep_rows > 0) {
-        size_t home_bytes = plan->row_count * sizeof *assigner->homes;
-        assigner->homes = malloc(home_bytes);
-        if (!assigner->homes)
+        size_t table_bytes = plan->row_count * sizeof *assigner->home_table;
+        assigner->home_table = malloc(table_bytes);
+        if (!assigner->home_table)
             goto no_memory;
-        memset(assigner->homes, 0xff, home_bytes);
+        memset(assigner->home_table, 0xff, table_bytes);
     }
     for (uint32_t r = 0; r < readers; r++)
         assigner->readers[r] = (struct candidate){.row_ns = 1, .burden = 1};
@@ -213,7 +213,7 @@ void assigner_free(struct assigner *assigner)
 {
     if (!assigner)
         return;
-    free(assigner->homes);
+    free(assigner->home_table);
     free(assigner->room.indices);
     free(assigner->room.readers);
     free(assigner->pace.indices);
@@ -258,7 +258,8 @@ static void give_kept(struct assigner *assigner, const struct plan_window *windo
                       uint16_t *ret_owners)
 {
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
-        uint16_t home = assigner->homes ? assigner->homes[assigner->rows[window_row]] : HOME_NONE;
+        uint16_t home =
+            assigner->home_table ? assigner->home_table[assigner->rows[window_row]] : HOME_NONE;
         ret_owners[window_row] = HOME_NONE;
         if (home == HOME_NONE)
             continue;
@@ -285,7 +286,7 @@ static void give(struct assigner *assigner, uint64_t window_row, uint32_t reader
     candidate->kept += keep;
     ret_owners[window_row] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
     if (keep)
-        assigner->homes[assigner->rows[window_row]] = (uint16_t)reader;
+        assigner->home_table[assigner->rows[window_row]] = (uint16_t)reader;
     if (candidate->window_given == assigner->most_rows)
         heap_remove(assigner, &assigner->pace, reader);
     heap_lower(assigner, &assigner->pace, reader);
@@ -327,7 +328,7 @@ static void give_other(struct assigner *assigner, uint64_t window_row, uint16_t 
     const struct heap *room = &assigner->room;
     uint16_t wanting = assigner->wanting[window_row];
     if (room->count > 0 && wanting != WANTED_BY_NONE &&
-        assigner->homes[assigner->rows[window_row]] == HOME_NONE) {
+        assigner->home_table[assigner->rows[window_row]] == HOME_NONE) {
         bool fits = is_reader(wanting) && room->indices[wanting] != NOWHERE;
         give(assigner, window_row, fits ? wanting : room->readers[0], true, ret_owners);
         return;

@@ -1,7 +1,7 @@
 /* Which reader reads and sends which row, and which rows stay in memory: decided by rank 0, window
  * by window.
  *
- * The readers' memory is one cache of rows, and this is its directory. A row that a reader with
+ * The readers' memory is one cache of rows. Rank 0 keeps its home table. A row that a reader with
  * room reads stays there until the end: that reader is its home, and gives it to all later epochs.
  * No choice of rows would read less: a row is needed once an epoch, so between two uses it has to
  * outlast the end of an epoch, and as many rows as there is room for do that in any case. Choosing

@@ -66,7 +66,7 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
 }
 
 /* Items and rows of the windows that are planned at once, records of the rounds under way, and the
- * assigner's directory, which rank 0 alone has. */
+ * assigner's home table, which rank 0 alone has. */
 static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windows)
 {
     uint64_t items = times(round_window_capacity(d->plan), sizeof(struct round_item));
@@ -75,10 +75,10 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windo
     uint64_t received =
         times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
               BUDGET_ARRIVAL_BYTES);
-    uint64_t directory = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
-    return plus(
-        plus(times(planned_windows, plus(plus(items, rows), sizeof(struct plan_epoch))), directory),
-        times(d->shape.in_flight, plus(sent, received)));
+    uint64_t home_table = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
+    return plus(plus(times(planned_windows, plus(plus(items, rows), sizeof(struct plan_epoch))),
+                     home_table),
+                times(d->shape.in_flight, plus(sent, received)));
 }
 
 static uint64_t buffer_bytes(const struct budget_demand *d)

@@ -59,11 +59,11 @@ void row_index_remove(struct row_index *index, uint64_t row)
     assert(index->entries[hole].buffer != ROW_NONE);
     uint64_t i = (hole + 1) & index->mask;
     for (; index->entries[i].buffer != ROW_NONE; i = (i + 1) & index->mask) {
-        uint64_t home = hash(index->entries[i].row) & index->mask;
-        uint64_t from_home = (i - home) & index->mask;
+        uint64_t bucket = hash(index->entries[i].row) & index->mask;
+        uint64_t from_bucket = (i - bucket) & index->mask;
         uint64_t from_hole = (i - hole) & index->mask;
-        if (from_home < from_hole)
-            continue; /* its home lies behind the hole: moved there, it would not be found */
+        if (from_bucket < from_hole)
+            continue; /* its bucket lies behind the hole: moved there, it would not be found */
         index->entries[hole] = index->entries[i];
         hole = i;
     }

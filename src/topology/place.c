@@ -219,21 +219,21 @@ static uint32_t os_index_of_numa(const struct placement *placement, uint32_t num
     return placement->workers[worker].numa_os_index;
 }
 
-struct placement_home topology_home(const struct placement *placement, uint32_t trainer)
+struct placement_memory topology_memory_of(const struct placement *placement, uint32_t trainer)
 {
     uint32_t numa_count = placement->numa_count, count = placement->trainer_count;
     /* NOLINTNEXTLINE(readability-suspicious-call-argument): so many NUMA nodes in so many parts */
     uint32_t spread =
         trainer < count ? part_begin(numa_count, trainer, count) : trainer % numa_count;
-    struct placement_home home = {os_index_of_numa(placement, spread), spread, true};
+    struct placement_memory near = {os_index_of_numa(placement, spread), spread, true};
     if (trainer >= placement->seat_count)
-        return home;
-    home.numa_os_index = placement->trainers[trainer].numa_os_index;
-    home.is_near = false;
-    for (uint32_t numa = 0; numa < numa_count && !home.is_near; numa++)
-        if (os_index_of_numa(placement, numa) == home.numa_os_index) {
-            home.numa = numa;
-            home.is_near = true;
+        return near;
+    near.numa_os_index = placement->trainers[trainer].numa_os_index;
+    near.is_near = false;
+    for (uint32_t numa = 0; numa < numa_count && !near.is_near; numa++)
+        if (os_index_of_numa(placement, numa) == near.numa_os_index) {
+            near.numa = numa;
+            near.is_near = true;
         }
-    return home;
+    return near;
 }

@@ -130,12 +130,12 @@ MUST_USE enum status topology_place(const struct topology *topology, uint32_t lo
 /* Where memory of one of the placement's trainers (its index among them) shall lie: on the NUMA
  * node of its seat; without a seat, on the one that an even spread over the reader's NUMA nodes
  * gives it. */
-struct placement_home {
+struct placement_memory {
     uint32_t numa_os_index;
     uint32_t numa; /* whose workers serve it: those on that node, if any are */
     bool is_near;  /* they are */
 };
-struct placement_home topology_home(const struct placement *placement, uint32_t trainer);
+struct placement_memory topology_memory_of(const struct placement *placement, uint32_t trainer);
 
 /* Binds the calling thread. IO: the kernel refuses. */
 MUST_USE enum status topology_bind_self(const struct cpuset *cpuset, struct error *err);

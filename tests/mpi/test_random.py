@@ -52,7 +52,7 @@ class Random(JobTest):
             made = run(command)
             self.assertEqual(made.code, 0, made.output)
             sizes.append(json.loads(made.output)["memory_bytes_of_a_reader"])
-        least = min(sizes) + 4096  # the directory of kept rows, which `off` does not have
+        least = min(sizes) + 4096  # the home table of kept rows, which `off` does not have
         return rng.randint(least, max(least, *sizes))
 
     def test_runs(self):

@@ -384,39 +384,39 @@ static void test_homes(void **state)
     struct topology *topology = load(&crossed, NULL);
     struct placement placement = place_evenly(topology, 0, 1, 4, 6, BIND_NUMA);
     for (uint32_t i = 0; i < 4; i++) {
-        struct placement_home home = topology_home(&placement, i);
-        assert_int_equal(home.numa_os_index, i < 2); /* its GPU's */
-        assert_int_equal(home.numa, i < 2);
-        assert_true(home.is_near);
+        struct placement_memory near = topology_memory_of(&placement, i);
+        assert_int_equal(near.numa_os_index, i < 2); /* its GPU's */
+        assert_int_equal(near.numa, i < 2);
+        assert_true(near.is_near);
     }
     /* One worker, on node 0: the ring is on node 1 all the same. */
     placement = place_evenly(topology, 0, 1, 4, 1, BIND_NUMA);
-    struct placement_home home = topology_home(&placement, 0);
-    assert_int_equal(home.numa_os_index, 1);
-    assert_int_equal(home.numa, 0);
-    assert_false(home.is_near);
-    assert_true(topology_home(&placement, 3).is_near);
+    struct placement_memory near = topology_memory_of(&placement, 0);
+    assert_int_equal(near.numa_os_index, 1);
+    assert_int_equal(near.numa, 0);
+    assert_false(near.is_near);
+    assert_true(topology_memory_of(&placement, 3).is_near);
     /* Without seats they are spread over what workers there are. */
     placement = place_evenly(topology, 0, 1, 4, 15, BIND_NUMA);
     assert_true(placement.crowded);
     for (uint32_t i = 0; i < 4; i++) {
-        home = topology_home(&placement, i);
-        assert_int_equal(home.numa, i / 2);
-        assert_int_equal(home.numa_os_index, i / 2);
-        assert_true(home.is_near);
+        near = topology_memory_of(&placement, i);
+        assert_int_equal(near.numa, i / 2);
+        assert_int_equal(near.numa_os_index, i / 2);
+        assert_true(near.is_near);
     }
-    assert_int_equal(topology_home(&placement, 7).numa, 1); /* one of another reader's */
+    assert_int_equal(topology_memory_of(&placement, 7).numa, 1); /* one of another reader's */
     placement = place_evenly(topology, 0, 1, 4, 6, BIND_NONE);
-    assert_int_equal(topology_home(&placement, 3).numa, 0);
+    assert_int_equal(topology_memory_of(&placement, 3).numa, 0);
     topology_free(topology);
     /* Two readers, each with a node. */
     topology = load(&crossed, NULL);
     for (uint32_t reader = 0; reader < 2; reader++) {
         placement = place_evenly(topology, reader, 2, 4, 0, BIND_NUMA);
         for (uint32_t i = 0; i < 2; i++) {
-            home = topology_home(&placement, i);
-            assert_int_equal(home.numa_os_index, 1 - reader);
-            assert_true(home.numa == 0 && home.is_near);
+            near = topology_memory_of(&placement, i);
+            assert_int_equal(near.numa_os_index, 1 - reader);
+            assert_true(near.numa == 0 && near.is_near);
         }
     }
     topology_free(topology);
