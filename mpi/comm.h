@@ -4,7 +4,7 @@
  * communicator of its own, so that the order of one does not depend on the progress of another:
  *
  *     world    start and end: broadcasts, gathers, agreement
- *     control  the stop notice and error reports
+ *     control  the stop notice, and events before it
  *     drain    the notice of an orderly end, and where that is
  *     rounds   the exchange's collectives
  *     lanes    the exchange's messages, by round in flight

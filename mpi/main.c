@@ -231,11 +231,11 @@ static void write_report(const char *path, const struct text *json)
         fprintf(stderr, "penstock-reader: the report is not written: %s\n", err.message);
 }
 
-static void print_report(const struct job *job, const struct service_report *report,
+static void print_report(const struct job *job, const struct service_summary *summary,
                          const struct arguments *arguments)
 {
     struct text table = {0}, json = {0};
-    service_describe(job, report, &table, &json);
+    service_describe(job, summary, &table, &json);
     if (job->comm.rank == 0 && !arguments->job.quiet)
         fputs(table.data, stderr);
     if (job->comm.rank == 0 && arguments->report_path)
@@ -334,9 +334,9 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     if (parsed == STATUS_OK && job->comm.rank == 0)
         parsed = check_outputs(arguments, err);
     enum status status = comm_agree(&job->comm, parsed, err);
-    struct service_report *report = calloc(1, sizeof *report);
-    if (status == STATUS_OK && !report)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for the report");
+    struct service_summary *summary = calloc(1, sizeof *summary);
+    if (status == STATUS_OK && !summary)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the summary");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK)
         status = job_start(job, &arguments->job, err);
@@ -344,19 +344,19 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
         again = false;
         status = job_gather(job, arguments->job.quiet, err);
         if (status == STATUS_OK && !job->over)
-            status = service_run(job, arguments->job.quiet, report, &again, err);
+            status = service_run(job, arguments->job.quiet, summary, &again, err);
         if (status == STATUS_OK && again)
             status = job_scatter(job, err);
     }
     if (status == STATUS_OK || status == STATUS_INTERRUPTED || status == STATUS_ENDED)
-        print_report(job, report, arguments);
+        print_report(job, summary, arguments);
     if (status != STATUS_OK)
         print_outcome(job, err);
     if (status == STATUS_INTERRUPTED && job->comm.rank == 0)
         save_state(job, arguments->save_path);
     int code = exit_code(status, job);
     job_done(job, err);
-    free(report);
+    free(summary);
     return code;
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "dataset/bad_log.h"
-#include "run/bad_report.h"
+#include "run/bad_list.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { TAG_BAD = 2 }; /* on comm->control, beside the stop notice's */
 
-struct message {
+struct mask_entry {
     struct bad_chunk bad;
     int32_t reader;
     char node[COMM_NODE_NAME_BYTES];
@@ -20,23 +20,23 @@ struct message {
 struct masks {
     const struct comm *comm;
     struct bad_log *log;
-    struct bad_report *report; /* rank 0 */
-    uint64_t written_ns;       /* rank 0: when the list was written last */
-    bool write_failed;         /* rank 0: and that was told */
-    struct error excess;       /* rank 0: the first of too many */
-    uint64_t sent, received;   /* since masks_finish() */
-    struct message outgoing, incoming;
+    struct bad_list *list;   /* rank 0 */
+    uint64_t written_ns;     /* rank 0: when the list was written last */
+    bool write_failed;       /* rank 0: and that was told */
+    struct error excess;     /* rank 0: the first of too many */
+    uint64_t sent, received; /* since masks_finish() */
+    struct mask_entry outgoing, incoming;
     MPI_Request outgoing_request, incoming_request;
 };
 
-static enum status open_report(struct masks *masks, const struct config *config,
-                               const struct dataset *dataset, struct error *err)
+static enum status open_list(struct masks *masks, const struct config *config,
+                             const struct dataset *dataset, struct error *err)
 {
     if (masks->comm->rank != 0)
         return STATUS_OK;
-    enum status status = bad_report_new(config->bad_report, dataset->fingerprint, config->max_bad,
-                                        &masks->report, err);
-    return status ? status : bad_report_write(masks->report, err);
+    enum status status =
+        bad_list_new(config->bad_list, dataset->fingerprint, config->max_bad, &masks->list, err);
+    return status ? status : bad_list_write(masks->list, err);
 }
 
 enum status masks_new(const struct comm *comm, const struct config *config, struct dataset *dataset,
@@ -54,7 +54,7 @@ enum status masks_new(const struct comm *comm, const struct config *config, stru
         status = bad_log_new(&masks->log, err);
     }
     if (!status)
-        status = open_report(masks, config, dataset, err);
+        status = open_list(masks, config, dataset, err);
     status = comm_agree(comm, status, err);
     if (status) {
         masks_free(masks);
@@ -67,15 +67,14 @@ enum status masks_new(const struct comm *comm, const struct config *config, stru
 }
 
 /* Rank 0: lists what a reader has found, and remembers the first of too many. */
-static void list(struct masks *masks, const struct message *message)
+static void list_entry(struct masks *masks, const struct mask_entry *entry)
 {
     struct error err;
-    enum status status =
-        bad_report_add(masks->report, &message->bad, message->reader, message->node, &err);
+    enum status status = bad_list_add(masks->list, &entry->bad, entry->reader, entry->node, &err);
     if (status == STATUS_OK || masks->excess.status != STATUS_OK)
         return;
     masks->excess = err;
-    masks->excess.rank = message->reader;
+    masks->excess.rank = entry->reader;
 }
 
 /* Passes on the next chunk of this reader's own log; false: there is none, or the one before is
@@ -90,7 +89,7 @@ static bool send_next(struct masks *masks)
     masks->outgoing.reader = comm->rank;
     snprintf(masks->outgoing.node, sizeof masks->outgoing.node, "%s", comm->node_name);
     if (comm->rank == 0) {
-        list(masks, &masks->outgoing);
+        list_entry(masks, &masks->outgoing);
         return true;
     }
     MPI_Isend(&masks->outgoing, sizeof masks->outgoing, MPI_BYTE, 0, TAG_BAD, comm->control,
@@ -99,7 +98,7 @@ static bool send_next(struct masks *masks)
     return true;
 }
 
-/* Rank 0: takes the next message of another reader, if one is here. */
+/* Rank 0: takes the next entry of another reader, if one is here. */
 static bool receive_next(struct masks *masks)
 {
     int complete = 0;
@@ -110,15 +109,15 @@ static bool receive_next(struct masks *masks)
     if (!complete)
         return false;
     masks->received++;
-    list(masks, &masks->incoming);
+    list_entry(masks, &masks->incoming);
     return true;
 }
 
-static void write_report(struct masks *masks)
+static void write_list(struct masks *masks)
 {
     struct error err;
     masks->written_ns = clock_now_ns();
-    if (bad_report_write(masks->report, &err) == STATUS_OK || masks->write_failed)
+    if (bad_list_write(masks->list, &err) == STATUS_OK || masks->write_failed)
         return;
     masks->write_failed = true;
     fprintf(stderr, "penstock-reader: warning: %s\n", err.message);
@@ -136,7 +135,7 @@ enum status masks_progress(struct masks *masks, struct error *err)
     while (masks->comm->size > 1 && receive_next(masks))
         continue;
     if (clock_now_ns() - masks->written_ns > second_ns)
-        write_report(masks);
+        write_list(masks);
     if (masks->excess.status != STATUS_OK)
         *err = masks->excess;
     return (enum status)masks->excess.status;
@@ -147,7 +146,7 @@ bool masks_sent(const struct masks *masks)
     return !masks || masks->outgoing_request == MPI_REQUEST_NULL;
 }
 
-/* Rank 0 takes messages until it has all that were sent; how many each has sent is told once it is
+/* Rank 0 takes entries until it has all that were sent; how many each has sent is told once it is
  * done. */
 static void gather(struct masks *masks)
 {
@@ -183,27 +182,27 @@ enum status masks_finish(struct masks *masks, struct error *err)
         return STATUS_OK;
     gather(masks);
     if (masks->comm->rank == 0)
-        write_report(masks);
+        write_list(masks);
     *err = masks->excess;
     return comm_agree(masks->comm, (enum status)masks->excess.status, err);
 }
 
 uint64_t masks_samples(const struct masks *masks)
 {
-    return masks && masks->report ? bad_report_samples(masks->report) : 0;
+    return masks && masks->list ? bad_list_samples(masks->list) : 0;
 }
 
 void masks_save(struct masks *masks)
 {
-    if (masks && masks->report)
-        write_report(masks);
+    if (masks && masks->list)
+        write_list(masks);
 }
 
 void masks_free(struct masks *masks)
 {
     if (!masks)
         return;
-    bad_report_free(masks->report);
+    bad_list_free(masks->list);
     bad_log_free(masks->log);
     free(masks);
 }

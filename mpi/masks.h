@@ -1,7 +1,7 @@
 /* Bad chunks on their way from the readers that find them to rank 0, which lists and counts them
- * (run/bad_report.h). Only where errors.bad_sample is mask: without, nothing here does anything.
+ * (run/bad_list.h). Only where errors.bad_sample is mask: without, nothing here does anything.
  *
- * A reader sends one message a chunk, each time it comes across one; rank 0 sorts out what it knows
+ * A reader sends one entry a chunk, each time it comes across one; rank 0 sorts out what it knows
  * already, and writes the list once a second at most. Main thread only.
  */
 #ifndef PENSTOCK_MPI_MASKS_H
@@ -21,7 +21,7 @@ MUST_USE enum status masks_new(const struct comm *comm, const struct config *con
                                struct dataset *dataset, struct masks **ret_masks,
                                struct error *err);
 
-/* Moves messages on. Rank 0: an error once there are too many bad samples; it names reader and
+/* Moves entries on. Rank 0: an error once there are too many bad samples; it names reader and
  * node. Costs next to nothing when nothing is bad. */
 MUST_USE enum status masks_progress(struct masks *masks, struct error *err);
 

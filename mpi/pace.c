@@ -8,45 +8,45 @@
 
 enum {
     PACE_ROUNDS = 8,     /* no reader is more than twice this many rounds ahead of another */
-    LEAST_PATIENCE = 16, /* reports */
+    LEAST_PATIENCE = 16, /* samples */
     MOST_PATIENCE = 4096,
 };
 
-struct report {
-    uint64_t rows_read; /* since the start */
-    uint64_t row_ns;    /* time in one thread / threads, of late; 0: none read yet */
-    uint64_t
-        waited_ppm; /* share of the time since the last report that rounds waited for its rows */
+struct pace_sample {
+    uint64_t rows_read;  /* since the start */
+    uint64_t row_ns;     /* time in one thread / threads, of late; 0: none read yet */
+    uint64_t waited_ppm; /* share of the time since the last pace sample that rounds waited for its
+                            rows */
     uint64_t waited_for; /* whether they did, of late */
 };
-enum { REPORT_NUMBERS = 4, MILLION = 1000000 };
+enum { SAMPLE_NUMBERS = 4, MILLION = 1000000 };
 
 struct pace {
     struct job *job;
     uint64_t posted, passed; /* meetings */
     MPI_Request request;
-    struct report mine;
-    uint64_t seen_rows, seen_ns;   /* as of the last report */
+    struct pace_sample mine;
+    uint64_t seen_rows, seen_ns;   /* as of the last pace sample */
     double recent_rows, recent_ns; /* decaying sums */
-    uint64_t now_ns, report_ns;    /* of the last call, of the last report */
-    uint64_t waited_ns;            /* for rows, since the last report */
-    uint32_t patience;             /* reports until it is forgotten that it was waited for */
+    uint64_t now_ns, sample_ns;    /* of the last call, of the last pace sample */
+    uint64_t waited_ns;            /* for rows, since the last pace sample */
+    uint32_t patience;             /* samples until it is forgotten that it was waited for */
     uint32_t next_patience;
-    struct report all[]; /* [readers] */
+    struct pace_sample all[]; /* [readers] */
 };
 
-_Static_assert(sizeof(struct report) == REPORT_NUMBERS * sizeof(uint64_t), "sent as numbers");
+_Static_assert(sizeof(struct pace_sample) == SAMPLE_NUMBERS * sizeof(uint64_t), "sent as numbers");
 
 enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
 {
     struct pace *pace = calloc(1, sizeof *pace + (size_t)job->comm.size * sizeof pace->all[0]);
     if (!pace)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %d readers' reports",
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the pace of %d readers",
                          job->comm.size);
     pace->job = job;
     pace->request = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
-    pace->now_ns = pace->report_ns = clock_now_ns();
+    pace->now_ns = pace->sample_ns = clock_now_ns();
     *ret_pace = pace;
     return STATUS_OK;
 }
@@ -67,7 +67,7 @@ static uint64_t decoded_row_bytes(const struct dataset *dataset)
 }
 
 /* What this reader has read, and how long a row took it of late: older rows count less and less. */
-static struct report measure(struct pace *pace)
+static struct pace_sample measure(struct pace *pace)
 {
     struct pool_stats stats;
     pool_stats(pace->job->pool, &stats);
@@ -81,26 +81,27 @@ static struct report measure(struct pace *pace)
     }
     double workers = pool_worker_count(pace->job->pool);
     double row_ns = rows ? pace->recent_ns / pace->recent_rows / workers : 0;
-    return (struct report){.rows_read = rows, .row_ns = rows && row_ns < 1 ? 1 : (uint64_t)row_ns};
+    return (struct pace_sample){.rows_read = rows,
+                                .row_ns = rows && row_ns < 1 ? 1 : (uint64_t)row_ns};
 }
 
-/* Whether rounds waited for this reader's rows in more than a tenth of the time since the last
- * report, or of one of those before: a reader that has been relieved is not to be burdened again at
+/* Whether rounds waited for this reader's rows in more than a tenth of the time since the last pace
+ * sample, or of one of those before: a reader that has been relieved is not to be burdened again at
  * once, and each time that it falls behind again, twice as late. */
-static void note_waits(struct pace *pace, struct report *report)
+static void note_waits(struct pace *pace, struct pace_sample *sample)
 {
-    uint64_t passed_ns = pace->now_ns - pace->report_ns;
-    report->waited_ppm = passed_ns ? pace->waited_ns * MILLION / passed_ns : 0;
-    bool waited = report->waited_ppm > MILLION / 10;
+    uint64_t passed_ns = pace->now_ns - pace->sample_ns;
+    sample->waited_ppm = passed_ns ? pace->waited_ns * MILLION / passed_ns : 0;
+    bool waited = sample->waited_ppm > MILLION / 10;
     if (waited && pace->patience == 0 && pace->next_patience < MOST_PATIENCE)
         pace->next_patience *= 2;
     if (waited)
         pace->patience = pace->next_patience;
     else if (pace->patience > 0)
         pace->patience--;
-    pace->report_ns = pace->now_ns;
+    pace->sample_ns = pace->now_ns;
     pace->waited_ns = 0;
-    report->waited_for = pace->patience > 0;
+    sample->waited_for = pace->patience > 0;
 }
 
 static void tell_assigner(struct pace *pace)
@@ -110,9 +111,9 @@ static void tell_assigner(struct pace *pace)
     for (int r = 0; r < readers; r++)
         mean += (double)pace->all[r].waited_ppm / MILLION / readers;
     for (int r = 0; r < readers; r++) {
-        const struct report *report = &pace->all[r];
-        assigner_report(pace->job->assigner, (uint32_t)r, report->rows_read, report->row_ns,
-                        (double)report->waited_ppm / MILLION - mean, report->waited_for > 0);
+        const struct pace_sample *sample = &pace->all[r];
+        assigner_note_pace(pace->job->assigner, (uint32_t)r, sample->rows_read, sample->row_ns,
+                           (double)sample->waited_ppm / MILLION - mean, sample->waited_for > 0);
     }
 }
 
@@ -132,7 +133,7 @@ void pace_progress(struct pace *pace, uint64_t published, bool waits)
     if (pace->posted < published / PACE_ROUNDS) {
         pace->mine = measure(pace);
         note_waits(pace, &pace->mine);
-        MPI_Iallgather(&pace->mine, REPORT_NUMBERS, MPI_UINT64_T, pace->all, REPORT_NUMBERS,
+        MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);
         pace->posted++;
     }

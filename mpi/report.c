@@ -97,20 +97,20 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
     text_append(json, ",\"bound_by\":\"%s\"}", line->bound);
 }
 
-/* Every reader's report, on rank 0. */
-struct all_reports {
+/* Every reader's epochs, on rank 0. */
+struct all_epochs {
     uint64_t reader_count, epoch_count;
     struct epoch_stats *epochs; /* [readers][epochs], owned */
 };
 
-static const struct epoch_stats *epoch_of(const struct all_reports *all, uint64_t reader,
+static const struct epoch_stats *epoch_of(const struct all_epochs *all, uint64_t reader,
                                           uint64_t epoch)
 {
     return &all->epochs[reader * all->epoch_count + epoch];
 }
 
 /* One epoch over all readers: sums, and what it waited for as bound_by() wants it. */
-static void add_up(const struct all_reports *all, uint64_t epoch, struct epoch_stats *ret_sum,
+static void add_up(const struct all_epochs *all, uint64_t epoch, struct epoch_stats *ret_sum,
                    struct epoch_stats *ret_waits)
 {
     struct epoch_stats sum = {0}, waits = *epoch_of(all, 0, epoch);
@@ -152,7 +152,7 @@ static void append_lines(const char *lines, struct text *json)
     text_append(json, "]");
 }
 
-static void append_reader(const struct job *job, const struct all_reports *all, uint64_t reader,
+static void append_reader(const struct job *job, const struct all_epochs *all, uint64_t reader,
                           uint64_t first_epoch, struct text *json)
 {
     char node[COMM_NODE_NAME_BYTES];
@@ -171,14 +171,14 @@ static void append_reader(const struct job *job, const struct all_reports *all, 
 static void append_masked(const struct job *job, struct text *out)
 {
     uint64_t samples = masks_samples(job->masks);
-    const char *list = job->config.bad_report;
+    const char *list = job->config.bad_list;
     if (samples > 0)
         text_append(out, "%s samples could not be read and were masked%s%s\n",
                     count_format(samples).text, *list ? ": see " : "", list);
 }
 
-static void append_report(const struct job *job, const struct service_report *report,
-                          const struct all_reports *all, struct text *out, struct text *json)
+static void append_report(const struct job *job, const struct service_summary *summary,
+                          const struct all_epochs *all, struct text *out, struct text *json)
 {
     text_append(out, "%5s %8s %8s %9s %11s %9s %11s %11s  %s\n", "epoch", "steps", "samples",
                 "seconds", "samples/s", "GB/s", "from store", "exchanged", "bounded by");
@@ -186,7 +186,7 @@ static void append_report(const struct job *job, const struct service_report *re
                 "{\"order_id\":\"%016" PRIx64
                 "\",\"trainers\":%llu,\"sessions\":%llu,\"window_rows\":%llu,\"memory\":",
                 job->setup.service.order.id, (unsigned long long)job->config.trainers,
-                (unsigned long long)report->session_count,
+                (unsigned long long)summary->session_count,
                 (unsigned long long)job->setup.plan.window_rows);
     run_setup_memory_json(&job->setup, json);
     text_append(json,
@@ -199,8 +199,8 @@ static void append_report(const struct job *job, const struct service_report *re
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_stats sum, waits;
         add_up(all, i, &sum, &waits);
-        struct epoch_line line = {.epoch = report->first_epoch + i,
-                                  .mine = &report->epochs[i],
+        struct epoch_line line = {.epoch = summary->first_epoch + i,
+                                  .mine = &summary->epochs[i],
                                   .sum = &sum,
                                   .bound = bound_by(&sum, &waits)};
         append_row(job, &line, out);
@@ -211,17 +211,17 @@ static void append_report(const struct job *job, const struct service_report *re
     text_append(json, "],\"readers\":[");
     for (uint64_t r = 0; r < all->reader_count; r++) {
         text_append(json, "%s", r ? "," : "");
-        append_reader(job, all, r, report->first_epoch, json);
+        append_reader(job, all, r, summary->first_epoch, json);
     }
     text_append(json, "]}\n");
 }
 
 /* Epochs of which any reader has steps to tell. */
-static uint64_t count_epochs(const struct comm *comm, const struct service_report *report)
+static uint64_t count_epochs(const struct comm *comm, const struct service_summary *summary)
 {
-    uint64_t count = report->epoch_count;
-    while (count > 0 && report->epochs[count - 1].steps == 0 &&
-           report->epochs[count - 1].stored_bytes == 0)
+    uint64_t count = summary->epoch_count;
+    while (count > 0 && summary->epochs[count - 1].steps == 0 &&
+           summary->epochs[count - 1].stored_bytes == 0)
         count--;
     MPI_Request request;
     MPI_Iallreduce(MPI_IN_PLACE, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);
@@ -229,22 +229,22 @@ static uint64_t count_epochs(const struct comm *comm, const struct service_repor
     return count;
 }
 
-void service_describe(const struct job *job, const struct service_report *report, struct text *out,
-                      struct text *json)
+void service_describe(const struct job *job, const struct service_summary *summary,
+                      struct text *out, struct text *json)
 {
     bool root = job->comm.rank == 0;
     uint64_t readers = root ? (uint64_t)job->comm.size : 0;
-    struct all_reports all = {.reader_count = readers,
-                              .epoch_count = count_epochs(&job->comm, report)};
+    struct all_epochs all = {.reader_count = readers,
+                             .epoch_count = count_epochs(&job->comm, summary)};
     all.epochs = calloc(readers * all.epoch_count + 1, sizeof *all.epochs);
     if (!all.epochs)
         MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB for each reader at the very end */
     MPI_Request request;
     int words = (int)(all.epoch_count * STATS_WORDS);
-    MPI_Igather(report->epochs, words, MPI_UINT64_T, all.epochs, words, MPI_UINT64_T, 0,
+    MPI_Igather(summary->epochs, words, MPI_UINT64_T, all.epochs, words, MPI_UINT64_T, 0,
                 job->comm.world, &request);
     comm_wait(&job->comm, &request);
     if (root)
-        append_report(job, report, &all, out, json);
+        append_report(job, summary, &all, out, json);
     free(all.epochs);
 }

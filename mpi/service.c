@@ -25,7 +25,7 @@ struct service {
     struct rounds *rounds;
     struct stop *stop;
     struct stall *stall;
-    struct service_report *report;
+    struct service_summary *summary;
     struct tally *tally;
     uint64_t published; /* the place of the first step that is not */
     struct pollfd *fds;
@@ -56,19 +56,19 @@ struct service {
     bool show_progress;
 };
 
-struct epoch_stats *service_epoch(struct service_report *report, uint64_t epoch)
+struct epoch_stats *service_epoch(struct service_summary *summary, uint64_t epoch)
 {
-    uint64_t index = epoch > report->first_epoch ? epoch - report->first_epoch : 0;
+    uint64_t index = epoch > summary->first_epoch ? epoch - summary->first_epoch : 0;
     if (index >= SERVICE_MAX_EPOCH_STATS)
         index = SERVICE_MAX_EPOCH_STATS - 1;
-    if (index >= report->epoch_count)
-        report->epoch_count = index + 1;
-    return &report->epochs[index];
+    if (index >= summary->epoch_count)
+        summary->epoch_count = index + 1;
+    return &summary->epochs[index];
 }
 
 static struct epoch_stats *stats_of(struct service *service, uint64_t epoch)
 {
-    return service_epoch(service->report, epoch);
+    return service_epoch(service->summary, epoch);
 }
 
 /* A line for the log as an epoch ends; the table with all readers' figures comes at the end of the
@@ -101,7 +101,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     struct epoch_stats *stats = stats_of(service, service->epoch);
     struct pool_stats pool;
     pool_stats(job->pool, &pool);
-    const struct pool_stats *before = &service->report->counted;
+    const struct pool_stats *before = &service->summary->counted;
     struct rounds_times times = rounds_times(service->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
     stats->duration_ns += service->loop_ns - service->epoch_start_ns;
@@ -125,7 +125,7 @@ static void turn_epoch(struct service *service, uint64_t next_epoch)
     service->epoch = next_epoch;
     service->epoch_start_ns = service->loop_ns;
     service->epoch_cpu_ns = cpu_ns;
-    service->report->counted = pool;
+    service->summary->counted = pool;
     service->epoch_times = times;
 }
 
@@ -188,7 +188,7 @@ static void note_left(struct service *service, uint32_t peer, uint64_t place)
               (unsigned long long)step, (unsigned long long)run->epochs,
               (unsigned long long)run->steps_per_epoch);
     if (!service->signal_ns)
-        stop_report_early(service->stop, &service->early);
+        stop_event_early(service->stop, &service->early);
 }
 
 static void handle_goodbye(struct service *service, uint32_t peer)
@@ -201,14 +201,14 @@ static void handle_goodbye(struct service *service, uint32_t peer)
 /* A trainer is gone that was still needed: the session ends, and with it the run unless the trainer
  * can be waited for. Once trainers know of the end, there is nothing to go on with. After a signal,
  * which is likely to have come to the trainer, too, others go on to the end without it. */
-static void report_loss(struct service *service, const struct error *loss)
+static void tell_loss(struct service *service, const struct error *loss)
 {
     if (service->signal_ns && loss->status == STATUS_LOST)
-        stop_report_warning(service->stop, loss);
+        stop_event_warning(service->stop, loss);
     else if (job_may_restart(service->job) && !service->ended && !service->signal_ns)
-        stop_report_restart(service->stop, loss);
+        stop_event_restart(service->stop, loss);
     else
-        stop_report_error(service->stop, loss);
+        stop_event_error(service->stop, loss);
 }
 
 /* Whether a trainer that dies now has had everything, and another may come in its place, which has
@@ -239,7 +239,7 @@ static void handle_loss(struct service *service, uint32_t peer, const struct err
         status = children_poll(job->children, true, &service->children_running, &error);
         clock_sleep_ns(ms_ns);
     }
-    report_loss(service, status == STATUS_OK ? loss : &error);
+    tell_loss(service, status == STATUS_OK ? loss : &error);
     if (service->signal_ns && loss->status == STATUS_LOST)
         note_left(service, peer, server_trainer_place(job->server, peer));
 }
@@ -252,7 +252,7 @@ static bool serve_sockets(struct service *service)
     enum status refused = server_progress(job->server, &active, &error);
     (void)refused; /* the late trainer was told; those that are served need not know */
     if (server_take_warning(job->server, &error))
-        stop_report_warning(service->stop, &error);
+        stop_event_warning(service->stop, &error);
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
         if (service->left[peer])
             continue;
@@ -266,13 +266,13 @@ static bool serve_sockets(struct service *service)
                    service->loop_ns - service->lost_ns > job->reconnect_s * 1000 * ms_ns) {
             service->left[peer] = true;
             service->left_count++;
-            stop_report_warning(service->stop, &error);
+            stop_event_warning(service->stop, &error);
         }
         active |= state != SERVER_PEER_CONNECTED;
     }
     if (server_trainer_returns(job->server)) {
         error_set(&error, STATUS_LOST, "a trainer that had left is back");
-        stop_report_restart(service->stop, &error);
+        stop_event_restart(service->stop, &error);
     }
     return active;
 }
@@ -288,7 +288,7 @@ static void watch_trainers(struct service *service)
     if (!stall_look(service->stall, service->loop_ns, waiting, &warning, &first))
         return;
     stats_of(service, service->epoch - service->finished)->stall_count += first;
-    stop_report_warning(service->stop, &warning);
+    stop_event_warning(service->stop, &warning);
 }
 
 /* The first signal asks for an orderly end, any later one that is not just its echo (a terminal's
@@ -305,7 +305,7 @@ static void heed_signal(struct service *service)
         comm->on_signal(comm->on_signal_argument, number);
     service->signal_number = number;
     service->signal_ns = service->loop_ns;
-    stop_report_drain(service->stop, number);
+    stop_event_drain(service->stop, number);
 }
 
 /* How long an orderly end may take. Only SIGUSR2 is not followed by a launcher's SIGKILL. */
@@ -360,10 +360,10 @@ static bool look_outside(struct service *service)
     bool active = serve_sockets(service);
     if (job->children &&
         children_poll(job->children, true, &service->children_running, &error) != STATUS_OK)
-        report_loss(service, &error);
+        tell_loss(service, &error);
     watch_trainers(service);
     if (service->left_count == job->trainer_count)
-        stop_report_left(service->stop);
+        stop_event_left(service->stop);
     stop_watch_early(service->stop, job->config.early_leave == EARLY_LEAVE_FAIL);
     return active;
 }
@@ -432,11 +432,11 @@ static bool turn(struct service *service)
     bool rounds_active = false;
     bool active = look_outside(service);
     if (watchdog_take(job->watchdog, &error) || masks_progress(job->masks, &error) != STATUS_OK)
-        stop_report_error(service->stop, &error);
+        stop_event_error(service->stop, &error);
     active |= windows_progress(service->windows);
     enum status status = rounds_progress(service->rounds, &rounds_active, &error);
     if (status != STATUS_OK)
-        stop_report_error(service->stop, &error);
+        stop_event_error(service->stop, &error);
     active |= rounds_active;
     if (rounds_finished(service->rounds) && !service->finished)
         finish_delivery(service);
@@ -446,7 +446,7 @@ static bool turn(struct service *service)
     bool draining = service->signal_ns && !job->stopped_by; /* the end's place is not agreed on */
     if (!draining && service->left_count == job->trainer_count && service->children_running == 0 &&
         masks_sent(job->masks) && tally_is_told(service->tally, service->published))
-        stop_report_idle(service->stop, &service->early);
+        stop_event_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
 }
 
@@ -552,7 +552,7 @@ static enum status service_init(struct service *service, struct job *job, struct
     if (status == STATUS_OK)
         status = rounds_new(job, service->windows, &service->rounds, err);
     if (status == STATUS_OK)
-        status = tally_new(job, service->report, &service->tally, err);
+        status = tally_new(job, service->summary, &service->tally, err);
     if (status == STATUS_OK)
         status = stop_new(&job->comm, &service->stop, err);
     if (status == STATUS_OK)
@@ -579,8 +579,8 @@ static void start_books(struct service *service, bool quiet)
     service->epoch_cpu_ns = clock_process_cpu_ns();
     service->epoch = span->start_epoch;
     service->published = job_place(service->job, span->start_epoch, span->start_step);
-    if (service->report->session_count++ == 0)
-        service->report->first_epoch = span->start_epoch;
+    if (service->summary->session_count++ == 0)
+        service->summary->first_epoch = span->start_epoch;
     service->children_running = service->job->children ? service->job->trainer_count : 0;
     service->show_progress = service->job->comm.rank == 0 && !quiet;
     progress_init(&service->progress, "delivering", "steps",
@@ -646,10 +646,10 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     return again ? STATUS_OK : (enum status)outcome->status;
 }
 
-enum status service_run(struct job *job, bool quiet, struct service_report *report, bool *ret_again,
-                        struct error *err)
+enum status service_run(struct job *job, bool quiet, struct service_summary *summary,
+                        bool *ret_again, struct error *err)
 {
-    struct service service = {.report = report};
+    struct service service = {.summary = summary};
     enum status status = service_init(&service, job, err);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {

@@ -33,7 +33,7 @@ struct epoch_stats {
     uint64_t blocked_ns[BLOCK_COUNT];
 };
 
-struct service_report {
+struct service_summary {
     struct pool_stats counted; /* what epochs have so far: rows come between sessions, too */
     uint64_t session_count;
     uint64_t epoch_count;
@@ -42,19 +42,19 @@ struct service_report {
 };
 
 /* The entry of an epoch; those before the first one, where a session goes back, count in that. */
-struct epoch_stats *service_epoch(struct service_report *report, uint64_t epoch);
+struct epoch_stats *service_epoch(struct service_summary *summary, uint64_t epoch);
 
-/* Collective. Serves until all is delivered and consumed, and adds to *report, which is zero before
- * the first session. ENDED: the trainers left early. INTERRUPTED: a signal ended it in good order,
- * job->stopped_by and stop_place. Any other status: what went wrong. The same on all ranks.
+/* Collective. Serves until all is delivered and consumed, and adds to *summary, which is zero
+ * before the first session. ENDED: the trainers left early. INTERRUPTED: a signal ended it in good
+ * order, job->stopped_by and stop_place. Any other status: what went wrong. The same on all ranks.
  * *ret_again, with OK: a trainer was lost that is to be waited for; job_scatter() and job_gather()
  * come next. */
-MUST_USE enum status service_run(struct job *job, bool quiet, struct service_report *report,
+MUST_USE enum status service_run(struct job *job, bool quiet, struct service_summary *summary,
                                  bool *ret_again, struct error *err);
 
 /* Collective: rank 0 appends the table of epochs and what bounded them to `out`, and the same as
  * one JSON document to `json`. */
-void service_describe(const struct job *job, const struct service_report *report, struct text *out,
-                      struct text *json);
+void service_describe(const struct job *job, const struct service_summary *summary,
+                      struct text *out, struct text *json);
 
 #endif

@@ -6,19 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TAG_REPORT = 1 };
-enum report_kind {
-    REPORT_ERROR,
-    REPORT_RESTART,
-    REPORT_WARNING,
-    REPORT_IDLE,
-    REPORT_EARLY,
-    REPORT_LEFT,
-    REPORT_DRAIN,
-    REPORT_KINDS
+enum { TAG_EVENT = 1 };
+enum stop_event_kind {
+    EVENT_ERROR,
+    EVENT_RESTART,
+    EVENT_WARNING,
+    EVENT_IDLE,
+    EVENT_EARLY,
+    EVENT_LEFT,
+    EVENT_DRAIN,
+    EVENT_KINDS
 };
 
-struct report {
+struct stop_event {
     int32_t kind;
     int32_t signal_number; /* DRAIN */
     struct error error;
@@ -27,21 +27,21 @@ struct report {
 struct stop {
     const struct comm *comm;
     int idle_count;           /* rank 0: readers that have nobody left to serve */
-    struct error early;       /* rank 0: the first report of a trainer that left early; else OK */
+    struct error early;       /* rank 0: of the first trainer that left early; else OK */
     int left_count;           /* rank 0: readers whose trainers have all left */
     struct error first_early; /* rank 0: likewise, at once */
     uint64_t early_ns;        /* rank 0: when it came; 0: it did not, or was told */
     bool decided;             /* rank 0: the notice is on its way */
     bool begun;
     bool noticed;
-    struct report notice;   /* as decided: of kind RESTART, or the end */
-    struct report incoming; /* rank 0: being received */
-    uint64_t received;      /* rank 0: reports so far */
+    struct stop_event notice;   /* as decided: of kind RESTART, or the end */
+    struct stop_event incoming; /* rank 0: being received */
+    uint64_t received;          /* rank 0: events so far */
     MPI_Request notice_request, incoming_request;
-    bool reported[REPORT_KINDS];
+    bool told[EVENT_KINDS];
     uint64_t sent; /* to rank 0 by this one, if it is another */
-    struct report outgoing[REPORT_KINDS];
-    MPI_Request outgoing_requests[REPORT_KINDS];
+    struct stop_event outgoing[EVENT_KINDS];
+    MPI_Request outgoing_requests[EVENT_KINDS];
     int drain_signal; /* as broadcast; 0 at the end of a session that was not drained */
     bool drain_posted, drain_noticed;
     uint64_t end; /* in rounds: offered, then agreed */
@@ -64,9 +64,9 @@ static void post_drain(struct stop *stop, int signal_number)
     MPI_Ibcast(&stop->drain_signal, 1, MPI_INT, 0, stop->comm->drain, &stop->drain_request);
 }
 
-static void expect_report(struct stop *stop)
+static void expect_event(struct stop *stop)
 {
-    MPI_Irecv(&stop->incoming, sizeof stop->incoming, MPI_BYTE, MPI_ANY_SOURCE, TAG_REPORT,
+    MPI_Irecv(&stop->incoming, sizeof stop->incoming, MPI_BYTE, MPI_ANY_SOURCE, TAG_EVENT,
               stop->comm->control, &stop->incoming_request);
 }
 
@@ -78,7 +78,7 @@ enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct err
     stop->comm = comm;
     stop->notice_request = stop->incoming_request = MPI_REQUEST_NULL;
     stop->drain_request = stop->end_request = MPI_REQUEST_NULL;
-    for (int kind = 0; kind < REPORT_KINDS; kind++)
+    for (int kind = 0; kind < EVENT_KINDS; kind++)
         stop->outgoing_requests[kind] = MPI_REQUEST_NULL;
     *ret_stop = stop;
     return STATUS_OK;
@@ -88,85 +88,85 @@ void stop_begin(struct stop *stop)
 {
     stop->begun = true;
     if (stop->comm->rank == 0)
-        expect_report(stop);
+        expect_event(stop);
     else {
         post_notice(stop);
         post_drain(stop, 0);
     }
 }
 
-static void decide(struct stop *stop, enum report_kind kind, const struct error *outcome)
+static void decide(struct stop *stop, enum stop_event_kind kind, const struct error *outcome)
 {
     if (stop->decided)
         return;
     stop->decided = true;
-    stop->notice = (struct report){.kind = kind, .error = *outcome};
+    stop->notice = (struct stop_event){.kind = kind, .error = *outcome};
     post_notice(stop);
 }
 
-static void handle_report(struct stop *stop, const struct report *report)
+static void handle_event(struct stop *stop, const struct stop_event *event)
 {
-    if (report->kind == REPORT_WARNING) {
-        fprintf(stderr, "penstock-reader: warning: %s\n", report->error.message);
+    if (event->kind == EVENT_WARNING) {
+        fprintf(stderr, "penstock-reader: warning: %s\n", event->error.message);
         return;
     }
-    if (report->kind == REPORT_LEFT) {
+    if (event->kind == EVENT_LEFT) {
         stop->left_count++;
         return;
     }
-    if (report->kind == REPORT_EARLY) {
+    if (event->kind == EVENT_EARLY) {
         if (stop->first_early.status != STATUS_OK)
             return;
         stop->early_ns = clock_now_ns();
-        stop->first_early = report->error;
+        stop->first_early = event->error;
         return;
     }
-    if (report->kind == REPORT_DRAIN) {
-        post_drain(stop, report->signal_number);
+    if (event->kind == EVENT_DRAIN) {
+        post_drain(stop, event->signal_number);
         return;
     }
-    if (report->kind != REPORT_IDLE) {
-        decide(stop, (enum report_kind)report->kind, &report->error);
+    if (event->kind != EVENT_IDLE) {
+        decide(stop, (enum stop_event_kind)event->kind, &event->error);
         return;
     }
     if (stop->early.status == STATUS_OK)
-        stop->early = report->error;
+        stop->early = event->error;
     if (++stop->idle_count == stop->comm->size)
-        decide(stop, REPORT_IDLE, &stop->early);
+        decide(stop, EVENT_IDLE, &stop->early);
 }
 
-static void send_report(struct stop *stop, enum report_kind kind, int signal_number,
-                        const struct error *error)
+static void send_event(struct stop *stop, enum stop_event_kind kind, int signal_number,
+                       const struct error *error)
 {
-    struct report *report = &stop->outgoing[kind];
-    *report = (struct report){.kind = kind, .signal_number = signal_number, .error = *error};
-    report->error.rank = stop->comm->rank;
-    if (kind != REPORT_IDLE)
-        error_prefix(&report->error, (enum status)error->status,
+    struct stop_event *event = &stop->outgoing[kind];
+    *event = (struct stop_event){.kind = kind, .signal_number = signal_number, .error = *error};
+    event->error.rank = stop->comm->rank;
+    if (kind != EVENT_IDLE)
+        error_prefix(&event->error, (enum status)error->status,
                      "reader %d on %s: ", stop->comm->rank, stop->comm->node_name);
     if (stop->comm->rank == 0)
-        handle_report(stop, report);
+        handle_event(stop, event);
     else {
-        MPI_Isend(report, sizeof *report, MPI_BYTE, 0, TAG_REPORT, stop->comm->control,
+        MPI_Isend(event, sizeof *event, MPI_BYTE, 0, TAG_EVENT, stop->comm->control,
                   &stop->outgoing_requests[kind]);
         stop->sent++;
     }
 }
 
-/* The first report of its kind goes out; the others are forgotten. */
-static void report_once(struct stop *stop, enum report_kind kind, const struct error *error)
+/* The first event of its kind goes out; the others are forgotten. */
+static void send_once(struct stop *stop, enum stop_event_kind kind, const struct error *error)
 {
-    if (!stop->reported[kind])
-        send_report(stop, kind, 0, error);
-    stop->reported[kind] = true;
+    if (!stop->told[kind])
+        send_event(stop, kind, 0, error);
+    stop->told[kind] = true;
 }
 
-void stop_report_drain(struct stop *stop, int signal_number)
+void stop_event_drain(struct stop *stop, int signal_number)
 {
     const struct error none = {0};
-    if (!stop->reported[REPORT_DRAIN])
-        send_report(stop, REPORT_DRAIN, signal_number, &none);
-    stop->reported[REPORT_DRAIN] = true;
+    if (!stop->told[EVENT_DRAIN])
+        send_event(stop, EVENT_DRAIN, signal_number, &none);
+    stop->told[EVENT_DRAIN] = true;
 }
 
 int stop_drains(const struct stop *stop)
@@ -191,30 +191,30 @@ bool stop_agreed_end(struct stop *stop, uint64_t *ret_rounds)
     return complete;
 }
 
-void stop_report_error(struct stop *stop, const struct error *error)
+void stop_event_error(struct stop *stop, const struct error *error)
 {
-    report_once(stop, REPORT_ERROR, error);
+    send_once(stop, EVENT_ERROR, error);
 }
 
-void stop_report_restart(struct stop *stop, const struct error *loss)
+void stop_event_restart(struct stop *stop, const struct error *loss)
 {
-    report_once(stop, REPORT_RESTART, loss);
+    send_once(stop, EVENT_RESTART, loss);
 }
 
-void stop_report_idle(struct stop *stop, const struct error *early)
+void stop_event_idle(struct stop *stop, const struct error *early)
 {
-    report_once(stop, REPORT_IDLE, early);
+    send_once(stop, EVENT_IDLE, early);
 }
 
-void stop_report_early(struct stop *stop, const struct error *early)
+void stop_event_early(struct stop *stop, const struct error *early)
 {
-    report_once(stop, REPORT_EARLY, early);
+    send_once(stop, EVENT_EARLY, early);
 }
 
-void stop_report_left(struct stop *stop)
+void stop_event_left(struct stop *stop)
 {
     const struct error none = {0};
-    report_once(stop, REPORT_LEFT, &none);
+    send_once(stop, EVENT_LEFT, &none);
 }
 
 void stop_watch_early(struct stop *stop, bool fails)
@@ -229,28 +229,28 @@ void stop_watch_early(struct stop *stop, bool fails)
               "%s; others are there still, and wait for it if they work in step",
               stop->first_early.message);
     if (fails)
-        decide(stop, REPORT_ERROR, &early);
+        decide(stop, EVENT_ERROR, &early);
     else
         fprintf(stderr, "penstock-reader: warning: %s\n", early.message);
 }
 
-void stop_report_warning(struct stop *stop, const struct error *warning)
+void stop_event_warning(struct stop *stop, const struct error *warning)
 {
     int complete = 0;
-    MPI_Test(&stop->outgoing_requests[REPORT_WARNING], &complete, MPI_STATUS_IGNORE);
+    MPI_Test(&stop->outgoing_requests[EVENT_WARNING], &complete, MPI_STATUS_IGNORE);
     if (complete)
-        send_report(stop, REPORT_WARNING, 0, warning);
+        send_event(stop, EVENT_WARNING, 0, warning);
 }
 
-static bool take_report(struct stop *stop)
+static bool take_event(struct stop *stop)
 {
     int complete = 0;
     MPI_Test(&stop->incoming_request, &complete, MPI_STATUS_IGNORE);
     if (!complete)
         return false;
     stop->received++;
-    handle_report(stop, &stop->incoming);
-    expect_report(stop);
+    handle_event(stop, &stop->incoming);
+    expect_event(stop);
     return true;
 }
 
@@ -259,7 +259,7 @@ bool stop_progress(struct stop *stop)
     int complete = 0;
     bool active = false;
     if (stop->comm->rank == 0)
-        active = take_report(stop);
+        active = take_event(stop);
     if (!stop->noticed && stop->notice_request != MPI_REQUEST_NULL) {
         MPI_Test(&stop->notice_request, &complete, MPI_STATUS_IGNORE);
         stop->noticed = complete;
@@ -280,7 +280,7 @@ const struct error *stop_outcome(const struct stop *stop)
 
 bool stop_restarts(const struct stop *stop)
 {
-    return stop->noticed && stop->notice.kind == REPORT_RESTART;
+    return stop->noticed && stop->notice.kind == EVENT_RESTART;
 }
 
 void stop_agree_highest(struct stop *stop, uint64_t *values, int count)
@@ -291,13 +291,13 @@ void stop_agree_highest(struct stop *stop, uint64_t *values, int count)
     comm_wait(stop->comm, &request);
 }
 
-/* Rank 0 takes the reports that came too late to matter, so that no send is left open, however MPI
+/* Rank 0 takes the events that came too late to matter, so that no send is left open, however MPI
  * sends them. */
-static void take_late_reports(struct stop *stop, uint64_t sent)
+static void take_late_events(struct stop *stop, uint64_t sent)
 {
     for (unsigned idle = 0; stop->received < sent; comm_back_off(&idle)) {
         comm_heed_signals(stop->comm);
-        take_report(stop);
+        take_event(stop);
     }
     MPI_Cancel(&stop->incoming_request);
     comm_wait(stop->comm, &stop->incoming_request);
@@ -315,8 +315,8 @@ void stop_free(struct stop *stop)
     MPI_Ireduce(&stop->sent, &sent, 1, MPI_UINT64_T, MPI_SUM, 0, stop->comm->control, &request);
     comm_wait(stop->comm, &request);
     if (root)
-        take_late_reports(stop, sent);
-    for (int kind = 0; kind < REPORT_KINDS; kind++)
+        take_late_events(stop, sent);
+    for (int kind = 0; kind < EVENT_KINDS; kind++)
         comm_wait(stop->comm, &stop->outgoing_requests[kind]);
     post_drain(stop, 0);
     comm_wait(stop->comm, &stop->drain_request);

@@ -25,17 +25,17 @@ MUST_USE enum status stop_new(const struct comm *comm, struct stop **ret_stop, s
 /* Collective: from here on stop_free() is, too. */
 void stop_begin(struct stop *stop);
 
-/* Reports this rank's first error; later ones are forgotten. Its rank and node are put into the
- * message. */
-void stop_report_error(struct stop *stop, const struct error *error);
+/* Tells rank 0 of this rank's first error; later ones are forgotten. Its rank and node are put into
+ * the message. */
+void stop_event_error(struct stop *stop, const struct error *error);
 
 /* The same for the loss of a trainer that is to be waited for: the session ends, not the run. */
-void stop_report_restart(struct stop *stop, const struct error *loss);
+void stop_event_restart(struct stop *stop, const struct error *loss);
 
 /* Asks for an orderly end because of a signal: all ranks go on up to the same round, publish it,
  * and are done. In two steps, neither of which blocks: rank 0 tells all of the signal; all say
  * where they cannot turn back any more, and the furthest of these is where all end. */
-void stop_report_drain(struct stop *stop, int signal_number);
+void stop_event_drain(struct stop *stop, int signal_number);
 
 /* The signal because of which the run is to end in good order, on all ranks; 0: none. */
 int stop_drains(const struct stop *stop);
@@ -48,23 +48,23 @@ bool stop_agreed_end(struct stop *stop, uint64_t *ret_rounds);
 
 /* Has rank 0 print a warning, with this rank and its node in front; nothing if an earlier one is
  * still on its way there. */
-void stop_report_warning(struct stop *stop, const struct error *warning);
+void stop_event_warning(struct stop *stop, const struct error *warning);
 
-/* Reports the first of this reader's trainers that said goodbye before the end, and that all of
+/* Tells of the first of this reader's trainers that said goodbye before the end, and that all of
  * them have said it. */
-void stop_report_early(struct stop *stop, const struct error *early);
-void stop_report_left(struct stop *stop);
+void stop_event_early(struct stop *stop, const struct error *early);
+void stop_event_left(struct stop *stop);
 
 /* On rank 0, now and then: two seconds after a trainer has left early, if others are there still,
  * it is warned of, once, or is the outcome. All that mean to leave before the same step have left
  * by then. */
 void stop_watch_early(struct stop *stop, bool fails);
 
-/* Reports, the first time it is called, that all trainers of this reader have said goodbye and its
+/* Tells, the first time it is called, that all trainers of this reader have said goodbye and its
  * children have ended. `early`: status OK, or ENDED and where a trainer stopped before the end. */
-void stop_report_idle(struct stop *stop, const struct error *early);
+void stop_event_idle(struct stop *stop, const struct error *early);
 
-/* Moves reports and the notice on; true if anything moved. */
+/* Moves events and the notice on; true if anything moved. */
 bool stop_progress(struct stop *stop);
 
 /* The outcome once the notice is here, else NULL: status OK, ENDED (trainers left early), or an

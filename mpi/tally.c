@@ -7,7 +7,7 @@
 
 struct tally {
     struct job *job;
-    struct service_report *report;
+    struct service_summary *summary;
     uint64_t steps;   /* of an epoch */
     uint64_t reached; /* the place of the trainer here that has come furthest */
     uint64_t least;   /* and of the one that has come least far, of those that are there */
@@ -18,14 +18,14 @@ struct tally {
     MPI_Request request;
 };
 
-enum status tally_new(struct job *job, struct service_report *report, struct tally **ret_tally,
+enum status tally_new(struct job *job, struct service_summary *summary, struct tally **ret_tally,
                       struct error *err)
 {
     struct tally *tally = calloc(1, sizeof *tally);
     if (!tally)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the tally");
     *tally = (struct tally){.job = job,
-                            .report = report,
+                            .summary = summary,
                             .steps = job->setup.service.steps_per_epoch,
                             .first = job->setup.service.start_epoch,
                             .request = MPI_REQUEST_NULL};
@@ -99,7 +99,7 @@ static void count_samples(struct tally *tally, uint32_t rank, uint64_t place)
     while (*given < place) {
         uint64_t count = within_epoch(tally, *given, place) - *given;
         uint64_t first = *given % tally->steps;
-        service_epoch(tally->report, *given / tally->steps)->samples +=
+        service_epoch(tally->summary, *given / tally->steps)->samples +=
             samples_between(&tally->job->setup.plan, first, first + count, rank);
         *given += count;
     }
@@ -109,7 +109,7 @@ static void count_steps(struct tally *tally, uint64_t place)
 {
     while (tally->reached < place) {
         uint64_t end = within_epoch(tally, tally->reached, place);
-        service_epoch(tally->report, tally->reached / tally->steps)->steps += end - tally->reached;
+        service_epoch(tally->summary, tally->reached / tally->steps)->steps += end - tally->reached;
         tally->reached = end;
     }
 }
@@ -131,7 +131,7 @@ void tally_count(struct tally *tally, uint64_t published)
 static void post(struct tally *tally)
 {
     const struct job *job = tally->job;
-    tally->samples = service_epoch(tally->report, tally->first + tally->posted)->samples;
+    tally->samples = service_epoch(tally->summary, tally->first + tally->posted)->samples;
     tally->posted++;
     tally->under_way = true;
     const void *from = job->comm.rank == 0 ? MPI_IN_PLACE : &tally->samples;

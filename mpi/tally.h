@@ -12,8 +12,9 @@
 
 struct tally;
 
-/* Counts into the epochs of `report`, which is borrowed like the job. Not collective. NO_MEMORY. */
-MUST_USE enum status tally_new(struct job *job, struct service_report *report,
+/* Counts into the epochs of `summary`, which is borrowed like the job. Not collective. NO_MEMORY.
+ */
+MUST_USE enum status tally_new(struct job *job, struct service_summary *summary,
                                struct tally **ret_tally, struct error *err);
 
 /* After tally_drain(), or where tally_begin() was not called. NULL is fine. */

@@ -1,7 +1,7 @@
 /* `penstock inspect`: what a dataset holds, and what a run would make of it. Main thread.
  *
  * Reads metadata and file sizes, and the values of what may be an index. Collects everything in a
- * `struct report` first, which is then printed by inspect_text.c or inspect_json.c.
+ * `struct inspection` first, which is then printed by inspect_text.c or inspect_json.c.
  */
 #include "cli/inspect.h"
 
@@ -66,18 +66,19 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     }
 }
 
-static enum status collect(const char *uri, const struct config *config, struct report *report,
-                           struct error *err)
+static enum status collect(const char *uri, const struct config *config,
+                           struct inspection *inspection, struct error *err)
 {
-    report->uri = uri;
-    report->group = config->group ? config->group : "";
-    report->root = report->group[0] ? "/" : "";
-    enum status status = cli_open_store(config, uri, &report->store, err);
+    inspection->uri = uri;
+    inspection->group = config->group ? config->group : "";
+    inspection->root = inspection->group[0] ? "/" : "";
+    enum status status = cli_open_store(config, uri, &inspection->store, err);
     if (!status)
-        status = zarr_hierarchy_open_wanted(
-            report->store, &(struct zarr_wanted){.group = config->group}, &report->hierarchy, err);
+        status = zarr_hierarchy_open_wanted(inspection->store,
+                                            &(struct zarr_wanted){.group = config->group},
+                                            &inspection->hierarchy, err);
     if (!status)
-        status = inspect_measure(report, err);
+        status = inspect_measure(inspection, err);
     if (status)
         return status;
     struct text list = {0}; /* of one: a comma in the name is no separator */
@@ -88,29 +89,30 @@ static enum status collect(const char *uri, const struct config *config, struct 
                                       .hold_limit_bytes = config->hold_limit_bytes,
                                       .retries = all.retries,
                                       .store = all.store};
-    bool opened = dataset_open(&options, &report->dataset, &report->dataset_error) == STATUS_OK;
+    bool opened =
+        dataset_open(&options, &inspection->dataset, &inspection->dataset_error) == STATUS_OK;
     if (opened) {
-        error_clear(&report->dataset_error);
-        dataset_describe_doubts(report->dataset, &report->doubts);
-        inspect_find_joins(report, &options);
+        error_clear(&inspection->dataset_error);
+        dataset_describe_doubts(inspection->dataset, &inspection->doubts);
+        inspect_find_joins(inspection, &options);
     }
     text_done(&list);
     if (!opened)
         return STATUS_OK;
     uint64_t memory = config->memory_limit_bytes;
-    inspect_count_cost(report, config->window_rows, config->global_batch,
-                       memory ? memory : memory_available_bytes() / 2, &report->cost);
+    inspect_count_cost(inspection, config->window_rows, config->global_batch,
+                       memory ? memory : memory_available_bytes() / 2, &inspection->cost);
     return STATUS_OK;
 }
 
-static void report_done(struct report *report)
+static void inspection_done(struct inspection *inspection)
 {
-    dataset_free(report->dataset);
-    free(report->joined);
-    text_done(&report->doubts);
-    free(report->stored);
-    zarr_hierarchy_free(report->hierarchy);
-    store_free(report->store);
+    dataset_free(inspection->dataset);
+    free(inspection->joined);
+    text_done(&inspection->doubts);
+    free(inspection->stored);
+    zarr_hierarchy_free(inspection->hierarchy);
+    store_free(inspection->store);
 }
 
 int cli_inspect(int argc, char **argv)
@@ -118,21 +120,21 @@ int cli_inspect(int argc, char **argv)
     static const struct argp_child children[] = {{&cli_settings_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_table, parse_option, "URI", help, children, NULL, NULL};
     struct options options = {0};
-    struct report report = {0};
+    struct inspection inspection = {0};
     struct config config;
     struct error err;
     int code = EXIT_SUCCESS;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     enum status status = cli_settings_read(&options.settings, &config, &err);
     if (!status)
-        status = collect(options.uri, &config, &report, &err);
+        status = collect(options.uri, &config, &inspection, &err);
     if (status)
         code = cli_fail(argv[0], &err);
     else if (options.json)
-        inspect_print_json(&report);
+        inspect_print_json(&inspection);
     else
-        inspect_print_text(&report);
-    report_done(&report);
+        inspect_print_text(&inspection);
+    inspection_done(&inspection);
     config_done(&config);
     cli_settings_done(&options.settings);
     return code;

@@ -36,7 +36,7 @@ struct stored_size {
         is_estimate; /* from some of its chunks; else, where values are listed, with its metadata */
 };
 
-struct report {
+struct inspection {
     const char *uri;
     struct store *store;
     struct zarr_hierarchy *hierarchy;
@@ -55,22 +55,22 @@ struct report {
 };
 
 /* inspect_sizes.c: finds out `stored`, by as few requests as tell. Blocks. NO_MEMORY. */
-MUST_USE enum status inspect_measure(struct report *report, struct error *err);
+MUST_USE enum status inspect_measure(struct inspection *inspection, struct error *err);
 
 /* Finds index and joined arrays; `options` as the dataset was opened with. Reads the values of what
  * could be an index. inspect_join.c */
-void inspect_find_joins(struct report *report, const struct dataset_options *options);
+void inspect_find_joins(struct inspection *inspection, const struct dataset_options *options);
 
 /* Behind the last '/'. */
 const char *inspect_last_component(const char *path);
 
 /* What a run with windows of `window_rows` rows (0: the default for that global batch) and that
  * much memory would read; inspect_cost.c tells how it is counted. */
-void inspect_count_cost(const struct report *report, uint64_t window_rows, uint64_t global_batch,
-                        uint64_t memory_bytes, struct layout_cost *ret_cost);
+void inspect_count_cost(const struct inspection *inspection, uint64_t window_rows,
+                        uint64_t global_batch, uint64_t memory_bytes, struct layout_cost *ret_cost);
 
 /* To standard output. */
-void inspect_print_text(const struct report *report);
-void inspect_print_json(const struct report *report);
+void inspect_print_text(const struct inspection *inspection);
+void inspect_print_json(const struct inspection *inspection);
 
 #endif

@@ -25,23 +25,23 @@ static double row_reads(double length, double samples, double row_bytes, double 
     return reads > 1 ? reads : 1;
 }
 
-static uint64_t stored_bytes_of(const struct report *report, const struct zarr_array *array)
+static uint64_t stored_bytes_of(const struct inspection *inspection, const struct zarr_array *array)
 {
-    const struct zarr_node *nodes = report->hierarchy->nodes;
-    for (size_t i = 0; i < report->hierarchy->node_count; i++)
+    const struct zarr_node *nodes = inspection->hierarchy->nodes;
+    for (size_t i = 0; i < inspection->hierarchy->node_count; i++)
         if (nodes[i].status == STATUS_OK &&
-            zarr_hierarchy_find(report->hierarchy, array->path) == &nodes[i])
-            return report->stored[i].bytes;
+            zarr_hierarchy_find(inspection->hierarchy, array->path) == &nodes[i])
+            return inspection->stored[i].bytes;
     return 0;
 }
 
 /* Adds what one field costs where each row is read once. */
-static void add_field(const struct report *report, size_t i, struct layout_cost *cost)
+static void add_field(const struct inspection *inspection, size_t i, struct layout_cost *cost)
 {
-    const struct dataset *dataset = report->dataset;
+    const struct dataset *dataset = inspection->dataset;
     const struct dataset_field *field = &dataset->fields[i];
     const struct zarr_array *array = dataset_field_array(dataset, i);
-    uint64_t stored_bytes = stored_bytes_of(report, array);
+    uint64_t stored_bytes = stored_bytes_of(inspection, array);
     if (field->source != FIELD_ROW)
         return;
     double share = stored_bytes == STORED_UNKNOWN
@@ -78,10 +78,10 @@ static void suggest(const struct dataset *dataset, double window_samples, struct
     cost->chunk_reads = (double)fields * cost->chunk_amplification / (double)length;
 }
 
-void inspect_count_cost(const struct report *report, uint64_t window_rows, uint64_t global_batch,
-                        uint64_t memory_bytes, struct layout_cost *ret_cost)
+void inspect_count_cost(const struct inspection *inspection, uint64_t window_rows,
+                        uint64_t global_batch, uint64_t memory_bytes, struct layout_cost *ret_cost)
 {
-    const struct dataset *dataset = report->dataset;
+    const struct dataset *dataset = inspection->dataset;
     struct layout_cost cost = {.memory_bytes = memory_bytes};
     if (window_rows == 0)
         window_rows = plan_default_window_rows(dataset->row_count, dataset->row_length,
@@ -92,7 +92,7 @@ void inspect_count_cost(const struct report *report, uint64_t window_rows, uint6
     if (dataset->row_length == 1)
         cost.window_bytes = 0; /* each row is one sample's, and given up after it */
     for (size_t i = 0; i < dataset->field_count; i++)
-        add_field(report, i, &cost);
+        add_field(inspection, i, &cost);
 
     double window_samples = (double)cost.window_rows * (double)dataset->row_length;
     double reads = row_reads((double)dataset->row_length, window_samples,

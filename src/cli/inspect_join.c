@@ -54,19 +54,19 @@ static bool find_greatest(const struct store *store, const struct zarr_array *in
 }
 
 /* The fields of the hint: what is joined, then the default ones but the index. */
-static size_t list_fields(const struct report *report, struct dataset_field_spec *specs)
+static size_t list_fields(const struct inspection *inspection, struct dataset_field_spec *specs)
 {
-    const struct zarr_hierarchy *hierarchy = report->hierarchy;
-    const char *index = report->index->array.path;
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
+    const char *index = inspection->index->array.path;
     size_t count = 0;
     for (size_t i = 0; i < hierarchy->node_count && count < DATASET_MAX_FIELDS; i++) {
         const char *path = hierarchy->nodes[i].array.path;
-        if (report->joined[i])
+        if (inspection->joined[i])
             specs[count++] = (struct dataset_field_spec){
                 .name = inspect_last_component(path), .array = path, .index = index};
     }
-    for (size_t i = 0; i < report->dataset->field_count && count < DATASET_MAX_FIELDS; i++) {
-        const char *path = dataset_field_array(report->dataset, i)->path;
+    for (size_t i = 0; i < inspection->dataset->field_count && count < DATASET_MAX_FIELDS; i++) {
+        const char *path = dataset_field_array(inspection->dataset, i)->path;
         if (strcmp(path, index) != 0)
             specs[count++] =
                 (struct dataset_field_spec){.name = inspect_last_component(path), .array = path};
@@ -74,48 +74,49 @@ static size_t list_fields(const struct report *report, struct dataset_field_spec
     return count;
 }
 
-static bool is_accepted(const struct report *report, const struct dataset_options *options)
+static bool is_accepted(const struct inspection *inspection, const struct dataset_options *options)
 {
     struct dataset_field_spec specs[DATASET_MAX_FIELDS];
     struct dataset_options with = *options;
     struct dataset *dataset = NULL;
     with.group = NULL;
     with.fields = specs;
-    with.field_count = list_fields(report, specs);
+    with.field_count = list_fields(inspection, specs);
     bool accepted = dataset_open(&with, &dataset, NULL) == STATUS_OK;
     dataset_free(dataset);
     return accepted;
 }
 
 /* Marks what could be joined through the index; false: nothing. */
-static bool mark_joined(struct report *report, const struct zarr_node *index, uint64_t greatest)
+static bool mark_joined(struct inspection *inspection, const struct zarr_node *index,
+                        uint64_t greatest)
 {
-    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     bool any = false;
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
-        report->joined[i] = node != index && node->status == STATUS_OK &&
-                            node->array.shape[0] != report->dataset->sample_count &&
-                            greatest < node->array.shape[0];
-        any = any || report->joined[i];
+        inspection->joined[i] = node != index && node->status == STATUS_OK &&
+                                node->array.shape[0] != inspection->dataset->sample_count &&
+                                greatest < node->array.shape[0];
+        any = any || inspection->joined[i];
     }
     return any;
 }
 
-void inspect_find_joins(struct report *report, const struct dataset_options *options)
+void inspect_find_joins(struct inspection *inspection, const struct dataset_options *options)
 {
-    const struct zarr_hierarchy *hierarchy = report->hierarchy;
-    report->joined = calloc(hierarchy->node_count + 1, sizeof *report->joined);
-    for (size_t i = 0; report->joined && !report->index && i < hierarchy->node_count; i++) {
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
+    inspection->joined = calloc(hierarchy->node_count + 1, sizeof *inspection->joined);
+    for (size_t i = 0; inspection->joined && !inspection->index && i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
         uint64_t greatest;
-        if (!may_be_index(node, report->dataset->sample_count) ||
-            !mark_joined(report, node, 0) || /* not worth reading */
-            !find_greatest(report->store, &node->array, &greatest) ||
-            !mark_joined(report, node, greatest))
+        if (!may_be_index(node, inspection->dataset->sample_count) ||
+            !mark_joined(inspection, node, 0) || /* not worth reading */
+            !find_greatest(inspection->store, &node->array, &greatest) ||
+            !mark_joined(inspection, node, greatest))
             continue;
-        report->index = node;
-        if (!is_accepted(report, options))
-            report->index = NULL;
+        inspection->index = node;
+        if (!is_accepted(inspection, options))
+            inspection->index = NULL;
     }
 }

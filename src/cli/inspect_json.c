@@ -133,10 +133,10 @@ static void add_finding(struct json_object *list, bool found, const char *name)
         json_object_array_add(list, json_object_new_string(name));
 }
 
-static struct json_object *cost_json(const struct report *report)
+static struct json_object *cost_json(const struct inspection *inspection)
 {
-    const struct layout_cost *cost = &report->cost;
-    bool known = report->sizes_error.status == STATUS_OK;
+    const struct layout_cost *cost = &inspection->cost;
+    bool known = inspection->sizes_error.status == STATUS_OK;
     struct json_object *object = json_object_new_object();
     struct json_object *findings = json_object_new_array(), *suggestion = NULL;
     add_count(object, "window_rows", cost->window_rows);
@@ -164,9 +164,9 @@ static struct json_object *cost_json(const struct report *report)
     return object;
 }
 
-static struct json_object *dataset_json(const struct report *report)
+static struct json_object *dataset_json(const struct inspection *inspection)
 {
-    const struct dataset *dataset = report->dataset;
+    const struct dataset *dataset = inspection->dataset;
     char fingerprint[17];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
     struct json_object *object = json_object_new_object();
@@ -180,24 +180,24 @@ static struct json_object *dataset_json(const struct report *report)
     for (size_t i = 0; i < dataset->field_count; i++)
         json_object_array_add(fields, field_json(&dataset->fields[i]));
     json_object_object_add(object, "fields", fields);
-    json_object_object_add(object, "cost", cost_json(report));
+    json_object_object_add(object, "cost", cost_json(inspection));
     return object;
 }
 
-void inspect_print_json(const struct report *report)
+void inspect_print_json(const struct inspection *inspection)
 {
-    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     struct json_object *root = json_object_new_object();
-    add_text(root, "uri", report->uri);
+    add_text(root, "uri", inspection->uri);
     add_count(root, "zarr_format", hierarchy->format);
     add_flag(root, "consolidated", hierarchy->consolidated);
     struct json_object *arrays = json_object_new_array();
     for (size_t i = 0; i < hierarchy->node_count; i++)
-        json_object_array_add(arrays, array_json(&hierarchy->nodes[i], &report->stored[i]));
+        json_object_array_add(arrays, array_json(&hierarchy->nodes[i], &inspection->stored[i]));
     json_object_object_add(root, "arrays", arrays);
-    json_object_object_add(root, "dataset", report->dataset ? dataset_json(report) : NULL);
-    if (!report->dataset)
-        add_text(root, "dataset_error", report->dataset_error.message);
+    json_object_object_add(root, "dataset", inspection->dataset ? dataset_json(inspection) : NULL);
+    if (!inspection->dataset)
+        add_text(root, "dataset_error", inspection->dataset_error.message);
     puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
     json_object_put(root);

@@ -79,35 +79,37 @@ static uint64_t own_share(const struct zarr_array *array, uint64_t bytes)
     return (uint64_t)((double)bytes * (double)array->item_bytes / (double)array->stored_item_bytes);
 }
 
-static void measure(struct report *report, size_t i, uint64_t most)
+static void measure(struct inspection *inspection, size_t i, uint64_t most)
 {
-    const struct zarr_node *node = &report->hierarchy->nodes[i];
-    struct stored_size *size = &report->stored[i];
+    const struct zarr_node *node = &inspection->hierarchy->nodes[i];
+    struct stored_size *size = &inspection->stored[i];
     struct store_usage usage;
     struct error err;
-    enum status status = store_usage(report->store, zarr_array_store_path(&node->array).text,
+    enum status status = store_usage(inspection->store, zarr_array_store_path(&node->array).text,
                                      LISTED_MOST, &usage, &err);
     size->bytes = status == STATUS_OK && !usage.more ? usage.bytes : STORED_UNKNOWN;
     if (size->bytes == STORED_UNKNOWN && node->status == STATUS_OK) {
-        if (status != STATUS_OK && status != STATUS_UNSUPPORTED && !report->listing_error.status)
-            report->listing_error = err;
-        status = ask(report->store, &node->array, most, size, &err);
-        if (status != STATUS_OK && !report->sizes_error.status)
-            report->sizes_error = err;
+        if (status != STATUS_OK && status != STATUS_UNSUPPORTED &&
+            !inspection->listing_error.status)
+            inspection->listing_error = err;
+        status = ask(inspection->store, &node->array, most, size, &err);
+        if (status != STATUS_OK && !inspection->sizes_error.status)
+            inspection->sizes_error = err;
     }
     if (size->bytes != STORED_UNKNOWN)
         size->bytes = own_share(&node->array, size->bytes);
 }
 
-enum status inspect_measure(struct report *report, struct error *err)
+enum status inspect_measure(struct inspection *inspection, struct error *err)
 {
-    size_t count = report->hierarchy->node_count;
-    report->stored = calloc(count + 1, sizeof *report->stored);
-    if (!report->stored)
-        return error_set(err, STATUS_NO_MEMORY, "%s: no memory for %zu arrays", report->uri, count);
+    size_t count = inspection->hierarchy->node_count;
+    inspection->stored = calloc(count + 1, sizeof *inspection->stored);
+    if (!inspection->stored)
+        return error_set(err, STATUS_NO_MEMORY, "%s: no memory for %zu arrays", inspection->uri,
+                         count);
     uint64_t most = ASKED_IN_ALL / (count + 1);
     most = most < ASKED_LEAST ? ASKED_LEAST : most > ASKED_MOST ? ASKED_MOST : most;
     for (size_t i = 0; i < count; i++)
-        measure(report, i, most);
+        measure(inspection, i, most);
     return STATUS_OK;
 }

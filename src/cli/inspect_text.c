@@ -103,11 +103,11 @@ static void add_array(struct table *table, const struct zarr_node *node,
     text_done(&codecs);
 }
 
-static void print_arrays(const struct report *report)
+static void print_arrays(const struct inspection *inspection)
 {
     static const char *const heads[COLUMNS] = {"array",  "type",   "shape",   "chunks",
                                                "codecs", "stored", "decoded", "ratio"};
-    const struct zarr_hierarchy *hierarchy = report->hierarchy;
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     struct table table = {0};
     for (int i = 0; i < COLUMNS; i++)
         add_cell(&table, heads[i]);
@@ -116,16 +116,16 @@ static void print_arrays(const struct report *report)
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         if (hierarchy->nodes[i].status != STATUS_OK)
             continue;
-        add_array(&table, &hierarchy->nodes[i], &report->stored[i]);
-        estimates |= report->stored[i].is_estimate;
+        add_array(&table, &hierarchy->nodes[i], &inspection->stored[i]);
+        estimates |= inspection->stored[i].is_estimate;
         readable++;
     }
     if (readable > 0)
         print_table(&table);
     if (estimates)
         printf("~: estimated from some of the array's chunks%s%s%s\n",
-               report->listing_error.status ? " (listing failed: " : "",
-               report->listing_error.message, report->listing_error.status ? ")" : "");
+               inspection->listing_error.status ? " (listing failed: " : "",
+               inspection->listing_error.message, inspection->listing_error.status ? ")" : "");
     text_done(&table.cells);
 }
 
@@ -164,27 +164,27 @@ static void print_encodings(const struct zarr_hierarchy *hierarchy)
 
 /* Arrays with another number of entries than samples may be meant to be joined: shows how. Listing
  * a field replaces the default ones, so all are listed. */
-static void print_joins(const struct report *report)
+static void print_joins(const struct inspection *inspection)
 {
-    const struct zarr_hierarchy *hierarchy = report->hierarchy;
-    const struct dataset *dataset = report->dataset;
-    const struct zarr_node *index = report->index;
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
+    const struct dataset *dataset = inspection->dataset;
+    const struct zarr_node *index = inspection->index;
     if (!index)
         return;
     printf("hint: with what '%s' points to as a field of its own, for example:\n",
            text_shown(index->array.path).text);
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const char *path = hierarchy->nodes[i].array.path;
-        if (report->joined[i])
+        if (inspection->joined[i])
             printf("  --set dataset.fields.%s=%s%s[%s%s]\n",
-                   text_shown(inspect_last_component(path)).text, report->root,
-                   text_shown(path).text, report->root, text_shown(index->array.path).text);
+                   text_shown(inspect_last_component(path)).text, inspection->root,
+                   text_shown(path).text, inspection->root, text_shown(index->array.path).text);
     }
     for (size_t i = 0; i < dataset->field_count; i++) {
         const char *path = dataset_field_array(dataset, i)->path;
         if (strcmp(path, index->array.path) != 0)
             printf("  --set dataset.fields.%s=%s%s\n",
-                   text_shown(inspect_last_component(path)).text, report->root,
+                   text_shown(inspect_last_component(path)).text, inspection->root,
                    text_shown(path).text);
     }
 }
@@ -204,10 +204,10 @@ static struct chunks_text format_chunks(double count)
 }
 
 /* What is wrong with the layout, and what would be better. */
-static void print_layout_hint(const struct report *report)
+static void print_layout_hint(const struct inspection *inspection)
 {
-    const struct layout_cost *cost = &report->cost;
-    const struct dataset *dataset = report->dataset;
+    const struct layout_cost *cost = &inspection->cost;
+    const struct dataset *dataset = inspection->dataset;
     if (cost->small)
         printf("hint: reading costs one request for each chunk row of %s; 1 MiB and more read "
                "faster\n",
@@ -230,17 +230,18 @@ static void print_layout_hint(const struct report *report)
         printf("hint: 'penstock rechunk %s DST --chunk %" PRIu64
                "' would read %.1fx instead of %.1fx, and decode %s for a sample instead of "
                "%.3g\n",
-               report->uri, cost->chunk, cost->chunk_amplification, cost->amplification,
+               inspection->uri, cost->chunk, cost->chunk_amplification, cost->amplification,
                format_chunks(cost->chunk_reads).text, cost->chunks);
 }
 
-static void print_cost(const struct report *report)
+static void print_cost(const struct inspection *inspection)
 {
-    const struct layout_cost *cost = &report->cost;
-    if (report->sizes_error.status != STATUS_OK)
+    const struct layout_cost *cost = &inspection->cost;
+    if (inspection->sizes_error.status != STATUS_OK)
         printf("  read for a sample, of its share: %.1fx; %s decoded\n"
                "    (sizes are not known: %s)\n",
-               cost->amplification, format_chunks(cost->chunks).text, report->sizes_error.message);
+               cost->amplification, format_chunks(cost->chunks).text,
+               inspection->sizes_error.message);
     else
         printf("  %s read for a sample whose share is %s: %.1fx; %s decoded\n",
                size_format((uint64_t)cost->read_bytes).text,
@@ -257,9 +258,9 @@ static const char *source_text(const struct dataset_field *field)
     return field->source == FIELD_ROW ? "read row by row" : "held in memory";
 }
 
-static void print_dataset(const struct report *report)
+static void print_dataset(const struct inspection *inspection)
 {
-    const struct dataset *dataset = report->dataset;
+    const struct dataset *dataset = inspection->dataset;
     printf("\nA run delivers by default:\n"
            "  %s samples of %s\n"
            "  %s chunk rows of %s sample%s, %s each\n",
@@ -272,26 +273,26 @@ static void print_dataset(const struct report *report)
                format_shape(field->shape, field->rank, ", ").text,
                size_format(field->sample_bytes).text, source_text(field));
     }
-    print_cost(report);
-    if (report->doubts.data)
-        printf("%s", report->doubts.data);
-    print_joins(report);
-    print_layout_hint(report);
-    printf("next: penstock plan --set dataset.uri=%s%s%s\n", report->uri,
-           report->group[0] ? " --set dataset.group=" : "", report->group);
+    print_cost(inspection);
+    if (inspection->doubts.data)
+        printf("%s", inspection->doubts.data);
+    print_joins(inspection);
+    print_layout_hint(inspection);
+    printf("next: penstock plan --set dataset.uri=%s%s%s\n", inspection->uri,
+           inspection->group[0] ? " --set dataset.group=" : "", inspection->group);
 }
 
-void inspect_print_text(const struct report *report)
+void inspect_print_text(const struct inspection *inspection)
 {
-    const struct zarr_hierarchy *hierarchy = report->hierarchy;
-    printf("%s: Zarr v%d, %zu array%s, metadata %s\n\n", report->uri, (int)hierarchy->format,
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
+    printf("%s: Zarr v%d, %zu array%s, metadata %s\n\n", inspection->uri, (int)hierarchy->format,
            hierarchy->node_count, hierarchy->node_count == 1 ? "" : "s",
            hierarchy->consolidated ? "consolidated" : "not consolidated");
-    print_arrays(report);
+    print_arrays(inspection);
     print_unreadable(hierarchy);
     print_encodings(hierarchy);
-    if (report->dataset)
-        print_dataset(report);
+    if (inspection->dataset)
+        print_dataset(inspection);
     else
-        printf("\nNo run with default fields: %s\n", report->dataset_error.message);
+        printf("\nNo run with default fields: %s\n", inspection->dataset_error.message);
 }

@@ -135,7 +135,7 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
       "masked samples at most, over all readers; with one more the run fails")                     \
     X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "fill", 0, 0, KEEPS_ORDER,      \
       "a chunk that is not there: fill (has the fill value, as in Zarr) or fail (is bad)")         \
-    X("errors.report", bad_report, STRING, "penstock-bad-chunks.jsonl", 0, 0, KEEPS_ORDER,         \
+    X("errors.report", bad_list, STRING, "penstock-bad-chunks.jsonl", 0, 0, KEEPS_ORDER,           \
       "file that lists what is masked, a JSON object a line; reader 0 writes it; \"\": none")
 
 enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };

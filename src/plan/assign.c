@@ -18,9 +18,9 @@ struct candidate {
     uint64_t row_ns;       /* of one row; what counts is how it compares with the others' */
     double burden;         /* how many times longer it takes all in all */
     uint64_t given;        /* rows to read that it got, since the start */
-    uint64_t read;         /* of those, read by its last report */
+    uint64_t read;         /* of those, read by its last pace sample */
     uint64_t kept;         /* rows that stay */
-    bool is_waited_for;    /* by its last report */
+    bool is_waited_for;    /* by its last pace sample */
     uint64_t window_given; /* rows of the window being assigned that it did not keep */
 };
 
@@ -238,8 +238,8 @@ void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer
     assigner->reader_of_trainer = reader_of_trainer;
 }
 
-void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                     uint64_t row_ns, double waited_more, bool is_waited_for)
+void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
+                        uint64_t row_ns, double waited_more, bool is_waited_for)
 {
     struct candidate *candidate = &assigner->readers[reader];
     candidate->read = rows_read;

@@ -15,7 +15,7 @@
  * if it is a row of one sample, else to the one with the most room;
  *   - then, if it is a row of one sample, to the reader whose trainer gets it, so that it need not
  *     cross the network, unless that one is behind and holds up the others;
- *   - else to the reader that would be done with it first, by the pace that readers report. Until
+ *   - else to the reader that would be done with it first, by the pace that readers tell. Until
  * they do, all count as equally fast. A reader that is waited for more than others counts as slower
  * than it says: what it reads for, sending, receiving, takes time too.
  *
@@ -57,8 +57,8 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
  * row's time in one thread over the number of threads, 0 if not known yet; the share of the time,
  * of late, in which rounds waited for its rows, less that of all readers on average; and whether
  * they wait for it at all. */
-void assigner_report(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                     uint64_t row_ns, double waited_more, bool is_waited_for);
+void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
+                        uint64_t row_ns, double waited_more, bool is_waited_for);
 
 /* The run goes on at some other window, earlier or later: what readers were given to read and have
  * not told of is no debt of theirs. Rows keep their homes, whether they are there yet or are still

@@ -149,11 +149,11 @@ static void homes_outlive_a_break(void **state)
     assigner_free(bench.assigner);
 
     bench_init(&bench, 997, long_rows, READERS, 0, 50);
-    assigner_report(bench.assigner, 0, 0, 1000, 0, false);
+    assigner_note_pace(bench.assigner, 0, 0, 1000, 0, false);
     (void)take_window(&bench, 0, 0);
     for (uint32_t r = 1; r < READERS; r++)
-        assigner_report(bench.assigner, r, bench.given[r], 1000, 0, false);
-    assigner_report(bench.assigner, 0, 0, 1000, 0, true);
+        assigner_note_pace(bench.assigner, r, bench.given[r], 1000, 0, false);
+    assigner_note_pace(bench.assigner, 0, 0, 1000, 0, true);
     assigner_go_on(bench.assigner, bench.reader_of_trainer);
     assert_in_range(take_window(&bench, 0, 0), 0, 1);
     assigner_free(bench.assigner);
@@ -242,7 +242,7 @@ static void pace_counts(void **state)
             (void)take_window(&bench, e, j);
             for (uint32_t r = 0; r < 4; r++) {
                 read[r] = bench.given[r];
-                assigner_report(bench.assigner, r, read[r], r == 2 ? 4000 : 1000, 0, true);
+                assigner_note_pace(bench.assigner, r, read[r], r == 2 ? 4000 : 1000, 0, true);
             }
         }
     }
@@ -269,8 +269,8 @@ static void waiting_counts(void **state)
             double took[] = {(double)rows[0], 3 * (double)rows[1]};
             double longest = took[0] > took[1] ? took[0] : took[1];
             double waited = (took[1] - took[0]) / longest / 2; /* for 1, less the average */
-            assigner_report(bench.assigner, 0, bench.given[0], 1000, -waited, true);
-            assigner_report(bench.assigner, 1, bench.given[1], 1000, waited, true);
+            assigner_note_pace(bench.assigner, 0, bench.given[0], 1000, -waited, true);
+            assigner_note_pace(bench.assigner, 1, bench.given[1], 1000, waited, true);
         }
     }
     assert_in_range(rows[1] * 100 / (rows[0] + rows[1]), 22, 32);
@@ -285,8 +285,8 @@ static void stragglers_get_nothing(void **state)
     bench_init(&bench, 1000, long_rows, 2, 0, 50);
     (void)take_window(&bench, 0, 0);
     for (uint64_t j = 1; j < bench.plan.window_count; j++) {
-        assigner_report(bench.assigner, 0, bench.given[0], 1000, 0, true);
-        assigner_report(bench.assigner, 1, 0, 1000, 0, true);
+        assigner_note_pace(bench.assigner, 0, bench.given[0], 1000, 0, true);
+        assigner_note_pace(bench.assigner, 1, 0, 1000, 0, true);
         (void)take_window(&bench, 0, j);
     }
     assert_in_range(bench.given[1], 25, 51);
@@ -324,8 +324,8 @@ static void pace_goes_before_locality(void **state)
         bench_init(&bench, 960, single_rows, 2, 0, 48);
         (void)take_window(&bench, 0, 0);
         for (uint64_t j = 1; j < bench.plan.window_count; j++) {
-            assigner_report(bench.assigner, 0, bench.given[0], 1000, 0, true);
-            assigner_report(bench.assigner, 1, bench.given[1], 4000, 0, waited_for);
+            assigner_note_pace(bench.assigner, 0, bench.given[0], 1000, 0, true);
+            assigner_note_pace(bench.assigner, 1, bench.given[1], 4000, 0, waited_for);
             (void)take_window(&bench, 0, j);
         }
         uint64_t its_trainer_gets = 480;

@@ -9,37 +9,37 @@
  * `samples` is [first, end). Lines of the same dataset that the file holds already are kept and not
  * repeated: a run that is started again, or resumed, adds to the list. They do not count here.
  *
- * Memory grows with what is found, within the bound on samples and BAD_REPORT_MAX_BYTES. One
+ * Memory grows with what is found, within the bound on samples and BAD_LIST_MAX_BYTES. One
  * thread.
  */
-#ifndef PENSTOCK_RUN_BAD_REPORT_H
-#define PENSTOCK_RUN_BAD_REPORT_H
+#ifndef PENSTOCK_RUN_BAD_LIST_H
+#define PENSTOCK_RUN_BAD_LIST_H
 
 #include "base/error.h"
 #include "dataset/bad_log.h"
 
 #include <stdint.h>
 
-enum { BAD_REPORT_MAX_BYTES = 64 << 20 };
+enum { BAD_LIST_MAX_BYTES = 64 << 20 };
 
-struct bad_report;
+struct bad_list;
 
 /* `path` "" lists nowhere, but counts. Reads the file if there is one. IO: it cannot be read, or
  * the folder not be written to. INVALID: it is longer than the bound. NO_MEMORY. */
-MUST_USE enum status bad_report_new(const char *path, uint64_t fingerprint, uint64_t max_samples,
-                                    struct bad_report **ret_report, struct error *err);
-void bad_report_free(struct bad_report *report);
+MUST_USE enum status bad_list_new(const char *path, uint64_t fingerprint, uint64_t max_samples,
+                                  struct bad_list **ret_list, struct error *err);
+void bad_list_free(struct bad_list *list);
 
 /* Adds a chunk that `reader` on `node` has found, if it is new. The chunk's own status: with it
  * there are more bad samples than max_samples, or the list is full; the message has its cause, and
  * names the option. */
-MUST_USE enum status bad_report_add(struct bad_report *report, const struct bad_chunk *bad,
-                                    int reader, const char *node, struct error *err);
+MUST_USE enum status bad_list_add(struct bad_list *list, const struct bad_chunk *bad, int reader,
+                                  const char *node, struct error *err);
 
 /* Distinct bad samples so far. */
-uint64_t bad_report_samples(const struct bad_report *report);
+uint64_t bad_list_samples(const struct bad_list *list);
 
 /* Writes the file if anything is new, and the first time. Blocks on the disk. IO. */
-MUST_USE enum status bad_report_write(struct bad_report *report, struct error *err);
+MUST_USE enum status bad_list_write(struct bad_list *list, struct error *err);
 
 #endif

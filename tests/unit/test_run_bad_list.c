@@ -1,6 +1,6 @@
 /* The list of bad chunks: each once, counted by sample, kept over restarts, refused when too many.
  */
-#include "run/bad_report.h"
+#include "run/bad_list.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,18 +39,18 @@ static struct bad_chunk make_bad(const char *array, uint64_t first, uint64_t cou
     return bad;
 }
 
-static struct bad_report *open_report(const char *name, uint64_t dataset, uint64_t most)
+static struct bad_list *open_list(const char *name, uint64_t dataset, uint64_t most)
 {
-    struct bad_report *report;
+    struct bad_list *list;
     struct error err;
-    if (bad_report_new(name, dataset, most, &report, &err))
+    if (bad_list_new(name, dataset, most, &list, &err))
         fail_msg("%s", err.message);
-    return report;
+    return list;
 }
 
-static enum status add(struct bad_report *report, struct bad_chunk bad, struct error *err)
+static enum status add(struct bad_list *list, struct bad_chunk bad, struct error *err)
 {
-    return bad_report_add(report, &bad, 1, "n2", err);
+    return bad_list_add(list, &bad, 1, "n2", err);
 }
 
 static void read_back(char *text, size_t size)
@@ -69,18 +69,18 @@ static void read_back(char *text, size_t size)
 static void each_once(void **state)
 {
     (void)state;
-    struct bad_report *report = open_report(path, 0xab, 100);
+    struct bad_list *list = open_list(path, 0xab, 100);
     struct error err;
     char text[4096];
     for (int epoch = 0; epoch < 3; epoch++) {
-        assert_int_equal(add(report, make_bad("a", 16, 8), &err), STATUS_OK);
-        assert_int_equal(add(report, make_bad("b", 20, 8), &err), STATUS_OK); /* 4 are both's */
+        assert_int_equal(add(list, make_bad("a", 16, 8), &err), STATUS_OK);
+        assert_int_equal(add(list, make_bad("b", 20, 8), &err), STATUS_OK); /* 4 are both's */
     }
-    assert_int_equal(bad_report_samples(report), 12);
-    assert_int_equal(bad_report_write(report, &err), STATUS_OK);
+    assert_int_equal(bad_list_samples(list), 12);
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
     read_back(text, sizeof text);
     assert_string_equal(text, LINE("a", "2.0", "16,24") LINE("b", "2.0", "20,28"));
-    bad_report_free(report);
+    bad_list_free(list);
 }
 
 static void kept_over_restarts(void **state)
@@ -88,41 +88,41 @@ static void kept_over_restarts(void **state)
     (void)state;
     struct error err;
     char text[4096];
-    struct bad_report *report = open_report(path, 0xab, 10);
-    assert_int_equal(add(report, make_bad("a", 16, 8), &err), STATUS_OK);
-    assert_int_equal(bad_report_write(report, &err), STATUS_OK);
-    bad_report_free(report);
-    report = open_report(path, 0xab, 10); /* earlier runs' do not count towards the limit */
-    assert_int_equal(add(report, make_bad("a", 32, 8), &err), STATUS_OK);
-    assert_int_equal(add(report, make_bad("a", 16, 2), &err), STATUS_OK);
-    assert_int_equal(bad_report_samples(report), 10);
-    assert_int_equal(bad_report_write(report, &err), STATUS_OK);
+    struct bad_list *list = open_list(path, 0xab, 10);
+    assert_int_equal(add(list, make_bad("a", 16, 8), &err), STATUS_OK);
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
+    bad_list_free(list);
+    list = open_list(path, 0xab, 10); /* earlier runs' do not count towards the limit */
+    assert_int_equal(add(list, make_bad("a", 32, 8), &err), STATUS_OK);
+    assert_int_equal(add(list, make_bad("a", 16, 2), &err), STATUS_OK);
+    assert_int_equal(bad_list_samples(list), 10);
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
     read_back(text, sizeof text);
     assert_string_equal(text, LINE("a", "2.0", "16,24") LINE("a", "4.0", "32,40")
                                   LINE("a", "2.0", "16,18"));
-    bad_report_free(report);
-    report = open_report(path, 0xcd, 10); /* another dataset: its list begins anew */
-    assert_int_equal(bad_report_write(report, &err), STATUS_OK);
+    bad_list_free(list);
+    list = open_list(path, 0xcd, 10); /* another dataset: its list begins anew */
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
     read_back(text, sizeof text);
     assert_string_equal(text, "");
-    bad_report_free(report);
+    bad_list_free(list);
 }
 
 static void too_many(void **state)
 {
     (void)state;
     struct error err;
-    struct bad_report *report = open_report("", 0xab, 9);
-    assert_int_equal(add(report, make_bad("a", 16, 8), &err), STATUS_OK);
-    assert_int_equal(add(report, make_bad("a", 16, 8), &err), STATUS_OK);
-    assert_int_equal(add(report, make_bad("a", 32, 2), &err), STATUS_CORRUPT);
+    struct bad_list *list = open_list("", 0xab, 9);
+    assert_int_equal(add(list, make_bad("a", 16, 8), &err), STATUS_OK);
+    assert_int_equal(add(list, make_bad("a", 16, 8), &err), STATUS_OK);
+    assert_int_equal(add(list, make_bad("a", 32, 2), &err), STATUS_CORRUPT);
     assert_string_equal(err.message,
                         "more than errors.max_bad 9 bad samples; the last, of reader 1 "
                         "on n2: array 'a' chunk 4.0: of no \"use\"");
-    bad_report_free(report);
-    report = open_report("", 0xab, 0);
-    assert_int_equal(add(report, make_bad("a", 0, 1), &err), STATUS_CORRUPT);
-    bad_report_free(report);
+    bad_list_free(list);
+    list = open_list("", 0xab, 0);
+    assert_int_equal(add(list, make_bad("a", 0, 1), &err), STATUS_CORRUPT);
+    bad_list_free(list);
 }
 
 /* Many samples, so that the sets grow. */
@@ -130,20 +130,20 @@ static void many(void **state)
 {
     (void)state;
     struct error err;
-    struct bad_report *report = open_report("", 0xab, 100000);
+    struct bad_list *list = open_list("", 0xab, 100000);
     for (uint64_t i = 0; i < 100000; i += 8)
-        assert_int_equal(add(report, make_bad("a", 99992 - i, 8), &err), STATUS_OK);
+        assert_int_equal(add(list, make_bad("a", 99992 - i, 8), &err), STATUS_OK);
     for (uint64_t i = 0; i < 100000; i += 8)
-        assert_int_equal(add(report, make_bad("b", i, 8), &err), STATUS_OK);
-    assert_int_equal(bad_report_samples(report), 100000);
-    assert_int_equal(add(report, make_bad("a", 100000, 1), &err), STATUS_CORRUPT);
-    bad_report_free(report);
+        assert_int_equal(add(list, make_bad("b", i, 8), &err), STATUS_OK);
+    assert_int_equal(bad_list_samples(list), 100000);
+    assert_int_equal(add(list, make_bad("a", 100000, 1), &err), STATUS_CORRUPT);
+    bad_list_free(list);
 }
 
 static void foreign_files(void **state)
 {
     (void)state;
-    struct bad_report *report;
+    struct bad_list *list;
     struct error err;
     char text[4096];
     FILE *file = fopen(path, "w");
@@ -153,15 +153,15 @@ static void foreign_files(void **state)
               "16,24") "{\"dataset\":\"00000000000000ab\"\n{\"dataset\":\"00000000000000ab\",\"cut",
           file);
     fclose(file);
-    report = open_report(path, 0xab, 10);
-    assert_int_equal(bad_report_write(report, &err), STATUS_OK);
+    list = open_list(path, 0xab, 10);
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
     read_back(text, sizeof text);
     assert_string_equal(text, LINE("a", "2.0", "16,24"));
-    bad_report_free(report);
-    assert_int_equal(bad_report_new("/nonexistent/x", 1, 1, &report, &err), STATUS_IO);
+    bad_list_free(list);
+    assert_int_equal(bad_list_new("/nonexistent/x", 1, 1, &list, &err), STATUS_IO);
     assert_non_null(strstr(err.message, "errors.report"));
-    assert_int_equal(truncate(path, BAD_REPORT_MAX_BYTES + 1), 0);
-    assert_int_equal(bad_report_new(path, 1, 1, &report, &err), STATUS_INVALID);
+    assert_int_equal(truncate(path, BAD_LIST_MAX_BYTES + 1), 0);
+    assert_int_equal(bad_list_new(path, 1, 1, &list, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, path));
 }
 

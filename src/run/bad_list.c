@@ -1,5 +1,5 @@
-/* See bad_report.h. */
-#include "run/bad_report.h"
+/* See bad_list.h. */
+#include "run/bad_list.h"
 
 #include "base/file.h"
 #include "base/text.h"
@@ -18,7 +18,7 @@ struct number_set {
     uint64_t capacity, count;
 };
 
-struct bad_report {
+struct bad_list {
     char *path; /* "": none */
     uint64_t fingerprint, max_samples;
     struct number_set lines;   /* hashes of what begins the lines */
@@ -74,29 +74,29 @@ static uint64_t hash_of(const char *text, size_t length)
 }
 
 /* Keeps a line of the file if it is whole and of this dataset. */
-static bool keep_line(struct bad_report *report, const char *line, size_t length)
+static bool keep_line(struct bad_list *list, const char *line, size_t length)
 {
     static const char end_of_key[] = "],";
     char start[48];
-    snprintf(start, sizeof start, "{\"dataset\":\"%016" PRIx64 "\",", report->fingerprint);
+    snprintf(start, sizeof start, "{\"dataset\":\"%016" PRIx64 "\",", list->fingerprint);
     const char *end = memmem(line, length, end_of_key, sizeof end_of_key - 1);
     bool is_new = false;
     if (length < strlen(start) || memcmp(line, start, strlen(start)) != 0 || !end)
         return true;
-    if (!add(&report->lines, hash_of(line, (size_t)(end - line)), &is_new))
+    if (!add(&list->lines, hash_of(line, (size_t)(end - line)), &is_new))
         return false;
     if (is_new)
-        text_append_bytes(&report->text, line, length);
+        text_append_bytes(&list->text, line, length);
     return true;
 }
 
-static enum status keep_lines(struct bad_report *report, const char *text, size_t size,
+static enum status keep_lines(struct bad_list *list, const char *text, size_t size,
                               struct error *err)
 {
     while (size > 0) {
         const char *end = memchr(text, '\n', size);
         size_t length = end ? (size_t)(end - text) + 1 : size;
-        if (end && !keep_line(report, text, length))
+        if (end && !keep_line(list, text, length))
             return no_memory(err);
         text += length;
         size -= length;
@@ -104,126 +104,125 @@ static enum status keep_lines(struct bad_report *report, const char *text, size_
     return STATUS_OK;
 }
 
-static enum status read_file(struct bad_report *report, struct error *err)
+static enum status read_file(struct bad_list *list, struct error *err)
 {
-    FILE *file = fopen(report->path, "re");
+    FILE *file = fopen(list->path, "re");
     if (!file && errno == ENOENT)
         return STATUS_OK;
     if (!file)
-        return error_set_errno(err, STATUS_IO, "errors.report: open '%s'", report->path);
-    char *text = malloc(BAD_REPORT_MAX_BYTES + 1);
-    size_t size = text ? fread(text, 1, BAD_REPORT_MAX_BYTES + 1, file) : 0;
+        return error_set_errno(err, STATUS_IO, "errors.report: open '%s'", list->path);
+    char *text = malloc(BAD_LIST_MAX_BYTES + 1);
+    size_t size = text ? fread(text, 1, BAD_LIST_MAX_BYTES + 1, file) : 0;
     enum status status = STATUS_OK;
     if (!text)
         status = no_memory(err);
     else if (ferror(file))
-        status = error_set_errno(err, STATUS_IO, "errors.report: read '%s'", report->path);
-    else if (size > BAD_REPORT_MAX_BYTES)
+        status = error_set_errno(err, STATUS_IO, "errors.report: read '%s'", list->path);
+    else if (size > BAD_LIST_MAX_BYTES)
         status = error_set(err, STATUS_INVALID,
                            "errors.report: '%s' is longer than %d bytes: it is not a list of bad "
                            "chunks; move it away",
-                           report->path, BAD_REPORT_MAX_BYTES);
+                           list->path, BAD_LIST_MAX_BYTES);
     else
-        status = keep_lines(report, text, size, err);
+        status = keep_lines(list, text, size, err);
     free(text);
     fclose(file);
     return status;
 }
 
-enum status bad_report_new(const char *path, uint64_t fingerprint, uint64_t max_samples,
-                           struct bad_report **ret_report, struct error *err)
+enum status bad_list_new(const char *path, uint64_t fingerprint, uint64_t max_samples,
+                         struct bad_list **ret_list, struct error *err)
 {
-    struct bad_report *report = calloc(1, sizeof *report);
-    if (!report || !(report->path = strdup(path))) {
-        free(report);
+    struct bad_list *list = calloc(1, sizeof *list);
+    if (!list || !(list->path = strdup(path))) {
+        free(list);
         return no_memory(err);
     }
-    report->fingerprint = fingerprint;
-    report->max_samples = max_samples;
-    report->changed = true;
+    list->fingerprint = fingerprint;
+    list->max_samples = max_samples;
+    list->changed = true;
     enum status status = STATUS_OK;
     if (*path)
         status = file_check_writable(path, err);
     if (status)
         status = error_prefix(err, status, "errors.report: ");
     else if (*path)
-        status = read_file(report, err);
+        status = read_file(list, err);
     if (status) {
-        bad_report_free(report);
+        bad_list_free(list);
         return status;
     }
-    *ret_report = report;
+    *ret_list = list;
     return STATUS_OK;
 }
 
-void bad_report_free(struct bad_report *report)
+void bad_list_free(struct bad_list *list)
 {
-    if (!report)
+    if (!list)
         return;
-    free(report->lines.slots);
-    free(report->chunks.slots);
-    free(report->samples.slots);
-    text_done(&report->text);
-    free(report->path);
-    free(report);
+    free(list->lines.slots);
+    free(list->chunks.slots);
+    free(list->samples.slots);
+    text_done(&list->text);
+    free(list->path);
+    free(list);
 }
 
 /* The line's start, which tells it from others, up to the samples' end. */
-static void append_key(const struct bad_report *report, const struct bad_chunk *bad,
-                       struct text *out)
+static void append_key(const struct bad_list *list, const struct bad_chunk *bad, struct text *out)
 {
-    text_append(out, "{\"dataset\":\"%016" PRIx64 "\",\"array\":", report->fingerprint);
+    text_append(out, "{\"dataset\":\"%016" PRIx64 "\",\"array\":", list->fingerprint);
     text_append_json(out, bad->array);
     text_append(out, ",\"chunk\":\"%s\",\"samples\":[%" PRIu64 ",%" PRIu64, bad->chunk.text,
                 bad->first_sample, bad->first_sample + bad->sample_count);
 }
 
-static void append_line(struct bad_report *report, const struct text *key,
-                        const struct bad_chunk *bad, int reader, const char *node)
+static void append_line(struct bad_list *list, const struct text *key, const struct bad_chunk *bad,
+                        int reader, const char *node)
 {
-    text_append_bytes(&report->text, key->data, key->length);
-    text_append(&report->text, "],\"reader\":%d,\"node\":", reader);
-    text_append_json(&report->text, node);
-    text_append(&report->text, ",\"error\":");
-    text_append_json(&report->text, bad->cause.message);
-    text_append(&report->text, "}\n");
-    report->changed = true;
+    text_append_bytes(&list->text, key->data, key->length);
+    text_append(&list->text, "],\"reader\":%d,\"node\":", reader);
+    text_append_json(&list->text, node);
+    text_append(&list->text, ",\"error\":");
+    text_append_json(&list->text, bad->cause.message);
+    text_append(&list->text, "}\n");
+    list->changed = true;
 }
 
-static enum status count_samples(struct bad_report *report, const struct bad_chunk *bad, int reader,
+static enum status count_samples(struct bad_list *list, const struct bad_chunk *bad, int reader,
                                  const char *node, struct error *err)
 {
     bool is_new;
     for (uint64_t i = 0; i < bad->sample_count; i++) {
-        if (!add(&report->samples, bad->first_sample + i + 1, &is_new))
+        if (!add(&list->samples, bad->first_sample + i + 1, &is_new))
             return no_memory(err);
-        if (report->samples.count <= report->max_samples)
+        if (list->samples.count <= list->max_samples)
             continue;
         if (err)
             *err = bad->cause;
         return error_prefix(err, (enum status)bad->cause.status,
                             "more than errors.max_bad %" PRIu64
                             " bad samples; the last, of reader %d on %s: ",
-                            report->max_samples, reader, node);
+                            list->max_samples, reader, node);
     }
     return STATUS_OK;
 }
 
-enum status bad_report_add(struct bad_report *report, const struct bad_chunk *bad, int reader,
-                           const char *node, struct error *err)
+enum status bad_list_add(struct bad_list *list, const struct bad_chunk *bad, int reader,
+                         const char *node, struct error *err)
 {
     struct text key = {0};
     bool new_line = false, new_here = false;
-    append_key(report, bad, &key);
+    append_key(list, bad, &key);
     uint64_t hash = hash_of(key.data, key.length);
     enum status status = STATUS_OK;
-    if (!add(&report->lines, hash, &new_line) || !add(&report->chunks, hash, &new_here))
+    if (!add(&list->lines, hash, &new_line) || !add(&list->chunks, hash, &new_here))
         status = no_memory(err);
     if (!status && new_line)
-        append_line(report, &key, bad, reader, node);
+        append_line(list, &key, bad, reader, node);
     if (!status && new_here)
-        status = count_samples(report, bad, reader, node, err);
-    if (!status && report->text.length > BAD_REPORT_MAX_BYTES) {
+        status = count_samples(list, bad, reader, node, err);
+    if (!status && list->text.length > BAD_LIST_MAX_BYTES) {
         if (err)
             *err = bad->cause;
         status = error_prefix(err, (enum status)bad->cause.status,
@@ -233,19 +232,19 @@ enum status bad_report_add(struct bad_report *report, const struct bad_chunk *ba
     return status;
 }
 
-uint64_t bad_report_samples(const struct bad_report *report)
+uint64_t bad_list_samples(const struct bad_list *list)
 {
-    return report->samples.count;
+    return list->samples.count;
 }
 
-enum status bad_report_write(struct bad_report *report, struct error *err)
+enum status bad_list_write(struct bad_list *list, struct error *err)
 {
-    if (!report->changed || !*report->path)
+    if (!list->changed || !*list->path)
         return STATUS_OK;
-    enum status status = file_replace(report->path, report->text.data ? report->text.data : "",
-                                      report->text.length, err);
+    enum status status =
+        file_replace(list->path, list->text.data ? list->text.data : "", list->text.length, err);
     if (status)
         return error_prefix(err, status, "errors.report: ");
-    report->changed = false;
+    list->changed = false;
     return STATUS_OK;
 }
