@@ -159,13 +159,13 @@ static void ring_put(struct ring *ring, int fd, void *buffer, size_t size, uint6
 {
     uint32_t mask = *ring_word(ring, ring->params.sq_off.ring_mask);
     _Atomic uint32_t *tail = ring_word(ring, ring->params.sq_off.tail);
-    uint32_t slot = *tail & mask;
-    ring->sqes[slot] = (struct io_uring_sqe){.opcode = IORING_OP_READ,
-                                             .fd = fd,
-                                             .addr = (uint64_t)(uintptr_t)buffer,
-                                             .len = (uint32_t)size,
-                                             .off = offset};
-    *ring_word(ring, ring->params.sq_off.array + slot * (uint32_t)sizeof(uint32_t)) = slot;
+    uint32_t entry = *tail & mask;
+    ring->sqes[entry] = (struct io_uring_sqe){.opcode = IORING_OP_READ,
+                                              .fd = fd,
+                                              .addr = (uint64_t)(uintptr_t)buffer,
+                                              .len = (uint32_t)size,
+                                              .off = offset};
+    *ring_word(ring, ring->params.sq_off.array + entry * (uint32_t)sizeof(uint32_t)) = entry;
     atomic_store_explicit(tail, *tail + 1, memory_order_release);
 }
 

@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "plan/assign.h"
 
-enum { LEAST_WINDOW_SLOTS = 4, UNEVEN_SHARE = 2 };
+enum { LEAST_WINDOWS = 4, UNEVEN_SHARE = 2 };
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
@@ -50,7 +50,7 @@ static uint64_t count_planned_windows(const struct budget_demand *d)
 {
     uint64_t round_positions = times(d->shape.steps_per_round, d->plan->global_batch);
     uint64_t ahead = times((uint64_t)d->shape.in_flight + 1, round_positions);
-    return most_of(LEAST_WINDOW_SLOTS, 2 + size_divide_up(ahead, window_samples(d->plan)));
+    return most_of(LEAST_WINDOWS, 2 + size_divide_up(ahead, window_samples(d->plan)));
 }
 
 static uint64_t exchange_bytes(const struct budget_demand *d)

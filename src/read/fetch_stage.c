@@ -1,14 +1,14 @@
 /* See fetch_stage.h.
  *
- * Slots move between four threads: the lister takes free ones and starts their fetches; the store's
- * thread, which ends the last fetch of a slot, puts it on the `fetched` list, or on that of
- * `indices`, which the lister goes on with; the owner gives fetched ones to workers, which put them
- * back on the `free` list. Lists are under one mutex, held for a few instructions.
+ * Buffers move between four threads: the lister takes free ones and starts their fetches; the
+ * store's thread, which ends the last fetch of a buffer, puts it on the `fetched` list, or on that
+ * of `indices`, which the lister goes on with; the owner gives fetched ones to workers, which put
+ * them back on the `free` list. Lists are under one mutex, held for a few instructions.
  *
- *     memory   | slot 0: piece | piece | ... | slot 1: piece | ... |
+ *     memory   | buffer 0: piece | piece | ... | buffer 1: piece | ... |
  *
  * A row whose shards are not known first gets their indices into the same memory, or waits for the
- * slot that does; then it is listed again. After as many times as shards can be nested it goes on
+ * buffer that does; then it is listed again. After as many times as shards can be nested it goes on
  * with what is known: its worker asks for the rest.
  */
 #include "read/fetch_stage.h"
@@ -26,17 +26,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_SLOTS = 1024, MOST_PIECES = 1 << 20 };
+enum { MOST_BUFFERS = 1024, MOST_PIECES = 1 << 20 };
 
 /* What a fetch is for. */
 struct want {
-    struct slot *slot;
+    struct fetch_buffer *buffer;
     const struct store *store;
     struct zarr_piece piece;
     char key[ZARR_KEY_BYTES];
 };
 
-struct slot {
+struct fetch_buffer {
     struct fetch_stage *stage;
     struct fetched fetched;
     struct want *wants; /* as told; fetches are of all of them, or of the indices alone */
@@ -45,11 +45,11 @@ struct slot {
     _Atomic size_t left; /* fetches that are not done; one more while they are started */
     bool flying;         /* under the mutex: not all of them are done */
     uint64_t row;
-    int32_t buffer;    /* FETCH_NONE: forgotten */
-    int32_t next;      /* on a list */
-    int32_t waits_for; /* the slot that gets an index; FETCH_NONE: none */
-    int steps;         /* how often it was listed */
-    bool indexing;     /* its fetches are indices */
+    int32_t row_buffer; /* FETCH_NONE: forgotten */
+    int32_t next;       /* on a list */
+    int32_t waits_for;  /* the buffer that gets an index; FETCH_NONE: none */
+    int steps;          /* how often it was listed */
+    bool indexing;      /* its fetches are indices */
 };
 
 struct queue {
@@ -60,28 +60,28 @@ struct fetch_stage {
     const struct dataset *dataset;
     struct dataset_lister *lister;
     struct waker *waker;
-    uint64_t slot_bytes; /* of pieces */
+    uint64_t buffer_bytes; /* of pieces */
     uint64_t piece_count;
-    uint32_t slot_count;
-    struct slot *slots;
-    struct fetch *fetches; /* [slot_count][piece_count], as are the next */
+    uint32_t buffer_count;
+    struct fetch_buffer *buffers;
+    struct fetch *fetches; /* [buffer_count][piece_count], as are the next */
     struct want *wants;
     void *memory;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t all_done;
-    struct queue waiting; /* of buffers */
+    struct queue waiting; /* of row buffers */
     int32_t *next_waiting;
-    uint64_t *rows;                      /* of waiting buffers */
+    uint64_t *rows;                      /* of waiting row buffers */
     pthread_cond_t work;                 /* there is something for the lister */
-    struct queue free, indices, fetched; /* of slots */
-    uint32_t flying;                     /* slots with fetches that are not done */
+    struct queue free, indices, fetched; /* of buffers */
+    uint32_t flying;                     /* buffers with fetches that are not done */
     bool stopping, has_lister;
     pthread_t lister_thread;
 };
 
-/* Slots of which there are as many as the memory holds. */
-static uint64_t count_slots(const struct dataset *dataset, uint64_t memory_bytes,
-                            uint64_t *ret_pieces, uint64_t *ret_slot_bytes, uint64_t *ret_cost)
+/* Buffers of which there are as many as the memory holds. */
+static uint64_t count_buffers(const struct dataset *dataset, uint64_t memory_bytes,
+                              uint64_t *ret_pieces, uint64_t *ret_buffer_bytes, uint64_t *ret_cost)
 {
     uint64_t pieces, bytes;
     if (!dataset->remote)
@@ -91,93 +91,93 @@ static uint64_t count_slots(const struct dataset *dataset, uint64_t memory_bytes
     if (pieces == 0 || pieces > MOST_PIECES || memory_bytes < own)
         return 0;
     uint64_t cost =
-        bytes + sizeof(struct slot) + pieces * (sizeof(struct fetch) + sizeof(struct want));
+        bytes + sizeof(struct fetch_buffer) + pieces * (sizeof(struct fetch) + sizeof(struct want));
     uint64_t count = (memory_bytes - own) / cost;
     *ret_pieces = pieces;
-    *ret_slot_bytes = bytes;
+    *ret_buffer_bytes = bytes;
     *ret_cost = cost;
-    return count < MOST_SLOTS ? count : MOST_SLOTS;
+    return count < MOST_BUFFERS ? count : MOST_BUFFERS;
 }
 
 uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes, uint64_t *ret_rows)
 {
-    uint64_t pieces, slot_bytes, cost = 0;
-    uint64_t count = count_slots(dataset, memory_bytes, &pieces, &slot_bytes, &cost);
+    uint64_t pieces, buffer_bytes, cost = 0;
+    uint64_t count = count_buffers(dataset, memory_bytes, &pieces, &buffer_bytes, &cost);
     *ret_rows = count;
     return count > 0 ? dataset_lister_bytes(dataset) + count * cost : 0;
 }
 
-static void push_slot(struct fetch_stage *stage, struct queue *queue, int32_t slot)
+static void push_buffer(struct fetch_stage *stage, struct queue *queue, int32_t buffer)
 {
-    stage->slots[slot].next = FETCH_NONE;
+    stage->buffers[buffer].next = FETCH_NONE;
     if (queue->first == FETCH_NONE)
-        queue->first = slot;
+        queue->first = buffer;
     else
-        stage->slots[queue->last].next = slot;
-    queue->last = slot;
+        stage->buffers[queue->last].next = buffer;
+    queue->last = buffer;
 }
 
-static int32_t pop_slot(struct fetch_stage *stage, struct queue *queue)
+static int32_t pop_buffer(struct fetch_stage *stage, struct queue *queue)
 {
-    int32_t slot = queue->first;
-    if (slot != FETCH_NONE)
-        queue->first = stage->slots[slot].next;
-    return slot;
+    int32_t buffer = queue->first;
+    if (buffer != FETCH_NONE)
+        queue->first = stage->buffers[buffer].next;
+    return buffer;
 }
 
-static enum status allocate(struct fetch_stage *stage, uint32_t buffer_count, struct error *err)
+static enum status allocate(struct fetch_stage *stage, uint32_t row_buffer_count, struct error *err)
 {
-    size_t count = stage->slot_count * stage->piece_count;
-    stage->slots = calloc(stage->slot_count, sizeof *stage->slots);
+    size_t count = stage->buffer_count * stage->piece_count;
+    stage->buffers = calloc(stage->buffer_count, sizeof *stage->buffers);
     stage->fetches = calloc(count, sizeof *stage->fetches);
     stage->wants = calloc(count, sizeof *stage->wants);
-    stage->next_waiting = calloc(buffer_count, sizeof *stage->next_waiting);
-    stage->rows = calloc(buffer_count, sizeof *stage->rows);
-    if (!stage->slots || !stage->fetches || !stage->wants || !stage->next_waiting || !stage->rows)
+    stage->next_waiting = calloc(row_buffer_count, sizeof *stage->next_waiting);
+    stage->rows = calloc(row_buffer_count, sizeof *stage->rows);
+    if (!stage->buffers || !stage->fetches || !stage->wants || !stage->next_waiting || !stage->rows)
         return error_set(err, STATUS_NO_MEMORY, "no memory to fetch rows ahead");
     enum status status = dataset_lister_new(stage->dataset, &stage->lister, err);
     if (status == STATUS_OK)
-        status = memory_map(stage->slot_count * stage->slot_bytes, "chunks fetched ahead",
+        status = memory_map(stage->buffer_count * stage->buffer_bytes, "chunks fetched ahead",
                             &stage->memory, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < stage->slot_count; i++) {
-        struct slot *slot = &stage->slots[i];
-        slot->stage = stage;
-        slot->fetched.fetches = stage->fetches + i * stage->piece_count;
-        slot->wants = stage->wants + i * stage->piece_count;
-        slot->waits_for = FETCH_NONE;
-        slot->memory = (unsigned char *)stage->memory + i * stage->slot_bytes;
-        push_slot(stage, &stage->free, (int32_t)i);
+    for (uint32_t i = 0; status == STATUS_OK && i < stage->buffer_count; i++) {
+        struct fetch_buffer *buffer = &stage->buffers[i];
+        buffer->stage = stage;
+        buffer->fetched.fetches = stage->fetches + i * stage->piece_count;
+        buffer->wants = stage->wants + i * stage->piece_count;
+        buffer->waits_for = FETCH_NONE;
+        buffer->memory = (unsigned char *)stage->memory + i * stage->buffer_bytes;
+        push_buffer(stage, &stage->free, (int32_t)i);
     }
     return status;
 }
 
-void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row)
+void fetch_stage_push(struct fetch_stage *stage, int32_t row_buffer, uint64_t row)
 {
     pthread_mutex_lock(&stage->mutex);
-    stage->rows[buffer] = row;
-    stage->next_waiting[buffer] = FETCH_NONE;
+    stage->rows[row_buffer] = row;
+    stage->next_waiting[row_buffer] = FETCH_NONE;
     if (stage->waiting.first == FETCH_NONE)
-        stage->waiting.first = buffer;
+        stage->waiting.first = row_buffer;
     else
-        stage->next_waiting[stage->waiting.last] = buffer;
-    stage->waiting.last = buffer;
+        stage->next_waiting[stage->waiting.last] = row_buffer;
+    stage->waiting.last = row_buffer;
     pthread_cond_signal(&stage->work);
     pthread_mutex_unlock(&stage->mutex);
 }
 
-/* One of a slot's fetches is over, or its owner has started all of them. */
-static void count_down(struct slot *slot)
+/* One of a buffer's fetches is over, or its owner has started all of them. */
+static void count_down(struct fetch_buffer *buffer)
 {
-    struct fetch_stage *stage = slot->stage;
-    if (atomic_fetch_sub(&slot->left, 1) > 1)
+    struct fetch_stage *stage = buffer->stage;
+    if (atomic_fetch_sub(&buffer->left, 1) > 1)
         return;
     pthread_mutex_lock(&stage->mutex);
-    slot->flying = false;
-    if (slot->indexing) {
-        push_slot(stage, &stage->indices, (int32_t)(slot - stage->slots));
+    buffer->flying = false;
+    if (buffer->indexing) {
+        push_buffer(stage, &stage->indices, (int32_t)(buffer - stage->buffers));
         pthread_cond_signal(&stage->work);
     } else {
-        push_slot(stage, &stage->fetched, (int32_t)(slot - stage->slots));
+        push_buffer(stage, &stage->fetched, (int32_t)(buffer - stage->buffers));
         waker_wake(stage->waker); /* before the stage may be gone */
     }
     if (--stage->flying == 0)
@@ -188,32 +188,32 @@ static void count_down(struct slot *slot)
 static void on_done(struct fetch *fetch)
 {
     const struct want *want = fetch->argument;
-    count_down(want->slot);
+    count_down(want->buffer);
 }
 
 static void note_piece(const struct store *store, const struct zarr_piece *piece, void *argument)
 {
-    struct slot *slot = argument;
-    if (slot->want_count == slot->stage->piece_count)
+    struct fetch_buffer *buffer = argument;
+    if (buffer->want_count == buffer->stage->piece_count)
         return; /* the worker will ask for it */
-    struct want *want = &slot->wants[slot->want_count++];
-    want->slot = slot;
+    struct want *want = &buffer->wants[buffer->want_count++];
+    want->buffer = buffer;
     want->store = store;
     want->piece = *piece;
     strcpy(want->key, piece->key);
     want->piece.key = want->key;
-    slot->index_count += piece->is_index;
+    buffer->index_count += piece->is_index;
 }
 
-/* The slot that gets this index now; FETCH_NONE: none does. */
+/* The buffer that gets this index now; FETCH_NONE: none does. */
 static int32_t who_gets(const struct fetch_stage *stage, const struct zarr_piece *index)
 {
-    for (uint32_t i = 0; i < stage->slot_count; i++) {
-        const struct slot *slot = &stage->slots[i];
-        if (!slot->indexing || slot->buffer == FETCH_NONE)
+    for (uint32_t i = 0; i < stage->buffer_count; i++) {
+        const struct fetch_buffer *buffer = &stage->buffers[i];
+        if (!buffer->indexing || buffer->row_buffer == FETCH_NONE)
             continue;
-        for (size_t j = 0; j < slot->fetched.count; j++) {
-            const struct want *want = slot->fetched.fetches[j].argument;
+        for (size_t j = 0; j < buffer->fetched.count; j++) {
+            const struct want *want = buffer->fetched.fetches[j].argument;
             const struct zarr_piece *piece = &want->piece;
             if (piece->array == index->array && piece->level == index->level &&
                 piece->number == index->number)
@@ -230,31 +230,31 @@ static enum fetch_kind kind_of(const struct zarr_piece *piece)
                                              : FETCH_TAIL;
 }
 
-/* Makes fetches of what is wanted, of indices alone if the slot is `indexing`. What there is no
+/* Makes fetches of what is wanted, of indices alone if the buffer is `indexing`. What there is no
  * room for the worker will ask for. */
-static void choose_fetches(struct slot *slot)
+static void choose_fetches(struct fetch_buffer *buffer)
 {
-    const struct fetch_stage *stage = slot->stage;
+    const struct fetch_stage *stage = buffer->stage;
     size_t used = 0;
-    slot->fetched.count = slot->fetched.next = 0;
-    slot->waits_for = FETCH_NONE;
-    for (size_t i = 0; i < slot->want_count; i++) {
-        struct want *want = &slot->wants[i];
+    buffer->fetched.count = buffer->fetched.next = 0;
+    buffer->waits_for = FETCH_NONE;
+    for (size_t i = 0; i < buffer->want_count; i++) {
+        struct want *want = &buffer->wants[i];
         const struct zarr_piece *piece = &want->piece;
         size_t size = size_round_up(piece->bytes, MEMORY_LINE_BYTES);
         int32_t other = FETCH_NONE;
-        if (piece->is_index != slot->indexing || size > stage->slot_bytes - used)
+        if (piece->is_index != buffer->indexing || size > stage->buffer_bytes - used)
             continue;
         if (piece->is_index && (other = who_gets(stage, piece)) != FETCH_NONE) {
-            slot->waits_for = other;
+            buffer->waits_for = other;
             continue;
         }
-        struct fetch *fetch = &slot->fetched.fetches[slot->fetched.count++];
+        struct fetch *fetch = &buffer->fetched.fetches[buffer->fetched.count++];
         fetch->kind = kind_of(piece);
         fetch->key = want->key;
         fetch->offset = piece->offset;
         fetch->size = piece->bytes;
-        fetch->buffer = slot->memory + used;
+        fetch->buffer = buffer->memory + used;
         fetch->capacity = piece->bytes;
         fetch->begins = piece->begins;
         fetch->done = on_done;
@@ -263,77 +263,78 @@ static void choose_fetches(struct slot *slot)
     }
 }
 
-static void start_fetches(struct slot *slot)
+static void start_fetches(struct fetch_buffer *buffer)
 {
-    struct fetch_stage *stage = slot->stage;
-    slot->left = 1 + slot->fetched.count;
+    struct fetch_stage *stage = buffer->stage;
+    buffer->left = 1 + buffer->fetched.count;
     pthread_mutex_lock(&stage->mutex);
     stage->flying++;
-    slot->flying = true;
+    buffer->flying = true;
     pthread_mutex_unlock(&stage->mutex);
-    for (size_t i = 0; i < slot->fetched.count; i++) {
-        const struct want *want = slot->fetched.fetches[i].argument;
-        fetch_start(want->store, &slot->fetched.fetches[i]);
+    for (size_t i = 0; i < buffer->fetched.count; i++) {
+        const struct want *want = buffer->fetched.fetches[i].argument;
+        fetch_start(want->store, &buffer->fetched.fetches[i]);
     }
-    count_down(slot);
+    count_down(buffer);
 }
 
-/* Gets what the slot's row is read from, or the indices that say what that is, or waits for those.
+/* Gets what the buffer's row is read from, or the indices that say what that is, or waits for
+ * those.
  */
-static void get_row(struct slot *slot)
+static void get_row(struct fetch_buffer *buffer)
 {
-    slot->want_count = slot->index_count = 0;
-    dataset_row_pieces(slot->stage->lister, slot->row, note_piece, slot);
-    slot->indexing = slot->index_count > 0 && slot->steps < ZARR_MAX_SHARD_LEVELS;
-    slot->steps++;
-    choose_fetches(slot);
-    if (slot->waits_for == FETCH_NONE || slot->fetched.count > 0) {
-        slot->waits_for = FETCH_NONE;
-        start_fetches(slot);
+    buffer->want_count = buffer->index_count = 0;
+    dataset_row_pieces(buffer->stage->lister, buffer->row, note_piece, buffer);
+    buffer->indexing = buffer->index_count > 0 && buffer->steps < ZARR_MAX_SHARD_LEVELS;
+    buffer->steps++;
+    choose_fetches(buffer);
+    if (buffer->waits_for == FETCH_NONE || buffer->fetched.count > 0) {
+        buffer->waits_for = FETCH_NONE;
+        start_fetches(buffer);
     }
 }
 
 /* Indices are there: hands them over, and goes on with the row and those that waited for them. */
-static void take_indices(struct slot *slot)
+static void take_indices(struct fetch_buffer *buffer)
 {
-    struct fetch_stage *stage = slot->stage;
-    for (size_t i = 0; i < slot->fetched.count; i++) {
-        const struct fetch *fetch = &slot->fetched.fetches[i];
+    struct fetch_stage *stage = buffer->stage;
+    for (size_t i = 0; i < buffer->fetched.count; i++) {
+        const struct fetch *fetch = &buffer->fetched.fetches[i];
         const struct want *want = fetch->argument;
         if (fetch->status == STATUS_OK || fetch->status == STATUS_NOT_FOUND)
             dataset_take_index(stage->lister, &want->piece,
                                fetch->status == STATUS_OK ? fetch->buffer : NULL, fetch->total);
         else
-            slot->steps = ZARR_MAX_SHARD_LEVELS; /* the worker will tell why */
+            buffer->steps = ZARR_MAX_SHARD_LEVELS; /* the worker will tell why */
     }
-    slot->indexing = false;
-    get_row(slot);
-    for (uint32_t i = 0; i < stage->slot_count; i++)
-        if (stage->slots[i].waits_for == slot - stage->slots)
-            get_row(&stage->slots[i]);
+    buffer->indexing = false;
+    get_row(buffer);
+    for (uint32_t i = 0; i < stage->buffer_count; i++)
+        if (stage->buffers[i].waits_for == buffer - stage->buffers)
+            get_row(&stage->buffers[i]);
 }
 
-/* Goes on with a slot whose indices are there, or with a waiting row, if there is room for it;
+/* Goes on with a buffer whose indices are there, or with a waiting row, if there is room for it;
  * false: there is nothing to do. Holds the mutex, but not meanwhile. */
 static bool list_next(struct fetch_stage *stage)
 {
-    int32_t i = pop_slot(stage, &stage->indices);
+    int32_t i = pop_buffer(stage, &stage->indices);
     if (i != FETCH_NONE) {
         pthread_mutex_unlock(&stage->mutex);
-        take_indices(&stage->slots[i]);
+        take_indices(&stage->buffers[i]);
         pthread_mutex_lock(&stage->mutex);
         return true;
     }
-    int32_t buffer = stage->waiting.first;
-    if (buffer == FETCH_NONE || (i = pop_slot(stage, &stage->free)) == FETCH_NONE)
+    int32_t row_buffer = stage->waiting.first;
+    if (row_buffer == FETCH_NONE || (i = pop_buffer(stage, &stage->free)) == FETCH_NONE)
         return false;
-    struct slot *slot = &stage->slots[i];
-    stage->waiting.first = stage->next_waiting[buffer];
-    slot->buffer = buffer;
-    slot->row = stage->rows[buffer];
-    slot->steps = 0;
+    struct fetch_buffer *buffer = &stage->buffers[i];
+    stage->waiting.first = stage->next_waiting[row_buffer];
+    buffer->row_buffer = row_buffer;
+    buffer->row = stage->rows[row_buffer];
+    buffer->steps = 0;
     pthread_mutex_unlock(&stage->mutex);
-    get_row(slot);
+    get_row(buffer);
     pthread_mutex_lock(&stage->mutex);
     return true;
 }
@@ -382,11 +383,11 @@ bool fetch_stage_stop(struct fetch_stage *stage, uint32_t timeout_ms)
 }
 
 enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes,
-                            uint32_t buffer_count, struct waker *waker,
+                            uint32_t row_buffer_count, struct waker *waker,
                             struct fetch_stage **ret_stage, struct error *err)
 {
-    uint64_t pieces = 0, slot_bytes = 0, cost;
-    uint64_t count = count_slots(dataset, memory_bytes, &pieces, &slot_bytes, &cost);
+    uint64_t pieces = 0, buffer_bytes = 0, cost;
+    uint64_t count = count_buffers(dataset, memory_bytes, &pieces, &buffer_bytes, &cost);
     *ret_stage = NULL;
     if (count == 0)
         return STATUS_OK;
@@ -396,14 +397,14 @@ enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes
     stage->dataset = dataset;
     stage->waker = waker;
     stage->piece_count = pieces;
-    stage->slot_bytes = slot_bytes;
-    stage->slot_count = (uint32_t)count;
+    stage->buffer_bytes = buffer_bytes;
+    stage->buffer_count = (uint32_t)count;
     stage->waiting = stage->free = stage->indices = stage->fetched =
         (struct queue){FETCH_NONE, FETCH_NONE};
     pthread_mutex_init(&stage->mutex, NULL);
     pthread_cond_init(&stage->all_done, NULL);
     pthread_cond_init(&stage->work, NULL);
-    enum status status = allocate(stage, buffer_count, err);
+    enum status status = allocate(stage, row_buffer_count, err);
     if (status == STATUS_OK)
         status = start_lister(stage, err);
     if (status != STATUS_OK) {
@@ -432,9 +433,9 @@ void fetch_stage_free(struct fetch_stage *stage)
     pthread_cond_destroy(&stage->work);
     pthread_cond_destroy(&stage->all_done);
     pthread_mutex_destroy(&stage->mutex);
-    memory_unmap(stage->memory, stage->slot_count * stage->slot_bytes);
+    memory_unmap(stage->memory, stage->buffer_count * stage->buffer_bytes);
     dataset_lister_free(stage->lister);
-    free(stage->slots);
+    free(stage->buffers);
     free(stage->fetches);
     free(stage->wants);
     free(stage->next_waiting);
@@ -442,27 +443,27 @@ void fetch_stage_free(struct fetch_stage *stage)
     free(stage);
 }
 
-int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot)
+int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_fetch_buffer)
 {
     pthread_mutex_lock(&stage->mutex);
-    int32_t i = pop_slot(stage, &stage->fetched);
+    int32_t i = pop_buffer(stage, &stage->fetched);
     pthread_mutex_unlock(&stage->mutex);
     if (i == FETCH_NONE)
         return FETCH_NONE;
-    *ret_slot = i;
-    return stage->slots[i].buffer;
+    *ret_fetch_buffer = i;
+    return stage->buffers[i].row_buffer;
 }
 
-void fetch_stage_lend(struct fetch_stage *stage, int32_t slot)
+void fetch_stage_lend(struct fetch_stage *stage, int32_t buffer)
 {
-    fetch_lend(&stage->slots[slot].fetched);
+    fetch_lend(&stage->buffers[buffer].fetched);
 }
 
-void fetch_stage_give_back(struct fetch_stage *stage, int32_t slot)
+void fetch_stage_give_back(struct fetch_stage *stage, int32_t buffer)
 {
     fetch_lend(NULL);
     pthread_mutex_lock(&stage->mutex);
-    push_slot(stage, &stage->free, slot);
+    push_buffer(stage, &stage->free, buffer);
     pthread_cond_signal(&stage->work);
     pthread_mutex_unlock(&stage->mutex);
 }

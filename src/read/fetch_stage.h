@@ -1,12 +1,12 @@
 /* The fetch stage: chunks of rows on their way from a remote store, before a worker decodes them.
  *
- * Rows wait in order for one of the stage's slots, each with memory for whatever any row takes.
- * Once a row has a slot, all its chunks are asked for at once (store/fetch.h); when the last one is
- * there, or has failed, the owner is woken and hands the row to a worker, which finds the bytes
- * where the store would be asked:
+ * Rows wait in order for one of the stage's fetch buffers, each with memory for whatever any row
+ * takes. Once a row has a fetch buffer, all its chunks are asked for at once (store/fetch.h); when
+ * the last one is there, or has failed, the owner is woken and hands the row to a worker, which
+ * finds the bytes where the store would be asked:
  *
- *     push --> waiting --> slot: chunks in flight --> fetched --> worker: lend, read, give back
- *                           ^  |
+ *     push --> waiting --> fetch buffer: chunks in flight --> fetched --> worker: lend, read, give
+ * back ^  |
  *                           +--+  indices of shards, where they are not known yet
  *
  * So a few workers keep hundreds of requests in flight. An index that is on its way for one row is
@@ -38,10 +38,10 @@ struct fetch_stage;
 uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes,
                            uint64_t *ret_rows);
 
-/* For up to `buffer_count` rows at once; `dataset` and `waker` are borrowed. *ret_stage is NULL
+/* For up to `row_buffer_count` rows at once; `dataset` and `waker` are borrowed. *ret_stage is NULL
  * where fetch_stage_bytes() is 0. NO_MEMORY; IO: the lister cannot be started. */
 MUST_USE enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes,
-                                     uint32_t buffer_count, struct waker *waker,
+                                     uint32_t row_buffer_count, struct waker *waker,
                                      struct fetch_stage **ret_stage, struct error *err);
 
 /* Ends the thread that lists what rows take, as no row is to be read any more, and waits for it, at
@@ -52,16 +52,17 @@ MUST_USE bool fetch_stage_stop(struct fetch_stage *stage, uint32_t timeout_ms);
 /* Ends the dataset's fetches, waits for them, frees. No worker may use the stage. NULL is fine. */
 void fetch_stage_free(struct fetch_stage *stage);
 
-/* Queues a row for `buffer` (0 to buffer_count - 1, not queued already). Never blocks. */
-void fetch_stage_push(struct fetch_stage *stage, int32_t buffer, uint64_t row);
+/* Queues a row for `row_buffer` (0 to row_buffer_count - 1, not queued already). Never blocks. */
+void fetch_stage_push(struct fetch_stage *stage, int32_t row_buffer, uint64_t row);
 
-/* The next row that is fetched: its buffer, and the slot in *ret_slot, which is the worker's then;
+/* The next row that is fetched: its row buffer, and the fetch buffer in
+ * *ret_fetch_buffer, which is the worker's then;
  * FETCH_NONE if there is none now. Never blocks. */
-int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_slot);
+int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_fetch_buffer);
 
 /* The worker: before and after it reads the row. The owner is not woken: it is when the worker's
  * task ends. */
-void fetch_stage_lend(struct fetch_stage *stage, int32_t slot);
-void fetch_stage_give_back(struct fetch_stage *stage, int32_t slot);
+void fetch_stage_lend(struct fetch_stage *stage, int32_t fetch_buffer);
+void fetch_stage_give_back(struct fetch_stage *stage, int32_t fetch_buffer);
 
 #endif

@@ -31,10 +31,10 @@ struct buffer {
     _Atomic int state; /* enum row_state */
     _Atomic uint64_t pending;
     _Atomic bool queued;
-    int32_t next_ended; /* valid while on the stack */
-    int32_t next_free;  /* valid while free */
-    int32_t tape;       /* of stored_rows_claim(), while LOADING */
-    int32_t slot;       /* of the fetch stage, with a worker; FETCH_NONE: none */
+    int32_t next_ended;   /* valid while on the stack */
+    int32_t next_free;    /* valid while free */
+    int32_t tape;         /* of stored_rows_claim(), while LOADING */
+    int32_t fetch_buffer; /* of the fetch stage, with a worker; FETCH_NONE: none */
     uint64_t row;
     uint32_t numa;
     bool kept;
@@ -262,10 +262,11 @@ static void submit_fetched(struct row_store *store)
 {
     for (;;) {
         if (store->fetched == ROW_NONE) {
-            int32_t slot = FETCH_NONE, buffer = fetch_stage_take(store->stage, &slot);
+            int32_t fetch_buffer = FETCH_NONE,
+                    buffer = fetch_stage_take(store->stage, &fetch_buffer);
             if (buffer == FETCH_NONE)
                 return;
-            store->buffers[buffer].slot = slot;
+            store->buffers[buffer].fetch_buffer = fetch_buffer;
             store->fetched = buffer;
         }
         if (!submit(store, store->fetched))
@@ -403,19 +404,19 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     struct row_store *store = argument;
     int32_t buffer = (int32_t)begin;
     uint64_t row = row_store_row(store, buffer);
-    int32_t tape = store->buffers[buffer].tape, slot = store->buffers[buffer].slot;
+    int32_t tape = store->buffers[buffer].tape, fetch_buffer = store->buffers[buffer].fetch_buffer;
     struct stored_rows_pass pass;
     struct error err;
-    if (slot != FETCH_NONE)
-        fetch_stage_lend(store->stage, slot);
+    if (fetch_buffer != FETCH_NONE)
+        fetch_stage_lend(store->stage, fetch_buffer);
     if (tape != STORED_ROWS_NONE)
         stored_rows_start(store->stored, tape, worker->numa, &pass);
     enum status status =
         dataset_read_row_taped(worker->reader, row, row_store_data(store, buffer),
                                tape != STORED_ROWS_NONE ? &pass.tape : NULL, &worker->stats, &err);
     bool in_part = dataset_reader_may_try_again(worker->reader);
-    if (slot != FETCH_NONE)
-        fetch_stage_give_back(store->stage, slot);
+    if (fetch_buffer != FETCH_NONE)
+        fetch_stage_give_back(store->stage, fetch_buffer);
     if (tape != STORED_ROWS_NONE)
         stored_rows_end(&pass, status == STATUS_OK && !in_part);
     if (status != STATUS_OK)
@@ -453,7 +454,7 @@ static bool submit(struct row_store *store, int32_t buffer)
 bool row_store_load(struct row_store *store, int32_t buffer)
 {
     uint64_t row = row_store_row(store, buffer);
-    store->buffers[buffer].slot = FETCH_NONE;
+    store->buffers[buffer].fetch_buffer = FETCH_NONE;
     if (!store->stage || (store->stored && stored_rows_has(store->stored, row)))
         return submit(store, buffer);
     fetch_stage_push(store->stage, buffer, row);

@@ -14,7 +14,7 @@
 
 /* Numbers but 0: open addressing, at most half full. */
 struct number_set {
-    uint64_t *slots;
+    uint64_t *buckets;
     uint64_t capacity, count;
 };
 
@@ -31,22 +31,22 @@ struct bad_list {
 static uint64_t *find(const struct number_set *set, uint64_t number)
 {
     uint64_t at = XXH3_64bits(&number, sizeof number) % set->capacity;
-    while (set->slots[at] && set->slots[at] != number)
+    while (set->buckets[at] && set->buckets[at] != number)
         at = (at + 1) % set->capacity;
-    return &set->slots[at];
+    return &set->buckets[at];
 }
 
 static bool grow(struct number_set *set)
 {
     struct number_set larger = {.capacity = set->capacity ? 2 * set->capacity : 64,
                                 .count = set->count};
-    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
-    if (!larger.slots)
+    larger.buckets = calloc(larger.capacity, sizeof *larger.buckets);
+    if (!larger.buckets)
         return false;
     for (uint64_t i = 0; i < set->capacity; i++)
-        if (set->slots[i])
-            *find(&larger, set->slots[i]) = set->slots[i];
-    free(set->slots);
+        if (set->buckets[i])
+            *find(&larger, set->buckets[i]) = set->buckets[i];
+    free(set->buckets);
     *set = larger;
     return true;
 }
@@ -56,10 +56,10 @@ static bool add(struct number_set *set, uint64_t number, bool *ret_new)
 {
     if (2 * (set->count + 1) > set->capacity && !grow(set))
         return false;
-    uint64_t *slot = find(set, number);
-    *ret_new = *slot == 0;
+    uint64_t *bucket = find(set, number);
+    *ret_new = *bucket == 0;
     set->count += *ret_new;
-    *slot = number;
+    *bucket = number;
     return true;
 }
 
@@ -160,9 +160,9 @@ void bad_list_free(struct bad_list *list)
 {
     if (!list)
         return;
-    free(list->lines.slots);
-    free(list->chunks.slots);
-    free(list->samples.slots);
+    free(list->lines.buckets);
+    free(list->chunks.buckets);
+    free(list->samples.buckets);
     text_done(&list->text);
     free(list->path);
     free(list);

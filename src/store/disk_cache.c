@@ -90,7 +90,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Opens the dataset's folder, locks it against removal, and gives it a slot. */
+/* Opens the dataset's folder, locks it against removal, and gives it an entry of the table. */
 static enum status join_dataset(struct disk_cache *cache, struct error *err)
 {
     char name[FOLDER_NAME_BYTES];
@@ -102,16 +102,16 @@ static enum status join_dataset(struct disk_cache *cache, struct error *err)
         status = error_set_errno(err, STATUS_IO, "lock 'lock'");
     if (status)
         return error_prefix(err, status, "folder '%s': ", name);
-    struct table_slot *slot = table_find(cache, cache->dataset);
-    if (!slot)
-        slot = table_find(cache, 0);
-    if (!slot)
+    struct table_entry *entry = table_find(cache, cache->dataset);
+    if (!entry)
+        entry = table_find(cache, 0);
+    if (!entry)
         return error_set(err, STATUS_REFUSED,
                          "it holds %d datasets; remove folders of such as are not needed",
-                         TABLE_SLOTS);
-    slot->dataset = cache->dataset;
-    slot->used_ns = now_ns();
-    if (!table_write(cache, slot))
+                         TABLE_ENTRIES);
+    entry->dataset = cache->dataset;
+    entry->used_ns = now_ns();
+    if (!table_write(cache, entry))
         return error_set_errno(err, STATUS_IO, "write 'table'");
     return STATUS_OK;
 }
@@ -189,7 +189,7 @@ enum status disk_cache_open(const struct disk_cache_options *options, struct dis
         free(cache);
         return error_set(err, STATUS_NO_MEMORY, "disk cache '%s': out of memory", options->path);
     }
-    cache->dataset = options->dataset ? options->dataset : 1; /* 0 marks free slots */
+    cache->dataset = options->dataset ? options->dataset : 1; /* 0 marks free entries */
     cache->dir_fd = cache->partial_fd = cache->folder_fd = -1;
     cache->table_fd = cache->users_fd = cache->in_use_fd = -1;
     pthread_mutex_init(&cache->table_mutex, NULL);

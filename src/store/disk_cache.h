@@ -2,7 +2,7 @@
  * written once, checked when read, shared by all processes and runs of the user on this node.
  *
  *     CACHE_DIR/                    0700, ours
- *       table                       who uses how much: one slot a dataset (disk_cache_table.h)
+ *       table                       who uses how much: one entry a dataset (disk_cache_table.h)
  *       partial/                    values being written, on their way into place by rename
  *       <dataset, 16 hex digits>/
  *         lock                      locked (shared) by each process that uses the dataset

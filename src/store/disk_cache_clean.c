@@ -113,24 +113,24 @@ static bool remove_values(int fd, const char *name, void *argument)
     return more;
 }
 
-/* Removes values of the slot's dataset unless a process uses it; all of them, and it is gone. */
-static void remove_dataset(struct disk_cache *cache, struct table_slot *slot, uint64_t wanted)
+/* Removes values of the entry's dataset unless a process uses it; all of them, and it is gone. */
+static void remove_dataset(struct disk_cache *cache, struct table_entry *entry, uint64_t wanted)
 {
     struct removal removal = {.wanted = wanted};
     char name[FOLDER_NAME_BYTES];
-    folder_name(slot->dataset, name);
+    folder_name(entry->dataset, name);
     int folder = openat(cache->dir_fd, name, OPEN_FOLDER);
     int lock = folder < 0 ? -1 : openat(folder, "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool unused = lock < 0 ? errno == ENOENT : flock(lock, LOCK_EX | LOCK_NB) == 0;
     if (unused) {
         bool all = each_entry(cache->dir_fd, name, remove_values, &removal);
-        slot->bytes -= removal.removed < slot->bytes ? removal.removed : slot->bytes;
+        entry->bytes -= removal.removed < entry->bytes ? removal.removed : entry->bytes;
         cache->removed_count += removal.count;
         if (all && folder >= 0)
             unlinkat(folder, "lock", 0);
         if (all && (unlinkat(cache->dir_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
-            *slot = (struct table_slot){0};
-        table_write(cache, slot);
+            *entry = (struct table_entry){0};
+        table_write(cache, entry);
     }
     if (lock >= 0)
         close(lock);
@@ -140,25 +140,25 @@ static void remove_dataset(struct disk_cache *cache, struct table_slot *slot, ui
 
 static int longest_unused_first(const void *a, const void *b)
 {
-    const struct table_slot *x = *(struct table_slot *const *)a,
-                            *y = *(struct table_slot *const *)b;
+    const struct table_entry *x = *(struct table_entry *const *)a,
+                             *y = *(struct table_entry *const *)b;
     return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
 bool clean_unused(struct disk_cache *cache, uint64_t bytes)
 {
-    struct table_slot *others[TABLE_SLOTS];
+    struct table_entry *others[TABLE_ENTRIES];
     uint32_t count = 0;
     if (bytes > cache->limit_bytes)
         return false;
     if (table_sum(cache) <= cache->limit_bytes - bytes)
         return true;
-    for (uint32_t i = 0; i < TABLE_SLOTS; i++) {
-        struct table_slot *slot = &cache->table.slots[i];
-        if (slot->dataset != 0 && slot->dataset != cache->dataset)
-            others[count++] = slot;
+    for (uint32_t i = 0; i < TABLE_ENTRIES; i++) {
+        struct table_entry *entry = &cache->table.entries[i];
+        if (entry->dataset != 0 && entry->dataset != cache->dataset)
+            others[count++] = entry;
     }
-    qsort(others, count, sizeof(struct table_slot *), longest_unused_first);
+    qsort(others, count, sizeof(struct table_entry *), longest_unused_first);
     for (uint32_t i = 0; i < count && table_sum(cache) > cache->limit_bytes - bytes; i++)
         remove_dataset(cache, others[i], table_sum(cache) + bytes - cache->limit_bytes);
     return table_sum(cache) <= cache->limit_bytes - bytes;

@@ -8,7 +8,7 @@
  * The table is one file of fixed size, in the machine's byte order; every change is made under its
  * flock (and a mutex, since threads share the descriptor):
  *
- *     | magic 8 | boot 8 | slot 0: dataset 8, bytes 8, used_ns 8 | slot 1 | ... | slot 511 |
+ *     | magic 8 | boot 8 | entry 0: dataset 8, bytes 8, used_ns 8 | entry 1 | ... | entry 511 |
  */
 #ifndef PENSTOCK_STORE_DISK_CACHE_INTERNAL_H
 #define PENSTOCK_STORE_DISK_CACHE_INTERNAL_H
@@ -18,10 +18,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { TABLE_SLOTS = 512, BLOCK_BYTES = 4096, FOLDER_NAME_BYTES = 17, PARTIAL_NAME_BYTES = 48 };
+enum { TABLE_ENTRIES = 512, BLOCK_BYTES = 4096, FOLDER_NAME_BYTES = 17, PARTIAL_NAME_BYTES = 48 };
 
-struct table_slot {
-    uint64_t dataset; /* 0: the slot is free */
+struct table_entry {
+    uint64_t dataset; /* 0: the entry is free */
     uint64_t bytes;   /* reserved or written, in whole blocks */
     uint64_t used_ns; /* when the dataset was last opened, since 1970 */
 };
@@ -29,9 +29,9 @@ struct table_slot {
 struct table {
     uint64_t magic;
     uint64_t boot; /* hash of the boot that the sums are of */
-    struct table_slot slots[TABLE_SLOTS];
+    struct table_entry entries[TABLE_ENTRIES];
 };
-_Static_assert(sizeof(struct table) == 16 + 24 * TABLE_SLOTS, "layout of the table's file");
+_Static_assert(sizeof(struct table) == 16 + 24 * TABLE_ENTRIES, "layout of the table's file");
 
 enum warning { WARNING_CORRUPT, WARNING_UNWRITABLE, WARNING_COUNT };
 
@@ -43,7 +43,6 @@ struct disk_cache {
     int table_fd;  /* locked for each change */
     int users_fd;  /* `lock` of the cache: locked (shared) by every process that has it open */
     int in_use_fd; /* `lock` of the dataset: likewise */
-    uint32_t slot; /* of the dataset */
     pthread_mutex_t table_mutex;
     struct table table; /* as last read under the mutex and the file's lock */
 
@@ -84,10 +83,10 @@ MUST_USE enum status table_open(struct disk_cache *cache, struct error *err);
 MUST_USE bool table_lock(struct disk_cache *cache);
 void table_unlock(struct disk_cache *cache);
 
-/* Under the lock. table_write() makes the slot in memory the file's. */
+/* Under the lock. table_write() makes the entry in memory the file's. */
 uint64_t table_sum(const struct disk_cache *cache);
-struct table_slot *table_find(struct disk_cache *cache, uint64_t dataset);
-bool table_write(struct disk_cache *cache, const struct table_slot *slot);
+struct table_entry *table_find(struct disk_cache *cache, uint64_t dataset);
+bool table_write(struct disk_cache *cache, const struct table_entry *entry);
 void table_give_back(struct disk_cache *cache, uint64_t dataset, uint64_t bytes);
 
 /* Under the table's lock: removes what dead writers left in partial/; all of it if `alone`, else

@@ -75,11 +75,11 @@ static void add_folder(struct disk_cache *cache, const char *name)
 {
     uint64_t dataset;
     struct stat info;
-    struct table_slot *slot = table_find(cache, 0);
-    if (!slot || !folder_parse(name, &dataset) || fstatat(cache->dir_fd, name, &info, 0) < 0)
+    struct table_entry *entry = table_find(cache, 0);
+    if (!entry || !folder_parse(name, &dataset) || fstatat(cache->dir_fd, name, &info, 0) < 0)
         return;
-    *slot =
-        (struct table_slot){dataset, folder_sum(cache, name), (uint64_t)info.st_mtime * 1000000000};
+    *entry = (struct table_entry){dataset, folder_sum(cache, name),
+                                  (uint64_t)info.st_mtime * 1000000000};
 }
 
 /* Adds up everything there is. */
@@ -100,17 +100,17 @@ static bool make_table(struct disk_cache *cache)
            (ssize_t)sizeof cache->table;
 }
 
-/* Slots of folders that were removed by hand are freed. */
+/* Entries of folders that were removed by hand are freed. */
 static void forget_removed(struct disk_cache *cache)
 {
-    for (uint32_t i = 0; i < TABLE_SLOTS; i++) {
-        struct table_slot *slot = &cache->table.slots[i];
+    for (uint32_t i = 0; i < TABLE_ENTRIES; i++) {
+        struct table_entry *entry = &cache->table.entries[i];
         char name[FOLDER_NAME_BYTES];
-        folder_name(slot->dataset, name);
-        if (slot->dataset == 0 || faccessat(cache->dir_fd, name, F_OK, 0) == 0)
+        folder_name(entry->dataset, name);
+        if (entry->dataset == 0 || faccessat(cache->dir_fd, name, F_OK, 0) == 0)
             continue;
-        *slot = (struct table_slot){0};
-        table_write(cache, slot);
+        *entry = (struct table_entry){0};
+        table_write(cache, entry);
     }
 }
 
@@ -157,30 +157,30 @@ void table_unlock(struct disk_cache *cache)
 uint64_t table_sum(const struct disk_cache *cache)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < TABLE_SLOTS; i++)
-        sum += cache->table.slots[i].bytes;
+    for (uint32_t i = 0; i < TABLE_ENTRIES; i++)
+        sum += cache->table.entries[i].bytes;
     return sum;
 }
 
-struct table_slot *table_find(struct disk_cache *cache, uint64_t dataset)
+struct table_entry *table_find(struct disk_cache *cache, uint64_t dataset)
 {
-    for (uint32_t i = 0; i < TABLE_SLOTS; i++)
-        if (cache->table.slots[i].dataset == dataset)
-            return &cache->table.slots[i];
+    for (uint32_t i = 0; i < TABLE_ENTRIES; i++)
+        if (cache->table.entries[i].dataset == dataset)
+            return &cache->table.entries[i];
     return NULL;
 }
 
-bool table_write(struct disk_cache *cache, const struct table_slot *slot)
+bool table_write(struct disk_cache *cache, const struct table_entry *entry)
 {
-    off_t offset = (const char *)slot - (const char *)&cache->table;
-    return pwrite(cache->table_fd, slot, sizeof *slot, offset) == (ssize_t)sizeof *slot;
+    off_t offset = (const char *)entry - (const char *)&cache->table;
+    return pwrite(cache->table_fd, entry, sizeof *entry, offset) == (ssize_t)sizeof *entry;
 }
 
 void table_give_back(struct disk_cache *cache, uint64_t dataset, uint64_t bytes)
 {
-    struct table_slot *slot = table_find(cache, dataset);
-    if (!slot || dataset == 0)
+    struct table_entry *entry = table_find(cache, dataset);
+    if (!entry || dataset == 0)
         return;
-    slot->bytes -= bytes < slot->bytes ? bytes : slot->bytes;
-    table_write(cache, slot);
+    entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
+    table_write(cache, entry);
 }

@@ -163,11 +163,11 @@ static bool reserve(struct disk_cache *cache, uint64_t bytes)
 {
     if (clock_now_ns() < cache->full_until_ns || !table_lock(cache))
         return false;
-    struct table_slot *slot = table_find(cache, cache->dataset); /* or removed by hand */
-    bool room = slot && clean_unused(cache, bytes);
+    struct table_entry *entry = table_find(cache, cache->dataset); /* or removed by hand */
+    bool room = entry && clean_unused(cache, bytes);
     if (room) {
-        slot->bytes += bytes;
-        room = table_write(cache, slot);
+        entry->bytes += bytes;
+        room = table_write(cache, entry);
     } else if (bytes <= cache->limit_bytes) {
         cache->full_until_ns = clock_now_ns() + full_pause_ns;
     }

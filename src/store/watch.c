@@ -1,4 +1,4 @@
-/* See watch.h. A table of slots, one a call; a slot's mutex is contended by the watcher alone. */
+/* See watch.h. A table of calls, each with a mutex that is contended by the watcher alone. */
 #include "store/watch.h"
 
 #include "base/clock.h"
@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOTS = 1024, UNWATCHED = -1 };
+enum { MOST_CALLS = 1024, UNWATCHED = -1 };
 
-struct slot {
+struct watched_call {
     pthread_mutex_t mutex;
     _Atomic bool taken;
     uint64_t number; /* 0: no call, under the mutex, as is the rest */
@@ -25,7 +25,7 @@ struct store_watch {
     uint64_t retries;
     struct error last;
     struct error note; /* under the same mutex; status OK: none */
-    struct slot slots[SLOTS];
+    struct watched_call table[MOST_CALLS];
 };
 
 enum status store_watch_new(struct store_watch **ret_watch, struct error *err)
@@ -34,8 +34,8 @@ enum status store_watch_new(struct store_watch **ret_watch, struct error *err)
     if (!watch)
         return error_set(err, STATUS_NO_MEMORY, "no memory to watch the store");
     pthread_mutex_init(&watch->retry_mutex, NULL);
-    for (int i = 0; i < SLOTS; i++)
-        pthread_mutex_init(&watch->slots[i].mutex, NULL);
+    for (int i = 0; i < MOST_CALLS; i++)
+        pthread_mutex_init(&watch->table[i].mutex, NULL);
     *ret_watch = watch;
     return STATUS_OK;
 }
@@ -44,8 +44,8 @@ void store_watch_free(struct store_watch *watch)
 {
     if (!watch)
         return;
-    for (int i = 0; i < SLOTS; i++)
-        pthread_mutex_destroy(&watch->slots[i].mutex);
+    for (int i = 0; i < MOST_CALLS; i++)
+        pthread_mutex_destroy(&watch->table[i].mutex);
     pthread_mutex_destroy(&watch->retry_mutex);
     free(watch);
 }
@@ -53,16 +53,16 @@ void store_watch_free(struct store_watch *watch)
 int store_watch_begin(struct store_watch *watch, const char *uri, const char *key)
 {
     uint32_t first = atomic_fetch_add_explicit(&watch->next, 1, memory_order_relaxed);
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        struct slot *slot = &watch->slots[(first + i) % SLOTS];
-        if (atomic_exchange(&slot->taken, true))
+    for (uint32_t i = 0; i < MOST_CALLS; i++) {
+        struct watched_call *watched = &watch->table[(first + i) % MOST_CALLS];
+        if (atomic_exchange(&watched->taken, true))
             continue;
-        pthread_mutex_lock(&slot->mutex);
-        slot->number = atomic_fetch_add(&watch->calls, 1) + 1;
-        slot->start_ns = clock_now_ns();
-        snprintf(slot->path, sizeof slot->path, "%s%s%s", uri, *key ? "/" : "", key);
-        pthread_mutex_unlock(&slot->mutex);
-        return (int)((first + i) % SLOTS);
+        pthread_mutex_lock(&watched->mutex);
+        watched->number = atomic_fetch_add(&watch->calls, 1) + 1;
+        watched->start_ns = clock_now_ns();
+        snprintf(watched->path, sizeof watched->path, "%s%s%s", uri, *key ? "/" : "", key);
+        pthread_mutex_unlock(&watched->mutex);
+        return (int)((first + i) % MOST_CALLS);
     }
     return UNWATCHED;
 }
@@ -71,11 +71,11 @@ void store_watch_end(struct store_watch *watch, int call)
 {
     if (call == UNWATCHED)
         return;
-    struct slot *slot = &watch->slots[call];
-    pthread_mutex_lock(&slot->mutex);
-    slot->number = 0;
-    pthread_mutex_unlock(&slot->mutex);
-    atomic_store(&slot->taken, false);
+    struct watched_call *watched = &watch->table[call];
+    pthread_mutex_lock(&watched->mutex);
+    watched->number = 0;
+    pthread_mutex_unlock(&watched->mutex);
+    atomic_store(&watched->taken, false);
 }
 
 void store_watch_retried(struct store_watch *watch, const struct error *cause)
@@ -109,19 +109,19 @@ bool store_watch_oldest(struct store_watch *watch, struct store_watch_call *ret_
 {
     uint64_t now = clock_now_ns();
     bool found = false;
-    for (int i = 0; i < SLOTS; i++) {
-        struct slot *slot = &watch->slots[i];
-        if (!atomic_load(&slot->taken))
+    for (int i = 0; i < MOST_CALLS; i++) {
+        struct watched_call *watched = &watch->table[i];
+        if (!atomic_load(&watched->taken))
             continue;
-        pthread_mutex_lock(&slot->mutex);
-        uint64_t age_ns = now > slot->start_ns ? now - slot->start_ns : 0;
-        if (slot->number && (!found || age_ns > ret_call->age_ns)) {
-            ret_call->number = slot->number;
+        pthread_mutex_lock(&watched->mutex);
+        uint64_t age_ns = now > watched->start_ns ? now - watched->start_ns : 0;
+        if (watched->number && (!found || age_ns > ret_call->age_ns)) {
+            ret_call->number = watched->number;
             ret_call->age_ns = age_ns;
-            snprintf(ret_call->path, sizeof ret_call->path, "%s", slot->path);
+            snprintf(ret_call->path, sizeof ret_call->path, "%s", watched->path);
             found = true;
         }
-        pthread_mutex_unlock(&slot->mutex);
+        pthread_mutex_unlock(&watched->mutex);
     }
     return found;
 }

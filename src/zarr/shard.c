@@ -1,9 +1,9 @@
 /* Shards' indices, and the cache of them. See shard.h.
  *
- * The cache is a table for each array and level: a shard has one slot where it may be, by its
- * number, so that nothing has to be searched, and no order of use be kept. Where all indices fit,
- * each has a slot of its own; where they do not, training goes through them in random order, and no
- * choice of what to replace would be much better.
+ * The cache is a table for each array and level: a shard has one line where its index may be, by
+ * its number, so that nothing has to be searched, and no order of use be kept. Where all indices
+ * fit, each has a line of its own; where they do not, training goes through them in random order,
+ * and no choice of what to replace would be much better.
  */
 #include "zarr/shard.h"
 
@@ -200,20 +200,20 @@ enum status shard_look_check(struct shard_name name, uint64_t number, const stru
 
 enum { LOCKS = 64 };
 
-struct slot {
+struct line {
     uint64_t number; /* of the shard, plus one; 0: empty */
     uint64_t shard_bytes;
     bool absent, is_new;
 };
 
-/* The slots of one array's shards at one level. Slot i is guarded by lock i modulo LOCKS. */
+/* The lines of one array's shards at one level. Line i is guarded by lock i modulo LOCKS. */
 struct table {
     const struct zarr_array *array;
     int level;
-    uint64_t slot_count;
+    uint64_t line_count;
     size_t entries_bytes; /* of one index */
     size_t offset;        /* of the first index in the cache's memory */
-    struct slot *slots;
+    struct line *lines;
 };
 
 struct shard_cache {
@@ -227,7 +227,7 @@ struct shard_cache {
 static size_t index_cost(const struct zarr_array *array, int level)
 {
     return array->shard_levels[level].entry_count * sizeof(struct shard_entry) +
-           sizeof(struct slot);
+           sizeof(struct line);
 }
 
 /* What all indices of the arrays take. */
@@ -245,14 +245,14 @@ static double total_cost(const struct zarr_array *const *arrays, size_t array_co
     return total;
 }
 
-/* The slots of a table: as many as it has shards, or its part of the limit, at least one. */
-static uint64_t slots_of(const struct zarr_array *array, int level, double total, size_t limit)
+/* The lines of a table: as many as it has shards, or its fraction of the limit, at least one. */
+static uint64_t line_count_of(const struct zarr_array *array, int level, double total, size_t limit)
 {
     uint64_t shards = shard_count(array, level);
-    double part = total <= (double)limit ? 1.0 : (double)limit / total;
-    uint64_t slots = (uint64_t)((double)shards * part);
+    double fraction = total <= (double)limit ? 1.0 : (double)limit / total;
+    uint64_t lines = (uint64_t)((double)shards * fraction);
 
-    return slots > shards ? shards : slots > 0 ? slots : 1;
+    return lines > shards ? shards : lines > 0 ? lines : 1;
 }
 
 size_t shard_cache_bytes(const struct zarr_array *const *arrays, size_t array_count,
@@ -263,11 +263,12 @@ size_t shard_cache_bytes(const struct zarr_array *const *arrays, size_t array_co
 
     for (size_t i = 0; i < array_count; i++)
         for (int level = 0; level < arrays[i]->shard_level_count; level++)
-            bytes += slots_of(arrays[i], level, total, limit_bytes) * index_cost(arrays[i], level);
+            bytes +=
+                line_count_of(arrays[i], level, total, limit_bytes) * index_cost(arrays[i], level);
     return bytes > 0 ? size_round_up(bytes, MEMORY_PAGE_BYTES) : 0;
 }
 
-/* Lays the tables out: all slots first, then all indices. Returns the bytes that it comes to. */
+/* Lays the tables out: all lines first, then all indices. Returns the bytes that it comes to. */
 static size_t lay_out(struct shard_cache *cache, const struct zarr_array *const *arrays,
                       size_t array_count, double total, size_t limit_bytes)
 {
@@ -275,31 +276,31 @@ static size_t lay_out(struct shard_cache *cache, const struct zarr_array *const 
 
     for (size_t i = 0; i < array_count; i++)
         for (int level = 0; level < arrays[i]->shard_level_count; level++) {
-            uint64_t slots = slots_of(arrays[i], level, total, limit_bytes);
+            uint64_t lines = line_count_of(arrays[i], level, total, limit_bytes);
 
-            offset += slots * sizeof(struct slot);
+            offset += lines * sizeof(struct line);
             cache->tables[count++] = (struct table){
                 .array = arrays[i],
                 .level = level,
-                .slot_count = slots,
-                .entries_bytes = index_cost(arrays[i], level) - sizeof(struct slot),
+                .line_count = lines,
+                .entries_bytes = index_cost(arrays[i], level) - sizeof(struct line),
             };
         }
     cache->table_count = count;
     for (size_t i = 0; i < count; i++) {
         cache->tables[i].offset = offset;
-        offset += cache->tables[i].slot_count * cache->tables[i].entries_bytes;
+        offset += cache->tables[i].line_count * cache->tables[i].entries_bytes;
     }
     return offset;
 }
 
-static void place_slots(struct shard_cache *cache)
+static void place_lines(struct shard_cache *cache)
 {
-    struct slot *slots = (struct slot *)(void *)cache->memory;
+    struct line *lines = (struct line *)(void *)cache->memory;
 
     for (size_t i = 0; i < cache->table_count; i++) {
-        cache->tables[i].slots = slots;
-        slots += cache->tables[i].slot_count;
+        cache->tables[i].lines = lines;
+        lines += cache->tables[i].line_count;
     }
 }
 
@@ -324,7 +325,7 @@ enum status shard_cache_new(const struct zarr_array *const *arrays, size_t array
     if (memory)
         memory_touch(memory, cache->memory_bytes);
     cache->memory = memory;
-    place_slots(cache);
+    place_lines(cache);
     for (int i = 0; i < LOCKS; i++)
         pthread_mutex_init(&cache->locks[i], NULL);
     *ret_cache = cache;
@@ -341,24 +342,24 @@ void shard_cache_free(struct shard_cache *cache)
     free(cache);
 }
 
-/* A shard's slot, and its table's part of the memory, locked. */
+/* A shard's line, and its table's part of the memory, locked. */
 struct locked {
     pthread_mutex_t *lock;
-    struct slot *slot;
+    struct line *line;
     struct shard_entry *entries;
     size_t entries_bytes;
 };
 
 /* False where the cache was not made for the shard's array. */
-static bool lock_slot(struct shard_cache *cache, struct shard_name name, struct locked *ret_locked)
+static bool lock_line(struct shard_cache *cache, struct shard_name name, struct locked *ret_locked)
 {
     for (size_t i = 0; cache && i < cache->table_count; i++) {
         const struct table *table = &cache->tables[i];
         if (table->array != name.array || table->level != name.level)
             continue;
-        uint64_t number = name.number % table->slot_count;
+        uint64_t number = name.number % table->line_count;
         void *entries = cache->memory + table->offset + number * table->entries_bytes;
-        *ret_locked = (struct locked){&cache->locks[number % LOCKS], &table->slots[number], entries,
+        *ret_locked = (struct locked){&cache->locks[number % LOCKS], &table->lines[number], entries,
                                       table->entries_bytes};
         pthread_mutex_lock(ret_locked->lock);
         return true;
@@ -369,9 +370,9 @@ static bool lock_slot(struct shard_cache *cache, struct shard_name name, struct 
 /* The same, of a shard whose index is there. */
 static bool lock_index(struct shard_cache *cache, struct shard_name name, struct locked *ret_locked)
 {
-    if (!lock_slot(cache, name, ret_locked))
+    if (!lock_line(cache, name, ret_locked))
         return false;
-    if (ret_locked->slot->number == name.number + 1)
+    if (ret_locked->line->number == name.number + 1)
         return true;
     pthread_mutex_unlock(ret_locked->lock);
     return false;
@@ -380,8 +381,8 @@ static bool lock_index(struct shard_cache *cache, struct shard_name name, struct
 /* What is cached: its entries are the cache's, as long as it is locked. */
 static struct shard_index index_of(const struct locked *locked, struct shard_name name)
 {
-    const struct slot *slot = locked->slot;
-    return (struct shard_index){name, slot->absent, slot->is_new, slot->shard_bytes,
+    const struct line *line = locked->line;
+    return (struct shard_index){name, line->absent, line->is_new, line->shard_bytes,
                                 locked->entries};
 }
 
@@ -414,10 +415,10 @@ bool shard_cache_get(struct shard_cache *cache, struct shard_name name, struct s
 void shard_cache_put(struct shard_cache *cache, const struct shard_index *index)
 {
     struct locked locked;
-    if (!lock_slot(cache, index->name, &locked))
+    if (!lock_line(cache, index->name, &locked))
         return;
-    *locked.slot =
-        (struct slot){index->name.number + 1, index->shard_bytes, index->absent, index->is_new};
+    *locked.line =
+        (struct line){index->name.number + 1, index->shard_bytes, index->absent, index->is_new};
     if (!index->absent)
         memcpy(locked.entries, index->entries, locked.entries_bytes);
     pthread_mutex_unlock(locked.lock);
