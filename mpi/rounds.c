@@ -472,7 +472,7 @@ static void publish(struct rounds *rounds, struct round *round)
 {
     const struct job *job = rounds->job;
     const struct plan *plan = &job->setup.plan;
-    if (round->reach.round.part + 1 < round->reach.round.part_count)
+    if (round->reach.round.stripe + 1 < round->reach.round.stripe_count)
         return;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
          step++) {
@@ -494,7 +494,7 @@ static void publish(struct rounds *rounds, struct round *round)
 /* The round is over: its lane is free, and so are the windows that no later round needs. */
 static void retire(struct rounds *rounds, struct round *round)
 {
-    bool step_over = round->reach.round.part + 1 == round->reach.round.part_count;
+    bool step_over = round->reach.round.stripe + 1 == round->reach.round.stripe_count;
     windows_retire(rounds->windows,
                    step_over ? round->reach.last_window : round->reach.first_window);
     round->state = ROUND_PLANNING;
@@ -539,8 +539,8 @@ bool rounds_finished(const struct rounds *rounds)
 
 uint64_t rounds_hold(struct rounds *rounds)
 {
-    uint64_t parts = rounds->job->setup.shape.parts_per_step;
-    uint64_t steps_end = size_round_up(rounds->span.first + rounds->opened, parts);
+    uint64_t stripes = rounds->job->setup.shape.stripes_per_step;
+    uint64_t steps_end = size_round_up(rounds->span.first + rounds->opened, stripes);
     rounds_end_at(rounds, steps_end - rounds->span.first);
     rounds->held = true;
     return rounds->span.count;

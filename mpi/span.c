@@ -14,7 +14,7 @@ struct span span_windows(const struct run_setup *setup)
 struct span span_rounds(const struct run_setup *setup)
 {
     uint64_t first =
-        setup->service.start_step / setup->shape.steps_per_round * setup->shape.parts_per_step;
+        setup->service.start_step / setup->shape.steps_per_round * setup->shape.stripes_per_step;
     return span_of(rounds_per_epoch(&setup->plan, setup->shape), first, setup->service.start_epoch,
                    setup->service.epochs);
 }

@@ -51,17 +51,17 @@ class Traffic:
         self.out_records, self.in_records = records.sum(1), records.sum(0)
 
 
-def rounds_of(schedule, steps_per_round, parts_per_step, count, random):
+def rounds_of(schedule, steps_per_round, stripes_per_step, count, random):
     """`count` rounds of consecutive steps; where the schedule is too short, of its steps again with
-    the readers renumbered. Parts of steps are drawn: each record with the same chance."""
+    the readers renumbered. Stripes of steps are drawn: each record with the same chance."""
     rounds = []
     for index in range(count):
         records = numpy.zeros(schedule.shape[1:], numpy.int64)
         for step in range(index * steps_per_round, (index + 1) * steps_per_round):
             turn = 0 if step < len(schedule) else int(random.integers(len(records)))
             records += numpy.roll(schedule[step % len(schedule)], (turn, turn), (0, 1))
-        if parts_per_step > 1:
-            records = random.binomial(records, 1 / parts_per_step)
+        if stripes_per_step > 1:
+            records = random.binomial(records, 1 / stripes_per_step)
         rounds.append(Traffic(records))
     return rounds
 

@@ -148,7 +148,7 @@ static void print_shape(char **numbers)
     if (round_shape_choose(&job.plan, job.reader_count, (uint32_t)parse_number(numbers[2], 1 << 20),
                            record, packed, 0, parse_number(numbers[3], UINT64_MAX), &shape,
                            &err) == STATUS_OK)
-        printf("{\"steps\":%u,\"parts\":%u}\n", shape.steps_per_round, shape.parts_per_step);
+        printf("{\"steps\":%u,\"stripes\":%u}\n", shape.steps_per_round, shape.stripes_per_step);
     else
         printf("{\"error\":\"%s\"}\n", err.message);
 }

@@ -85,13 +85,13 @@ class Schedules:
             part.rename(path)
         return path
 
-    def rounds(self, readers, steps, parts=1, row_length=1, state="warm"):
+    def rounds(self, readers, steps, stripes=1, row_length=1, state="warm"):
         """One series of rounds for each seed."""
-        key = (readers, steps, parts, row_length, state)
+        key = (readers, steps, stripes, row_length, state)
         if key not in self.traffic:
             self.traffic[key] = [
                 model.rounds_of(model.load(self.path(readers, seed, row_length, state)), steps,
-                                parts, ROUNDS, numpy.random.default_rng(seed)) for seed in SEEDS]
+                                stripes, ROUNDS, numpy.random.default_rng(seed)) for seed in SEEDS]
         return self.traffic[key]
 
 
@@ -245,13 +245,13 @@ def choices(arguments, schedules, name="200 Gbit/s fat tree, RDMA"):
             print(f"{readers:7,} {size(record):>8}  refused: {shape['error']}")
             results.append({"readers": readers, "record": record, "refused": True})
             continue
-        steps, parts = shape["steps"], shape["parts"]
-        values = band(schedules.rounds(readers, steps, parts), record, networks)
-        text = f"1/{parts} of a step" if parts > 1 else f"{steps} step{'s' if steps > 1 else ''}"
-        sent = SAMPLES_PER_STEP * steps * record / parts
+        steps, stripes = shape["steps"], shape["stripes"]
+        values = band(schedules.rounds(readers, steps, stripes), record, networks)
+        text = f"1/{stripes} of a step" if stripes > 1 else f"{steps} step{'s' if steps > 1 else ''}"
+        sent = SAMPLES_PER_STEP * steps * record / stripes
         print(f"{readers:7,} {size(record):>8}  {text:24} {size(sent):>13}  {show(values)}",
               flush=True)
-        results.append({"readers": readers, "record": record, "steps": steps, "parts": parts,
+        results.append({"readers": readers, "record": record, "steps": steps, "stripes": stripes,
                         "share": values})
     return results
 

@@ -225,8 +225,8 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
 {
     text_append(out, "%-11s%s an epoch, ", "rounds",
                 count_format(rounds_per_epoch(&setup->plan, setup->shape)).text);
-    if (setup->shape.parts_per_step > 1)
-        text_append(out, "each step in %u parts\n", setup->shape.parts_per_step);
+    if (setup->shape.stripes_per_step > 1)
+        text_append(out, "each step in %u stripes\n", setup->shape.stripes_per_step);
     else
         text_append(out, "%u step%s each\n", setup->shape.steps_per_round,
                     plural(setup->shape.steps_per_round));

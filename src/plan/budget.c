@@ -102,8 +102,8 @@ struct row_counts {
 };
 
 /* Rows of one sample are given up one by one, but for those of the last window that padding
- * repeats. Others are in use until their window ends, and where a step is exchanged in parts, until
- * all windows end that the step spans. */
+ * repeats. Others are in use until their window ends, and where a step is exchanged in stripes,
+ * until all windows end that the step spans. */
 static struct row_counts count_rows(const struct budget_demand *d)
 {
     const struct plan *plan = d->plan;
@@ -122,7 +122,7 @@ static struct row_counts count_rows(const struct budget_demand *d)
             d->shape.in_flight * most_of(under_way, round_share) + d->fetch_rows + repeated;
     } else {
         uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
-        if (d->shape.parts_per_step > 1)
+        if (d->shape.stripes_per_step > 1)
             rows.at_once += least_of(spans, plan->window_count);
         rows.least = times(rows.even, rows.at_once);
         rows.preferred = times(rows.least, d->reader_count == 1 ? 2 : 1 + UNEVEN_SHARE);

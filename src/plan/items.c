@@ -89,17 +89,17 @@ static void sort_by_key(struct round_item *items, uint64_t count)
     sort_by_radix(items, count, width > RADIX_BITS ? width - RADIX_BITS : 0);
 }
 
-/* Without parts, rounds follow one another in order of position. */
+/* Without stripes, rounds follow one another in order of position. */
 static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64_t first_position,
                        uint64_t position)
 {
-    if (shape.parts_per_step == 1)
+    if (shape.stripes_per_step == 1)
         return position - first_position;
     struct plan_recipient recipient = plan_recipient_of(plan, position);
     uint64_t index = round_of(plan, shape, recipient);
     struct plan_round round = round_at(plan, shape, index);
     struct round_slice slice = round_slice_at(plan, &round, recipient.step, recipient.trainer);
-    uint64_t first_round = first_position / plan->global_batch * shape.parts_per_step;
+    uint64_t first_round = first_position / plan->global_batch * shape.stripes_per_step;
     uint64_t slice_records = round_max_trainer_records(plan, shape);
     return ((index - first_round) * plan->trainer_count + recipient.trainer) * slice_records +
            (recipient.offset - slice.first);
@@ -156,7 +156,7 @@ static void number_rounds(const struct plan *plan, struct round_shape shape,
     struct divider batch = divider_of(plan->global_batch);
     struct divider steps = divider_of(shape.steps_per_round);
     for (uint64_t i = 0; i < count; i++)
-        items[i].round = shape.parts_per_step == 1
+        items[i].round = shape.stripes_per_step == 1
                              ? divide(steps, divide(batch, items[i].position))
                              : round_of(plan, shape, plan_recipient_of(plan, items[i].position));
 }

@@ -36,7 +36,7 @@ static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint
             size_format(least).text);
     *ret_shape =
         (struct round_shape){.steps_per_round = 1,
-                             .parts_per_step = (uint32_t)size_divide_up(plan->batch, records),
+                             .stripes_per_step = (uint32_t)size_divide_up(plan->batch, records),
                              .in_flight = LEAST_IN_FLIGHT};
     return STATUS_OK;
 }
@@ -75,7 +75,7 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     uint64_t packed_step_bytes = times(plan->global_batch, packed_bytes);
     if (reader_count == 1) {
         *ret_shape = (struct round_shape){
-            .steps_per_round = 1, .parts_per_step = 1, .in_flight = LEAST_IN_FLIGHT};
+            .steps_per_round = 1, .stripes_per_step = 1, .in_flight = LEAST_IN_FLIGHT};
         return STATUS_OK;
     }
     enum status status =
@@ -94,26 +94,26 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     }
     *ret_shape = (struct round_shape){
         .steps_per_round = (uint32_t)steps,
-        .parts_per_step = 1,
+        .stripes_per_step = 1,
         .in_flight = rounds_in_flight(times(steps, packed_step_bytes), buffer_limit_bytes)};
     return STATUS_OK;
 }
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape)
 {
-    return size_divide_up(plan->steps_per_epoch, shape.steps_per_round) * shape.parts_per_step;
+    return size_divide_up(plan->steps_per_epoch, shape.steps_per_round) * shape.stripes_per_step;
 }
 
 struct plan_round round_at(const struct plan *plan, struct round_shape shape, uint64_t index)
 {
-    uint64_t first_step = index / shape.parts_per_step * shape.steps_per_round;
+    uint64_t first_step = index / shape.stripes_per_step * shape.steps_per_round;
     assert(first_step < plan->steps_per_epoch);
     return (struct plan_round){
         .index = index,
         .first_step = first_step,
         .end_step = least_of(first_step + shape.steps_per_round, plan->steps_per_epoch),
-        .part = (uint32_t)(index % shape.parts_per_step),
-        .part_count = shape.parts_per_step,
+        .stripe = (uint32_t)(index % shape.stripes_per_step),
+        .stripe_count = shape.stripes_per_step,
     };
 }
 
@@ -124,7 +124,7 @@ uint64_t round_max_records(const struct plan *plan, struct round_shape shape)
 
 uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape shape)
 {
-    return size_divide_up(plan->batch, shape.parts_per_step) * shape.steps_per_round;
+    return size_divide_up(plan->batch, shape.stripes_per_step) * shape.steps_per_round;
 }
 
 struct round_slice round_slice_at(const struct plan *plan, const struct plan_round *round,
@@ -132,18 +132,18 @@ struct round_slice round_slice_at(const struct plan *plan, const struct plan_rou
 {
     uint64_t count = plan_local_batch_at(plan, step, trainer).count;
     return (struct round_slice){
-        .first = (uint32_t)(round->part * count / round->part_count),
-        .end = (uint32_t)((round->part + UINT64_C(1)) * count / round->part_count),
+        .first = (uint32_t)(round->stripe * count / round->stripe_count),
+        .end = (uint32_t)((round->stripe + UINT64_C(1)) * count / round->stripe_count),
     };
 }
 
-/* Part p of c samples is [p*c/P, (p+1)*c/P): the same division as of a step among trainers. */
+/* Stripe p of c samples is [p*c/P, (p+1)*c/P): the same division as of a step among trainers. */
 uint64_t round_of(const struct plan *plan, struct round_shape shape,
                   struct plan_recipient recipient)
 {
-    if (shape.parts_per_step == 1)
+    if (shape.stripes_per_step == 1)
         return recipient.step / shape.steps_per_round;
     uint64_t count = plan_local_batch_at(plan, recipient.step, recipient.trainer).count;
-    uint64_t part = ((recipient.offset + UINT64_C(1)) * shape.parts_per_step - 1) / count;
-    return recipient.step * shape.parts_per_step + part;
+    uint64_t stripe = ((recipient.offset + UINT64_C(1)) * shape.stripes_per_step - 1) / count;
+    return recipient.step * shape.stripes_per_step + stripe;
 }

@@ -1,8 +1,8 @@
 /* Rounds: what one exchange carries, and who sends how much to whom.
  *
  * A round carries `steps_per_round` whole steps, or, where one step is larger than the buffers may
- * be, one of `parts_per_step` parts of a step: the same slice of each trainer's batch, so that all
- * receivers stay evenly loaded. Never both. Rounds do not cross epochs.
+ * be, one of `stripes_per_step` stripes of a step: the same slice of each trainer's batch, so that
+ * all receivers stay evenly loaded. Never both. Rounds do not cross epochs.
  *
  * Sender and receiver work out the same counts on their own: both know the order and the owners of
  * rows, and both go through a round's positions in ascending order. Between reader i and reader j,
@@ -14,9 +14,9 @@
 #include "plan/plan.h"
 
 struct round_shape {
-    uint32_t steps_per_round; /* 1 or more */
-    uint32_t parts_per_step;  /* 1 or more; > 1 only with steps_per_round == 1 */
-    uint32_t in_flight;       /* rounds under way at once, ROUND_MAX_IN_FLIGHT at most */
+    uint32_t steps_per_round;  /* 1 or more */
+    uint32_t stripes_per_step; /* 1 or more; > 1 only with steps_per_round == 1 */
+    uint32_t in_flight;        /* rounds under way at once, ROUND_MAX_IN_FLIGHT at most */
 };
 enum { ROUND_MAX_IN_FLIGHT = 4 };
 
@@ -44,11 +44,11 @@ MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape);
 
 /* Round `index` of an epoch: steps [first_step, end_step), and of each trainer's batch the samples
- * from part*count/part_count to (part+1)*count/part_count. */
+ * from stripe*count/stripe_count to (stripe+1)*count/stripe_count. */
 struct plan_round {
     uint64_t index;
     uint64_t first_step, end_step;
-    uint32_t part, part_count;
+    uint32_t stripe, stripe_count;
 };
 struct plan_round round_at(const struct plan *plan, struct round_shape shape, uint64_t index);
 

@@ -144,27 +144,27 @@ class Shapes(JobTest):
                               env=environment(PYTHONPATH=package))
         self.assertEqual(outcome.code, 0, outcome.output)
 
-    def check_parts(self, **changes):
+    def check_stripes(self, **changes):
         """A record is 16,000 bytes: as many as are packed into one message."""
         uri = self.synth("packed", self.SAMPLES, layout="plain", chunk=4, shape=8000, dtype="int16",
                          codec="none")
         self.check(dataset__uri=uri, **changes)
 
-    def test_step_in_parts(self):
-        # 12 records do not fit 100 kB, so that a step takes parts.
-        self.check_parts(exchange__buffer_limit=100000)
+    def test_step_in_stripes(self):
+        # 12 records do not fit 100 kB, so that a step takes stripes.
+        self.check_stripes(exchange__buffer_limit=100000)
 
-    def test_one_record_a_trainer_a_part(self):
-        self.check_parts(exchange__buffer_limit=64000, order__window_rows=1)
+    def test_one_record_a_trainer_a_stripe(self):
+        self.check_stripes(exchange__buffer_limit=64000, order__window_rows=1)
 
     def test_large_records_need_no_buffers(self):
         """A record of 160 KiB travels in place, whatever the limit on buffers."""
         self.check(exchange__buffer_limit=4096)
 
-    def test_parts_need_rows_of_many_windows(self):
-        """A part of a step takes samples from all over the step: rows are read in that order, or few
+    def test_stripes_need_rows_of_many_windows(self):
+        """A stripe of a step takes samples from all over the step: rows are read in that order, or few
         buffers fill with rows that are not due."""
-        uri = self.synth("parts", 359, layout="plain", chunk=1, shape=2000, dtype="int16",
+        uri = self.synth("stripes", 359, layout="plain", chunk=1, shape=2000, dtype="int16",
                          codec="none")
         self.check(dataset__uri=uri, batch__global_size=120, order__window_rows=1,
                    exchange__buffer_limit=24000, readers__cache="off", delivery__slots=2)

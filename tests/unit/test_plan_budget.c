@@ -35,7 +35,7 @@ static struct budget_demand usual(const struct plan *plan)
 {
     return (struct budget_demand){
         .plan = plan,
-        .shape = {.steps_per_round = 1, .parts_per_step = 1, .in_flight = 2},
+        .shape = {.steps_per_round = 1, .stripes_per_step = 1, .in_flight = 2},
         .reader_count = 4,
         .trainers_served = 2,
         .worker_count = 8,
@@ -168,8 +168,8 @@ static void row_rules(void **state)
     assert_int_equal(b.least_bytes,
                      b.total_bytes - b.rows_bytes + (2 * 8 + 2 + 96) * buffer_bytes(&demand));
 
-    struct plan parts = make_plan(100000, 10, 20, 1000, 8); /* a step touches up to 6 windows */
-    demand.plan = &parts;
+    struct plan stripes = make_plan(100000, 10, 20, 1000, 8); /* a step touches up to 6 windows */
+    demand.plan = &stripes;
     demand.shape = (struct round_shape){1, 4, 2};
     b = settle(&demand);
     assert_int_equal(b.least_bytes,

@@ -196,7 +196,7 @@ static struct round_shape choose(const struct plan *plan, uint32_t readers, uint
     assert_int_equal(round_shape_choose(plan, readers, slots, record_bytes, record_bytes, steps,
                                         limit, &shape, NULL),
                      STATUS_OK);
-    assert_true(shape.steps_per_round == 1 || shape.parts_per_step == 1);
+    assert_true(shape.steps_per_round == 1 || shape.stripes_per_step == 1);
     assert_true(round_max_records(plan, shape) * record_bytes <= limit || readers == 1);
     return shape;
 }
@@ -211,14 +211,14 @@ static void in_place(void **state)
     assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 0, 0, mib, &shape, NULL),
                      STATUS_OK);
     assert_int_equal(shape.steps_per_round, 1);
-    assert_int_equal(shape.parts_per_step, 1);
+    assert_int_equal(shape.stripes_per_step, 1);
     assert_int_equal(round_shape_choose(&plan, 16, 8, 150 * 1024, 16, 0, mib, &shape, NULL),
                      STATUS_OK);
     assert_int_equal(shape.steps_per_round, 4);
     assert_int_equal(shape.in_flight, 4);
     assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 8192, 0, mib, &shape, NULL),
                      STATUS_OK);
-    assert_int_equal(shape.parts_per_step, 2);
+    assert_int_equal(shape.stripes_per_step, 2);
 }
 
 static void shapes(void **state)
@@ -228,7 +228,7 @@ static void shapes(void **state)
     struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
     struct round_shape shape = choose(&plan, 1, 4, mib, 0, 128 * mib);
     assert_int_equal(shape.steps_per_round, 1);
-    assert_int_equal(shape.parts_per_step, 1);
+    assert_int_equal(shape.stripes_per_step, 1);
     assert_int_equal(shape.in_flight, 2);
     shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
     assert_int_equal(shape.steps_per_round, 8);
@@ -239,14 +239,14 @@ static void shapes(void **state)
     assert_int_equal(shape.steps_per_round, 3);
     shape = choose(&plan, 4, 16, 8192, 0, 11 * mib); /* at most the limit */
     assert_int_equal(shape.steps_per_round, 5);
-    shape = choose(&plan, 4, 4, mib, 0, 128 * mib); /* 256 MiB a step: two parts of 16 each */
-    assert_int_equal(shape.parts_per_step, 2);
+    shape = choose(&plan, 4, 4, mib, 0, 128 * mib); /* 256 MiB a step: two stripes of 16 each */
+    assert_int_equal(shape.stripes_per_step, 2);
     shape = choose(&plan, 4, 4, mib, 0, 8 * mib); /* one record a trainer */
-    assert_int_equal(shape.parts_per_step, 32);
+    assert_int_equal(shape.stripes_per_step, 32);
     shape = choose(&plan, 4, 8, 8192, 2, 128 * mib);
     assert_int_equal(shape.steps_per_round, 2);
     shape = choose(&plan, 4, 4, 0, 0, 128 * mib); /* all fields held: empty records */
-    assert_int_equal(shape.parts_per_step, 1);
+    assert_int_equal(shape.stripes_per_step, 1);
 }
 
 static void expect_invalid(const struct plan *plan, uint64_t record_bytes, uint32_t steps,
@@ -258,7 +258,7 @@ static void expect_invalid(const struct plan *plan, uint64_t record_bytes, uint3
         round_shape_choose(plan, 4, 8, record_bytes, record_bytes, steps, limit, &shape, &err),
         STATUS_INVALID);
     assert_non_null(strstr(err.message, words));
-    assert_int_equal(shape.parts_per_step, 42);
+    assert_int_equal(shape.stripes_per_step, 42);
 }
 
 static void impossible_shapes(void **state)
@@ -278,13 +278,13 @@ static void large_runs_do_not_overflow(void **state)
     const uint64_t record_bytes = 150000000, limit = UINT64_C(4) << 40;
     struct plan plan = make_plan(UINT64_C(10000000000), 16, 0, UINT64_C(8192) * 16, 8192, PLAN_PAD);
     struct round_shape shape = choose(&plan, 1024, 4, record_bytes, 0, limit);
-    assert_int_equal(shape.parts_per_step, 6);
+    assert_int_equal(shape.stripes_per_step, 6);
     assert_int_equal(round_max_trainer_records(&plan, shape), 3);
     uint64_t rounds = rounds_per_epoch(&plan, shape);
     assert_int_equal(rounds, plan.steps_per_epoch * 6);
     struct plan_round last = round_at(&plan, shape, rounds - 1);
     assert_int_equal(last.first_step, plan.steps_per_epoch - 1);
-    assert_int_equal(last.part, 5);
+    assert_int_equal(last.stripe, 5);
     struct plan_recipient recipient = plan_recipient_of(&plan, plan.position_count - 1);
     assert_int_equal(recipient.trainer, 8191);
     assert_int_equal(round_of(&plan, shape, recipient), rounds - 1);
