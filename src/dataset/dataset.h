@@ -49,7 +49,7 @@ enum {
     DATASET_MAX_FIELDS = 64,
     DATASET_MAX_RANK = 8,
     DATASET_NAME_BYTES = 64,
-    DATASET_MAX_PARTS = 1024, /* fields x stores */
+    DATASET_MAX_STORE_FIELDS = 1024, /* fields x stores */
 };
 
 enum field_source { FIELD_ROW, FIELD_HELD };
@@ -234,7 +234,8 @@ MUST_USE enum status dataset_stored_row_bytes(const struct dataset *dataset,
                                               struct error *err);
 
 /* Appends in words what differs between the datasets of two different fingerprints: "number of
- * samples, chunk shapes". All that is named differs; a part that differs goes unnamed now and then.
+ * samples, chunk shapes". All that is named differs; an aspect that differs goes unnamed now and
+ * then.
  */
 struct text;
 void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);

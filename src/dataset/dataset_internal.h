@@ -13,8 +13,8 @@
 
 #include <stdbool.h>
 
-/* What a field is made of in one store: views, named by the store where there are several. */
-struct field_part {
+/* A field in one store: views, named by the store where there are several. */
+struct store_field {
     struct zarr_array array;
     struct zarr_array index; /* rank 0 for a direct field */
     uint64_t first_element;  /* joined: elements of `array` in the stores before */
@@ -27,10 +27,10 @@ struct field_origin {
     const struct zarr_node *index; /* NULL for a direct field */
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
-    bool scale_is_given;      /* the field says a scale or an offset, be it 1 */
-    struct field_part *parts; /* [store_count], owned; made by parts.c */
-    size_t held_offset;       /* FIELD_HELD: the arrays, in the held memory, multiple of 64 */
-    size_t index_offset;      /* joined: int64[N] in the held memory, multiple of 64 */
+    bool scale_is_given;              /* the field says a scale or an offset, be it 1 */
+    struct store_field *store_fields; /* [store_count], owned; made by store_fields.c */
+    size_t held_offset;  /* FIELD_HELD: the arrays, in the held memory, multiple of 64 */
+    size_t index_offset; /* joined: int64[N] in the held memory, multiple of 64 */
     char name[DATASET_NAME_BYTES];
 };
 
@@ -76,11 +76,11 @@ MUST_USE enum status select_open(const struct dataset_options *options, const st
 enum status select_refuse(const struct dataset_options *options, const struct store *store,
                           struct error *err);
 
-/* parts.c: makes the parts of all fields, and checks that they fit together; then the samples of
- * each store. */
-MUST_USE enum status parts_settle(struct dataset *dataset, struct error *err);
+/* store_fields.c: makes the arrays of all fields in all stores, and checks that they fit together;
+ * then the samples of each store. */
+MUST_USE enum status store_fields_settle(struct dataset *dataset, struct error *err);
 
-/* parts.c: how messages call store number `i`: "'a.zarr'". */
+/* store_fields.c: how messages call store number `i`: "'a.zarr'". */
 struct store_text {
     char text[256];
 };
@@ -93,7 +93,7 @@ MUST_USE enum status encoding_check(const struct dataset *dataset, size_t store,
                                     struct error *err);
 
 /* Goes through what a row is read from, in the order in which it is: samples [begin, end) of an
- * array, for each row field. parts.c */
+ * array, for each row field. store_fields.c */
 struct row_span {
     size_t field;
     const struct zarr_array *array;
@@ -109,7 +109,7 @@ bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct r
 
 /* The arrays of all row fields in all stores; returns how many. */
 size_t dataset_row_arrays(const struct dataset *dataset,
-                          const struct zarr_array *ret_arrays[DATASET_MAX_PARTS]);
+                          const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS]);
 
 /* identity.c: a hash that changes when chunks may have: of the stores' identities, the metadata
  * documents, and the versions of the values that these come from. Asks the store for each document.

@@ -21,14 +21,14 @@ enum status encoding_check(const struct dataset *dataset, size_t store,
 
     zarr_node_encoding(origin->array, &first);
     zarr_node_encoding(node, &here);
-    const char *part = zarr_encoding_conflict(&first, &here, &a, &b);
-    if (!part)
+    const char *property = zarr_encoding_conflict(&first, &here, &a, &b);
+    if (!property)
         return STATUS_OK;
     return error_set(
         err, STATUS_INVALID,
         "field '%s': attribute %s of its array is %s in the store %s, %s in %s: values "
         "of joined stores mean the same; write one of them anew, or leave the field out",
-        origin->name, part, or_none(a), dataset_store_text(dataset, 0).text, or_none(b),
+        origin->name, property, or_none(a), dataset_store_text(dataset, 0).text, or_none(b),
         dataset_store_text(dataset, store).text);
 }
 
@@ -75,6 +75,6 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
 
         describe_encoding(origin, out);
         for (size_t s = 0; s < dataset->private->store_count && s < MANY_STORES; s++)
-            describe_names(dataset, &origin->parts[s].array, out);
+            describe_names(dataset, &origin->store_fields[s].array, out);
     }
 }

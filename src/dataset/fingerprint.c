@@ -1,6 +1,6 @@
 /* A dataset's fingerprint: 44 bits of everything that decides which bytes sample i is and in which
- * order samples come, not of where they lie; then 4 bits each of the parts that may differ, so that
- * two fingerprints alone tell, most of the time, what does.
+ * order samples come, not of where they lie; then 4 bits each of the aspects that may differ, so
+ * that two fingerprints alone tell, most of the time, what does.
  *
  *     | hash of all 44 | fields 4 | samples 4 | shapes 4 | dtypes 4 | chunks 4 |
  */
@@ -9,10 +9,10 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
-enum { PART_COUNT = 5, PART_BITS = 4 };
+enum { ASPECT_COUNT = 5, ASPECT_BITS = 4 };
 
 /* In order of the bits, lowest last. */
-static const char *const part_names[PART_COUNT] = {
+static const char *const aspect_names[ASPECT_COUNT] = {
     "names of fields or arrays", "number of samples", "shapes of samples",
     "dtypes or scaling",         "chunk shapes",
 };
@@ -24,39 +24,39 @@ static void append_shape(const uint64_t *shape, int first, int rank, struct text
     text_append(out, "\n");
 }
 
-static void append_array(const struct zarr_array *array, struct text *parts)
+static void append_array(const struct zarr_array *array, struct text *aspects)
 {
-    append_shape(array->shape, 1, array->rank, &parts[2]);
-    text_append(&parts[3], "%s%s\n", dtype_name(array->dtype), array->stored_type);
+    append_shape(array->shape, 1, array->rank, &aspects[2]);
+    text_append(&aspects[3], "%s%s\n", dtype_name(array->dtype), array->stored_type);
     if (array->convert.to != DTYPE_NONE)
-        text_append(&parts[3], "%s %a %a\n", dtype_name(array->convert.from), array->convert.scale,
-                    array->convert.offset);
-    append_shape(array->chunk_shape, 0, array->rank, &parts[4]);
+        text_append(&aspects[3], "%s %a %a\n", dtype_name(array->convert.from),
+                    array->convert.scale, array->convert.offset);
+    append_shape(array->chunk_shape, 0, array->rank, &aspects[4]);
 }
 
-static void describe_parts(const struct dataset *dataset, struct text *parts)
+static void describe_aspects(const struct dataset *dataset, struct text *aspects)
 {
-    text_append(&parts[1], "%" PRIu64, dataset->sample_count);
+    text_append(&aspects[1], "%" PRIu64, dataset->sample_count);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
-        text_append(&parts[0], "'%s' '%s'", origin->name, origin->array->array.path);
-        append_array(&origin->parts[0].array, parts);
+        text_append(&aspects[0], "'%s' '%s'", origin->name, origin->array->array.path);
+        append_array(&origin->store_fields[0].array, aspects);
         if (!origin->index)
             continue;
-        text_append(&parts[0], "['%s']", origin->index->array.path);
-        append_array(&origin->parts[0].index, parts);
+        text_append(&aspects[0], "['%s']", origin->index->array.path);
+        append_array(&origin->store_fields[0].index, aspects);
     }
 }
 
-/* One store's part; those of the first are as they were before there could be several. */
-static void describe_part(const struct field_origin *origin, size_t store, struct text *text)
+/* What one store adds; of the first it is as it was before there could be several. */
+static void describe_store(const struct field_origin *origin, size_t store, struct text *text)
 {
     text_append(text, store == 0 ? "array '%s' " : " then '%s' ", origin->array->array.path);
-    zarr_array_identify(&origin->parts[store].array, text);
+    zarr_array_identify(&origin->store_fields[store].array, text);
     if (origin->index) {
         text_append(text, " index '%s' ", origin->index->array.path);
-        zarr_array_identify(&origin->parts[store].index, text);
+        zarr_array_identify(&origin->store_fields[store].index, text);
     }
 }
 
@@ -70,7 +70,7 @@ static void describe_all(const struct dataset *dataset, struct text *text)
 
         text_append(text, "field '%s' ", origin->name);
         for (size_t store = 0; store < dataset->private->store_count; store++)
-            describe_part(origin, store, text);
+            describe_store(origin, store, text);
         text_append(text, "\n");
     }
 }
@@ -86,13 +86,13 @@ static uint64_t take_hash(struct text *text, int bits)
 
 uint64_t fingerprint_of(const struct dataset *dataset)
 {
-    struct text all = {0}, parts[PART_COUNT] = {0};
+    struct text all = {0}, aspects[ASPECT_COUNT] = {0};
 
     describe_all(dataset, &all);
-    describe_parts(dataset, parts);
-    uint64_t fingerprint = take_hash(&all, 64 - PART_COUNT * PART_BITS);
-    for (int i = 0; i < PART_COUNT; i++)
-        fingerprint = fingerprint << PART_BITS | take_hash(&parts[i], PART_BITS);
+    describe_aspects(dataset, aspects);
+    uint64_t fingerprint = take_hash(&all, 64 - ASPECT_COUNT * ASPECT_BITS);
+    for (int i = 0; i < ASPECT_COUNT; i++)
+        fingerprint = fingerprint << ASPECT_BITS | take_hash(&aspects[i], ASPECT_BITS);
     return fingerprint;
 }
 
@@ -100,12 +100,12 @@ void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out)
 {
     bool named = false;
 
-    for (int i = 0; i < PART_COUNT; i++) {
-        int shift = (PART_COUNT - 1 - i) * PART_BITS;
+    for (int i = 0; i < ASPECT_COUNT; i++) {
+        int shift = (ASPECT_COUNT - 1 - i) * ASPECT_BITS;
 
-        if (((a ^ b) >> shift & ((1 << PART_BITS) - 1)) == 0)
+        if (((a ^ b) >> shift & ((1 << ASPECT_BITS) - 1)) == 0)
             continue;
-        text_append(out, "%s%s", named ? ", " : "", part_names[i]);
+        text_append(out, "%s%s", named ? ", " : "", aspect_names[i]);
         named = true;
     }
     if (!named)

@@ -8,47 +8,47 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum status refuse_index(const struct field_part *part, uint64_t position, int64_t value,
+static enum status refuse_index(const struct store_field *here, uint64_t position, int64_t value,
                                 struct error *err)
 {
     char text[32];
 
-    if (part->index.dtype == DTYPE_UINT64)
+    if (here->index.dtype == DTYPE_UINT64)
         snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value);
     else
         snprintf(text, sizeof text, "%" PRId64, value);
     return error_set(err, STATUS_INVALID,
                      "array '%s' position %" PRIu64
                      ": index %s is out of range: array '%s' has %" PRIu64 " along its sample axis",
-                     part->index.path, position, text, part->array.path, part->array.shape[0]);
+                     here->index.path, position, text, here->array.path, here->array.shape[0]);
 }
 
 /* Reads an index array as int64[its samples] to `out`. Narrower integers are read to the end of
  * `out` and widened from its start: the write of item i ends where item i + 1 is read, or before.
  */
 static enum status hold_index(const struct dataset *dataset, struct zarr_chunk_reader *reader,
-                              const struct field_part *part, int64_t *out,
+                              const struct store_field *here, int64_t *out,
                               struct zarr_read_stats *stats, struct error *err)
 {
-    uint64_t count = part->index.shape[0];
-    unsigned char *items = (unsigned char *)out + count * (sizeof *out - part->index.item_bytes);
-    enum status status = hold_samples(dataset, reader, &part->index, items, stats, err);
+    uint64_t count = here->index.shape[0];
+    unsigned char *items = (unsigned char *)out + count * (sizeof *out - here->index.item_bytes);
+    enum status status = hold_samples(dataset, reader, &here->index, items, stats, err);
 
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
-        int64_t value = dtype_integer(part->index.dtype, items, i);
+        int64_t value = dtype_integer(here->index.dtype, items, i);
 
-        if ((uint64_t)value >= part->array.shape[0]) /* negative ones too */
-            return refuse_index(part, i, value, err);
-        out[i] = (int64_t)part->first_element + value;
+        if ((uint64_t)value >= here->array.shape[0]) /* negative ones too */
+            return refuse_index(here, i, value, err);
+        out[i] = (int64_t)here->first_element + value;
     }
     return status;
 }
 
 /* The arrays of all stores, one after another; for a joined field, then all indices, which count in
  * them all. */
-static enum status hold_parts(struct zarr_chunk_reader *reader, const struct dataset *dataset,
-                              const struct field_origin *origin, unsigned char *memory,
-                              struct error *err)
+static enum status hold_stores(struct zarr_chunk_reader *reader, const struct dataset *dataset,
+                               const struct field_origin *origin, unsigned char *memory,
+                               struct error *err)
 {
     const struct dataset_private *private = dataset->private;
     unsigned char *elements = memory + origin->held_offset;
@@ -57,13 +57,13 @@ static enum status hold_parts(struct zarr_chunk_reader *reader, const struct dat
     enum status status = STATUS_OK;
 
     for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++) {
-        const struct field_part *part = &origin->parts[s];
+        const struct store_field *here = &origin->store_fields[s];
 
-        status = hold_samples(dataset, reader, &part->array, elements, &stats, err);
-        elements += part->array.total_bytes;
+        status = hold_samples(dataset, reader, &here->array, elements, &stats, err);
+        elements += here->array.total_bytes;
         if (status == STATUS_OK && origin->index)
             status =
-                hold_index(dataset, reader, part, indices + private->first_sample[s], &stats, err);
+                hold_index(dataset, reader, here, indices + private->first_sample[s], &stats, err);
     }
     return status;
 }
@@ -78,9 +78,9 @@ static enum status hold_field(const struct dataset *dataset, const struct field_
     size_t count = 0;
 
     for (size_t s = 0; s < private->store_count; s++) {
-        arrays[count++] = &origin->parts[s].array;
+        arrays[count++] = &origin->store_fields[s].array;
         if (origin->index)
-            arrays[count++] = &origin->parts[s].index;
+            arrays[count++] = &origin->store_fields[s].index;
     }
     enum status status =
         zarr_chunk_reader_new_with(private->store, arrays, count, &private->read, &reader, err);
@@ -88,7 +88,7 @@ static enum status hold_field(const struct dataset *dataset, const struct field_
         return status;
     zarr_chunk_reader_use_cache(reader, private->cache);
     zarr_chunk_reader_use_faults(reader, &faults);
-    status = hold_parts(reader, dataset, origin, memory, err);
+    status = hold_stores(reader, dataset, origin, memory, err);
     zarr_chunk_reader_free(reader);
     return status;
 }

@@ -81,8 +81,8 @@ enum status dataset_note_versions(struct dataset *dataset, struct error *err)
 
     for (size_t i = 0; i < dataset->field_count; i++)
         for (size_t s = 0; status == STATUS_OK && s < dataset->private->store_count; s++) {
-            struct field_part *part = &dataset->private->origins[i].parts[s];
-            status = find_version(dataset, &part->array, &part->version, err);
+            struct store_field *here = &dataset->private->origins[i].store_fields[s];
+            status = find_version(dataset, &here->array, &here->version, err);
         }
     return status;
 }
@@ -95,9 +95,9 @@ enum status dataset_check_unchanged(const struct dataset *dataset, const struct 
 
     for (size_t i = 0; i < dataset->field_count; i++)
         for (size_t s = 0; s < dataset->private->store_count; s++) {
-            const struct field_part *part = &dataset->private->origins[i].parts[s];
-            if (&part->array == array)
-                before = part->version;
+            const struct store_field *here = &dataset->private->origins[i].store_fields[s];
+            if (&here->array == array)
+                before = here->version;
         }
     if (status != STATUS_OK || version == before)
         return status;
@@ -130,7 +130,7 @@ static enum status identify_store(const struct dataset *dataset, size_t i, struc
 {
     const struct zarr_wanted wanted = {.most = MANY_ARRAYS};
     const char *name;
-    const struct store *store = store_part(dataset->private->store, i, &name);
+    const struct store *store = store_joined_at(dataset->private->store, i, &name);
     struct zarr_hierarchy *all = NULL;
     const struct zarr_hierarchy *found = dataset->private->hierarchies[i];
     bool known =

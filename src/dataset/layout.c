@@ -20,7 +20,7 @@ enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 static void describe_samples(struct dataset *dataset)
 {
     for (size_t i = 0; i < dataset->field_count; i++) {
-        const struct zarr_array *array = &dataset->private->origins[i].parts[0].array;
+        const struct zarr_array *array = &dataset->private->origins[i].store_fields[0].array;
         struct dataset_field *field = &dataset->fields[i];
 
         field->name = dataset->private->origins[i].name;
@@ -74,7 +74,7 @@ static enum status settle_rows(struct dataset *dataset, size_t *ret_leader, stru
             "all fields are joined through an index: add one that is read directly, for "
             "example array '%s'",
             dataset->private->origins[0].index->array.path);
-    cut_rows(dataset, dataset->private->origins[leader].parts[0].array.chunk_shape[0]);
+    cut_rows(dataset, dataset->private->origins[leader].store_fields[0].array.chunk_shape[0]);
     *ret_leader = leader;
     return STATUS_OK;
 }
@@ -97,7 +97,7 @@ static double decode_amplification(const struct dataset *dataset, const struct f
     uint64_t reads = 0, chunks = 0, row = dataset->row_length;
 
     for (size_t s = 0; s < private->store_count; s++) {
-        const struct zarr_array *array = &origin->parts[s].array;
+        const struct zarr_array *array = &origin->store_fields[s].array;
         uint64_t chunk = array->chunk_shape[0], both;
         uint64_t last = array->shape[0] > 0 ? array->shape[0] - 1 : 0;
 
@@ -114,7 +114,7 @@ static uint64_t total_bytes(const struct dataset *dataset, const struct field_or
     uint64_t total = 0;
 
     for (size_t s = 0; s < dataset->private->store_count; s++)
-        if (__builtin_add_overflow(total, origin->parts[s].array.total_bytes, &total))
+        if (__builtin_add_overflow(total, origin->store_fields[s].array.total_bytes, &total))
             return UINT64_MAX;
     return total;
 }
@@ -174,10 +174,10 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
 static enum status check_chunks(const struct dataset *dataset, size_t i, struct error *err)
 {
     const struct field_origin *origin = &dataset->private->origins[i];
-    uint64_t length = origin->parts[0].array.chunk_shape[0];
+    uint64_t length = origin->store_fields[0].array.chunk_shape[0];
 
     for (size_t s = 1; s < dataset->private->store_count; s++) {
-        const struct zarr_array *array = &origin->parts[s].array;
+        const struct zarr_array *array = &origin->store_fields[s].array;
 
         if (array->chunk_shape[0] != length)
             return error_set(err, STATUS_INVALID,
@@ -264,7 +264,7 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
 
 static void settle_scratch(struct dataset *dataset)
 {
-    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays);
 
     dataset->scratch_bytes = zarr_chunk_reader_bytes_with(arrays, count, &dataset->private->read);

@@ -57,9 +57,9 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     const char *name;
 
     if (status == STATUS_NOT_FOUND)
-        status = select_refuse(options, store_part(private->store, 0, &name), err);
+        status = select_refuse(options, store_joined_at(private->store, 0, &name), err);
     if (status == STATUS_OK)
-        status = parts_settle(dataset, err);
+        status = store_fields_settle(dataset, err);
     if (status == STATUS_OK)
         status = layout_settle(dataset, err);
     if (status != STATUS_OK)
@@ -70,7 +70,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
 /* The cache of shards' indices, if there are any. */
 static enum status make_index_cache(struct dataset *dataset, struct error *err)
 {
-    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays);
 
     if (dataset->index_bytes == 0)
@@ -80,17 +80,17 @@ static enum status make_index_cache(struct dataset *dataset, struct error *err)
 }
 
 /* The list of uris, cut up: malloc'ed strings at ret_uris, the caller's. */
-static enum status cut_uris(const char *list, char *ret_uris[DATASET_MAX_PARTS], size_t *ret_count,
-                            struct error *err)
+static enum status cut_uris(const char *list, char *ret_uris[DATASET_MAX_STORE_FIELDS],
+                            size_t *ret_count, struct error *err)
 {
     struct text uri = {0};
     size_t count = 0;
     enum status status = STATUS_OK;
 
     while (status == STATUS_OK && text_list_take(&list, &uri)) {
-        if (count == DATASET_MAX_PARTS)
+        if (count == DATASET_MAX_STORE_FIELDS)
             status = error_set(err, STATUS_INVALID, "dataset.uri: more than %d stores",
-                               DATASET_MAX_PARTS);
+                               DATASET_MAX_STORE_FIELDS);
         else if (!(ret_uris[count++] = strdup(uri.data)))
             status = error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
     }
@@ -118,7 +118,7 @@ static enum status open_stores(struct dataset *dataset, struct error *err)
                                     .watch = private->watch,
                                     .settings = &private->settings,
                                     .second_room = &private->second_room};
-    char *uris[DATASET_MAX_PARTS];
+    char *uris[DATASET_MAX_STORE_FIELDS];
     size_t count;
     enum status status = cut_uris(private->uri, uris, &count, err);
 
@@ -153,7 +153,7 @@ static enum status open_hierarchies(struct dataset *dataset, const struct datase
 
     for (size_t i = 0; status == STATUS_OK && i < private->store_count; i++) {
         const char *name;
-        const struct store *store = store_part(private->store, i, &name);
+        const struct store *store = store_joined_at(private->store, i, &name);
 
         status = select_open(options, store, &private->hierarchies[i], err);
     }
@@ -386,14 +386,14 @@ const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset)
 
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field)
 {
-    return &dataset->private->origins[field].parts[0].array;
+    return &dataset->private->origins[field].store_fields[0].array;
 }
 
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field)
 {
     const struct field_origin *origin = &dataset->private->origins[field];
 
-    return origin->index ? &origin->parts[0].index : NULL;
+    return origin->index ? &origin->store_fields[0].index : NULL;
 }
 
 struct convert dataset_field_convert(const struct dataset *dataset, size_t field)
@@ -409,7 +409,7 @@ void dataset_free(struct dataset *dataset)
     shard_cache_free(private->read.indices);
     disk_cache_free(private->cache);
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
-        free(private->origins[i].parts);
+        free(private->origins[i].store_fields);
     for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);

@@ -68,8 +68,9 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
 enum status dataset_reader_new(const struct dataset *dataset, struct dataset_reader **ret_reader,
                                struct error *err)
 {
-    _Static_assert(2 * DATASET_MAX_PARTS <= ZARR_READER_MAX_ARRAYS, "with indices, a reader's");
-    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    _Static_assert(2 * DATASET_MAX_STORE_FIELDS <= ZARR_READER_MAX_ARRAYS,
+                   "with indices, a reader's");
+    const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     struct dataset_reader *reader = calloc(1, sizeof *reader);
 
     if (!reader)

@@ -87,7 +87,7 @@ static struct demand field_demand(const struct dataset *dataset, size_t field)
     struct demand most = {0};
 
     for (size_t s = 0; s < private->store_count; s++) {
-        const struct zarr_array *array = &private->origins[field].parts[s].array;
+        const struct zarr_array *array = &private->origins[field].store_fields[s].array;
 
         raise(&most, demand_of(array, most_along(dataset, array)));
     }
@@ -125,7 +125,7 @@ static struct zarr_read_options lister_options(const struct dataset *dataset)
 
 size_t dataset_lister_bytes(const struct dataset *dataset)
 {
-    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     struct zarr_read_options options = lister_options(dataset);
     size_t count = dataset_row_arrays(dataset, arrays);
 
@@ -135,7 +135,7 @@ size_t dataset_lister_bytes(const struct dataset *dataset)
 enum status dataset_lister_new(const struct dataset *dataset, struct dataset_lister **ret_lister,
                                struct error *err)
 {
-    const struct zarr_array *arrays[DATASET_MAX_PARTS];
+    const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     struct zarr_read_options options = lister_options(dataset);
     struct dataset_lister *lister = calloc(1, sizeof *lister);
     size_t count = dataset_row_arrays(dataset, arrays);

@@ -113,9 +113,9 @@ static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t
     while (status == STATUS_OK && next_box(dataset, &cursor, &box)) {
         uint64_t questions = box.count;
 
-        if (chunks > limit) { /* the box's part of what is left when each had one */
-            double part = (double)questions / (double)chunks;
-            questions = 1 + (limit > boxes ? (uint64_t)(part * (double)(limit - boxes)) : 0);
+        if (chunks > limit) { /* the box's fraction of what is left when each had one */
+            double fraction = (double)questions / (double)chunks;
+            questions = 1 + (limit > boxes ? (uint64_t)(fraction * (double)(limit - boxes)) : 0);
         }
         status = add_box(dataset->private->store, &box, questions, bytes, err);
     }

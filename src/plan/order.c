@@ -1,6 +1,6 @@
 /* See plan.h: the order of an epoch. rows -> windows -> positions, and back.
  *
- * The last row of each part can be short, and stands anywhere in an epoch's order; all positions
+ * The last row of each store can be short, and stands anywhere in an epoch's order; all positions
  * after it come forward by what it lacks. An epoch has a table of the short rows by row position,
  * with what those before them lack; a window has its part of the table.
  */
@@ -18,17 +18,17 @@ static void find_shorts(struct plan_epoch *epoch)
 {
     const struct plan *plan = &epoch->plan;
     const uint64_t whole_samples[] = {0, plan->sample_count}, whole_rows[] = {0, plan->row_count};
-    bool whole = plan->part_count == 0;
-    const uint64_t *samples = whole ? whole_samples : plan->part_samples;
-    const uint64_t *part_rows = whole ? whole_rows : plan->part_rows;
-    uint64_t rows[PLAN_MAX_PARTS];
+    bool whole = plan->store_count == 0;
+    const uint64_t *samples = whole ? whole_samples : plan->store_samples;
+    const uint64_t *store_rows = whole ? whole_rows : plan->store_rows;
+    uint64_t rows[PLAN_MAX_STORES];
     size_t count = 0;
-    for (size_t i = 0; i < (whole ? 1 : plan->part_count); i++) {
+    for (size_t i = 0; i < (whole ? 1 : plan->store_count); i++) {
         uint64_t rest = (samples[i + 1] - samples[i]) % plan->row_length;
         if (rest == 0)
             continue;
         epoch->shorts[count].lack_before = plan->row_length - rest;
-        rows[count++] = part_rows[i + 1] - 1;
+        rows[count++] = store_rows[i + 1] - 1;
     }
     if (plan->shuffle)
         permutation_inverse_many(&epoch->rows, rows, count);
@@ -82,17 +82,17 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
 uint64_t plan_row_first(const struct plan *plan, uint64_t row)
 {
     assert(row < plan->row_count);
-    if (plan->part_count == 0)
+    if (plan->store_count == 0)
         return row * plan->row_length;
-    size_t low = 0, high = plan->part_count; /* the last part that begins at the row or before */
+    size_t low = 0, high = plan->store_count; /* the last store that begins at the row or before */
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (plan->part_rows[middle] <= row)
+        if (plan->store_rows[middle] <= row)
             low = middle;
         else
             high = middle;
     }
-    return plan->part_samples[low] + (row - plan->part_rows[low]) * plan->row_length;
+    return plan->store_samples[low] + (row - plan->store_rows[low]) * plan->row_length;
 }
 
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)

@@ -32,29 +32,29 @@ uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint6
     return rows > 0 ? rows : 1;
 }
 
-/* Each part has the rows that its samples take. */
-static bool parts_are_whole(const struct plan_options *o)
+/* Each store has the rows that its samples take. */
+static bool stores_are_whole(const struct plan_options *o)
 {
-    if (o->part_samples[0] != 0 || o->part_rows[0] != 0)
+    if (o->store_samples[0] != 0 || o->store_rows[0] != 0)
         return false;
-    for (size_t i = 0; i < o->part_count; i++) {
-        if (o->part_samples[i] > o->part_samples[i + 1])
+    for (size_t i = 0; i < o->store_count; i++) {
+        if (o->store_samples[i] > o->store_samples[i + 1])
             return false;
-        uint64_t samples = o->part_samples[i + 1] - o->part_samples[i];
-        if (o->part_rows[i + 1] - o->part_rows[i] != size_divide_up(samples, o->row_length))
+        uint64_t samples = o->store_samples[i + 1] - o->store_samples[i];
+        if (o->store_rows[i + 1] - o->store_rows[i] != size_divide_up(samples, o->row_length))
             return false;
     }
-    return o->part_samples[o->part_count] == o->sample_count;
+    return o->store_samples[o->store_count] == o->sample_count;
 }
 
-static enum status check_parts(const struct plan_options *o, struct error *err)
+static enum status check_stores(const struct plan_options *o, struct error *err)
 {
-    if (o->part_count > PLAN_MAX_PARTS)
-        return error_set(err, STATUS_INVALID, "samples in %zu parts: a plan takes up to %d",
-                         o->part_count, PLAN_MAX_PARTS);
-    if (o->part_count > 0 && !parts_are_whole(o))
+    if (o->store_count > PLAN_MAX_STORES)
+        return error_set(err, STATUS_INVALID, "samples of %zu stores: a plan takes up to %d",
+                         o->store_count, PLAN_MAX_STORES);
+    if (o->store_count > 0 && !stores_are_whole(o))
         return error_set(err, STATUS_INVALID,
-                         "the parts of a plan must be its %llu samples, in order, in whole rows",
+                         "the stores of a plan must have its %llu samples, in order, in whole rows",
                          (unsigned long long)o->sample_count);
     return STATUS_OK;
 }
@@ -82,7 +82,7 @@ static enum status check_options(const struct plan_options *o, struct error *err
             "global batch %llu exceeds the dataset's %llu samples, so that an epoch has no step: "
             "choose a smaller one, or batch.last pad or partial",
             (unsigned long long)o->global_batch, (unsigned long long)o->sample_count);
-    return check_parts(o, err);
+    return check_stores(o, err);
 }
 
 enum status plan_init(struct plan *ret_plan, const struct plan_options *options, struct error *err)
@@ -91,8 +91,8 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
     enum status status = check_options(o, err);
     if (status)
         return status;
-    uint64_t row_count = o->part_count > 0 ? o->part_rows[o->part_count]
-                                           : size_divide_up(o->sample_count, o->row_length);
+    uint64_t row_count = o->store_count > 0 ? o->store_rows[o->store_count]
+                                            : size_divide_up(o->sample_count, o->row_length);
     uint64_t window_rows = o->window_rows ? least_of(o->window_rows, row_count)
                                           : plan_default_window_rows(row_count, o->row_length,
                                                                      o->row_bytes, o->global_batch);
@@ -105,9 +105,9 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .sample_count = o->sample_count,
         .row_length = o->row_length,
         .row_count = row_count,
-        .part_samples = o->part_samples,
-        .part_rows = o->part_rows,
-        .part_count = o->part_count,
+        .store_samples = o->store_samples,
+        .store_rows = o->store_rows,
+        .store_count = o->store_count,
         .window_rows = window_rows,
         .window_count = size_divide_up(row_count, window_rows),
         .seed = o->seed,
@@ -125,8 +125,8 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
 uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
 {
     const uint64_t whole[] = {0, plan->sample_count};
-    const uint64_t *parts = plan->part_count > 0 ? plan->part_samples : whole;
-    size_t count = plan->part_count > 0 ? plan->part_count : 1;
+    const uint64_t *stores = plan->store_count > 0 ? plan->store_samples : whole;
+    size_t count = plan->store_count > 0 ? plan->store_count : 1;
     struct text text = {0};
     text_append(&text,
                 "penstock order %d\ndataset %016" PRIx64 "\nsamples %" PRIu64 " rows %" PRIu64
@@ -134,7 +134,7 @@ uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
                 PLAN_ORDER_VERSION, fingerprint, plan->sample_count, plan->row_length,
                 plan->window_rows);
     for (size_t i = 0; i < count; i++)
-        text_append(&text, " %" PRIu64, parts[i + 1] - parts[i]);
+        text_append(&text, " %" PRIu64, stores[i + 1] - stores[i]);
     text_append(&text, "\nseed %" PRIu64 " shuffle %d batch %" PRIu64 " last %d\n", plan->seed,
                 plan->shuffle, plan->global_batch, (int)plan->last);
     uint64_t id = XXH3_64bits(text.data, text.length);

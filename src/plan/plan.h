@@ -1,7 +1,7 @@
 /* The plan: pure functions from (dataset shape, seed, epoch, batch) to who gets which sample when.
  *
- * Vocabulary. N samples lie in parts, one after another (a dataset's stores; one, most of the
- * time); a part of n samples in ceil(n/C) chunk rows of C samples, of which its last may be short;
+ * Vocabulary. N samples lie in stores, one after another (one store, most of the time); those of
+ * a store with n samples in ceil(n/C) chunk rows of C samples, of which its last may be short;
  * all M rows are numbered through. In epoch e the rows are put into a pseudo-random order; window j
  * takes the next `window_rows` of them; the samples of a window are put into a pseudo-random order
  * of their own; the epoch's sequence is the windows one after another. Step s is positions [s*B,
@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 enum {
-    PLAN_MAX_PARTS = 1024,
+    PLAN_MAX_STORES = 1024,
     PLAN_ORDER_VERSION = 1, /* of the algorithm: one more with whatever gives another order */
 };
 
@@ -46,11 +46,11 @@ enum plan_last {
 struct plan_options {
     uint64_t sample_count; /* N, 1 .. 2^48 */
     uint64_t row_length;   /* C, 1 .. 2^32 - 1 */
-    /* Where parts begin, in samples and in rows: [part_count + 1] each, from 0 to N and M. Borrowed
-     * for as long as the plan, and all that is made of it, is used. NULL with a count of 0: one
-     * part. */
-    const uint64_t *part_samples, *part_rows;
-    size_t part_count;    /* at most PLAN_MAX_PARTS */
+    /* Where stores begin, in samples and in rows: [store_count + 1] each, from 0 to N and M.
+     * Borrowed for as long as the plan, and all that is made of it, is used. NULL with a count of
+     * 0: one store. */
+    const uint64_t *store_samples, *store_rows;
+    size_t store_count;   /* at most PLAN_MAX_STORES */
     uint64_t window_rows; /* 0: plan_default_window_rows() */
     uint64_t row_bytes;   /* for the default window: of the dataset, not of the machine */
     uint64_t seed;
@@ -62,8 +62,8 @@ struct plan_options {
 
 struct plan {
     uint64_t sample_count, row_length, row_count;
-    const uint64_t *part_samples, *part_rows; /* as in the options */
-    size_t part_count;
+    const uint64_t *store_samples, *store_rows; /* as in the options */
+    size_t store_count;
     uint64_t window_rows, window_count; /* of one epoch */
     uint64_t seed;
     bool shuffle;
@@ -81,7 +81,7 @@ struct plan {
 uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint64_t row_bytes,
                                   uint64_t global_batch);
 
-/* INVALID: a size out of its range, parts that are not all of the N samples, B not divisible by T,
+/* INVALID: a size out of its range, stores that are not all of the N samples, B not divisible by T,
  * B > N with PLAN_DROP (no step at all). */
 MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                struct error *err);
@@ -91,7 +91,7 @@ MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options 
  *     penstock order <PLAN_ORDER_VERSION>\n
  *     dataset <fingerprint, 16 hex digits>\n
  *     samples <N> rows <C> window <window_rows>\n
- *     stores <samples of the first part> <of the second>...\n
+ *     stores <samples of the first> <of the second>...\n
  *     seed <seed> shuffle <0 or 1> batch <B> last <enum plan_last>\n
  *
  * `window_rows` is what was settled, also where it was left to the default. The number of epochs
@@ -112,7 +112,7 @@ struct plan_epoch {
     uint64_t window_key;
     struct permutation rows;
     size_t short_count;
-    struct plan_short shorts[PLAN_MAX_PARTS + 1]; /* by row_position; one more behind the last */
+    struct plan_short shorts[PLAN_MAX_STORES + 1]; /* by row_position; one more behind the last */
 };
 
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch);

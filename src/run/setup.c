@@ -18,9 +18,9 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     const struct plan_options options = {
         .sample_count = dataset->sample_count,
         .row_length = dataset->row_length,
-        .part_samples = dataset->store_samples,
-        .part_rows = dataset->store_rows,
-        .part_count = dataset->store_count,
+        .store_samples = dataset->store_samples,
+        .store_rows = dataset->store_rows,
+        .store_count = dataset->store_count,
         .window_rows = config->window_rows,
         .row_bytes = dataset->order_row_bytes,
         .seed = config->seed,

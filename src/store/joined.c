@@ -8,10 +8,10 @@
 
 struct store_join {
     size_t count;
-    struct part {
+    struct joined_store {
         struct store *store;
         char *name;
-    } parts[];
+    } stores[];
 };
 
 static enum status joined_identify(const struct store *store, struct text *out, struct error *err)
@@ -19,7 +19,7 @@ static enum status joined_identify(const struct store *store, struct text *out, 
     enum status status = STATUS_OK;
 
     for (size_t i = 0; i < store->join->count && !status; i++) {
-        status = store_identify(store->join->parts[i].store, out, err);
+        status = store_identify(store->join->stores[i].store, out, err);
         text_append(out, "\n");
     }
     return status;
@@ -28,8 +28,8 @@ static enum status joined_identify(const struct store *store, struct text *out, 
 static void joined_free(struct store *store)
 {
     for (size_t i = 0; i < store->join->count; i++) {
-        store_free(store->join->parts[i].store);
-        free(store->join->parts[i].name);
+        store_free(store->join->stores[i].store);
+        free(store->join->stores[i].name);
     }
     free(store->join);
     free(store);
@@ -38,13 +38,13 @@ static void joined_free(struct store *store)
 static void joined_fetch_stop(const struct store *store)
 {
     for (size_t i = 0; i < store->join->count; i++)
-        fetch_stop(store->join->parts[i].store);
+        fetch_stop(store->join->stores[i].store);
 }
 
 bool joined_is_remote(const struct store *store)
 {
     for (size_t i = 0; i < store->join->count; i++)
-        if (store_is_remote(store->join->parts[i].store))
+        if (store_is_remote(store->join->stores[i].store))
             return true;
     return false;
 }
@@ -52,8 +52,8 @@ bool joined_is_remote(const struct store *store)
 static const struct store_operations operations = {
     .identify = joined_identify, .fetch_stop = joined_fetch_stop, .free = joined_free};
 
-/* The last part of a uri: "b.zarr" of "a/b.zarr/"; *ret_length may be 0. */
-static const char *last_part(const char *uri, size_t *ret_length)
+/* The last name of a uri: "b.zarr" of "a/b.zarr/"; *ret_length may be 0. */
+static const char *last_name(const char *uri, size_t *ret_length)
 {
     size_t end = strlen(uri), begin;
 
@@ -65,12 +65,12 @@ static const char *last_part(const char *uri, size_t *ret_length)
     return uri + begin;
 }
 
-static bool same_last_part(const char *a, const char *b)
+static bool same_last_name(const char *a, const char *b)
 {
     size_t a_length, b_length;
 
-    a = last_part(a, &a_length);
-    b = last_part(b, &b_length);
+    a = last_name(a, &a_length);
+    b = last_name(b, &b_length);
     return a_length == b_length && memcmp(a, b, a_length) == 0;
 }
 
@@ -78,25 +78,25 @@ static bool same_last_part(const char *a, const char *b)
 static char *make_name(const char *const *uris, size_t count, size_t i, bool numbered)
 {
     size_t length, same = 0;
-    const char *part = last_part(uris[i], &length);
+    const char *last = last_name(uris[i], &length);
     char *name = NULL;
 
     for (size_t k = 0; k < count; k++)
-        same += same_last_part(uris[k], uris[i]);
-    if (length == 0 || strspn(part, ".") >= length)
+        same += same_last_name(uris[k], uris[i]);
+    if (length == 0 || strspn(last, ".") >= length)
         return asprintf(&name, "%zu", i + 1) < 0 ? NULL : name;
     if (same == 1 && !numbered)
-        return strndup(part, length);
-    return asprintf(&name, "%zu-%.*s", i + 1, (int)length, part) < 0 ? NULL : name;
+        return strndup(last, length);
+    return asprintf(&name, "%zu-%.*s", i + 1, (int)length, last) < 0 ? NULL : name;
 }
 
-static enum status name_parts(struct store_join *join, const char *const *uris, bool numbered,
-                              struct error *err)
+static enum status name_stores(struct store_join *join, const char *const *uris, bool numbered,
+                               struct error *err)
 {
     for (size_t i = 0; i < join->count; i++) {
-        free(join->parts[i].name);
-        join->parts[i].name = make_name(uris, join->count, i, numbered);
-        if (!join->parts[i].name)
+        free(join->stores[i].name);
+        join->stores[i].name = make_name(uris, join->count, i, numbered);
+        if (!join->stores[i].name)
             return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", join->count);
     }
     return STATUS_OK;
@@ -107,25 +107,25 @@ static bool names_collide(const struct store_join *join)
 {
     for (size_t i = 0; i < join->count; i++)
         for (size_t k = 0; k < i; k++)
-            if (strcmp(join->parts[i].name, join->parts[k].name) == 0)
+            if (strcmp(join->stores[i].name, join->stores[k].name) == 0)
                 return true;
     return false;
 }
 
-static enum status open_parts(struct store *store, const char *const *uris, size_t count,
-                              const struct store_options *options, struct error *err)
+static enum status open_stores(struct store *store, const char *const *uris, size_t count,
+                               const struct store_options *options, struct error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        struct part *part = &store->join->parts[i];
-        enum status status = store_open_with(uris[i], options, &part->store, err);
+        struct joined_store *joined = &store->join->stores[i];
+        enum status status = store_open_with(uris[i], options, &joined->store, err);
 
         if (status)
             return status;
         store->join->count = i + 1;
     }
-    enum status status = name_parts(store->join, uris, false, err);
+    enum status status = name_stores(store->join, uris, false, err);
     if (!status && names_collide(store->join))
-        status = name_parts(store->join, uris, true, err);
+        status = name_stores(store->join, uris, true, err);
     return status;
 }
 
@@ -138,7 +138,7 @@ enum status store_open_joined(const char *const *uris, size_t count,
 
     if (!store)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", count);
-    store->join = calloc(1, sizeof *store->join + count * sizeof store->join->parts[0]);
+    store->join = calloc(1, sizeof *store->join + count * sizeof store->join->stores[0]);
     if (!store->join) {
         free(store);
         return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", count);
@@ -149,7 +149,7 @@ enum status store_open_joined(const char *const *uris, size_t count,
     store->uri = uri.data;
     store->retries = options->retries;
     store->watch = options->watch;
-    enum status status = open_parts(store, uris, count, options, err);
+    enum status status = open_stores(store, uris, count, options, err);
     if (status) {
         store_free(store);
         return status;
@@ -158,10 +158,10 @@ enum status store_open_joined(const char *const *uris, size_t count,
     return STATUS_OK;
 }
 
-const struct store *store_part(const struct store *store, size_t i, const char **ret_name)
+const struct store *store_joined_at(const struct store *store, size_t i, const char **ret_name)
 {
-    *ret_name = store->join ? store->join->parts[i].name : NULL;
-    return store->join ? store->join->parts[i].store : store;
+    *ret_name = store->join ? store->join->stores[i].name : NULL;
+    return store->join ? store->join->stores[i].store : store;
 }
 
 const struct store *store_resolve(const struct store *store, const char **key, struct error *err)
@@ -169,13 +169,13 @@ const struct store *store_resolve(const struct store *store, const char **key, s
     if (!store->join)
         return store;
     for (size_t i = 0; i < store->join->count; i++) {
-        const struct part *part = &store->join->parts[i];
-        size_t length = strlen(part->name);
+        const struct joined_store *joined = &store->join->stores[i];
+        size_t length = strlen(joined->name);
 
-        if (strncmp(*key, part->name, length) != 0 || (*key)[length] != '/')
+        if (strncmp(*key, joined->name, length) != 0 || (*key)[length] != '/')
             continue;
         *key += length + 1;
-        return part->store;
+        return joined->store;
     }
     error_set(err, STATUS_INVALID, "key '%s' names none of the stores '%s'", *key, store->uri);
     return NULL;

@@ -76,17 +76,17 @@ MUST_USE enum status store_open_with(const char *uri, const struct store_options
                                      struct store **ret_store, struct error *err);
 
 /* Several stores as one, which reads like one: the keys of each begin with its name and a '/'. The
- * name is the last part of its uri, with its number before it ("2-data.zarr") where several have
+ * name is the last one of its uri, with its number before it ("2-data.zarr") where several have
  * that, or none; with the number in all of them if some would still be equal. It reads values and
  * asks about them (store_get*(), store_stat(), store_identify()); for anything else, see
- * store_part(). Errors are those of store_open(), of the first that cannot be opened. */
+ * store_joined_at(). Errors are those of store_open(), of the first that cannot be opened. */
 MUST_USE enum status store_open_joined(const char *const *uris, size_t count,
                                        const struct store_options *options,
                                        struct store **ret_store, struct error *err);
 
 /* The store number `i` of joined ones, and its name: borrowed. Of any other store, 0 is itself,
  * without a name (NULL). */
-const struct store *store_part(const struct store *store, size_t i, const char **ret_name);
+const struct store *store_joined_at(const struct store *store, size_t i, const char **ret_name);
 
 /* The store that really has `*key`, which becomes its key there: of a store that is not joined, the
  * store itself. NULL, with an error: none does. For whatever goes around store_get(). */

@@ -133,7 +133,7 @@ void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *o
 {
     const struct {
         const char *key, *value;
-    } parts[] = {
+    } properties[] = {
         {"scale_factor", encoding->scale_factor},
         {"add_offset", encoding->add_offset},
         {"_FillValue", encoding->fill_value},
@@ -141,11 +141,11 @@ void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *o
     };
     const char *separator = "";
 
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (!parts[i].value[0])
+    for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
+        if (!properties[i].value[0])
             continue;
-        text_append(out, "%s%s ", separator, parts[i].key);
-        text_append_shown(out, parts[i].value);
+        text_append(out, "%s%s ", separator, properties[i].key);
+        text_append_shown(out, properties[i].value);
         separator = ", ";
     }
 }
@@ -181,7 +181,7 @@ const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct z
     const struct {
         const char *key, *a, *b, *fallback;
         bool optional; /* no contradiction where one has none */
-    } parts[] = {
+    } properties[] = {
         {"scale_factor", a->scale_factor, b->scale_factor, "1", false},
         {"add_offset", a->add_offset, b->add_offset, "0", false},
         {"_FillValue", a->fill_value, b->fill_value, "", false},
@@ -190,13 +190,14 @@ const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct z
         {"calendar", a->calendar, b->calendar, "", true},
     };
 
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if ((parts[i].optional && (!parts[i].a[0] || !parts[i].b[0])) ||
-            same_value(calendar_of(parts[i].a), calendar_of(parts[i].b), parts[i].fallback))
+    for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
+        if ((properties[i].optional && (!properties[i].a[0] || !properties[i].b[0])) ||
+            same_value(calendar_of(properties[i].a), calendar_of(properties[i].b),
+                       properties[i].fallback))
             continue;
-        *ret_a = parts[i].a;
-        *ret_b = parts[i].b;
-        return parts[i].key;
+        *ret_a = properties[i].a;
+        *ret_b = properties[i].b;
+        return properties[i].key;
     }
     return NULL;
 }

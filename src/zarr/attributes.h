@@ -39,8 +39,8 @@ bool zarr_encoding_changes(const struct zarr_encoding *encoding);
  * does. */
 void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *out);
 
-/* The first part in which two encodings of the same field contradict each other, NULL if none; its
- * values. Without a scale_factor it is 1, without an add_offset 0; without units or a calendar
+/* The first property in which two encodings of the same field contradict each other, NULL if none;
+ * its values. Without a scale_factor it is 1, without an add_offset 0; without units or a calendar
  * nothing is said. */
 const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct zarr_encoding *b,
                                    const char **ret_a, const char **ret_b);

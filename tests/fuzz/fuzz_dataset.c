@@ -44,7 +44,7 @@ static void check_field(const struct dataset *dataset, size_t i)
         bytes = times(bytes, field->shape[axis]);
     CHECK(bytes > 0 && bytes == field->sample_bytes);
     for (size_t s = 0; s < dataset->store_count; s++) {
-        const struct zarr_array *array = &origin->parts[s].array;
+        const struct zarr_array *array = &origin->store_fields[s].array;
         CHECK(times(array->shape[0], bytes) == array->total_bytes);
         CHECK(array->total_bytes <= INT64_MAX);
     }
@@ -55,7 +55,7 @@ static void check_field(const struct dataset *dataset, size_t i)
     } else {
         uint64_t held = 0;
         for (size_t s = 0; s < dataset->store_count; s++)
-            held = plus(held, origin->parts[s].array.total_bytes);
+            held = plus(held, origin->store_fields[s].array.total_bytes);
         CHECK(plus(origin->held_offset, held) <= dataset->held_bytes);
     }
 }
@@ -117,7 +117,7 @@ static enum status settle(struct world *world, const struct dataset_options *opt
     enum status status = select_fields(world->hierarchies[0], options, world->private.origins,
                                        &dataset->field_count, err);
     if (status == STATUS_OK)
-        status = parts_settle(dataset, err);
+        status = store_fields_settle(dataset, err);
     return status == STATUS_OK ? layout_settle(dataset, err) : status;
 }
 
@@ -156,7 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         CHECK(err.status == (int32_t)status && err.message[0]);
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
-        free(private->origins[i].parts);
+        free(private->origins[i].store_fields);
     for (size_t s = 0; s < STORES; s++)
         zarr_hierarchy_free(world.hierarchies[s]);
     memory_store_done(&world.memory);

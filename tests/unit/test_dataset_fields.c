@@ -128,7 +128,7 @@ static void test_fill_values_are_converted(void **state)
 enum { STORES = 3 };
 static const uint64_t lengths[STORES] = {9, 2, 14}, words[STORES] = {3, 5, 4};
 
-struct part {
+struct store_content {
     struct fixture fixture;
     unsigned char *frames; /* float32 [length, 3] */
     unsigned char *labels; /* int32 [length] */
@@ -136,7 +136,7 @@ struct part {
     uint16_t index[16];
 };
 
-static void put_part(const char *folder, int i, struct part *part)
+static void put_store(const char *folder, int i, struct store_content *content)
 {
     uint64_t n = lengths[i];
     struct recipe frames = {.path = "g/frames",
@@ -157,28 +157,28 @@ static void put_part(const char *folder, int i, struct part *part)
     struct zarr_array array;
     struct error err;
 
-    snprintf(part->fixture.path, sizeof part->fixture.path, "%s/%c.zarr", folder, 'a' + i);
-    assert_ok(store_create(part->fixture.path, false, &part->fixture.store, &err), &err);
-    fixture_put(&part->fixture, ".zgroup", "{\"zarr_format\": 2}");
-    fixture_put(&part->fixture, "g/.zgroup", "{\"zarr_format\": 2}");
-    part->frames = random_items(10 + (uint64_t)i, n * 12);
-    part->labels = random_items(20 + (uint64_t)i, n * 4);
-    part->text = random_items(30 + (uint64_t)i, words[i] * 8);
+    snprintf(content->fixture.path, sizeof content->fixture.path, "%s/%c.zarr", folder, 'a' + i);
+    assert_ok(store_create(content->fixture.path, false, &content->fixture.store, &err), &err);
+    fixture_put(&content->fixture, ".zgroup", "{\"zarr_format\": 2}");
+    fixture_put(&content->fixture, "g/.zgroup", "{\"zarr_format\": 2}");
+    content->frames = random_items(10 + (uint64_t)i, n * 12);
+    content->labels = random_items(20 + (uint64_t)i, n * 4);
+    content->text = random_items(30 + (uint64_t)i, words[i] * 8);
     for (uint64_t k = 0; k < n; k++)
-        part->index[k] = (uint16_t)random_below(random_u64(9, (uint64_t)i, k), words[i]);
-    recipe_put(&part->fixture, &frames, part->frames, &array);
-    recipe_put(&part->fixture, &labels, part->labels, &array);
-    recipe_put(&part->fixture, &text, part->text, &array);
-    recipe_put(&part->fixture, &index, part->index, &array);
+        content->index[k] = (uint16_t)random_below(random_u64(9, (uint64_t)i, k), words[i]);
+    recipe_put(&content->fixture, &frames, content->frames, &array);
+    recipe_put(&content->fixture, &labels, content->labels, &array);
+    recipe_put(&content->fixture, &text, content->text, &array);
+    recipe_put(&content->fixture, &index, content->index, &array);
 }
 
-static void parts_done(struct part *parts)
+static void stores_done(struct store_content *contents)
 {
     for (int i = 0; i < STORES; i++) {
-        store_free(parts[i].fixture.store);
-        free(parts[i].frames);
-        free(parts[i].labels);
-        free(parts[i].text);
+        store_free(contents[i].fixture.store);
+        free(contents[i].frames);
+        free(contents[i].labels);
+        free(contents[i].text);
     }
 }
 
@@ -211,20 +211,20 @@ static const unsigned char *sample_at(const struct dataset *dataset, size_t fiel
 }
 
 static void expect_sample(const struct dataset *dataset, const unsigned char *row,
-                          const struct part *part, uint64_t i, uint64_t k)
+                          const struct store_content *content, uint64_t i, uint64_t k)
 {
     struct convert to_bfloat16 = {DTYPE_FLOAT32, DTYPE_BFLOAT16, 1.0, 0.0};
     struct convert twice = {DTYPE_FLOAT32, DTYPE_FLOAT32, 2.0, 0.0};
     unsigned char frames[6], text[8];
 
-    convert_items(&to_bfloat16, part->frames + k * 12, 3, frames);
-    convert_items(&twice, part->text + part->index[k] * 8, 2, text);
+    convert_items(&to_bfloat16, content->frames + k * 12, 3, frames);
+    convert_items(&twice, content->text + content->index[k] * 8, 2, text);
     assert_memory_equal(sample_at(dataset, 0, row, i, k), frames, 6);
-    assert_memory_equal(sample_at(dataset, 1, row, i, k), part->labels + k * 4, 4);
+    assert_memory_equal(sample_at(dataset, 1, row, i, k), content->labels + k * 4, 4);
     assert_memory_equal(sample_at(dataset, 2, row, i, k), text, 8);
 }
 
-static void check_joined(struct dataset *dataset, const struct part *parts)
+static void check_joined(struct dataset *dataset, const struct store_content *contents)
 {
     unsigned char *row = aligned_alloc(64, dataset->row_bytes);
     void *held = aligned_alloc(64, dataset->held_bytes);
@@ -248,7 +248,7 @@ static void check_joined(struct dataset *dataset, const struct part *parts)
                                  left < whole ? left : whole);
                 assert_ok(dataset_read_row(reader, row_number++, row, &stats, &err), &err);
             }
-            expect_sample(dataset, row, &parts[s], i, k);
+            expect_sample(dataset, row, &contents[s], i, k);
         }
     }
     assert_int_equal(row_number, dataset->row_count);
@@ -265,7 +265,7 @@ static void check_joined(struct dataset *dataset, const struct part *parts)
 static void test_joined_stores(void **state)
 {
     struct fixture *fixture = *state;
-    struct part parts[STORES];
+    struct store_content contents[STORES];
     struct text list = list_of(fixture->path);
     struct dataset *dataset, *copy;
     struct error err;
@@ -273,7 +273,7 @@ static void test_joined_stores(void **state)
     size_t size;
 
     for (int i = 0; i < STORES; i++)
-        put_part(fixture->path, i, &parts[i]);
+        put_store(fixture->path, i, &contents[i]);
     for (uint64_t hold = 0; hold <= MEBIBYTE; hold += MEBIBYTE / 4) {
         struct dataset_options options = {.uri = list.data,
                                           .group = "g/",
@@ -287,16 +287,16 @@ static void test_joined_stores(void **state)
         assert_int_equal(dataset->fields[1].source, hold > 0 ? FIELD_HELD : FIELD_ROW);
         assert_true(dataset->fields[0].decode_amplification == 1.0);
         assert_string_equal(dataset_field_array(dataset, 0)->path, "a.zarr/g/frames");
-        check_joined(dataset, parts);
+        check_joined(dataset, contents);
         assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
         assert_ok(dataset_unpack(bytes, size, NULL, &copy, &err), &err);
         assert_int_equal(copy->fingerprint, dataset->fingerprint);
-        check_joined(copy, parts);
+        check_joined(copy, contents);
         dataset_free(copy);
         dataset_free(dataset);
         free(bytes);
     }
-    parts_done(parts);
+    stores_done(contents);
     text_done(&list);
 }
 
@@ -305,20 +305,20 @@ static void test_joined_stores(void **state)
 static void test_amplification(void **state)
 {
     struct fixture *fixture = *state;
-    struct part parts[STORES];
+    struct store_content contents[STORES];
     struct text list = list_of(fixture->path);
     struct dataset_options options = {.uri = list.data, .group = "g", .sample_axis = "0"};
     struct dataset *dataset;
     struct error err;
 
     for (int i = 0; i < STORES; i++)
-        put_part(fixture->path, i, &parts[i]);
+        put_store(fixture->path, i, &contents[i]);
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     assert_int_equal(dataset->field_count, 2);
     assert_true(dataset->fields[0].decode_amplification == 1.0);
     assert_true(dataset->fields[1].decode_amplification == 11.0 / 6.0);
     dataset_free(dataset);
-    parts_done(parts);
+    stores_done(contents);
     text_done(&list);
 }
 
@@ -328,7 +328,7 @@ static void test_names_of_stores(void **state)
     struct store_options options = {0};
     char paths[3][96];
     const char *uris[3] = {paths[0], paths[1], paths[2]}, *name, *key = "2-x.zarr/a/0.0";
-    struct store *store, *part;
+    struct store *store, *other;
     struct error err;
 
     snprintf(paths[0], sizeof paths[0], "%s/1/x.zarr/", fixture->path);
@@ -338,9 +338,9 @@ static void test_names_of_stores(void **state)
     fixture_put(fixture, "2/x.zarr/a/0.0", "two");
     fixture_put(fixture, "y.zarr/a", "three");
     assert_ok(store_open_joined(uris, 3, &options, &store, &err), &err);
-    store_part(store, 0, &name);
+    store_joined_at(store, 0, &name);
     assert_string_equal(name, "1-x.zarr");
-    store_part(store, 2, &name);
+    store_joined_at(store, 2, &name);
     assert_string_equal(name, "y.zarr");
     assert_non_null(store_resolve(store, &key, &err));
     assert_string_equal(key, "a/0.0");
@@ -359,7 +359,7 @@ static void test_names_of_stores(void **state)
     assert_int_equal(store_put(store, "z/a", "", 0, &err), STATUS_INVALID);
     store_free(store);
     uris[1] = "/nowhere";
-    assert_int_equal(store_open_joined(uris, 3, &options, &part, &err), STATUS_NOT_FOUND);
+    assert_int_equal(store_open_joined(uris, 3, &options, &other, &err), STATUS_NOT_FOUND);
 }
 
 /* No two are equal, also where a number before a name makes it another one's. */
@@ -392,7 +392,7 @@ static void test_names_that_collide(void **state)
         for (size_t k = 0; k < 3; k++) {
             const char *name;
 
-            store_part(store, k, &name);
+            store_joined_at(store, k, &name);
             assert_string_equal(name, cases[i].names[k]);
         }
         store_free(store);

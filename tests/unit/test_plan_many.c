@@ -80,22 +80,22 @@ static void division(void **state)
     }
 }
 
-/* In two parts. */
+/* In two stores. */
 static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_rows, bool shuffle)
 {
     static struct plan_location locations[COUNT];
     static uint64_t positions[COUNT], rows[COUNT], keys[COUNT];
-    const uint64_t part_samples[] = {0, samples / 3, samples};
-    const uint64_t part_rows[] = {0, size_divide_up(samples / 3, row_length),
-                                  size_divide_up(samples / 3, row_length) +
-                                      size_divide_up(samples - samples / 3, row_length)};
+    const uint64_t store_samples[] = {0, samples / 3, samples};
+    const uint64_t store_rows[] = {0, size_divide_up(samples / 3, row_length),
+                                   size_divide_up(samples / 3, row_length) +
+                                       size_divide_up(samples - samples / 3, row_length)};
     struct plan plan;
     struct plan_epoch epoch;
     struct plan_options options = {.sample_count = samples,
                                    .row_length = row_length,
-                                   .part_samples = part_samples,
-                                   .part_rows = part_rows,
-                                   .part_count = 2,
+                                   .store_samples = store_samples,
+                                   .store_rows = store_rows,
+                                   .store_count = 2,
                                    .window_rows = window_rows,
                                    .seed = 9,
                                    .shuffle = shuffle,

@@ -118,31 +118,31 @@ static void every_sample_once(void **state)
     }
 }
 
-/* Samples in parts: rows begin anew with each. */
-struct parts {
+/* Samples in several stores: rows begin anew with each. */
+struct stores {
     uint64_t samples[8], rows[8];
     size_t count;
 };
 
-static struct parts parts_of(const uint64_t *counts, size_t count, uint64_t row_length)
+static struct stores stores_of(const uint64_t *counts, size_t count, uint64_t row_length)
 {
-    struct parts parts = {.count = count};
+    struct stores stores = {.count = count};
     for (size_t i = 0; i < count; i++) {
-        parts.samples[i + 1] = parts.samples[i] + counts[i];
-        parts.rows[i + 1] = parts.rows[i] + (counts[i] + row_length - 1) / row_length;
+        stores.samples[i + 1] = stores.samples[i] + counts[i];
+        stores.rows[i + 1] = stores.rows[i] + (counts[i] + row_length - 1) / row_length;
     }
-    return parts;
+    return stores;
 }
 
-/* `parts` must last as long as the plan. */
-static struct plan plan_of_parts(const struct parts *parts, uint64_t c, uint64_t w, uint64_t b,
-                                 bool shuffle)
+/* `stores` must last as long as the plan. */
+static struct plan plan_of_stores(const struct stores *stores, uint64_t c, uint64_t w, uint64_t b,
+                                  bool shuffle)
 {
-    struct plan_options options = {.sample_count = parts->samples[parts->count],
+    struct plan_options options = {.sample_count = stores->samples[stores->count],
                                    .row_length = c,
-                                   .part_samples = parts->samples,
-                                   .part_rows = parts->rows,
-                                   .part_count = parts->count,
+                                   .store_samples = stores->samples,
+                                   .store_rows = stores->rows,
+                                   .store_count = stores->count,
                                    .window_rows = w,
                                    .seed = 17,
                                    .shuffle = shuffle,
@@ -154,8 +154,8 @@ static struct plan plan_of_parts(const struct parts *parts, uint64_t c, uint64_t
     return plan;
 }
 
-/* Each row is of one part, all of it but for its last one as long as any. */
-static void check_rows(const struct plan_epoch *epoch, const struct parts *parts)
+/* Each row is of one store, all of it but for its last one as long as any. */
+static void check_rows(const struct plan_epoch *epoch, const struct stores *stores)
 {
     const struct plan *plan = &epoch->plan;
     for (uint64_t j = 0; j < plan->window_count; j++) {
@@ -165,17 +165,17 @@ static void check_rows(const struct plan_epoch *epoch, const struct parts *parts
             uint64_t row = plan_row_at(epoch, window.first_row_position + window_row);
             uint64_t first = plan_row_first(plan, row),
                      length = plan_window_row_samples(&window, window_row);
-            size_t part = 0;
-            while (parts->samples[part + 1] <= first)
-                part++;
-            uint64_t left = parts->samples[part + 1] - first;
-            assert_int_equal((first - parts->samples[part]) % plan->row_length, 0);
+            size_t store = 0;
+            while (stores->samples[store + 1] <= first)
+                store++;
+            uint64_t left = stores->samples[store + 1] - first;
+            assert_int_equal((first - stores->samples[store]) % plan->row_length, 0);
             assert_int_equal(length, left < plan->row_length ? left : plan->row_length);
         }
     }
 }
 
-static void rows_end_with_parts(void **state)
+static void rows_end_with_stores(void **state)
 {
     (void)state;
     const uint64_t cases[][5] = {{7, 0, 0, 0, 0},    {1, 1, 1, 1, 1},      {0, 0, 9, 0, 1},
@@ -184,15 +184,15 @@ static void rows_end_with_parts(void **state)
     const uint64_t lengths[] = {1, 3, 8, 100}, windows[] = {1, 2, 5, 1000};
     for (size_t i = 0; i < 8 * 4 * 4 * 2; i++) {
         uint64_t c = lengths[i / 8 % 4], w = windows[i / 32 % 4];
-        struct parts parts = parts_of(cases[i % 8], 5, c);
-        struct plan plan = plan_of_parts(&parts, c, w, 6, i < 128);
-        assert_int_equal(plan.row_count, parts.rows[5]);
+        struct stores stores = stores_of(cases[i % 8], 5, c);
+        struct plan plan = plan_of_stores(&stores, c, w, 6, i < 128);
+        assert_int_equal(plan.row_count, stores.rows[5]);
         for (uint64_t e = 0; e < 2; e++) {
             struct plan_epoch epoch;
             plan_epoch_init(&epoch, &plan, e);
             check_windows(&epoch);
             check_samples(&epoch);
-            check_rows(&epoch, &parts);
+            check_rows(&epoch, &stores);
         }
     }
 }
@@ -318,8 +318,8 @@ static void golden_order(void **state)
     const uint64_t counts[] = {37, 200, 3, 96, 61};
     struct plan plan = make_plan(1000, 8, 5, 50, PLAN_DROP, true);
     check_golden(&plan, GOLDEN_FOLDER "/order_v1.txt");
-    struct parts parts = parts_of(counts, 5, 8);
-    plan = plan_of_parts(&parts, 8, 5, 50, true);
+    struct stores stores = stores_of(counts, 5, 8);
+    plan = plan_of_stores(&stores, 8, 5, 50, true);
     check_golden(&plan, GOLDEN_FOLDER "/order_v1_stores.txt");
 }
 
@@ -388,14 +388,14 @@ static void bad_options(void **state)
     expect_invalid(bad, "2^31");
     const uint64_t samples[] = {0, 47, 100}, rows[] = {0, 5, 11}, straddling[] = {0, 5, 10};
     bad = good;
-    bad.part_samples = samples;
-    bad.part_rows = straddling;
-    bad.part_count = 2;
+    bad.store_samples = samples;
+    bad.store_rows = straddling;
+    bad.store_count = 2;
     expect_invalid(bad, "in whole rows");
-    bad.part_rows = rows;
+    bad.store_rows = rows;
     bad.sample_count = 101;
     expect_invalid(bad, "101 samples, in order");
-    bad.part_count = PLAN_MAX_PARTS + 1;
+    bad.store_count = PLAN_MAX_STORES + 1;
     expect_invalid(bad, "up to 1024");
 }
 
@@ -415,7 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_once),
-        cmocka_unit_test(rows_end_with_parts),
+        cmocka_unit_test(rows_end_with_stores),
         cmocka_unit_test(epochs_and_seeds_differ),
         cmocka_unit_test(windows_mix_their_rows),
         cmocka_unit_test(resumed_order_is_the_suffix),

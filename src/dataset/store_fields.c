@@ -14,7 +14,7 @@ struct store_text dataset_store_text(const struct dataset *dataset, size_t i)
 {
     struct store_text out;
     const char *name;
-    const struct store *store = store_part(dataset->private->store, i, &name);
+    const struct store *store = store_joined_at(dataset->private->store, i, &name);
 
     snprintf(out.text, sizeof out.text, "'%.250s'", store_uri(store));
     return out;
@@ -77,22 +77,24 @@ static enum status check_items(const struct dataset *dataset, size_t store,
     return STATUS_INVALID;
 }
 
-static enum status make_part(const struct dataset *dataset, size_t store,
-                             const struct field_origin *origin, struct error *err)
+static enum status make_store_field(const struct dataset *dataset, size_t store,
+                                    const struct field_origin *origin, struct error *err)
 {
-    struct field_part *part = &origin->parts[store];
+    struct store_field *here = &origin->store_fields[store];
     const struct zarr_node *array, *index = NULL;
     struct zarr_view view = {.first_axis = origin->axis, .convert = origin->convert};
     enum status status = find_node(dataset, store, origin->array->array.path, &array, err);
 
-    (void)store_part(dataset->private->store, store, &view.prefix);
+    (void)store_joined_at(dataset->private->store, store, &view.prefix);
     if (status == STATUS_OK && array->array.rank != origin->array->array.rank)
-        return check_items(dataset, store, origin, &origin->parts[0].array, &array->array, err);
+        return check_items(dataset, store, origin, &origin->store_fields[0].array, &array->array,
+                           err);
     view.convert.from = status == STATUS_OK ? array->array.dtype : DTYPE_NONE;
     if (status == STATUS_OK)
-        status = zarr_view_make(&array->array, &view, &part->array, err);
+        status = zarr_view_make(&array->array, &view, &here->array, err);
     if (status == STATUS_OK)
-        status = check_items(dataset, store, origin, &origin->parts[0].array, &part->array, err);
+        status =
+            check_items(dataset, store, origin, &origin->store_fields[0].array, &here->array, err);
     if (status == STATUS_OK && store > 0)
         status = encoding_check(dataset, store, origin, array, err);
     if (status != STATUS_OK || !origin->index)
@@ -101,20 +103,21 @@ static enum status make_part(const struct dataset *dataset, size_t store,
     view.convert = (struct convert){0};
     status = find_node(dataset, store, origin->index->array.path, &index, err);
     if (status == STATUS_OK)
-        status = zarr_view_make(&index->array, &view, &part->index, err);
+        status = zarr_view_make(&index->array, &view, &here->index, err);
     if (status == STATUS_OK)
-        status = check_items(dataset, store, origin, &origin->parts[0].index, &part->index, err);
+        status =
+            check_items(dataset, store, origin, &origin->store_fields[0].index, &here->index, err);
     if (status == STATUS_OK && store > 0)
-        part->first_element = part[-1].first_element + part[-1].array.shape[0];
+        here->first_element = here[-1].first_element + here[-1].array.shape[0];
     return status;
 }
 
 /* The array along whose axis 0 the samples of a field are counted. */
 static const struct zarr_array *counting_array(const struct field_origin *origin, size_t store)
 {
-    const struct field_part *part = &origin->parts[store];
+    const struct store_field *here = &origin->store_fields[store];
 
-    return origin->index ? &part->index : &part->array;
+    return origin->index ? &here->index : &here->array;
 }
 
 static enum status count_samples(const struct dataset *dataset, size_t store, struct error *err)
@@ -139,24 +142,24 @@ static enum status count_samples(const struct dataset *dataset, size_t store, st
     return STATUS_OK;
 }
 
-enum status parts_settle(struct dataset *dataset, struct error *err)
+enum status store_fields_settle(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
     enum status status = STATUS_OK;
 
-    if (private->store_count * dataset->field_count > DATASET_MAX_PARTS)
+    if (private->store_count * dataset->field_count > DATASET_MAX_STORE_FIELDS)
         return error_set(err, STATUS_INVALID,
                          "%zu stores with %zu fields: at most %d arrays in all can be read",
-                         private->store_count, dataset->field_count, DATASET_MAX_PARTS);
+                         private->store_count, dataset->field_count, DATASET_MAX_STORE_FIELDS);
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct field_origin *origin = &private->origins[i];
 
-        origin->parts = calloc(private->store_count, sizeof *origin->parts);
-        if (!origin->parts)
+        origin->store_fields = calloc(private->store_count, sizeof *origin->store_fields);
+        if (!origin->store_fields)
             return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of field '%s'",
                              origin->name);
         for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
-            status = make_part(dataset, s, origin, err);
+            status = make_store_field(dataset, s, origin, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -204,7 +207,7 @@ bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct r
         return false;
     const struct field_origin *origin = &dataset->private->origins[cursor->field];
     *ret_span = (struct row_span){.field = cursor->field++,
-                                  .array = &origin->parts[cursor->store].array,
+                                  .array = &origin->store_fields[cursor->store].array,
                                   .begin = cursor->begin,
                                   .end = cursor->end};
     return true;
@@ -225,13 +228,13 @@ uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row)
 }
 
 size_t dataset_row_arrays(const struct dataset *dataset,
-                          const struct zarr_array *ret_arrays[DATASET_MAX_PARTS])
+                          const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS])
 {
     size_t count = 0;
 
     for (size_t i = 0; i < dataset->field_count; i++)
         for (size_t s = 0; s < dataset->private->store_count; s++)
             if (dataset->fields[i].source == FIELD_ROW)
-                ret_arrays[count++] = &dataset->private->origins[i].parts[s].array;
+                ret_arrays[count++] = &dataset->private->origins[i].store_fields[s].array;
     return count;
 }
