@@ -172,10 +172,10 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     return STATUS_OK;
 }
 
-/* Only the blocks that have some of the part; not where it begins or ends within one of the items
+/* Only the blocks that have some of the range; not where it begins or ends within one of the items
  * that the blocks were shuffled by. */
-static enum status decode_part(struct bytes stored, size_t decoded_bytes, size_t begin,
-                               struct room room, bool *ret_done, struct error *err)
+static enum status decode_partial(struct bytes stored, size_t decoded_bytes, size_t begin,
+                                  struct room room, bool *ret_done, struct error *err)
 {
     struct header header = {0};
     enum status status = check_header(stored, decoded_bytes, &header, err);
@@ -249,7 +249,7 @@ const struct codec codec_blosc = {
     .parse = parse,
     .stored_bound = stored_bound,
     .decode = decode,
-    .decode_part = decode_part,
+    .decode_partial = decode_partial,
     .stores_plain = stores_plain,
     .encode = encode,
     .describe = describe,

@@ -109,23 +109,23 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
 /* What tells whether bytes begin like a chunk that the chain stored; NULL: nothing does. */
 bool (*codec_chain_begins(const struct codec_chain *chain))(const void *bytes, size_t size);
 
-/* Whether a part of a chunk may take less work to decode than all of it. */
-bool codec_chain_has_parts(const struct codec_chain *chain);
+/* Whether partial decoding of a chunk may take less work than all of it. */
+bool codec_chain_has_partial(const struct codec_chain *chain);
 
-/* Of a chain that has parts: whether a chunk whose first CODEC_HEAD_BYTES stored bytes are `head`
- * has its bytes there as they are, from byte *ret_offset to the end. False, too, where the head
- * makes no sense: codec_decode() tells why. */
+/* Of a chain that decodes partially: whether a chunk whose first CODEC_HEAD_BYTES stored bytes are
+ * `head` has its bytes there as they are, from byte *ret_offset to the end. False, too, where the
+ * head makes no sense: codec_decode() tells why. */
 enum { CODEC_HEAD_BYTES = 16 };
 bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
                               size_t decoded_size, size_t *ret_offset);
 
-/* Decodes `part_size` bytes from byte `begin` on, of a chunk of `decoded_size`, to `part`: for
- * chains that have parts. *ret_done is false where these very bytes cannot be decoded in parts:
- * then codec_decode() has to. Errors as above. */
-MUST_USE enum status codec_decode_part(const struct codec_chain *chain, const void *stored,
-                                       size_t stored_size, size_t decoded_size, size_t begin,
-                                       void *part, size_t part_size, bool *ret_done,
-                                       struct error *err);
+/* Decodes `range_size` bytes from byte `begin` on, of a chunk of `decoded_size`, to `range`: for
+ * chains that decode partially. *ret_done is false where these very bytes cannot be decoded
+ * partially: then codec_decode() has to. Errors as above. */
+MUST_USE enum status codec_decode_partial(const struct codec_chain *chain, const void *stored,
+                                          size_t stored_size, size_t decoded_size, size_t begin,
+                                          void *range, size_t range_size, bool *ret_done,
+                                          struct error *err);
 
 /* Encodes into `stored`, whose capacity must be at least codec_chain_stored_bound(). For writers:
  * may allocate. INVALID: more bytes than the codec can take, or less room. UNSUPPORTED: a

@@ -48,10 +48,10 @@ struct codec {
     enum status (*decode)(const struct codec_step *step, void *state, struct bytes stored,
                           struct room room, struct bytes *ret_decoded, struct error *err);
 
-    /* Decodes `room.capacity` bytes from byte `begin` on of `decoded_bytes`: codec_decode_part().
-     * NULL: nothing is gained by that. */
-    enum status (*decode_part)(struct bytes stored, size_t decoded_bytes, size_t begin,
-                               struct room room, bool *ret_done, struct error *err);
+    /* Decodes `room.capacity` bytes from byte `begin` on of `decoded_bytes`:
+     * codec_decode_partial(). NULL: nothing is gained by that. */
+    enum status (*decode_partial)(struct bytes stored, size_t decoded_bytes, size_t begin,
+                                  struct room room, bool *ret_done, struct error *err);
 
     /* codec_chain_stores_plain(). NULL: never. */
     bool (*stores_plain)(const uint8_t *head, size_t decoded_bytes, size_t *ret_offset);

@@ -190,9 +190,9 @@ bool (*codec_chain_begins(const struct codec_chain *chain))(const void *bytes, s
     return chain->step_count > 0 ? chain->steps[chain->step_count - 1].codec->begins : NULL;
 }
 
-bool codec_chain_has_parts(const struct codec_chain *chain)
+bool codec_chain_has_partial(const struct codec_chain *chain)
 {
-    return chain->step_count == 1 && chain->steps[0].codec->decode_part;
+    return chain->step_count == 1 && chain->steps[0].codec->decode_partial;
 }
 
 bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
@@ -202,13 +202,14 @@ bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
     return codec->stores_plain && codec->stores_plain(head, decoded_size, ret_offset);
 }
 
-enum status codec_decode_part(const struct codec_chain *chain, const void *stored,
-                              size_t stored_size, size_t decoded_size, size_t begin, void *part,
-                              size_t part_size, bool *ret_done, struct error *err)
+enum status codec_decode_partial(const struct codec_chain *chain, const void *stored,
+                                 size_t stored_size, size_t decoded_size, size_t begin, void *range,
+                                 size_t range_size, bool *ret_done, struct error *err)
 {
     const struct codec *codec = chain->steps[0].codec;
-    enum status status = codec->decode_part((struct bytes){stored, stored_size}, decoded_size,
-                                            begin, (struct room){part, part_size}, ret_done, err);
+    enum status status =
+        codec->decode_partial((struct bytes){stored, stored_size}, decoded_size, begin,
+                              (struct room){range, range_size}, ret_done, err);
     return status ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
 }
 

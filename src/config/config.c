@@ -112,8 +112,8 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-const char *const config_field_parts[CONFIG_FIELD_PARTS] = {"array", "index",  "cast",
-                                                            "scale", "offset", "sample_axis"};
+const char *const config_field_properties[CONFIG_FIELD_PROPERTIES] = {
+    "array", "index", "cast", "scale", "offset", "sample_axis"};
 
 static enum status put_text(const char **member, const char *value, struct error *err)
 {
@@ -148,69 +148,70 @@ static enum status put_cast(enum dtype *member, const char *value, struct error 
     return STATUS_OK;
 }
 
-static enum status put_part(struct dataset_field_spec *field, const char *part, const char *value,
-                            struct error *err)
+static enum status put_property(struct dataset_field_spec *field, const char *property,
+                                const char *value, struct error *err)
 {
-    bool is_array = strcmp(part, "array") == 0;
+    bool is_array = strcmp(property, "array") == 0;
     if (!*value)
         return error_set(err, STATUS_INVALID, "the value is empty");
-    if (is_array || strcmp(part, "index") == 0)
+    if (is_array || strcmp(property, "index") == 0)
         return put_text(is_array ? &field->array : &field->index, value, err);
-    if (strcmp(part, "sample_axis") == 0)
+    if (strcmp(property, "sample_axis") == 0)
         return put_text(&field->sample_axis, value, err);
-    if (strcmp(part, "cast") == 0)
+    if (strcmp(property, "cast") == 0)
         return put_cast(&field->cast, value, err);
-    if (strcmp(part, "scale") == 0)
+    if (strcmp(property, "scale") == 0)
         return put_number(&field->scale, value, false, err);
     return put_number(&field->offset, value, true, err);
 }
 
-static enum status check_part(const char *name, const char *part, struct error *err)
+static enum status check_property(const char *name, const char *property, struct error *err)
 {
-    const char *nearest = nearest_word(part, config_field_parts, CONFIG_FIELD_PARTS);
-    for (size_t i = 0; i < CONFIG_FIELD_PARTS; i++)
-        if (strcmp(part, config_field_parts[i]) == 0)
+    const char *nearest = nearest_word(property, config_field_properties, CONFIG_FIELD_PROPERTIES);
+    for (size_t i = 0; i < CONFIG_FIELD_PROPERTIES; i++)
+        if (strcmp(property, config_field_properties[i]) == 0)
             return STATUS_OK;
     if (nearest)
         return error_set(err, STATUS_INVALID,
-                         "unknown key 'dataset.fields.%s.%s': did you mean '%s'?", name, part,
+                         "unknown key 'dataset.fields.%s.%s': did you mean '%s'?", name, property,
                          nearest);
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
                      "offset, sample_axis",
-                     name, part);
+                     name, property);
 }
 
-enum status config_put_field_part(struct config *config, const char *name, const char *part,
-                                  const char *value, struct error *err)
+enum status config_put_field_property(struct config *config, const char *name, const char *property,
+                                      const char *value, struct error *err)
 {
-    enum status status = check_part(name, part, err);
+    enum status status = check_property(name, property, err);
     if (!status && !find_field(config, name))
         status = config_put_field(config, name, name, NULL, err);
     if (status)
         return status;
-    status = put_part(find_field(config, name), part, value, err);
-    return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, part) : STATUS_OK;
+    status = put_property(find_field(config, name), property, value, err);
+    return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property) : STATUS_OK;
 }
 
-/* The part of "NAME.PART", cut off in place; NULL where it ends in no part's name. */
-static const char *cut_part(char *name)
+/* The property of "NAME.PROPERTY", cut off in place; NULL where it ends in no property's name. */
+static const char *cut_property(char *name)
 {
     char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && dot > name && i < CONFIG_FIELD_PARTS; i++)
-        if (strcmp(dot + 1, config_field_parts[i]) == 0) {
+    for (size_t i = 0; dot && dot > name && i < CONFIG_FIELD_PROPERTIES; i++)
+        if (strcmp(dot + 1, config_field_properties[i]) == 0) {
             *dot = '\0';
-            return config_field_parts[i];
+            return config_field_properties[i];
         }
     return NULL;
 }
 
-/* `name` is "NAME" or "NAME.PART"; `value` "ARRAY", "ARRAY[INDEX]" or a part's; cut up in place. */
+/* `name` is "NAME" or "NAME.PROPERTY"; `value` "ARRAY", "ARRAY[INDEX]" or a property's; cut up in
+ * place. */
 static enum status set_field(struct config *config, char *name, char *value, struct error *err)
 {
-    const char *part = cut_part(name);
-    if (part)
-        return config_put_field_part(config, name, part, value, err);
+    const char *property = cut_property(name);
+    if (property)
+        return config_put_field_property(config, name, property, value, err);
     char *bracket = strchr(value, '[');
     if (!bracket)
         return config_put_field(config, name, value, NULL, err);

@@ -183,8 +183,9 @@ MUST_USE enum status config_read_text(struct config *config, const char *text, s
 MUST_USE enum status config_read_environment(struct config *config, struct error *err);
 
 /* One "section.key=value", and also "dataset.fields.NAME=ARRAY", "dataset.fields.NAME=ARRAY[INDEX]"
- * and, for one part of a field, "dataset.fields.NAME.PART=value", PART being array, index, cast,
- * scale, offset or sample_axis. A field that has no array yet gets the one of its name. */
+ * and, for one property of a field, "dataset.fields.NAME.PROPERTY=value", PROPERTY being array,
+ * index, cast, scale, offset or sample_axis. A field that has no array yet gets the one of its
+ * name. */
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
 /* Checks across options: a dataset.uri is given, readers.cache_dir is absolute, the store's

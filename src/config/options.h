@@ -77,14 +77,15 @@ const char *nearest_word(const char *word, const char *const *candidates, size_t
 /* Appends a YAML double-quoted scalar. */
 void print_quoted(const char *string, struct text *out);
 
-/* The parts of a field: array, index, cast, scale, offset, sample_axis. */
-enum { CONFIG_FIELD_PARTS = 6 };
-extern const char *const config_field_parts[CONFIG_FIELD_PARTS];
+/* The properties of a field: array, index, cast, scale, offset, sample_axis. */
+enum { CONFIG_FIELD_PROPERTIES = 6 };
+extern const char *const config_field_properties[CONFIG_FIELD_PROPERTIES];
 
-/* Sets one part of the field `name`, which is added, with the array of its name, if there is none.
- * INVALID: as below; no such part; a value that makes no sense. NO_MEMORY. */
-MUST_USE enum status config_put_field_part(struct config *config, const char *name,
-                                           const char *part, const char *value, struct error *err);
+/* Sets one property of the field `name`, which is added, with the array of its name, if there is
+ * none. INVALID: as below; no such property; a value that makes no sense. NO_MEMORY. */
+MUST_USE enum status config_put_field_property(struct config *config, const char *name,
+                                               const char *property, const char *value,
+                                               struct error *err);
 
 /* Adds the field or replaces the one of the same name; `index` may be NULL; all copied. INVALID: an
  * empty or too long name, no array, more than DATASET_MAX_FIELDS. NO_MEMORY. */

@@ -94,9 +94,10 @@ void config_help(struct text *out)
     text_append(out, "  %-26s %s\n", "dataset.fields.NAME",
                 "ARRAY, or ARRAY[INDEX] for element INDEX[i] of ARRAY [every array with the sample "
                 "count]");
-    text_append(out, "  %-26s %s\n", "dataset.fields.NAME.PART",
-                "PART of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
-                "float64), scale, offset");
+    text_append(
+        out, "  %-26s %s\n", "dataset.fields.NAME.PROPERTY",
+        "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
+        "float64), scale, offset");
 }
 
 void config_help_markdown(struct text *out)
@@ -115,7 +116,8 @@ void config_help_markdown(struct text *out)
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names "
-        "to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X}`, all parts "
+        "to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X}`, all "
+        "properties "
         "optional | yes | fields of a sample; the array is by default that of the field's name; "
         "with an "
         "index, sample i is `A[I[i]]`; items become `x * S + O` as `D` (float16, bfloat16, "

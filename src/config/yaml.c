@@ -114,8 +114,8 @@ static enum status given_twice(struct yaml_reader *reader, const char *key,
 }
 
 /* A field's own map: {array: A, index: I, cast: float16, ...}. */
-static enum status read_field_parts(struct yaml_reader *reader, const char *name,
-                                    const yaml_node_t *map, struct error *err)
+static enum status read_field_properties(struct yaml_reader *reader, const char *name,
+                                         const yaml_node_t *map, struct error *err)
 {
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
     for (; pair < map->data.mapping.pairs.top; pair++) {
@@ -131,7 +131,7 @@ static enum status read_field_parts(struct yaml_reader *reader, const char *name
                                      "value",
                                      name, key ? key : "?"),
                            err);
-        enum status status = config_put_field_part(reader->config, name, key, text, err);
+        enum status status = config_put_field_property(reader->config, name, key, text, err);
         if (status)
             return at_node(reader, key_node, status, err);
     }
@@ -153,7 +153,7 @@ static enum status read_field(struct yaml_reader *reader, const char *path, cons
     enum status status = config_put_field(reader->config, name, array, NULL, err);
     if (status)
         return at_node(reader, key_node, status, err);
-    return is_map ? read_field_parts(reader, name, value, err) : STATUS_OK;
+    return is_map ? read_field_properties(reader, name, value, err) : STATUS_OK;
 }
 
 static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *key_node,

@@ -83,7 +83,7 @@ static enum status add_chunk(const struct store *store, const struct chunk_box *
     if (status == STATUS_NOT_FOUND || (status == STATUS_IO && box->mask))
         return STATUS_OK;
     if (status == STATUS_OK)
-        *sum += zarr_part_stored_bytes(box->array, index, box->begin, box->end, info.bytes);
+        *sum += zarr_range_stored_bytes(box->array, index, box->begin, box->end, info.bytes);
     return status;
 }
 

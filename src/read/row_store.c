@@ -38,7 +38,7 @@ struct buffer {
     uint64_t row;
     uint32_t numa;
     bool kept;
-    bool in_part;        /* written by the worker, before the state */
+    bool incomplete;     /* written by the worker, before the state */
     bool expected;       /* something was, since the claim */
     struct error *error; /* of a FAILED buffer, malloc'ed; NULL when even that failed */
 };
@@ -205,7 +205,7 @@ int32_t row_store_claim(struct row_store *store, uint64_t row)
     region->loading_count++;
     buffer->row = row;
     buffer->kept = false;
-    buffer->in_part = false;
+    buffer->incomplete = false;
     buffer->expected = false;
     atomic_store(&buffer->state, ROW_LOADING);
     row_index_add(&store->index, row, index);
@@ -278,7 +278,7 @@ static void submit_fetched(struct row_store *store)
 /* Whether a buffer that is loaded is kept. */
 static bool stays(const struct buffer *buffer)
 {
-    return buffer->kept && buffer->state == ROW_READY && !buffer->in_part;
+    return buffer->kept && buffer->state == ROW_READY && !buffer->incomplete;
 }
 
 uint32_t row_store_collect(struct row_store *store)
@@ -340,9 +340,9 @@ void row_store_loaded(struct row_store *store, int32_t index)
     set_loaded(store, index, ROW_READY);
 }
 
-void row_store_loaded_in_part(struct row_store *store, int32_t index)
+void row_store_loaded_incomplete(struct row_store *store, int32_t index)
 {
-    store->buffers[index].in_part = true;
+    store->buffers[index].incomplete = true;
     set_loaded(store, index, ROW_READY);
 }
 
@@ -357,7 +357,7 @@ void row_store_failed(struct row_store *store, int32_t index, const struct error
 
 bool row_store_is_whole(const struct row_store *store, int32_t buffer)
 {
-    return row_store_state(store, buffer) == ROW_READY && !store->buffers[buffer].in_part;
+    return row_store_state(store, buffer) == ROW_READY && !store->buffers[buffer].incomplete;
 }
 
 enum row_state row_store_state(const struct row_store *store, int32_t buffer)
@@ -414,15 +414,15 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     enum status status =
         dataset_read_row_taped(worker->reader, row, row_store_data(store, buffer),
                                tape != STORED_ROWS_NONE ? &pass.tape : NULL, &worker->stats, &err);
-    bool in_part = dataset_reader_may_try_again(worker->reader);
+    bool incomplete = dataset_reader_may_try_again(worker->reader);
     if (fetch_buffer != FETCH_NONE)
         fetch_stage_give_back(store->stage, fetch_buffer);
     if (tape != STORED_ROWS_NONE)
-        stored_rows_end(&pass, status == STATUS_OK && !in_part);
+        stored_rows_end(&pass, status == STATUS_OK && !incomplete);
     if (status != STATUS_OK)
         row_store_failed(store, buffer, &err);
-    else if (in_part)
-        row_store_loaded_in_part(store, buffer);
+    else if (incomplete)
+        row_store_loaded_incomplete(store, buffer);
     else
         row_store_loaded(store, buffer);
 }

@@ -9,7 +9,7 @@
  *                        READY: used `uses` times, then: kept ? stays, found again later : free
  *
  * All functions belong to the owner (one thread), except row_store_loaded(),
- * row_store_loaded_in_part() and row_store_failed(), of which the worker that fills the buffer
+ * row_store_loaded_incomplete() and row_store_failed(), of which the worker that fills the buffer
  * calls once, and row_store_used(), which any worker may call.
  */
 #ifndef PENSTOCK_READ_ROW_STORE_H
@@ -64,9 +64,9 @@ void row_store_drop(struct row_store *store, int32_t buffer);
 void row_store_forget_uses(struct row_store *store);
 
 /* The worker's answers. `err` is copied. Loaded bytes are visible to whoever sees READY. A row that
- * was loaded in part lacks samples that may be had another time: it is used, but not kept. */
+ * was loaded incomplete lacks samples that may be had another time: it is used, but not kept. */
 void row_store_loaded(struct row_store *store, int32_t buffer);
-void row_store_loaded_in_part(struct row_store *store, int32_t buffer);
+void row_store_loaded_incomplete(struct row_store *store, int32_t buffer);
 void row_store_failed(struct row_store *store, int32_t buffer, const struct error *err);
 
 /* Whether a buffer in use is READY and lacks nothing. */

@@ -7,7 +7,7 @@
  *
  *     keep --> ASKED --load--> HELD --load, load, ...--> drop
  *                ^        |
- *                +--------+ the load failed, or in part, or the arena was full
+ *                +--------+ the load failed, or was incomplete, or the arena was full
  *
  * Tapes lie in an arena of pages, spread over the pool's NUMA nodes and touched there. Each tape
  * is a chain of pages, so that there is no fragmentation but half a page a row:

@@ -243,8 +243,8 @@ static enum status get_ranges(const struct store *store, const char *key,
     return status;
 }
 
-static enum status get_part(const struct store *store, const char *key,
-                            const struct store_range *range, uint64_t total, struct error *err)
+static enum status get_range(const struct store *store, const char *key,
+                             const struct store_range *range, uint64_t total, struct error *err)
 {
     const struct directory *directory = directory_of(store);
     struct stat info;
@@ -542,7 +542,7 @@ static void free_directory(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_part = get_part,
+    .get_range = get_range,
     .get_tail = get_tail,
     .get_text = get_text,
     .put = put,

@@ -129,14 +129,14 @@ static enum status get_ranges(const struct store *store, const char *key,
 }
 
 /* Told apart from a range by the store below alone. */
-static enum status get_part(const struct store *store, const char *key,
-                            const struct store_range *range, uint64_t total, struct error *err)
+static enum status get_range(const struct store *store, const char *key,
+                             const struct store_range *range, uint64_t total, struct error *err)
 {
     const struct store *inner = faulty_of(store)->inner;
     unsigned char byte;
     const struct store_range probe = {0, 1, &byte};
-    enum status status = inner->operations->get_part && range->size > 0
-                             ? inner->operations->get_part(inner, key, &probe, total, err)
+    enum status status = inner->operations->get_range && range->size > 0
+                             ? inner->operations->get_range(inner, key, &probe, total, err)
                              : STATUS_OK;
     return status == STATUS_OK ? get_ranges(store, key, range, 1, err) : status;
 }
@@ -208,7 +208,7 @@ static void free_faulty(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_part = get_part,
+    .get_range = get_range,
     .get_tail = get_tail,
     .get_text = get_text,
     .put = put,

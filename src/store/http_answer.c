@@ -156,7 +156,7 @@ void http_answer_body(struct http_answer *answer, const char *bytes, size_t size
 /* Judging
  * ---------------------------------------------------------------------------------------------- */
 
-static bool is_part(const struct fetch *fetch)
+static bool is_range(const struct fetch *fetch)
 {
     return fetch->kind == FETCH_RANGE || fetch->kind == FETCH_TAIL;
 }
@@ -164,10 +164,10 @@ static bool is_part(const struct fetch *fetch)
 enum http_body http_answer_body_is(const struct http_answer *answer, const struct fetch *fetch)
 {
     if (answer->status == 200)
-        return is_part(fetch) || fetch->kind == FETCH_STAT ? HTTP_BODY_ALL : HTTP_BODY_ASKED;
-    /* A part of encoded bytes means nothing. */
-    return answer->status == 206 && is_part(fetch) && !answer->encoded ? HTTP_BODY_ASKED
-                                                                       : HTTP_BODY_TEXT;
+        return is_range(fetch) || fetch->kind == FETCH_STAT ? HTTP_BODY_ALL : HTTP_BODY_ASKED;
+    /* A range of encoded bytes means nothing. */
+    return answer->status == 206 && is_range(fetch) && !answer->encoded ? HTTP_BODY_ASKED
+                                                                        : HTTP_BODY_TEXT;
 }
 
 /* The text between <Name> and </Name>, which S3 servers say what is wrong in. */
@@ -232,14 +232,14 @@ static bool otherwise(struct fetch *fetch, const struct http_try *made, enum htt
     return !(made->form & form);
 }
 
-/* Whether what was refused may be had in another form: a size by GET, a part as part of all. */
+/* Whether what was refused may be had in another form: a size by GET, a range as part of all. */
 static bool may_be_had_otherwise(const struct http_answer *answer, struct fetch *fetch,
                                  const struct http_try *made)
 {
     int status = answer->status;
     if (fetch->kind == FETCH_STAT && (status == 403 || status == 405 || status == 501))
         return otherwise(fetch, made, HTTP_FORM_GET);
-    return is_part(fetch) && (status == 501 || (status == 206 && answer->encoded)) &&
+    return is_range(fetch) && (status == 501 || (status == 206 && answer->encoded)) &&
            otherwise(fetch, made, HTTP_FORM_ALL);
 }
 
@@ -331,9 +331,9 @@ static enum http_verdict judge_whole(const struct http_answer *answer, uint64_t 
     return !says || seen == answer->length ? HTTP_GOOD : ends_early(err, seen, answer->length);
 }
 
-/* A part that was cut out of all there is. */
-static enum http_verdict judge_part_of_all(const struct http_answer *answer, struct fetch *fetch,
-                                           const struct http_try *made, struct error *err)
+/* A range that was cut out of all there is. */
+static enum http_verdict judge_range_of_all(const struct http_answer *answer, struct fetch *fetch,
+                                            const struct http_try *made, struct error *err)
 {
     bool is_tail = fetch->kind == FETCH_TAIL;
     uint64_t end = is_tail ? fetch->size : fetch->offset + fetch->size;
@@ -383,7 +383,7 @@ enum http_verdict http_answer_judge(const struct http_answer *answer,
     if (body == HTTP_BODY_TEXT)
         return judge_failure(answer, settings, fetch, made, err);
     if (body == HTTP_BODY_ALL)
-        return judge_part_of_all(answer, fetch, made, err);
+        return judge_range_of_all(answer, fetch, made, err);
     if (fetch->kind == FETCH_RANGE)
         return judge_range(answer, fetch, made->got, err);
     if (fetch->kind == FETCH_TAIL)

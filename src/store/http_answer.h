@@ -8,12 +8,12 @@
 
 /* How a fetch is asked for where the server does not have what is asked for first. */
 enum http_form {
-    HTTP_FORM_GET = 1,      /* a size by GET of the first byte, not by HEAD */
-    HTTP_FORM_ALL = 2,      /* without a range: the value is taken as it comes, and the part kept */
+    HTTP_FORM_GET = 1, /* a size by GET of the first byte, not by HEAD */
+    HTTP_FORM_ALL = 2, /* without a range: the value is taken as it comes, and the range kept */
     HTTP_FORM_VERBATIM = 4, /* a Content-Encoding is not looked at */
 };
 
-/* Bytes in front of the part that is wanted that are passed over at most, where there are no
+/* Bytes in front of the range that is wanted that are passed over at most, where there are no
  * ranges; and of a value whose size nobody says. */
 #define HTTP_PASS_BYTES (UINT64_C(256) << 20)
 
@@ -46,7 +46,7 @@ void http_answer_line(struct http_answer *answer, const char *line, size_t size)
 void http_answer_body(struct http_answer *answer, const char *bytes, size_t size);
 
 /* What the body is: only what is no text may go to the buffer. */
-enum http_body { HTTP_BODY_TEXT, HTTP_BODY_ASKED, HTTP_BODY_ALL /* where a part was asked for */ };
+enum http_body { HTTP_BODY_TEXT, HTTP_BODY_ASKED, HTTP_BODY_ALL /* where a range was asked for */ };
 enum http_body http_answer_body_is(const struct http_answer *answer, const struct fetch *fetch);
 
 /* One request, as it was made, and what came of it. */

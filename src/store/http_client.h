@@ -18,7 +18,7 @@
  *
  * What a server does not have is asked for in another form (enum http_form): a size by GET where
  * HEAD is refused; and where there are no ranges, or they are of encoded bytes, the value from its
- * start, of which the part is kept. No form takes more memory than the fetch has.
+ * start, of which the range is kept. No form takes more memory than the fetch has.
  * Redirects are errors, proxies are not used, certificates are verified: no other address is
  * contacted than the one given.
  */

@@ -84,7 +84,7 @@ static void keep_range(struct transfer *transfer, const char *bytes, size_t size
     made->got += end - begin;
 }
 
-/* Takes bytes of all there is, where a part or only its size is wanted. */
+/* Takes bytes of all there is, where a range or only its size is wanted. */
 static bool take_of_all(struct transfer *transfer, const char *bytes, size_t size)
 {
     const struct fetch *fetch = transfer->fetch;

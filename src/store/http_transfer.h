@@ -23,9 +23,9 @@ struct transfer {
     size_t capacity;
     struct http_try made;
     bool second;   /* `out` is its own */
-    bool too_long; /* more than there is room for, or than is passed over for a part */
+    bool too_long; /* more than there is room for, or than is passed over for a range */
     bool begun;    /* bytes of the body came */
-    bool enough;   /* the part that is wanted is there: the rest is not waited for */
+    bool enough;   /* the range that is wanted is there: the rest is not waited for */
     uint64_t start_ns;
 };
 

@@ -310,14 +310,14 @@ enum status store_get_ranges(const struct store *store, const char *key,
     return a.status;
 }
 
-enum status store_get_part(const struct store *store, const char *key,
-                           const struct store_range *range, uint64_t total, struct error *err)
+enum status store_get_range(const struct store *store, const char *key,
+                            const struct store_range *range, uint64_t total, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
     while (attempt(&a, err)) {
         const struct store_operations *operations = a.store->operations;
-        a.status = operations->get_part
-                       ? operations->get_part(a.store, a.key, range, total, &a.cause)
+        a.status = operations->get_range
+                       ? operations->get_range(a.store, a.key, range, total, &a.cause)
                        : operations->get_ranges(a.store, a.key, range, 1, &a.cause);
     }
     return a.status;

@@ -127,7 +127,7 @@ struct store_range {
     void *buffer;
 };
 
-/* Reads `count` pieces of the value of `key`, for shards and other values of which a part is
+/* Reads `count` pieces of the value of `key`, for shards and other values of which a range is
  * needed; a piece of no bytes is fine. Stores that wait for an answer ask for all at once. Errors
  * as above; CORRUPT: the value ends before a piece does. UNSUPPORTED: the server has no ranges, and
  * the piece begins more than 256 MiB into the value. */
@@ -137,9 +137,9 @@ MUST_USE enum status store_get_ranges(const struct store *store, const char *key
 
 /* Reads one piece of a value that has to have `total` bytes in all. Errors as above; CORRUPT: it
  * has more or fewer. Remote stores only find out what ends within the piece. */
-MUST_USE enum status store_get_part(const struct store *store, const char *key,
-                                    const struct store_range *range, uint64_t total,
-                                    struct error *err);
+MUST_USE enum status store_get_range(const struct store *store, const char *key,
+                                     const struct store_range *range, uint64_t total,
+                                     struct error *err);
 
 /* Reads the last `size` bytes of the value of `key`; *ret_total is how many it has. Errors as
  * above; CORRUPT: it has fewer. */

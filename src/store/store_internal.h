@@ -19,8 +19,8 @@ struct store_operations {
     enum status (*get_ranges)(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, struct error *err);
     /* NULL: as a range, however long the value is. */
-    enum status (*get_part)(const struct store *store, const char *key,
-                            const struct store_range *range, uint64_t total, struct error *err);
+    enum status (*get_range)(const struct store *store, const char *key,
+                             const struct store_range *range, uint64_t total, struct error *err);
     enum status (*get_tail)(const struct store *store, const char *key, void *buffer, size_t size,
                             uint64_t *ret_total, struct error *err);
     enum status (*get_text)(const struct store *store, const char *key, size_t limit,

@@ -1,4 +1,4 @@
-/* Reading chunks: which are wanted, what part of each, and where it belongs. See chunk.h.
+/* Reading chunks: which are wanted, which range of each, and where it belongs. See chunk.h.
  * chunk_load.c gets one, chunk_shard.c knows where they lie in shards, chunk_reader.c makes the
  * reader. */
 #include "zarr/chunk_internal.h"
@@ -72,8 +72,9 @@ bool chunk_walk_next_value(struct chunk_walk *walk)
 /* Putting them where they belong
  * ------------------------------------------------------------------------------------------- */
 
-/* One chunk's share of a destination: how it lies on both sides, and where each begins. */
-struct part {
+/* What of a chunk is wanted at a destination: how the items lie on both sides, and where each
+ * begins. */
+struct overlap {
     struct scatter scatter; /* merged */
     size_t from, to;        /* bytes from the start of the decoded chunk, and of the destination */
     uint64_t first, count;  /* along axis 0 of the destination */
@@ -91,14 +92,14 @@ static void chunk_strides(const struct zarr_array *array, size_t *ret_strides)
     }
 }
 
-static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
-                     uint64_t end, struct part *ret_part)
+static void find_overlap(const struct zarr_array *array, const uint64_t *chunk_index,
+                         uint64_t begin, uint64_t end, struct overlap *ret_overlap)
 {
-    struct scatter *scatter = &ret_part->scatter;
+    struct scatter *scatter = &ret_overlap->scatter;
     size_t stride = array->item_bytes;
 
     assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
-    *ret_part = (struct part){
+    *ret_overlap = (struct overlap){
         .scatter = {.rank = array->rank, .item_bytes = array->item_bytes},
         .from = array->item_offset,
     };
@@ -113,12 +114,12 @@ static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index
 
         scatter->extents[i] = high - low;
         scatter->to[i] = stride;
-        ret_part->from += (low - chunk_begin) * scatter->from[i];
-        ret_part->to += (low - want_begin) * stride;
+        ret_overlap->from += (low - chunk_begin) * scatter->from[i];
+        ret_overlap->to += (low - want_begin) * stride;
         stride *= want_end - want_begin;
         if (i == 0) {
-            ret_part->first = low - want_begin;
-            ret_part->count = high - low;
+            ret_overlap->first = low - want_begin;
+            ret_overlap->count = high - low;
         }
     }
     scatter_merge(scatter);
@@ -126,16 +127,16 @@ static void cut_part(const struct zarr_array *array, const uint64_t *chunk_index
 
 /* Whether samples [begin, end) take one run of bytes of the chunk, as it is decoded, which can be
  * read (of a raw chunk) or decoded without the rest; if so, which. */
-static bool chunk_part(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
-                       uint64_t end, size_t *ret_begin, size_t *ret_bytes)
+static bool chunk_range(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                        uint64_t end, size_t *ret_begin, size_t *ret_bytes)
 {
     uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0], length = array->chunk_shape[0];
     uint64_t low = chunk_begin > begin ? 0 : begin - chunk_begin;
     uint64_t high = end - chunk_begin < length ? end - chunk_begin : length;
     bool raw = codec_chain_is_raw(&array->codecs);
-    /* Decoding a part costs a copy more; a half of the chunk is well worth it. */
+    /* Partial decoding costs a copy more; a half of the chunk is well worth it. */
     bool helps = raw ? high - low < length
-                     : codec_chain_has_parts(&array->codecs) && high - low <= length / 2;
+                     : codec_chain_has_partial(&array->codecs) && high - low <= length / 2;
     size_t strides[ZARR_MAX_RANK] = {0};
 
     chunk_strides(array, strides);
@@ -153,11 +154,11 @@ struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chu
 
     memcpy(chunk.index, chunk_index, sizeof chunk.index);
     if (array->shard_level_count > 0) {
-        chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
+        chunk_range(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
         return chunk;
     }
     chunk.located = true;
-    chunk.is_range = chunk_part(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted) &&
+    chunk.is_range = chunk_range(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted) &&
                      codec_chain_is_raw(&array->codecs);
     chunk.offset = chunk.begin;
     chunk.bytes = chunk.wanted;
@@ -177,25 +178,25 @@ static uint64_t chunks_in_value(const struct zarr_array *array, const uint64_t *
     return count;
 }
 
-uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
-                                uint64_t begin, uint64_t end, uint64_t value_bytes)
+uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
+                                 uint64_t begin, uint64_t end, uint64_t value_bytes)
 {
-    size_t part_begin, part_bytes;
+    size_t range_begin, range_bytes;
 
     if (codec_chain_is_raw(&array->codecs) &&
-        chunk_part(array, chunk_index, begin, end, &part_begin, &part_bytes))
-        return part_bytes < value_bytes ? part_bytes : value_bytes;
+        chunk_range(array, chunk_index, begin, end, &range_begin, &range_bytes))
+        return range_bytes < value_bytes ? range_bytes : value_bytes;
     return value_bytes / chunks_in_value(array, chunk_index);
 }
 
 /* Where the chunk is decoded to, and read to where that was not done: straight into its place if it
  * is one run there. */
 static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                                    const struct part *part, unsigned char *destination)
+                                    const struct overlap *overlap, unsigned char *destination)
 {
-    bool direct = chunk->array->convert.to == DTYPE_NONE && scatter_is_run(&part->scatter) &&
-                  scatter_bytes(&part->scatter) == chunk->wanted;
-    unsigned char *decoded = direct ? destination + part->to : reader->scratch;
+    bool direct = chunk->array->convert.to == DTYPE_NONE && scatter_is_run(&overlap->scatter) &&
+                  scatter_bytes(&overlap->scatter) == chunk->wanted;
+    unsigned char *decoded = direct ? destination + overlap->to : reader->scratch;
 
     if (chunk->fetched)
         return decoded;
@@ -218,38 +219,38 @@ static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chu
            strcmp(reader->scratch_key, chunk->key) == 0;
 }
 
-/* Notes what scratch memory holds now; parts of chunks are not worth it. */
+/* Notes what scratch memory holds now; what was decoded partially is not worth it. */
 static void note_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
 {
     if (chunk->array->shard_level_count == 0 && chunk->wanted == chunk->array->chunk_bytes)
         memcpy(reader->scratch_key, chunk->key, strlen(chunk->key) + 1);
 }
 
-static void put_part(const struct zarr_array *array, const struct stored_chunk *chunk,
-                     const struct part *part, const unsigned char *decoded,
-                     unsigned char *destination)
+static void put_overlap(const struct zarr_array *array, const struct stored_chunk *chunk,
+                        const struct overlap *overlap, const unsigned char *decoded,
+                        unsigned char *destination)
 {
-    const struct scatter *scatter = &part->scatter;
+    const struct scatter *scatter = &overlap->scatter;
     bool swaps = array->byte_swapped && zarr_array_is_member(array);
 
     if (array->convert.to != DTYPE_NONE) {
         scatter_convert(scatter, &array->convert, swaps ? dtype_swap_bytes(array->convert.from) : 1,
-                        decoded + (part->from - chunk->begin), destination + part->to);
+                        decoded + (overlap->from - chunk->begin), destination + overlap->to);
         return;
     }
-    scatter_copy(scatter, decoded + (part->from - chunk->begin), destination + part->to);
+    scatter_copy(scatter, decoded + (overlap->from - chunk->begin), destination + overlap->to);
     if (swaps)
-        scatter_swap(scatter, dtype_swap_bytes(array->dtype), destination + part->to);
+        scatter_swap(scatter, dtype_swap_bytes(array->dtype), destination + overlap->to);
 }
 
-static enum status read_part(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                             const struct part *part, unsigned char *destination,
-                             struct zarr_read_stats *stats, struct error *err)
+static enum status read_overlap(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                const struct overlap *overlap, unsigned char *destination,
+                                struct zarr_read_stats *stats, struct error *err)
 {
     const struct zarr_array *array = chunk->array;
     bool missing = false;
 
-    unsigned char *decoded = choose_memory(reader, chunk, part, destination);
+    unsigned char *decoded = choose_memory(reader, chunk, overlap, destination);
     if (!is_decoded(reader, chunk)) {
         if (decoded == reader->scratch)
             reader->scratch_key[0] = '\0';
@@ -259,31 +260,31 @@ static enum status read_part(struct zarr_chunk_reader *reader, struct stored_chu
         if (decoded == reader->scratch && !missing)
             note_decoded(reader, chunk);
     }
-    stats->decoded_bytes += scatter_bytes(&part->scatter);
+    stats->decoded_bytes += scatter_bytes(&overlap->scatter);
     uint64_t start_ns = clock_now_ns();
     if (missing)
-        scatter_fill(&part->scatter, array->fill, destination + part->to);
+        scatter_fill(&overlap->scatter, array->fill, destination + overlap->to);
     else if (decoded == reader->scratch)
-        put_part(array, chunk, part, decoded, destination);
+        put_overlap(array, chunk, overlap, decoded, destination);
     else
         return STATUS_OK;
     stats->decode_ns += clock_now_ns() - start_ns;
     return STATUS_OK;
 }
 
-/* Leaves out a part that cannot be had, if whoever reads can do without. Memory that is short and a
- * store that hangs are no fault of the chunk. */
-static enum status skip_part(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
-                             uint64_t begin, const struct part *part, const struct error *cause,
-                             struct error *err)
+/* Leaves out an overlap that cannot be had, if whoever reads can do without. Memory that is short
+ * and a store that hangs are no fault of the chunk. */
+static enum status skip_overlap(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                                uint64_t begin, const struct overlap *overlap,
+                                const struct error *cause, struct error *err)
 {
     struct zarr_faults *faults = reader->faults;
     enum status status = (enum status)cause->status;
     bool bad = status == STATUS_CORRUPT || status == STATUS_IO || status == STATUS_UNSUPPORTED;
 
     if (bad && faults && faults->skip)
-        return faults->skip(faults, chunk->array, chunk->index, begin + part->first,
-                            begin + part->first + part->count, cause, err);
+        return faults->skip(faults, chunk->array, chunk->index, begin + overlap->first,
+                            begin + overlap->first + overlap->count, cause, err);
     if (err)
         *err = *cause;
     return status;
@@ -300,14 +301,14 @@ struct request {
 static enum status read_chunk(struct zarr_chunk_reader *reader, const struct request *request,
                               struct stored_chunk *chunk, struct error *err)
 {
-    struct part part;
+    struct overlap overlap;
     struct error cause;
 
-    cut_part(request->array, chunk->index, request->begin, request->end, &part);
+    find_overlap(request->array, chunk->index, request->begin, request->end, &overlap);
     enum status status =
-        read_part(reader, chunk, &part, request->destination, request->stats, &cause);
+        read_overlap(reader, chunk, &overlap, request->destination, request->stats, &cause);
     return status == STATUS_OK ? status
-                               : skip_part(reader, chunk, request->begin, &part, &cause, err);
+                               : skip_overlap(reader, chunk, request->begin, &overlap, &cause, err);
 }
 
 /* The chunks of one shard, as many at once as are fetched together. */

@@ -125,8 +125,8 @@ MUST_USE enum status zarr_read_samples(struct zarr_chunk_reader *reader,
 
 /* About how many stored bytes zarr_read_samples() reads for the chunk at `chunk_index`, one of
  * those that hold the samples, whose value (the shard, if it is in one) has `value_bytes`. */
-uint64_t zarr_part_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
-                                uint64_t begin, uint64_t end, uint64_t value_bytes);
+uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
+                                 uint64_t begin, uint64_t end, uint64_t value_bytes);
 
 /* What zarr_read_samples() would ask the store for, told beforehand to whoever gets it ahead of the
  * read: in the order of the reads, inner chunks of shards as the ranges that they are read by. What

@@ -10,13 +10,13 @@
 /* Inner chunks that are looked up, then fetched together, at once. */
 enum { BATCH_CHUNKS = 512 };
 
-/* A chunk, or the part of one that is wanted, as the store has it: where its bytes are to go and,
+/* A chunk, or the range of one that is wanted, as the store has it: where its bytes are to go and,
  * once fetched, how many there are. */
 struct stored_chunk {
     const struct zarr_array *array;
     uint64_t index[ZARR_MAX_RANK];
     const char *key;        /* of the value */
-    size_t begin, wanted;   /* the part of the decoded chunk that is read or decoded */
+    size_t begin, wanted;   /* the range of the decoded chunk that is read or decoded */
     bool located;           /* the next two are known */
     bool is_range;          /* it lies in the value as below; else it is all of it */
     uint64_t offset, bytes; /* in the value */
@@ -49,7 +49,7 @@ struct zarr_chunk_reader {
     struct shard_name bad_shard;
     struct error bad_cause;
     struct stored_chunk *batch; /* [BATCH_CHUNKS] */
-    bool cuts;                  /* parts of values are read by range: not from remote stores */
+    bool cuts;                  /* ranges of values are read: not from remote stores */
     /* A bit for an array, by its address: set where the chunk of it that was looked at last is
      * compressed indeed. */
     uint64_t compressed_arrays;
@@ -78,7 +78,7 @@ bool chunk_walk_next_value(struct chunk_walk *walk); /* to the first chunk of th
 struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
                              const char *key, uint64_t begin, uint64_t end);
 
-/* The wanted part of a chunk at `decoded`, in native byte order where the chunk is the array's
+/* The wanted range of a chunk at `decoded`, in native byte order where the chunk is the array's
  * alone; fetched, unless that was done. A chunk that is not there sets *ret_missing and nothing
  * else. CORRUPT and IO: named by array and chunk. chunk_load.c */
 MUST_USE enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,

@@ -8,7 +8,7 @@
 
 /* Cuts
  *
- * are parts of chunks whose bytes lie in their value as they are, behind a head that says so. They
+ * are ranges of chunks whose bytes lie in their value as they are, behind a head that says so. They
  * are kept, on tapes too, behind a mark that no chunk begins with by accident.
  * ---------------------------------------------------------------------------------------------- */
 
@@ -37,14 +37,14 @@ static uint64_t array_bit(const struct zarr_array *array)
     return UINT64_C(1) << ((uintptr_t)array / sizeof *array % 64);
 }
 
-/* Whether to look for a part to cut out: not where the disk cache would have the whole chunk the
+/* Whether to look for a range to cut out: not where the disk cache would have the whole chunk the
  * next time, nor where that saves less than a read is worth. */
 static bool may_be_cut(const struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
 {
     const struct zarr_array *array = chunk->array;
 
     return reader->cuts && !reader->cache && array->shard_level_count == 0 &&
-           codec_chain_has_parts(&array->codecs) &&
+           codec_chain_has_partial(&array->codecs) &&
            !(reader->compressed_arrays & array_bit(array)) &&
            chunk->wanted + CUT_SAVES_BYTES <= array->chunk_bytes;
 }
@@ -63,13 +63,13 @@ static bool note_head(struct zarr_chunk_reader *reader, const struct stored_chun
     return plain;
 }
 
-/* Reads the head, then the part; *ret_done is false where the chunk has to be read whole. */
+/* Reads the head, then the range; *ret_done is false where the chunk has to be read whole. */
 static enum status ask_cut(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                            bool *ret_done, struct zarr_read_stats *stats, struct error *err)
 {
     struct cut cut = cut_of(chunk);
     struct store_range head = {0, CODEC_HEAD_BYTES, chunk->memory};
-    struct store_range part = {0, chunk->wanted, (unsigned char *)chunk->memory + sizeof cut};
+    struct store_range range = {0, chunk->wanted, (unsigned char *)chunk->memory + sizeof cut};
     size_t offset;
     enum status status = store_get_ranges(reader->store, chunk->key, &head, 1, err);
 
@@ -81,9 +81,9 @@ static enum status ask_cut(struct zarr_chunk_reader *reader, struct stored_chunk
     stats->stored_bytes += CODEC_HEAD_BYTES;
     if (!note_head(reader, chunk, chunk->memory, &offset))
         return STATUS_OK;
-    part.offset = offset + chunk->begin;
+    range.offset = offset + chunk->begin;
     status =
-        store_get_part(reader->store, chunk->key, &part, offset + chunk->array->chunk_bytes, err);
+        store_get_range(reader->store, chunk->key, &range, offset + chunk->array->chunk_bytes, err);
     if (status == STATUS_CORRUPT)
         return STATUS_OK; /* of another length than that: the codec will say what is wrong, if
                              anything is */
@@ -107,7 +107,7 @@ static enum status ask_range(struct zarr_chunk_reader *reader, struct stored_chu
     chunk->size = chunk->bytes;
     if (chunk->array->shard_level_count > 0)
         return store_get_ranges(reader->store, chunk->key, &range, 1, err);
-    return store_get_part(reader->store, chunk->key, &range, chunk->array->chunk_bytes, err);
+    return store_get_range(reader->store, chunk->key, &range, chunk->array->chunk_bytes, err);
 }
 
 static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
@@ -119,7 +119,7 @@ static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chu
                          chunk->memory, chunk->capacity, &chunk->size, err);
 
     if (status == STATUS_OK && chunk->size >= CODEC_HEAD_BYTES &&
-        codec_chain_has_parts(&chunk->array->codecs))
+        codec_chain_has_partial(&chunk->array->codecs))
         note_head(reader, chunk, chunk->memory, &offset);
     return status;
 }
@@ -177,9 +177,10 @@ static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enu
         tape->record(tape, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL, 0);
 }
 
-/* Decodes the wanted part alone, or all of the chunk where that cannot be done. */
-static enum status decode_part(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
-                               void *decoded, struct error *err)
+/* Decodes the wanted range alone, or all of the chunk where that cannot be done. */
+static enum status decode_partial(struct zarr_chunk_reader *reader,
+                                  const struct stored_chunk *chunk, void *decoded,
+                                  struct error *err)
 {
     const struct codec_chain *codecs = &chunk->array->codecs;
     size_t chunk_bytes = chunk->array->chunk_bytes;
@@ -189,8 +190,8 @@ static enum status decode_part(struct zarr_chunk_reader *reader, const struct st
         memcpy(decoded, (unsigned char *)chunk->memory + sizeof(struct cut), chunk->wanted);
         return STATUS_OK;
     }
-    enum status status = codec_decode_part(codecs, chunk->memory, chunk->size, chunk_bytes,
-                                           chunk->begin, decoded, chunk->wanted, &done, err);
+    enum status status = codec_decode_partial(codecs, chunk->memory, chunk->size, chunk_bytes,
+                                              chunk->begin, decoded, chunk->wanted, &done, err);
 
     if (status != STATUS_OK || done)
         return status;
@@ -218,7 +219,7 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
     enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
                              ? codec_decode(&array->codecs, reader->context, chunk->memory,
                                             chunk->size, decoded, chunk->wanted, err)
-                             : decode_part(reader, chunk, decoded, err);
+                             : decode_partial(reader, chunk, decoded, err);
     stats->decode_ns += clock_now_ns() - start_ns;
     return status;
 }

@@ -11,7 +11,7 @@
 
 /* The disk cache
  *
- * holds inner chunks, parts of chunks and indices under names that no store has as keys.
+ * holds inner chunks, ranges of chunks and indices under names that no store has as keys.
  * ---------------------------------------------------------------------------------------------- */
 
 struct cache_key {
@@ -281,7 +281,7 @@ static enum status descend(const struct shard_look *look, uint64_t number,
     return STATUS_OK;
 }
 
-/* The chunk is at `place`, or missing; the part of it that is wanted. */
+/* The chunk is at `place`, or missing; the range of it that is wanted. */
 static enum status settle(struct stored_chunk *chunk, const struct place *place, bool missing,
                           struct error *err)
 {

@@ -67,10 +67,10 @@ class FieldTest(JobTest):
     def settings(self, uri, fields, more):
         settings = {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial",
                     "order.seed": self.SEED, "order.window_rows": 3, "readers.threads": 1, **more}
-        for name, parts in (fields or {}).items():
-            parts = {"array": parts} if isinstance(parts, str) else parts
-            for part, value in parts.items():
-                settings[f"dataset.fields.{name}.{part}"] = value
+        for name, properties in (fields or {}).items():
+            properties = {"array": properties} if isinstance(properties, str) else properties
+            for key, value in properties.items():
+                settings[f"dataset.fields.{name}.{key}"] = value
         return settings
 
     def expect_digests(self, lines, expected):

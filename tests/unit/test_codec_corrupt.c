@@ -244,7 +244,7 @@ static void test_bytes_behind_a_blosc_frame_are_passed_over(void **state)
     for (size_t i = 0; i < COUNT(frames) * COUNT(more); i++) {
         struct subject subject = make_subject(frames[i / COUNT(more)]);
         size_t size = subject.stored_size + more[i % COUNT(more)];
-        uint8_t *decoded = NULL, part[DATA_BYTES / 4];
+        uint8_t *decoded = NULL, range[DATA_BYTES / 4];
         struct error err;
         bool done;
         subject.stored = realloc(subject.stored, size);
@@ -253,11 +253,11 @@ static void test_bytes_behind_a_blosc_frame_are_passed_over(void **state)
         if (decode(&subject, size, DATA_BYTES, &decoded, &err) != STATUS_OK)
             fail_msg("%s", err.message);
         assert_memory_equal(decoded, subject.data, DATA_BYTES);
-        assert_int_equal(codec_decode_part(&subject.chain, subject.stored, size, DATA_BYTES,
-                                           DATA_BYTES / 2, part, sizeof part, &done, &err),
+        assert_int_equal(codec_decode_partial(&subject.chain, subject.stored, size, DATA_BYTES,
+                                              DATA_BYTES / 2, range, sizeof range, &done, &err),
                          STATUS_OK);
         assert_true(done);
-        assert_memory_equal(part, subject.data + DATA_BYTES / 2, sizeof part);
+        assert_memory_equal(range, subject.data + DATA_BYTES / 2, sizeof range);
         free(decoded);
         drop_subject(&subject);
     }

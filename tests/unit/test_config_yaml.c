@@ -98,7 +98,7 @@ static void lists_of_uris(void **state)
     config_done(&c);
 }
 
-static void parts_of_fields(void **state)
+static void properties_of_fields(void **state)
 {
     (void)state;
     struct config c = good("dataset:\n  sample_axis: time\n  group: data\n  fields:\n"
@@ -234,7 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_section),      cmocka_unit_test(empty_files_and_sections),
         cmocka_unit_test(absolute_uris_stay), cmocka_unit_test(mistakes),
-        cmocka_unit_test(lists_of_uris),      cmocka_unit_test(parts_of_fields),
+        cmocka_unit_test(lists_of_uris),      cmocka_unit_test(properties_of_fields),
         cmocka_unit_test(too_many_fields),    cmocka_unit_test(long_keys_are_cut_not_overrun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,8 +22,8 @@ static const char introduction[] =
     "`1.5GiB`,\n"
     "`32GB`. An unknown key is an error. `dataset.fields` is a map, in YAML or as\n"
     "`--set dataset.fields.NAME=ARRAY`, `--set 'dataset.fields.NAME=ARRAY[INDEX]'`, and for each "
-    "part of a field\n"
-    "`--set dataset.fields.NAME.PART=VALUE`; see the\n"
+    "property of a field\n"
+    "`--set dataset.fields.NAME.PROPERTY=VALUE`; see the\n"
     "[user guide](user-guide.md). This page is made from the table in `src/config/config.h`.\n"
     "\n";
 

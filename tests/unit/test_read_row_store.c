@@ -149,7 +149,7 @@ static void test_forgotten_uses(void **state)
 }
 
 /* A row that lacks samples is used by those that expect it, and read anew by the next. */
-static void test_rows_in_part(void **state)
+static void test_incomplete_rows(void **state)
 {
     (void)state;
     struct pool *pool = make_pool(1, 1);
@@ -161,7 +161,7 @@ static void test_rows_in_part(void **state)
         row_store_keep(store, buffer);
         assert_false(row_store_is_whole(store, buffer));
         if (time == 0)
-            row_store_loaded_in_part(store, buffer);
+            row_store_loaded_incomplete(store, buffer);
         else
             row_store_loaded(store, buffer);
         assert_int_equal(row_store_state(store, buffer), ROW_READY);
@@ -448,7 +448,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life_of_a_row),  cmocka_unit_test(test_kept_rows_stay),
-        cmocka_unit_test(test_forgotten_uses), cmocka_unit_test(test_rows_in_part),
+        cmocka_unit_test(test_forgotten_uses), cmocka_unit_test(test_incomplete_rows),
         cmocka_unit_test(test_failed_rows),    cmocka_unit_test(test_numa_nodes),
         cmocka_unit_test(test_sizes_refused),  cmocka_unit_test(test_against_model),
         cmocka_unit_test(test_stress),

@@ -181,7 +181,7 @@ static void test_what_is_encoded_stays_within_its_room(void **state)
     store_free(store);
 }
 
-/* A part far within a value is not worth all that lies before it. */
+/* A range far within a value is not worth all that lies before it. */
 static void test_no_more_is_passed_over_than_is_said(void **state)
 {
     unsigned char buffer[1000];

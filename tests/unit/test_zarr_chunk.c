@@ -304,12 +304,12 @@ static void test_damaged_chunks(void **state)
     assert_non_null(strstr(err.message, "array 'a' chunk 1.0: zstd"));
 }
 
-/* Parts
+/* Ranges
  * ---------------------------------------------------------------------------------------------- */
 
-enum { PART_ROWS = 8, PART_WIDTH = 65536 };
+enum { RANGE_ROWS = 8, RANGE_WIDTH = 65536 };
 
-struct parts {
+struct ranges {
     struct fixture *fixture;
     struct zarr_array array;
     struct zarr_chunk_reader *reader;
@@ -317,52 +317,55 @@ struct parts {
 };
 
 /* One chunk of 512 KiB, in the key "a/0.0". */
-static void open_parts(struct fixture *fixture, const char *codec, bool zeros, struct parts *parts)
+static void open_ranges(struct fixture *fixture, const char *codec, bool zeros,
+                        struct ranges *ranges)
 {
     const struct recipe recipe = {.path = "a",
                                   .rank = 2,
-                                  .shape = {PART_ROWS, PART_WIDTH},
-                                  .chunks = {PART_ROWS, PART_WIDTH},
+                                  .shape = {RANGE_ROWS, RANGE_WIDTH},
+                                  .chunks = {RANGE_ROWS, RANGE_WIDTH},
                                   .dtype = DTYPE_UINT8,
                                   .codec = codec};
-    const struct zarr_array *arrays[] = {&parts->array};
+    const struct zarr_array *arrays[] = {&ranges->array};
     struct error err;
 
-    parts->fixture = fixture;
-    parts->items = random_items(3, (size_t)PART_ROWS * PART_WIDTH);
+    ranges->fixture = fixture;
+    ranges->items = random_items(3, (size_t)RANGE_ROWS * RANGE_WIDTH);
     if (zeros)
-        memset(parts->items, 0, (size_t)PART_ROWS * PART_WIDTH);
-    parts->out = malloc((size_t)PART_ROWS * PART_WIDTH);
-    recipe_put(fixture, &recipe, parts->items, &parts->array);
-    assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &parts->reader, &err), &err);
+        memset(ranges->items, 0, (size_t)RANGE_ROWS * RANGE_WIDTH);
+    ranges->out = malloc((size_t)RANGE_ROWS * RANGE_WIDTH);
+    recipe_put(fixture, &recipe, ranges->items, &ranges->array);
+    assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &ranges->reader, &err), &err);
 }
 
-static void close_parts(struct parts *parts)
+static void close_ranges(struct ranges *ranges)
 {
-    zarr_chunk_reader_free(parts->reader);
-    free(parts->items);
-    free(parts->out);
+    zarr_chunk_reader_free(ranges->reader);
+    free(ranges->items);
+    free(ranges->out);
 }
 
 /* Reads samples [begin, end), which have to be right; returns the stored bytes that this took. */
-static uint64_t read_parts(struct parts *parts, uint64_t begin, uint64_t end)
+static uint64_t read_range(struct ranges *ranges, uint64_t begin, uint64_t end)
 {
     struct zarr_read_stats stats = {0};
     struct error err;
 
-    assert_ok(zarr_read_samples(parts->reader, &parts->array, begin, end, parts->out, &stats, &err),
-              &err);
-    assert_memory_equal(parts->out, parts->items + begin * PART_WIDTH, (end - begin) * PART_WIDTH);
+    assert_ok(
+        zarr_read_samples(ranges->reader, &ranges->array, begin, end, ranges->out, &stats, &err),
+        &err);
+    assert_memory_equal(ranges->out, ranges->items + begin * RANGE_WIDTH,
+                        (end - begin) * RANGE_WIDTH);
     return stats.stored_bytes;
 }
 
-static void expect_corrupt(struct parts *parts, const char *message)
+static void expect_corrupt(struct ranges *ranges, const char *message)
 {
     struct zarr_read_stats stats = {0};
     struct error err;
 
     assert_int_equal(
-        zarr_read_samples(parts->reader, &parts->array, 2, 4, parts->out, &stats, &err),
+        zarr_read_samples(ranges->reader, &ranges->array, 2, 4, ranges->out, &stats, &err),
         STATUS_CORRUPT);
     assert_non_null(strstr(err.message, "array 'a' chunk 0.0: "));
     if (!strstr(err.message, message))
@@ -370,85 +373,85 @@ static void expect_corrupt(struct parts *parts, const char *message)
 }
 
 /* The value with so many bytes, of its own first ones and zeros. */
-static void resize_value(struct parts *parts, off_t bytes)
+static void resize_value(struct ranges *ranges, off_t bytes)
 {
     char path[96];
 
-    snprintf(path, sizeof path, "%s/a/0.0", parts->fixture->path);
+    snprintf(path, sizeof path, "%s/a/0.0", ranges->fixture->path);
     assert_int_equal(truncate(path, bytes), 0);
 }
 
-static void poke_value(struct parts *parts, off_t at, unsigned char byte)
+static void poke_value(struct ranges *ranges, off_t at, unsigned char byte)
 {
     char path[96];
 
-    snprintf(path, sizeof path, "%s/a/0.0", parts->fixture->path);
+    snprintf(path, sizeof path, "%s/a/0.0", ranges->fixture->path);
     FILE *file = fopen(path, "r+");
     fseek(file, at, SEEK_SET);
     fputc(byte, file);
     fclose(file);
 }
 
-static void test_part_of_a_raw_chunk(void **state)
+static void test_range_of_a_raw_chunk(void **state)
 {
-    enum { BYTES = PART_ROWS * PART_WIDTH };
-    struct parts parts;
+    enum { BYTES = RANGE_ROWS * RANGE_WIDTH };
+    struct ranges ranges;
 
-    open_parts(*state, NULL, false, &parts);
-    assert_int_equal(read_parts(&parts, 2, 4), 2 * PART_WIDTH);
-    assert_int_equal(read_parts(&parts, 0, 8), BYTES);
-    resize_value(&parts, BYTES + 1);
-    expect_corrupt(&parts, "/a/0.0' has 524289 bytes instead of 524288: it was cut short, or");
-    resize_value(&parts, BYTES - 1); /* behind the part */
-    expect_corrupt(&parts, "/a/0.0' has 524287 bytes instead of 524288: it was cut short, or");
-    resize_value(&parts, BYTES);
-    assert_int_equal(read_parts(&parts, 2, 4), 2 * PART_WIDTH);
-    close_parts(&parts);
+    open_ranges(*state, NULL, false, &ranges);
+    assert_int_equal(read_range(&ranges, 2, 4), 2 * RANGE_WIDTH);
+    assert_int_equal(read_range(&ranges, 0, 8), BYTES);
+    resize_value(&ranges, BYTES + 1);
+    expect_corrupt(&ranges, "/a/0.0' has 524289 bytes instead of 524288: it was cut short, or");
+    resize_value(&ranges, BYTES - 1); /* behind the range */
+    expect_corrupt(&ranges, "/a/0.0' has 524287 bytes instead of 524288: it was cut short, or");
+    resize_value(&ranges, BYTES);
+    assert_int_equal(read_range(&ranges, 2, 4), 2 * RANGE_WIDTH);
+    close_ranges(&ranges);
 }
 
 /* Blosc copies what it cannot make smaller. */
-static void test_part_of_a_plain_blosc_chunk(void **state)
+static void test_range_of_a_plain_blosc_chunk(void **state)
 {
-    enum { HEAD = 16, VALUE = HEAD + PART_ROWS * PART_WIDTH };
-    struct parts parts;
+    enum { HEAD = 16, VALUE = HEAD + RANGE_ROWS * RANGE_WIDTH };
+    struct ranges ranges;
 
-    open_parts(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
-               false, &parts);
-    assert_int_equal(read_parts(&parts, 0, 8), VALUE);
-    assert_int_equal(read_parts(&parts, 2, 4), HEAD + 2 * PART_WIDTH);
-    assert_int_equal(read_parts(&parts, 0, 1), HEAD + PART_WIDTH);
-    assert_int_equal(read_parts(&parts, 4, 8), HEAD + 4 * PART_WIDTH);
-    resize_value(&parts, VALUE + 16); /* as some writers leave it: read whole */
-    assert_int_equal(read_parts(&parts, 2, 4), HEAD + VALUE + 16);
-    resize_value(&parts, VALUE - 1);
-    expect_corrupt(&parts, "blosc: header says 524304 stored bytes, there are 524303");
-    resize_value(&parts, HEAD + 2 * PART_WIDTH); /* as long as what is kept of a part */
-    expect_corrupt(&parts, "blosc: header says 524304 stored bytes, there are 131088");
-    resize_value(&parts, VALUE);
-    poke_value(&parts, 4, 1); /* decoded bytes */
-    expect_corrupt(&parts, "blosc: ");
-    resize_value(&parts, HEAD - 1);
-    expect_corrupt(&parts, "blosc: 15 stored bytes have no room for a header");
-    close_parts(&parts);
+    open_ranges(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
+                false, &ranges);
+    assert_int_equal(read_range(&ranges, 0, 8), VALUE);
+    assert_int_equal(read_range(&ranges, 2, 4), HEAD + 2 * RANGE_WIDTH);
+    assert_int_equal(read_range(&ranges, 0, 1), HEAD + RANGE_WIDTH);
+    assert_int_equal(read_range(&ranges, 4, 8), HEAD + 4 * RANGE_WIDTH);
+    resize_value(&ranges, VALUE + 16); /* as some writers leave it: read whole */
+    assert_int_equal(read_range(&ranges, 2, 4), HEAD + VALUE + 16);
+    resize_value(&ranges, VALUE - 1);
+    expect_corrupt(&ranges, "blosc: header says 524304 stored bytes, there are 524303");
+    resize_value(&ranges, HEAD + 2 * RANGE_WIDTH); /* as long as what is kept of a range */
+    expect_corrupt(&ranges, "blosc: header says 524304 stored bytes, there are 131088");
+    resize_value(&ranges, VALUE);
+    poke_value(&ranges, 4, 1); /* decoded bytes */
+    expect_corrupt(&ranges, "blosc: ");
+    resize_value(&ranges, HEAD - 1);
+    expect_corrupt(&ranges, "blosc: 15 stored bytes have no room for a header");
+    close_ranges(&ranges);
 }
 
 /* One that is compressed is read whole, and its array's next ones without a look at the head. */
-static void test_part_of_a_compressed_chunk(void **state)
+static void test_range_of_a_compressed_chunk(void **state)
 {
     enum { HEAD = 16 };
-    struct parts parts;
+    struct ranges ranges;
 
-    open_parts(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1}",
-               true, &parts);
-    uint64_t bytes = read_parts(&parts, 2, 4);
-    assert_in_range(bytes, HEAD + 1, PART_WIDTH);
-    assert_int_equal(read_parts(&parts, 4, 5), bytes - HEAD);
-    close_parts(&parts);
+    open_ranges(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1}",
+                true, &ranges);
+    uint64_t bytes = read_range(&ranges, 2, 4);
+    assert_in_range(bytes, HEAD + 1, RANGE_WIDTH);
+    assert_int_equal(read_range(&ranges, 4, 5), bytes - HEAD);
+    close_ranges(&ranges);
 }
 
 struct short_tape {
     struct zarr_tape tape;
-    unsigned char bytes[3 * PART_WIDTH];
+    unsigned char bytes[3 * RANGE_WIDTH];
     size_t size;
 };
 
@@ -474,24 +477,25 @@ static enum status play_from(struct zarr_tape *tape, void *buffer, size_t capaci
     return STATUS_OK;
 }
 
-static void test_parts_on_a_tape(void **state)
+static void test_ranges_on_a_tape(void **state)
 {
     static struct short_tape tape = {.tape.record = record_on};
-    struct parts parts;
+    struct ranges ranges;
 
-    open_parts(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
-               false, &parts);
-    zarr_chunk_reader_use_tape(parts.reader, &tape.tape);
-    assert_int_equal(read_parts(&parts, 5, 7), 16 + 2 * PART_WIDTH);
+    open_ranges(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
+                false, &ranges);
+    zarr_chunk_reader_use_tape(ranges.reader, &tape.tape);
+    assert_int_equal(read_range(&ranges, 5, 7), 16 + 2 * RANGE_WIDTH);
     tape.tape.play = play_from;
-    resize_value(&parts, 0);
-    assert_int_equal(read_parts(&parts, 5, 7), 0);
-    close_parts(&parts);
+    resize_value(&ranges, 0);
+    assert_int_equal(read_range(&ranges, 5, 7), 0);
+    close_ranges(&ranges);
 }
 
-/* A part that blosc cannot decode alone, as it is no multiple of the frame's typesize, goes through
- * scratch memory, which holds another chunk until then: views of that one do not get its bytes. */
-static void test_a_part_between_two_views(void **state)
+/* A range that blosc cannot decode alone, as it is no multiple of the frame's typesize, goes
+ * through scratch memory, which holds another chunk until then: views of that one do not get its
+ * bytes. */
+static void test_a_range_between_two_views(void **state)
 {
     enum { ROWS = 8, WIDTH = 5 };
     static const struct recipe recipes[] = {
@@ -525,14 +529,14 @@ static void test_a_part_between_two_views(void **state)
     assert_ok(zarr_view_make(&x, &view, &cast, &err), &err);
     assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 2, &reader, &err), &err);
     for (int i = 0; i < 2; i++) {
-        unsigned char part[WIDTH];
+        unsigned char range[WIDTH];
         float out[WIDTH];
 
         assert_ok(zarr_read_samples(reader, &cast, 1, 2, out, &stats, &err), &err);
         for (int k = 0; k < WIDTH; k++)
             assert_true(out[k] == items[WIDTH + k]);
-        assert_ok(zarr_read_samples(reader, &y, 1, 2, part, &stats, &err), &err);
-        assert_memory_equal(part, other + WIDTH, WIDTH);
+        assert_ok(zarr_read_samples(reader, &y, 1, 2, range, &stats, &err), &err);
+        assert_memory_equal(range, other + WIDTH, WIDTH);
     }
     zarr_chunk_reader_free(reader);
     free(items);
@@ -573,13 +577,13 @@ int main(void)
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_longest_key_fits),
         cmocka_unit_test_setup_teardown(test_damaged_chunks, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_part_of_a_raw_chunk, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_part_of_a_plain_blosc_chunk, fixture_setup,
+        cmocka_unit_test_setup_teardown(test_range_of_a_raw_chunk, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_range_of_a_plain_blosc_chunk, fixture_setup,
                                         fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_part_of_a_compressed_chunk, fixture_setup,
+        cmocka_unit_test_setup_teardown(test_range_of_a_compressed_chunk, fixture_setup,
                                         fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_parts_on_a_tape, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_between_two_views, fixture_setup,
+        cmocka_unit_test_setup_teardown(test_ranges_on_a_tape, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_a_range_between_two_views, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(test_failure_is_not_missing, fixture_setup,
                                         fixture_teardown),

@@ -1,5 +1,5 @@
 /* Sharded arrays, with shards made by hand: inner chunks in any order with gaps, or missing; what
- * is read and how often; indices that make no sense; pieces told beforehand; parts of raw chunks.
+ * is read and how often; indices that make no sense; pieces told beforehand; ranges of raw chunks.
  */
 #include "zarr/chunk.h"
 #include "zarr/shard.h"
@@ -209,7 +209,7 @@ static void test_what_is_read(void **state)
 }
 
 /* One sample of a raw inner chunk costs that sample's bytes. */
-static void test_parts_of_raw_chunks(void **state)
+static void test_ranges_of_raw_chunks(void **state)
 {
     struct shard_entry entries[ENTRIES];
     struct sharded *sharded = make(*state, "end", "", entries);
@@ -527,7 +527,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_any_order_with_gaps),           TEST(test_what_is_read),
-        TEST(test_parts_of_raw_chunks),           TEST(test_indices_that_make_no_sense),
+        TEST(test_ranges_of_raw_chunks),          TEST(test_indices_that_make_no_sense),
         TEST(test_pieces_are_what_is_read),       TEST(test_disk_cache),
         TEST(test_a_bad_index_is_asked_for_once), TEST(test_cache_look_ups),
     };
