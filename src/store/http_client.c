@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 enum {
-    SECONDS_AT_ONCE = 8, /* second transfers beyond the window */
+    SECONDS_AT_ONCE = 8, /* second transfers beyond the limit */
     SECOND_BYTES = 16 << 20,
     LOOK_MS = 10,  /* for late transfers */
     SILENT_S = 10, /* without a byte: long, whatever others took */
@@ -361,7 +361,7 @@ static uint64_t resume_paused(struct http_client *client, uint64_t now_ns)
 
 static void start_waiting(struct http_client *client)
 {
-    while (client->waiting.first && client->in_flight - client->seconds < client->pace.window) {
+    while (client->waiting.first && client->in_flight - client->seconds < client->pace.limit) {
         struct transfer *transfer = take_transfer(client);
         if (!transfer && client->in_flight > 0)
             return; /* later */

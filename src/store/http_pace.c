@@ -17,7 +17,7 @@ void pace_init(struct pace *pace, uint32_t requests)
 {
     memset(pace, 0, sizeof *pace);
     pace->adapts = requests == 0;
-    pace->window = requests ? requests : PACE_FIRST;
+    pace->limit = requests ? requests : PACE_FIRST;
     pace->most = requests ? requests : PACE_MOST;
 }
 
@@ -81,23 +81,23 @@ static void begin_round(struct pace *pace, uint64_t now_ns)
 
 static void grow(struct pace *pace, double rate)
 {
-    uint32_t wider = pace->window + pace->window / 2;
+    uint32_t higher = pace->limit + pace->limit / 2;
     pace->rate_before = rate;
-    pace->window_before = pace->window;
-    pace->window = wider < pace->most ? wider : pace->most;
+    pace->limit_before = pace->limit;
+    pace->limit = higher < pace->most ? higher : pace->most;
 }
 
-/* The end of a round in which the window was what held things up. */
+/* The end of a round in which the limit was what held things up. */
 static void judge_round(struct pace *pace, double rate)
 {
     bool tried = pace->rate_before > 0;
     if (pace->rest > 0) {
         pace->rest--;
     } else if (tried && rate < 1.1 * pace->rate_before) {
-        pace->window = pace->window_before;
+        pace->limit = pace->limit_before;
         pace->rate_before = 0;
         pace->rest = REST_ROUNDS;
-    } else if (pace->window < pace->most) {
+    } else if (pace->limit < pace->most) {
         grow(pace, rate);
     }
 }
@@ -117,7 +117,7 @@ void pace_answered(struct pace *pace, uint64_t now_ns, uint64_t latency_ns, size
     pace->round_bytes += bytes;
     pace->round_waited = pace->round_waited && waiting;
     uint64_t elapsed_ns = now_ns - pace->round_start_ns;
-    uint32_t enough = pace->window > LEAST_ROUND ? pace->window : LEAST_ROUND;
+    uint32_t enough = pace->limit > LEAST_ROUND ? pace->limit : LEAST_ROUND;
     if (pace->round_count < enough || elapsed_ns < least_round_ns)
         return;
     if (pace->round_waited)
@@ -131,7 +131,7 @@ void pace_throttled(struct pace *pace, uint64_t now_ns)
     if (!pace->adapts || (pace->throttled_ns && now_ns - pace->throttled_ns < once_ns))
         return;
     pace->throttled_ns = now_ns;
-    pace->window = pace->window / 2 > PACE_LEAST ? pace->window / 2 : PACE_LEAST;
+    pace->limit = pace->limit / 2 > PACE_LEAST ? pace->limit / 2 : PACE_LEAST;
     pace->rate_before = 0;
     pace->rest = REST_THROTTLED;
     begin_round(pace, now_ns);

@@ -1,9 +1,10 @@
 /* How many requests a server is asked at once, and when one is late. Pure; one thread.
  *
- * The window climbs the hill of throughput: round by round (as many answers as the window is wide)
- * it grows by half while that brings at least a tenth more bytes a second, goes back and rests
- * where it does not, and tries again a while later. A server that says "too many" (429, 503) halves
- * it. Rounds in which nothing waited for the window say nothing, and are left out.
+ * The concurrency limit climbs the hill of throughput, round by round; a round is as many answers
+ * as the limit says. The limit grows by half while a round brings at least a tenth more bytes a
+ * second. Where a round does not, the limit goes back, rests, and is tried again a while later. A
+ * server that says "too many" (429, 503) halves the limit. Rounds in which nothing waited because
+ * of the limit say nothing, and are left out.
  *
  * Late is what takes twice as long as 95 of 100 answers of about that size, over the last few
  * hundred. At most 3 in 100 requests are sent a second time for that.
@@ -24,15 +25,15 @@ enum {
 };
 
 struct pace {
-    uint32_t window, most;
+    uint32_t limit, most; /* requests under way at once */
     bool adapts;
     /* the round */
     uint64_t round_start_ns, round_bytes;
     uint32_t round_count;
-    bool round_waited; /* something waited for the window all the time */
+    bool round_waited; /* something waited because of the limit all the time */
     /* the climb */
     double rate_before; /* bytes a second of the round before growing; 0: none */
-    uint32_t window_before;
+    uint32_t limit_before;
     uint32_t rest; /* rounds until the next try */
     uint64_t throttled_ns;
     /* lateness */
@@ -41,10 +42,10 @@ struct pace {
     double second_tokens;
 };
 
-/* `requests`: a fixed window; 0: from PACE_FIRST, PACE_LEAST to PACE_MOST. */
+/* `requests`: a fixed limit; 0: from PACE_FIRST, PACE_LEAST to PACE_MOST. */
 void pace_init(struct pace *pace, uint32_t requests);
 
-/* An answer of `bytes` came after `latency_ns`. `waiting`: others wait for a place. */
+/* An answer of `bytes` came after `latency_ns`. `waiting`: others wait because of the limit. */
 void pace_answered(struct pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
                    bool waiting);
 

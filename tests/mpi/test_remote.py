@@ -259,7 +259,7 @@ class Http(RemoteTest):
                          expected)
 
     def test_few_requests(self):
-        """Whatever the window, and without second requests."""
+        """Whatever the concurrency limit, and without second requests."""
         self.check(self.server.url + "/v2", readers=(2,),
                    **{"store.requests": 1, "store.hedge": "false"})
 

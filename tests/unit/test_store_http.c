@@ -194,46 +194,46 @@ static uint64_t serve(struct pace *pace, uint64_t now_ns, unsigned rounds, unsig
                       double most)
 {
     for (unsigned i = 0; i < rounds; i++) {
-        double seconds = latency_ms / 1e3, bytes = pace->window * 65536.0;
+        double seconds = latency_ms / 1e3, bytes = pace->limit * 65536.0;
         if (bytes / seconds > most)
             seconds = bytes / most;
         now_ns += (uint64_t)(seconds * 1e9);
-        for (uint32_t j = 0, count = pace->window; j < count; j++)
+        for (uint32_t j = 0, count = pace->limit; j < count; j++)
             pace_answered(pace, now_ns, (uint64_t)(seconds * 1e9), 65536, true);
     }
     return now_ns;
 }
 
-static void test_the_window_grows_while_that_helps(void **state)
+static void test_the_limit_grows_while_that_helps(void **state)
 {
     struct pace pace;
     (void)state;
     pace_init(&pace, 0);
     serve(&pace, ms_ns, 40, 50, 1e12);
-    assert_in_range(pace.window, PACE_MOST * 3 / 4, PACE_MOST);
+    assert_in_range(pace.limit, PACE_MOST * 3 / 4, PACE_MOST);
     pace_init(&pace, 0);
     serve(&pace, ms_ns, 40, 50, 100e6); /* 76 requests fill the link */
-    assert_in_range(pace.window, 60, 120);
+    assert_in_range(pace.limit, 60, 120);
     pace_init(&pace, 17);
     serve(&pace, ms_ns, 40, 50, 1e12);
-    assert_int_equal(pace.window, 17);
+    assert_int_equal(pace.limit, 17);
 }
 
-static void test_the_window_shrinks_when_the_server_says_so(void **state)
+static void test_the_limit_shrinks_when_the_server_says_so(void **state)
 {
     struct pace pace;
     (void)state;
     pace_init(&pace, 0);
     uint64_t now_ns = serve(&pace, ms_ns, 40, 50, 1e12);
-    uint32_t before = pace.window;
+    uint32_t before = pace.limit;
     pace_throttled(&pace, now_ns);
     pace_throttled(&pace, now_ns + ms_ns); /* of the same burst */
-    assert_int_equal(pace.window, before / 2);
+    assert_int_equal(pace.limit, before / 2);
     for (unsigned i = 1; i < 20; i++)
         pace_throttled(&pace, now_ns + i * 1000 * ms_ns);
-    assert_int_equal(pace.window, PACE_LEAST);
+    assert_int_equal(pace.limit, PACE_LEAST);
     serve(&pace, now_ns + 20000 * ms_ns, 400, 50, 1e12);
-    assert_in_range(pace.window, PACE_FIRST, PACE_MOST);
+    assert_in_range(pace.limit, PACE_FIRST, PACE_MOST);
 }
 
 static void test_lateness(void **state)
@@ -261,8 +261,8 @@ int main(void)
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_the_window_grows_while_that_helps),
-        cmocka_unit_test(test_the_window_shrinks_when_the_server_says_so),
+        cmocka_unit_test(test_the_limit_grows_while_that_helps),
+        cmocka_unit_test(test_the_limit_shrinks_when_the_server_says_so),
         cmocka_unit_test(test_lateness),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
