@@ -26,7 +26,7 @@ const char *inspect_last_component(const char *path)
 /* Whether an array could be the index of a join: one integer for each sample. */
 static bool may_be_index(const struct zarr_node *node, uint64_t sample_count)
 {
-    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_extent == 0 &&
+    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_length == 0 &&
            node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype) &&
            node->array.total_bytes <= most_index_bytes && !zarr_node_is_coordinate(node);
 }

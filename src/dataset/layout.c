@@ -28,8 +28,8 @@ static void describe_samples(struct dataset *dataset)
         field->rank = array->rank - 1;
         for (int axis = 0; axis < field->rank; axis++)
             field->shape[axis] = array->shape[axis + 1];
-        if (array->item_extent > 0)
-            field->shape[field->rank++] = array->item_extent;
+        if (array->item_length > 0)
+            field->shape[field->rank++] = array->item_length;
         field->sample_bytes = zarr_array_sample_bytes(array);
         field->source = FIELD_HELD;
         field->decode_amplification = 1.0;

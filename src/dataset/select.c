@@ -201,7 +201,7 @@ static enum status select_one(const struct choice *choice, const struct dataset_
     if (!spec->index)
         return STATUS_OK;
     const struct zarr_array *index = &origin->index->array;
-    if (index->rank != 1 || index->item_extent > 0 || !dtype_is_integer(index->dtype))
+    if (index->rank != 1 || index->item_length > 0 || !dtype_is_integer(index->dtype))
         return error_set(
             err, STATUS_INVALID,
             "field '%s': index array '%s' must be one-dimensional and of integers; it is "

@@ -447,7 +447,7 @@ static enum status open_file(struct zip *zip, struct error *err)
     return STATUS_OK;
 }
 
-static enum status find_directory(struct zip *zip, struct zip_place *ret_place, struct error *err)
+static enum status find_directory(struct zip *zip, struct zip_extent *ret_extent, struct error *err)
 {
     size_t bytes = zip->file_bytes < ZIP_TAIL_BYTES ? (size_t)zip->file_bytes : ZIP_TAIL_BYTES;
     unsigned char *tail = malloc(bytes ? bytes : 1);
@@ -455,24 +455,24 @@ static enum status find_directory(struct zip *zip, struct zip_place *ret_place, 
         return error_set(err, STATUS_NO_MEMORY, "no memory to open '%s'", zip->path);
     enum status status = read_at(zip, zip->file_bytes - bytes, tail, bytes, err);
     if (status == STATUS_OK)
-        status = zip_find_directory(tail, bytes, zip->file_bytes, read_at, zip, ret_place, err);
+        status = zip_find_directory(tail, bytes, zip->file_bytes, read_at, zip, ret_extent, err);
     free(tail);
     return status;
 }
 
 static enum status read_directory(struct zip *zip, struct error *err)
 {
-    struct zip_place place;
-    enum status status = find_directory(zip, &place, err);
+    struct zip_extent extent;
+    enum status status = find_directory(zip, &extent, err);
     if (status != STATUS_OK)
         return status;
-    zip->directory = malloc(place.bytes ? place.bytes : 1);
-    zip->entries = calloc(place.entry_count + 1, sizeof *zip->entries);
+    zip->directory = malloc(extent.bytes ? extent.bytes : 1);
+    zip->entries = calloc(extent.entry_count + 1, sizeof *zip->entries);
     if (!zip->directory || !zip->entries)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the directory of '%s'", zip->path);
-    status = read_at(zip, place.offset, zip->directory, place.bytes, err);
+    status = read_at(zip, extent.offset, zip->directory, extent.bytes, err);
     return status ? status
-                  : zip_read_directory(zip->directory, &place, zip->entries, &zip->count, err);
+                  : zip_read_directory(zip->directory, &extent, zip->entries, &zip->count, err);
 }
 
 enum status zip_open(const char *path, struct store **ret_store, struct error *err)

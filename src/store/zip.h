@@ -29,7 +29,7 @@ struct zip_entry {
 };
 
 /* Where the directory lies in a file. */
-struct zip_place {
+struct zip_extent {
     uint64_t offset, bytes, entry_count;
     uint64_t shift; /* that all offsets are off by: bytes put before the archive */
 };
@@ -41,12 +41,12 @@ typedef enum status zip_read(void *context, uint64_t offset, void *buffer, size_
                              struct error *err);
 MUST_USE enum status zip_find_directory(const unsigned char *tail, size_t tail_bytes,
                                         uint64_t file_bytes, zip_read *read, void *context,
-                                        struct zip_place *ret_place, struct error *err);
+                                        struct zip_extent *ret_extent, struct error *err);
 
 /* Takes the directory's bytes apart into `entries` ([entry_count]): values alone, in order of name
  * ('/' before all other bytes), the last of each name, without the folder that all of a hierarchy
  * may lie in. CORRUPT. */
-MUST_USE enum status zip_read_directory(const unsigned char *bytes, const struct zip_place *place,
+MUST_USE enum status zip_read_directory(const unsigned char *bytes, const struct zip_extent *extent,
                                         struct zip_entry *entries, size_t *ret_count,
                                         struct error *err);
 

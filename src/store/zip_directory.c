@@ -38,7 +38,7 @@ static const unsigned char *find_end(const unsigned char *tail, size_t tail_byte
 
 /* The numbers of zip64's end record instead of those of the plain one. */
 static enum status read_end64(const unsigned char *locator, uint64_t file_bytes, zip_read *read,
-                              void *context, struct zip_place *place, uint64_t *ret_end,
+                              void *context, struct zip_extent *extent, uint64_t *ret_end,
                               struct error *err)
 {
     unsigned char end[END64_BYTES];
@@ -52,15 +52,15 @@ static enum status read_end64(const unsigned char *locator, uint64_t file_bytes,
         return error_set(err, STATUS_CORRUPT, "zip64's end record is not where it should be");
     if (number(end + 16, 4) != 0 || number(end + 20, 4) != 0)
         return error_set(err, STATUS_UNSUPPORTED, "archives in several parts are not supported");
-    place->entry_count = number(end + 32, 8);
-    place->bytes = number(end + 40, 8);
-    place->offset = number(end + 48, 8);
+    extent->entry_count = number(end + 32, 8);
+    extent->bytes = number(end + 40, 8);
+    extent->offset = number(end + 48, 8);
     *ret_end = offset;
     return STATUS_OK;
 }
 
 enum status zip_find_directory(const unsigned char *tail, size_t tail_bytes, uint64_t file_bytes,
-                               zip_read *read, void *context, struct zip_place *ret_place,
+                               zip_read *read, void *context, struct zip_extent *ret_extent,
                                struct error *err)
 {
     const unsigned char *end = find_end(tail, tail_bytes);
@@ -68,32 +68,32 @@ enum status zip_find_directory(const unsigned char *tail, size_t tail_bytes, uin
         return error_set(err, STATUS_CORRUPT,
                          "no end record: it was cut off, or is no zip archive");
     uint64_t end_offset = file_bytes - tail_bytes + (uint64_t)(end - tail);
-    struct zip_place place = {.entry_count = number(end + 10, 2),
-                              .bytes = number(end + 12, 4),
-                              .offset = number(end + 16, 4)};
+    struct zip_extent extent = {.entry_count = number(end + 10, 2),
+                                .bytes = number(end + 12, 4),
+                                .offset = number(end + 16, 4)};
     bool has_locator =
         end - tail >= LOCATOR_BYTES && number(end - LOCATOR_BYTES, 4) == locator_magic;
     if (has_locator) {
         enum status status =
-            read_end64(end - LOCATOR_BYTES, file_bytes, read, context, &place, &end_offset, err);
+            read_end64(end - LOCATOR_BYTES, file_bytes, read, context, &extent, &end_offset, err);
         if (status != STATUS_OK)
             return status;
     } else if (number(end + 4, 2) != 0 || number(end + 6, 2) != 0) {
         return error_set(err, STATUS_UNSUPPORTED, "archives in several parts are not supported");
     }
-    if (place.bytes > end_offset || place.offset > end_offset - place.bytes)
+    if (extent.bytes > end_offset || extent.offset > end_offset - extent.bytes)
         return error_set(err, STATUS_CORRUPT, "the archive's directory lies beyond its end");
-    if (place.bytes > ZIP_MOST_DIRECTORY_BYTES || place.entry_count > ZIP_MOST_ENTRIES)
+    if (extent.bytes > ZIP_MOST_DIRECTORY_BYTES || extent.entry_count > ZIP_MOST_ENTRIES)
         return error_set(err, STATUS_UNSUPPORTED,
                          "an archive of %" PRIu64 " values: at most %d are supported; unpack it",
-                         place.entry_count, ZIP_MOST_ENTRIES);
-    if (place.entry_count > place.bytes / HEADER_BYTES)
+                         extent.entry_count, ZIP_MOST_ENTRIES);
+    if (extent.entry_count > extent.bytes / HEADER_BYTES)
         return error_set(err, STATUS_CORRUPT,
                          "the archive's directory is too short for its %" PRIu64 " entries",
-                         place.entry_count);
-    place.shift = end_offset - place.bytes - place.offset;
-    place.offset += place.shift;
-    *ret_place = place;
+                         extent.entry_count);
+    extent.shift = end_offset - extent.bytes - extent.offset;
+    extent.offset += extent.shift;
+    *ret_extent = extent;
     return STATUS_OK;
 }
 
@@ -192,17 +192,17 @@ static size_t common_folder(const struct zip_entry *entries, size_t count)
     return found ? length : 0;
 }
 
-enum status zip_read_directory(const unsigned char *bytes, const struct zip_place *place,
+enum status zip_read_directory(const unsigned char *bytes, const struct zip_extent *extent,
                                struct zip_entry *entries, size_t *ret_count, struct error *err)
 {
     size_t count = 0, used = 0, kept = 0, size;
-    for (uint64_t i = 0; i < place->entry_count; i++, used += size) {
+    for (uint64_t i = 0; i < extent->entry_count; i++, used += size) {
         struct zip_entry *entry = &entries[count];
-        read_entry(bytes + used, (size_t)place->bytes - used, entry, &size);
+        read_entry(bytes + used, (size_t)extent->bytes - used, entry, &size);
         if (size == 0)
             return error_set(err, STATUS_CORRUPT, "entry %" PRIu64 " of the archive is not valid",
                              i);
-        if (__builtin_add_overflow(entry->header_offset, place->shift, &entry->header_offset))
+        if (__builtin_add_overflow(entry->header_offset, extent->shift, &entry->header_offset))
             return error_set(err, STATUS_CORRUPT, "entry %" PRIu64 " of the archive is not valid",
                              i);
         entry->order = (uint32_t)i;

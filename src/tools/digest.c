@@ -77,8 +77,8 @@ struct digest_text digest_of_array(const struct zarr_array *array, const struct 
     text_append(&text, "penstock-content-1 %s ", dtype_name(array->dtype));
     for (int i = 0; i < array->rank; i++)
         text_append(&text, "%s%" PRIu64, i ? "x" : "", array->shape[i]);
-    if (array->item_extent > 0)
-        text_append(&text, "x%" PRIu64, array->item_extent);
+    if (array->item_length > 0)
+        text_append(&text, "x%" PRIu64, array->item_length);
     text_append(&text, " %s", digest_sum_format(sum).text);
     struct digest_text digest = digest_of_text(text.data, text.length);
     text_done(&text);

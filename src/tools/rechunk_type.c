@@ -216,7 +216,7 @@ enum status target_shape(const struct zarr_array *source, struct zarr_array *ret
                          struct error *err)
 {
     *ret_shaped = *source;
-    if (source->item_extent == 0 || kind_of(source) != '\0')
+    if (source->item_length == 0 || kind_of(source) != '\0')
         return STATUS_OK;
     if (source->rank == ZARR_MAX_RANK)
         return error_set(err, STATUS_UNSUPPORTED,
@@ -229,10 +229,10 @@ enum status target_shape(const struct zarr_array *source, struct zarr_array *ret
             return error_set(err, STATUS_UNSUPPORTED,
                              "the values of its sub-array have different fill values, which "
                              "cannot be written: leave it out with --arrays");
-    ret_shaped->shape[source->rank] = source->item_extent;
-    ret_shaped->chunk_shape[source->rank] = source->item_extent;
+    ret_shaped->shape[source->rank] = source->item_length;
+    ret_shaped->chunk_shape[source->rank] = source->item_length;
     ret_shaped->rank++;
-    ret_shaped->item_extent = 0;
+    ret_shaped->item_length = 0;
     ret_shaped->item_bytes = value_bytes;
     return STATUS_OK;
 }

@@ -148,19 +148,19 @@ struct slab {
     uint64_t begin, end;
 };
 
-/* Copies the box `extents` (items) of axes [axis, rank) from the slab into the chunk. */
-static void copy_box(const struct zarr_array *array, const uint64_t *extents, int axis,
+/* Copies the box `lengths` (items) of axes [axis, rank) from the slab into the chunk. */
+static void copy_box(const struct zarr_array *array, const uint64_t *lengths, int axis,
                      const unsigned char *from, uint64_t from_stride, unsigned char *to,
                      uint64_t to_stride)
 {
     if (axis == array->rank - 1) {
-        memcpy(to, from, extents[axis] * array->item_bytes);
+        memcpy(to, from, lengths[axis] * array->item_bytes);
         return;
     }
     uint64_t from_next = from_stride / array->shape[axis + 1];
     uint64_t to_next = to_stride / array->chunk_shape[axis + 1];
-    for (uint64_t i = 0; i < extents[axis]; i++)
-        copy_box(array, extents, axis + 1, from + i * from_stride, from_next, to + i * to_stride,
+    for (uint64_t i = 0; i < lengths[axis]; i++)
+        copy_box(array, lengths, axis + 1, from + i * from_stride, from_next, to + i * to_stride,
                  to_next);
 }
 
@@ -175,7 +175,7 @@ static const unsigned char *gather(struct slab_writer *writer, const struct slab
                                    const uint64_t *index)
 {
     const struct zarr_array *array = &writer->target->array;
-    uint64_t extents[ZARR_MAX_RANK], offset = 0;
+    uint64_t lengths[ZARR_MAX_RANK], offset = 0;
     uint64_t stride = zarr_array_sample_bytes(array);
     uint64_t chunk_stride = array->chunk_bytes / array->chunk_shape[0];
     bool whole = true, run = true;
@@ -183,8 +183,8 @@ static const unsigned char *gather(struct slab_writer *writer, const struct slab
     for (int i = 0; i < array->rank; i++) {
         uint64_t start = index[i] * array->chunk_shape[i];
         uint64_t left = array->shape[i] - start;
-        extents[i] = left < array->chunk_shape[i] ? left : array->chunk_shape[i];
-        whole = whole && extents[i] == array->chunk_shape[i];
+        lengths[i] = left < array->chunk_shape[i] ? left : array->chunk_shape[i];
+        whole = whole && lengths[i] == array->chunk_shape[i];
         run = run && (i == 0 || array->chunk_shape[i] == array->shape[i]);
         if (i > 0)
             axis_stride /= array->shape[i];
@@ -194,7 +194,7 @@ static const unsigned char *gather(struct slab_writer *writer, const struct slab
         return slab->bytes + offset;
     if (!whole)
         fill_chunk(array, writer->chunk);
-    copy_box(array, extents, 0, slab->bytes + offset, stride, writer->chunk, chunk_stride);
+    copy_box(array, lengths, 0, slab->bytes + offset, stride, writer->chunk, chunk_stride);
     return writer->chunk;
 }
 

@@ -137,8 +137,8 @@ void zarr_array_identify(const struct zarr_array *array, struct text *out)
         text_append(out, " as %s", array->stored_type);
     if (array->stored_item_bytes != array->item_bytes)
         text_append(out, " at %zu of %zu", array->item_offset, array->stored_item_bytes);
-    if (array->item_extent > 0)
-        text_append(out, " x %" PRIu64, array->item_extent);
+    if (array->item_length > 0)
+        text_append(out, " x %" PRIu64, array->item_length);
     for (int i = 0; i < array->rank; i++)
         text_append(out, " %" PRIu64 "/%" PRIu64, array->shape[i], array->chunk_shape[i]);
     text_append(out, " fill ");

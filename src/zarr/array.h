@@ -62,7 +62,7 @@ struct zarr_array {
                                            * there are shards: chunks are what is decoded */
     uint64_t chunk_counts[ZARR_MAX_RANK]; /* ceil(shape / chunk_shape) */
     enum dtype dtype;
-    uint64_t item_extent; /* 0: an item is one value of `dtype`. Else it is that many, which come as
+    uint64_t item_length; /* 0: an item is one value of `dtype`. Else it is that many, which come as
                            * a last axis: strings and raw bytes (uint8), unicode (uint32) and
                            * sub-arrays */
     size_t item_bytes;    /* of one item */

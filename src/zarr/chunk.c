@@ -112,7 +112,7 @@ static void find_overlap(const struct zarr_array *array, const uint64_t *chunk_i
         uint64_t low = chunk_begin > want_begin ? chunk_begin : want_begin;
         uint64_t high = chunk_begin + (left < array->chunk_shape[i] ? left : array->chunk_shape[i]);
 
-        scatter->extents[i] = high - low;
+        scatter->lengths[i] = high - low;
         scatter->to[i] = stride;
         ret_overlap->from += (low - chunk_begin) * scatter->from[i];
         ret_overlap->to += (low - want_begin) * stride;

@@ -64,8 +64,8 @@ void chunk_to_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *
 /* Indices
  * ------------------------------------------------------------------------------------------- */
 
-/* A shard that holds a chunk: which, and where it lies in the value. */
-struct place {
+/* A shard that holds a chunk, and the bytes of the value that are the shard (or the chunk). */
+struct shard_extent {
     struct shard_name name;
     const char *key;
     uint64_t offset, bytes; /* UINT64_MAX bytes: all of the value, however many it has */
@@ -77,29 +77,29 @@ static const struct zarr_shard_level *level_of(struct shard_name name)
 }
 
 /* What has to be got for the index of the shard there. */
-static enum status index_piece(const struct place *place, struct zarr_piece *ret_piece,
+static enum status index_piece(const struct shard_extent *extent, struct zarr_piece *ret_piece,
                                struct error *err)
 {
-    const struct zarr_shard_level *level = level_of(place->name);
-    bool is_value = place->bytes == UINT64_MAX;
+    const struct zarr_shard_level *level = level_of(extent->name);
+    bool is_value = extent->bytes == UINT64_MAX;
 
-    if (place->bytes < level->index_bytes)
+    if (extent->bytes < level->index_bytes)
         return error_set(err, STATUS_CORRUPT,
                          "the inner shard's %" PRIu64 " bytes have no room for its index of %zu",
-                         place->bytes, level->index_bytes);
+                         extent->bytes, level->index_bytes);
     *ret_piece = (struct zarr_piece){
         .kind = is_value && !level->index_at_start ? ZARR_PIECE_TAIL : ZARR_PIECE_RANGE,
-        .array = place->name.array,
-        .key = place->key,
-        .offset = place->offset,
+        .array = extent->name.array,
+        .key = extent->key,
+        .offset = extent->offset,
         .bytes = level->index_bytes,
         .is_index = true,
-        .level = place->name.level,
-        .number = place->name.number,
-        .shard_bytes = place->bytes,
+        .level = extent->name.level,
+        .number = extent->name.number,
+        .shard_bytes = extent->bytes,
     };
     if (!is_value && !level->index_at_start)
-        ret_piece->offset += place->bytes - level->index_bytes;
+        ret_piece->offset += extent->bytes - level->index_bytes;
     return STATUS_OK;
 }
 
@@ -128,25 +128,25 @@ struct disk_index {
     size_t entries_bytes, bytes;
 };
 
-static struct disk_index disk_index_of(const struct place *place)
+static struct disk_index disk_index_of(const struct shard_extent *extent)
 {
     struct disk_index disk;
 
-    snprintf(disk.key.text, sizeof disk.key.text, "%s#index %d.%" PRIu64, place->key,
-             place->name.level, place->name.number);
-    disk.entries_bytes = level_of(place->name)->entry_count * sizeof(struct shard_entry);
+    snprintf(disk.key.text, sizeof disk.key.text, "%s#index %d.%" PRIu64, extent->key,
+             extent->name.level, extent->name.number);
+    disk.entries_bytes = level_of(extent->name)->entry_count * sizeof(struct shard_entry);
     disk.bytes = disk.entries_bytes + sizeof(uint64_t);
     return disk;
 }
 
-static bool index_from_disk(struct zarr_chunk_reader *reader, const struct place *place,
+static bool index_from_disk(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                             struct shard_index *index, struct zarr_read_stats *stats)
 {
     size_t size;
 
     if (!reader->cache)
         return false;
-    struct disk_index disk = disk_index_of(place);
+    struct disk_index disk = disk_index_of(extent);
     if (!disk_cache_get(reader->cache, disk.key.text, index->entries, disk.bytes, &size) ||
         size != disk.bytes)
         return false;
@@ -156,29 +156,29 @@ static bool index_from_disk(struct zarr_chunk_reader *reader, const struct place
     return true;
 }
 
-static void index_to_disk(struct zarr_chunk_reader *reader, const struct place *place,
+static void index_to_disk(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                           const struct shard_index *index)
 {
     if (!reader->cache)
         return;
-    struct disk_index disk = disk_index_of(place);
+    struct disk_index disk = disk_index_of(extent);
     memcpy((unsigned char *)index->entries + disk.entries_bytes, &index->shard_bytes,
            sizeof index->shard_bytes);
     disk_cache_put(reader->cache, disk.key.text, index->entries, disk.bytes);
 }
 
-/* Loads the index of the shard there into the reader's place for its level. */
-static enum status load_index(struct zarr_chunk_reader *reader, const struct place *place,
+/* Loads the index of the shard there into the reader's memory for its level. */
+static enum status load_index(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                               struct zarr_read_stats *stats, struct error *err)
 {
-    struct shard_index *index = &reader->indices[place->name.level];
+    struct shard_index *index = &reader->indices[extent->name.level];
     struct zarr_piece piece;
-    enum status status = index_piece(place, &piece, err);
+    enum status status = index_piece(extent, &piece, err);
 
     if (status != STATUS_OK)
         return status;
-    *index = (struct shard_index){.name = place->name, .entries = index->entries};
-    if (index_from_disk(reader, place, index, stats))
+    *index = (struct shard_index){.name = extent->name, .entries = index->entries};
+    if (index_from_disk(reader, extent, index, stats))
         return STATUS_OK;
     status = read_index(reader, &piece, &index->shard_bytes, stats, err);
     if (status == STATUS_NOT_FOUND) {
@@ -188,7 +188,7 @@ static enum status load_index(struct zarr_chunk_reader *reader, const struct pla
     if (status == STATUS_OK)
         status = shard_index_parse(index, reader->context, reader->raw_index, err);
     if (status == STATUS_OK) {
-        index_to_disk(reader, place, index);
+        index_to_disk(reader, extent, index);
         return STATUS_OK;
     }
     index->name.array = NULL;
@@ -209,98 +209,98 @@ static bool look_up(const struct zarr_chunk_reader *reader, struct shard_name na
 }
 
 /* Gives an index that came ahead of the read to the disk cache, once for all readers. */
-static void keep_index(struct zarr_chunk_reader *reader, const struct place *place)
+static void keep_index(struct zarr_chunk_reader *reader, const struct shard_extent *extent)
 {
-    struct shard_index *index = &reader->indices[place->name.level];
+    struct shard_index *index = &reader->indices[extent->name.level];
 
-    if (!shard_is_same(index->name, place->name) &&
-        !shard_cache_get(reader->options.indices, place->name, index))
+    if (!shard_is_same(index->name, extent->name) &&
+        !shard_cache_get(reader->options.indices, extent->name, index))
         return;
     index->is_new = false;
-    index_to_disk(reader, place, index);
+    index_to_disk(reader, extent, index);
     shard_cache_put(reader->options.indices, index);
 }
 
-static enum status find_entry(struct zarr_chunk_reader *reader, const struct place *place,
+static enum status find_entry(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                               uint64_t number, struct shard_look *ret_look,
                               struct zarr_read_stats *stats, struct error *err)
 {
     struct error cause;
 
-    if (look_up(reader, place->name, number, ret_look)) {
+    if (look_up(reader, extent->name, number, ret_look)) {
         if (ret_look->is_new && reader->cache)
-            keep_index(reader, place);
+            keep_index(reader, extent);
         return STATUS_OK;
     }
-    if (shard_is_same(reader->bad_shard, place->name)) {
+    if (shard_is_same(reader->bad_shard, extent->name)) {
         if (err)
             *err = reader->bad_cause;
         return (enum status)reader->bad_cause.status;
     }
     error_clear(&cause);
-    enum status status = load_index(reader, place, stats, &cause);
+    enum status status = load_index(reader, extent, stats, &cause);
     if (status == STATUS_CORRUPT && store_retry(reader->store, 0, &cause))
-        status = load_index(reader, place, stats, &cause);
+        status = load_index(reader, extent, stats, &cause);
     if (status != STATUS_OK) {
-        reader->bad_shard = place->name;
+        reader->bad_shard = extent->name;
         reader->bad_cause = cause;
         if (err)
             *err = cause;
         return status;
     }
-    *ret_look = shard_index_look(&reader->indices[place->name.level], number);
-    shard_cache_put(reader->options.indices, &reader->indices[place->name.level]);
+    *ret_look = shard_index_look(&reader->indices[extent->name.level], number);
+    shard_cache_put(reader->options.indices, &reader->indices[extent->name.level]);
     return STATUS_OK;
 }
 
-/* Places
+/* Extents
  * ------------------------------------------------------------------------------------------- */
 
-static struct place first_place(const struct stored_chunk *chunk)
+static struct shard_extent value_extent(const struct stored_chunk *chunk)
 {
-    return (struct place){
+    return (struct shard_extent){
         .name = shard_of(chunk->array, 0, chunk->index), .key = chunk->key, .bytes = UINT64_MAX};
 }
 
-/* From a shard to what it has at the chunk's place, its entry `number`: the next level's shard, or
+/* From a shard to what it has for the chunk, its entry `number`: the next level's shard, or
  * the chunk. *ret_missing: nothing. */
 static enum status descend(const struct shard_look *look, uint64_t number,
-                           const struct stored_chunk *chunk, struct place *place, bool *ret_missing,
-                           struct error *err)
+                           const struct stored_chunk *chunk, struct shard_extent *extent,
+                           bool *ret_missing, struct error *err)
 {
-    int level = place->name.level;
-    enum status status = shard_look_check(place->name, number, look, err);
+    int level = extent->name.level;
+    enum status status = shard_look_check(extent->name, number, look, err);
 
     if (status != STATUS_OK)
         return status;
     *ret_missing = look->entry.bytes == SHARD_MISSING;
-    place->offset += look->entry.offset;
-    place->bytes = look->entry.bytes;
+    extent->offset += look->entry.offset;
+    extent->bytes = look->entry.bytes;
     if (level + 1 < chunk->array->shard_level_count)
-        place->name = shard_of(chunk->array, level + 1, chunk->index);
+        extent->name = shard_of(chunk->array, level + 1, chunk->index);
     return STATUS_OK;
 }
 
-/* The chunk is at `place`, or missing; the range of it that is wanted. */
-static enum status settle(struct stored_chunk *chunk, const struct place *place, bool missing,
-                          struct error *err)
+/* The chunk is at `extent`, or missing; the range of it that is wanted. */
+static enum status settle(struct stored_chunk *chunk, const struct shard_extent *extent,
+                          bool missing, struct error *err)
 {
     const struct zarr_array *array = chunk->array;
     bool raw = codec_chain_is_raw(&array->codecs);
 
-    if (!missing && raw && place->bytes != array->chunk_bytes)
+    if (!missing && raw && extent->bytes != array->chunk_bytes)
         return error_set(err, STATUS_CORRUPT,
-                         "chunk holds %" PRIu64 " bytes, the array's chunks have %zu", place->bytes,
-                         array->chunk_bytes);
+                         "chunk holds %" PRIu64 " bytes, the array's chunks have %zu",
+                         extent->bytes, array->chunk_bytes);
     size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-    if (!missing && place->bytes > bound)
+    if (!missing && extent->bytes > bound)
         return error_set(err, STATUS_CORRUPT,
                          "the shard's index gives it %" PRIu64 " bytes, at most %zu can be right",
-                         place->bytes, bound);
+                         extent->bytes, bound);
     chunk->is_missing = missing;
     chunk->is_range = true;
-    chunk->offset = place->offset + (raw ? chunk->begin : 0);
-    chunk->bytes = raw ? chunk->wanted : place->bytes;
+    chunk->offset = extent->offset + (raw ? chunk->begin : 0);
+    chunk->bytes = raw ? chunk->wanted : extent->bytes;
     chunk->located = true;
     return STATUS_OK;
 }
@@ -308,7 +308,7 @@ static enum status settle(struct stored_chunk *chunk, const struct place *place,
 enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                          struct zarr_read_stats *stats, struct error *err)
 {
-    struct place place = first_place(chunk);
+    struct shard_extent extent = value_extent(chunk);
     enum status status = STATUS_OK;
     bool missing = false;
 
@@ -316,26 +316,26 @@ enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *
         uint64_t number = shard_entry_number(chunk->array, i, chunk->index);
         struct shard_look look;
 
-        status = find_entry(reader, &place, number, &look, stats, err);
+        status = find_entry(reader, &extent, number, &look, stats, err);
         if (status == STATUS_OK)
-            status = descend(&look, number, chunk, &place, &missing, err);
+            status = descend(&look, number, chunk, &extent, &missing, err);
         if (status != STATUS_OK)
             return status;
     }
-    return settle(chunk, &place, missing, err);
+    return settle(chunk, &extent, missing, err);
 }
 
 /* Whether the disk cache has the index. */
-static bool load_from_disk(struct zarr_chunk_reader *reader, const struct place *place,
+static bool load_from_disk(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                            uint64_t number, struct shard_look *ret_look)
 {
-    struct shard_index *index = &reader->indices[place->name.level];
+    struct shard_index *index = &reader->indices[extent->name.level];
     struct zarr_read_stats unused = {0};
 
     if (!reader->cache)
         return false;
-    *index = (struct shard_index){.name = place->name, .entries = index->entries};
-    if (!index_from_disk(reader, place, index, &unused)) {
+    *index = (struct shard_index){.name = extent->name, .entries = index->entries};
+    if (!index_from_disk(reader, extent, index, &unused)) {
         index->name.array = NULL;
         return false;
     }
@@ -347,7 +347,7 @@ static bool load_from_disk(struct zarr_chunk_reader *reader, const struct place 
 enum status chunk_locate_known(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                bool *ret_known, struct zarr_piece *ret_index, struct error *err)
 {
-    struct place place = first_place(chunk);
+    struct shard_extent extent = value_extent(chunk);
     bool missing = false;
 
     *ret_known = false;
@@ -355,26 +355,27 @@ enum status chunk_locate_known(struct zarr_chunk_reader *reader, struct stored_c
         uint64_t number = shard_entry_number(chunk->array, i, chunk->index);
         struct shard_look look;
 
-        if (!look_up(reader, place.name, number, &look) &&
-            !load_from_disk(reader, &place, number, &look))
-            return index_piece(&place, ret_index, err);
-        enum status status = descend(&look, number, chunk, &place, &missing, err);
+        if (!look_up(reader, extent.name, number, &look) &&
+            !load_from_disk(reader, &extent, number, &look))
+            return index_piece(&extent, ret_index, err);
+        enum status status = descend(&look, number, chunk, &extent, &missing, err);
         if (status != STATUS_OK)
             return status;
     }
     *ret_known = true;
-    return settle(chunk, &place, missing, err);
+    return settle(chunk, &extent, missing, err);
 }
 
 enum status zarr_take_index(struct zarr_chunk_reader *reader, const struct zarr_piece *piece,
                             const void *bytes, uint64_t value_bytes, struct error *err)
 {
-    struct place place = {.name = {piece->array, piece->level, piece->number}, .key = piece->key};
+    struct shard_extent extent = {.name = {piece->array, piece->level, piece->number},
+                                  .key = piece->key};
     struct shard_index *index = &reader->indices[piece->level];
     enum status status = STATUS_OK;
 
     *index = (struct shard_index){
-        .name = place.name,
+        .name = extent.name,
         .absent = bytes == NULL,
         .is_new = bytes != NULL,
         .shard_bytes = piece->kind == ZARR_PIECE_TAIL ? value_bytes : piece->shard_bytes,

@@ -93,19 +93,19 @@ enum status document_named(struct json_object *object, const char *what, const c
     return STATUS_OK;
 }
 
-/* One extent. Beyond 2^63-1 json-c may have clamped the number, and nothing that long exists. */
-static enum status parse_extent(struct json_object *value, const char *what, size_t axis,
-                                uint64_t *ret_extent, struct error *err)
+/* One length. Beyond 2^63-1 json-c may have clamped the number, and nothing that long exists. */
+static enum status parse_length(struct json_object *value, const char *what, size_t axis,
+                                uint64_t *ret_length, struct error *err)
 {
     if (!json_object_is_type(value, json_type_int))
         return error_set(err, STATUS_CORRUPT, "'%s' axis %zu is not an integer", what, axis);
-    int64_t extent = json_object_get_int64(value);
-    if (extent < 0)
+    int64_t length = json_object_get_int64(value);
+    if (length < 0)
         return error_set(err, STATUS_CORRUPT, "'%s' axis %zu is negative (%lld)", what, axis,
-                         (long long)extent);
-    if (extent == INT64_MAX)
+                         (long long)length);
+    if (length == INT64_MAX)
         return error_set(err, STATUS_CORRUPT, "'%s' axis %zu does not fit 63 bits", what, axis);
-    *ret_extent = (uint64_t)extent;
+    *ret_length = (uint64_t)length;
     return STATUS_OK;
 }
 
@@ -124,7 +124,7 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
         return error_set(err, STATUS_UNSUPPORTED, "%zu dimensions; the limit is %d", rank,
                          ZARR_MAX_RANK);
     for (size_t i = 0; i < rank; i++) {
-        status = parse_extent(json_object_array_get_idx(list, i), "shape", i, &shape[i], err);
+        status = parse_length(json_object_array_get_idx(list, i), "shape", i, &shape[i], err);
         if (status != STATUS_OK)
             return status;
     }
@@ -156,10 +156,10 @@ enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool 
     return STATUS_OK;
 }
 
-enum status document_extents(struct json_object *list, const struct zarr_array *array,
-                             uint64_t ret_extents[ZARR_MAX_RANK], struct error *err)
+enum status document_lengths(struct json_object *list, const struct zarr_array *array,
+                             uint64_t ret_lengths[ZARR_MAX_RANK], struct error *err)
 {
-    uint64_t extents[ZARR_MAX_RANK] = {0};
+    uint64_t lengths[ZARR_MAX_RANK] = {0};
     size_t rank = json_object_array_length(list);
 
     if (rank != (size_t)array->rank)
@@ -167,13 +167,13 @@ enum status document_extents(struct json_object *list, const struct zarr_array *
                          array->rank);
     for (size_t i = 0; i < rank; i++) {
         enum status status =
-            parse_extent(json_object_array_get_idx(list, i), "chunks", i, &extents[i], err);
+            parse_length(json_object_array_get_idx(list, i), "chunks", i, &lengths[i], err);
         if (status != STATUS_OK)
             return status;
-        if (extents[i] == 0)
+        if (lengths[i] == 0)
             return error_set(err, STATUS_CORRUPT, "'chunks' axis %zu is 0", i);
     }
-    memcpy(ret_extents, extents, sizeof extents);
+    memcpy(ret_lengths, lengths, sizeof lengths);
     return STATUS_OK;
 }
 
@@ -198,7 +198,7 @@ enum status document_set_chunks(struct zarr_array *array, struct error *err)
 enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
                                  struct error *err)
 {
-    enum status status = document_extents(list, array, array->chunk_shape, err);
+    enum status status = document_lengths(list, array, array->chunk_shape, err);
 
     return status == STATUS_OK ? document_set_chunks(array, err) : status;
 }

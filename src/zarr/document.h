@@ -37,13 +37,13 @@ MUST_USE enum status document_named(struct json_object *object, const char *what
                                     const char **ret_name, struct json_object **ret_configuration,
                                     struct error *err);
 
-/* Reads the shape (with total_bytes left 0): 1 to 8 extents, each 1 to 2^63-1. */
+/* Reads the shape (with total_bytes left 0): 1 to 8 lengths, each 1 to 2^63-1. */
 MUST_USE enum status document_shape(struct json_object *root, struct zarr_array *array,
                                     struct error *err);
 
-/* Reads one extent for each axis from `list`, each 1 to 2^63-2. */
-MUST_USE enum status document_extents(struct json_object *list, const struct zarr_array *array,
-                                      uint64_t ret_extents[ZARR_MAX_RANK], struct error *err);
+/* Reads one length for each axis from `list`, each 1 to 2^63-2. */
+MUST_USE enum status document_lengths(struct json_object *list, const struct zarr_array *array,
+                                      uint64_t ret_lengths[ZARR_MAX_RANK], struct error *err);
 
 /* Derives chunk counts and chunk_bytes from the chunk shape; dtype must be known. */
 MUST_USE enum status document_set_chunks(struct zarr_array *array, struct error *err);
@@ -90,9 +90,9 @@ MUST_USE enum status fill_parse_record(struct json_object *value, size_t record_
                                        size_t offset, size_t item_bytes, unsigned char *ret_item,
                                        struct error *err);
 
-/* A text as `extent` code points of 4 bytes, native byte order, zeros behind it. CORRUPT: not a
+/* A text as `characters` code points of 4 bytes, native byte order, zeros behind it. CORRUPT: not a
  * text, or too long. */
-MUST_USE enum status fill_parse_unicode(struct json_object *value, size_t extent,
+MUST_USE enum status fill_parse_unicode(struct json_object *value, size_t length,
                                         unsigned char *ret_item, struct error *err);
 
 #endif

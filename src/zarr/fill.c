@@ -283,10 +283,10 @@ enum status fill_parse_record(struct json_object *value, size_t record_bytes, si
     return STATUS_OK;
 }
 
-enum status fill_parse_unicode(struct json_object *value, size_t extent, unsigned char *ret_item,
-                               struct error *err)
+enum status fill_parse_unicode(struct json_object *value, size_t characters,
+                               unsigned char *ret_item, struct error *err)
 {
-    memset(ret_item, 0, 4 * extent);
+    memset(ret_item, 0, 4 * characters);
     if (is_zero(value))
         return STATUS_OK;
     if (!json_object_is_type(value, json_type_string))
@@ -300,7 +300,7 @@ enum status fill_parse_unicode(struct json_object *value, size_t extent, unsigne
 
         for (; more > 0 && i < length; more--) /* valid UTF-8: documents are checked for that */
             point = point << 6 | (text[i++] & 0x3f);
-        if (done == extent)
+        if (done == characters)
             return refuse_text(value, "as short as the dtype", err);
         memcpy(ret_item + 4 * done, &point, sizeof point);
     }

@@ -57,12 +57,12 @@ static enum status parse_string(const char *text, struct item *item, struct erro
     if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
         return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s'", text);
     item->dtype = unit_of(item->kind);
-    item->extent = strtoull(digits, NULL, 10);
-    if (item->extent == 0)
+    item->length = strtoull(digits, NULL, 10);
+    if (item->length == 0)
         return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s' (items without bytes)", text);
-    if (item->extent > ZARR_MAX_ITEM_BYTES / dtype_bytes(item->dtype))
+    if (item->length > ZARR_MAX_ITEM_BYTES / dtype_bytes(item->dtype))
         return item_too_long(text, err);
-    item->bytes = item->extent * dtype_bytes(item->dtype);
+    item->bytes = item->length * dtype_bytes(item->dtype);
     return STATUS_OK;
 }
 
@@ -108,14 +108,14 @@ enum status item_set(struct zarr_array *array, const struct item *item, size_t r
 
     if (status != STATUS_OK)
         return status;
-    if (item->extent > 0 &&
-        (!size_multiply(array->total_bytes, item->extent, &array->total_bytes) ||
+    if (item->length > 0 &&
+        (!size_multiply(array->total_bytes, item->length, &array->total_bytes) ||
          array->total_bytes > INT64_MAX)) {
         array->total_bytes = 0;
         return error_set(err, STATUS_CORRUPT,
                          "'shape' overflows: the array's size does not fit 63 bits");
     }
-    array->item_extent = item->extent;
+    array->item_length = item->length;
     array->item_bytes = item->bytes;
     array->stored_item_bytes = record_bytes;
     array->item_offset = offset;
@@ -219,7 +219,7 @@ enum status item_parse_fill(struct json_object *value, struct zarr_array *array,
         return status;
     }
     if (kind == 'U')
-        return fill_parse_unicode(value, array->item_extent, array->fill, err);
+        return fill_parse_unicode(value, array->item_length, array->fill, err);
     if (kind == 'M' || kind == 'm')
         return parse_date(value, array, err);
     return fill_parse(array->format, array->dtype, value, array->fill, err);

@@ -14,7 +14,7 @@
 /* What an item is, as the text of a dtype says. */
 struct item {
     enum dtype dtype;
-    uint64_t extent; /* as in struct zarr_array */
+    uint64_t length; /* as in struct zarr_array */
     size_t bytes;
     bool little_endian;
     char kind;                  /* NumPy's: 'f', 'S', 'M' */

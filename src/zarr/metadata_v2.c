@@ -18,16 +18,16 @@ static enum status parse_sub_array(struct json_object *shape, const char *name, 
     size_t rank = json_object_is_type(shape, json_type_array) ? json_object_array_length(shape) : 0;
     uint64_t count = 1;
 
-    if (item->extent > 0)
+    if (item->length > 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "structured dtype: member '%.40s' is a sub-array of strings", name);
     if (rank == 0)
         return error_set(err, STATUS_CORRUPT,
                          "structured dtype: member '%.40s' has a shape that is no list", name);
     for (size_t i = 0; i < rank; i++) {
-        struct json_object *extent = json_object_array_get_idx(shape, i);
+        struct json_object *length = json_object_array_get_idx(shape, i);
         int64_t value =
-            json_object_is_type(extent, json_type_int) ? json_object_get_int64(extent) : 0;
+            json_object_is_type(length, json_type_int) ? json_object_get_int64(length) : 0;
 
         if (value <= 0)
             return error_set(err, STATUS_CORRUPT,
@@ -38,7 +38,7 @@ static enum status parse_sub_array(struct json_object *shape, const char *name, 
             count > ZARR_MAX_ITEM_BYTES / item->bytes)
             return item_too_long(name, err);
     }
-    item->extent = count;
+    item->length = count;
     item->bytes *= count;
     return STATUS_OK;
 }

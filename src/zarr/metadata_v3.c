@@ -67,10 +67,10 @@ static enum status refuse_transformers(struct json_object *root, struct error *e
     return error_set(err, STATUS_UNSUPPORTED, "storage transformer '%.60s'", name);
 }
 
-/* The values' extents: chunks or, before the codecs tell that there are such, shards. */
+/* The values' lengths: chunks or, before the codecs tell that there are such, shards. */
 static enum status parse_grid(struct json_object *root, struct zarr_array *array, struct error *err)
 {
-    struct json_object *grid, *configuration, *extents;
+    struct json_object *grid, *configuration, *lengths;
     const char *name;
 
     if (!json_object_object_get_ex(root, "chunk_grid", &grid))
@@ -80,10 +80,10 @@ static enum status parse_grid(struct json_object *root, struct zarr_array *array
         return status;
     if (strcmp(name, "regular") != 0)
         return error_set(err, STATUS_UNSUPPORTED, "chunk grid '%.60s' (only regular)", name);
-    status = document_member(configuration, "chunk_shape", json_type_array, &extents, err);
+    status = document_member(configuration, "chunk_shape", json_type_array, &lengths, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "'chunk_grid': ");
-    return document_extents(extents, array, array->chunk_shape, err);
+    return document_lengths(lengths, array, array->chunk_shape, err);
 }
 
 /* "dimension_names": null, or for each axis a name or null. */
@@ -277,11 +277,11 @@ static enum status parse_index_location(struct json_object *configuration,
 
 /* Divides the present chunk shape by that of the inner chunks, whose axes are those that came out
  * of the transposes before. */
-static enum status divide_chunks(struct json_object *extents, struct zarr_array *array,
+static enum status divide_chunks(struct json_object *lengths, struct zarr_array *array,
                                  struct zarr_shard_level *level, struct error *err)
 {
     uint64_t inner[ZARR_MAX_RANK] = {0}, index_bytes;
-    enum status status = document_extents(extents, array, inner, err);
+    enum status status = document_lengths(lengths, array, inner, err);
 
     if (status != STATUS_OK)
         return status;
@@ -312,7 +312,7 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
                                   struct error *err)
 {
     struct zarr_array *array = chain->array;
-    struct json_object *extents, *codecs, *index_codecs;
+    struct json_object *lengths, *codecs, *index_codecs;
 
     if (array->codecs.step_count > 0)
         return error_set(err, STATUS_UNSUPPORTED, "filters before 'sharding_indexed'");
@@ -322,7 +322,7 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     struct zarr_shard_level *level = &array->shard_levels[array->shard_level_count++];
     memset(level, 0, sizeof *level);
     enum status status =
-        document_member(configuration, "chunk_shape", json_type_array, &extents, err);
+        document_member(configuration, "chunk_shape", json_type_array, &lengths, err);
     if (status == STATUS_OK)
         status = document_member(configuration, "codecs", json_type_array, &codecs, err);
     if (status == STATUS_OK)
@@ -333,7 +333,7 @@ static enum status parse_sharding(struct json_object *configuration, struct chai
     if (status == STATUS_OK)
         status = parse_index_codecs(index_codecs, level, err);
     if (status == STATUS_OK)
-        status = divide_chunks(extents, array, level, err);
+        status = divide_chunks(lengths, array, level, err);
     if (status == STATUS_OK)
         status = parse_codecs(codecs, chain, err);
     if (status != STATUS_OK)

@@ -51,7 +51,7 @@ static enum status set_raw(struct zarr_array *array, size_t item_bytes, struct e
         return error_set(err, STATUS_CORRUPT,
                          "'shape' overflows: the array's size does not fit 63 bits");
     }
-    array->item_extent = array->item_bytes = array->stored_item_bytes = item_bytes;
+    array->item_length = array->item_bytes = array->stored_item_bytes = item_bytes;
     snprintf(array->stored_type, sizeof array->stored_type, "r%zu", 8 * item_bytes);
     return STATUS_OK;
 }

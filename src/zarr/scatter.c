@@ -19,13 +19,13 @@ void scatter_merge(struct scatter *scatter)
 
     assert(scatter->rank >= 0 && scatter->rank <= SCATTER_MAX_RANK);
     for (int i = 0; i < scatter->rank; i++) {
-        if (scatter->extents[i] == 1)
+        if (scatter->lengths[i] == 1)
             continue;
         int last = rank - 1;
-        bool is_one = last >= 0 && scatter->from[last] == scatter->extents[i] * scatter->from[i] &&
-                      scatter->to[last] == scatter->extents[i] * scatter->to[i];
+        bool is_one = last >= 0 && scatter->from[last] == scatter->lengths[i] * scatter->from[i] &&
+                      scatter->to[last] == scatter->lengths[i] * scatter->to[i];
         int at = is_one ? last : rank++;
-        scatter->extents[at] = (is_one ? scatter->extents[at] : 1) * scatter->extents[i];
+        scatter->lengths[at] = (is_one ? scatter->lengths[at] : 1) * scatter->lengths[i];
         scatter->from[at] = scatter->from[i];
         scatter->to[at] = scatter->to[i];
     }
@@ -49,14 +49,14 @@ size_t scatter_bytes(const struct scatter *scatter)
     size_t bytes = scatter->item_bytes;
 
     for (int i = 0; i < scatter->rank; i++)
-        bytes *= scatter->extents[i];
+        bytes *= scatter->lengths[i];
     return bytes;
 }
 
 /* A walk over the axes that are not handled in one go. */
 struct walk {
     int rank;
-    uint64_t extents[SCATTER_MAX_RANK], position[SCATTER_MAX_RANK];
+    uint64_t lengths[SCATTER_MAX_RANK], position[SCATTER_MAX_RANK];
     size_t from[SCATTER_MAX_RANK], to[SCATTER_MAX_RANK];
     size_t from_at, to_at; /* byte offsets of the present position */
 };
@@ -69,7 +69,7 @@ static struct walk walk_begin(const struct scatter *scatter, int axis)
     for (int i = 0; i + 1 < scatter->rank; i++) {
         if (i == axis)
             continue;
-        walk.extents[walk.rank] = scatter->extents[i];
+        walk.lengths[walk.rank] = scatter->lengths[i];
         walk.from[walk.rank] = scatter->from[i];
         walk.to[walk.rank++] = scatter->to[i];
     }
@@ -81,10 +81,10 @@ static bool walk_next(struct walk *walk)
     for (int i = walk->rank - 1; i >= 0; i--) {
         walk->from_at += walk->from[i];
         walk->to_at += walk->to[i];
-        if (++walk->position[i] < walk->extents[i])
+        if (++walk->position[i] < walk->lengths[i])
             return true;
-        walk->from_at -= walk->extents[i] * walk->from[i];
-        walk->to_at -= walk->extents[i] * walk->to[i];
+        walk->from_at -= walk->lengths[i] * walk->from[i];
+        walk->to_at -= walk->lengths[i] * walk->to[i];
         walk->position[i] = 0;
     }
     return false;
@@ -164,13 +164,13 @@ static void copy_planes(const struct scatter *scatter, const unsigned char *sour
 {
     int last = scatter->rank - 1, axis = closest_axis(scatter);
     struct plane plane = {.rows = 1,
-                          .columns = scatter->extents[last],
+                          .columns = scatter->lengths[last],
                           .from_column = scatter->from[last],
                           .to_column = scatter->to[last]};
     struct walk walk = walk_begin(scatter, axis);
 
     if (axis >= 0) {
-        plane.rows = scatter->extents[axis];
+        plane.rows = scatter->lengths[axis];
         plane.from_row = scatter->from[axis];
         plane.to_row = scatter->to[axis];
     }
@@ -194,7 +194,7 @@ void scatter_copy(const struct scatter *scatter, const void *source, void *desti
         return;
     }
     struct walk walk = walk_begin(scatter, -1);
-    size_t run_bytes = scatter->extents[scatter->rank - 1] * scatter->item_bytes;
+    size_t run_bytes = scatter->lengths[scatter->rank - 1] * scatter->item_bytes;
     do
         memcpy(to + walk.to_at, from + walk.from_at, run_bytes);
     while (walk_next(&walk));
@@ -254,7 +254,7 @@ void scatter_convert(const struct scatter *scatter, const struct convert *conver
     line.from_stride = last < 0 ? line.from_bytes : scatter->from[last];
     line.to_stride = last < 0 ? line.to_bytes : scatter->to[last];
     do
-        convert_line(&line, last < 0 ? 1 : scatter->extents[last],
+        convert_line(&line, last < 0 ? 1 : scatter->lengths[last],
                      (const unsigned char *)source + walk.from_at,
                      (unsigned char *)destination + walk.to_at);
     while (walk_next(&walk));
@@ -286,8 +286,8 @@ static struct line line_of(const struct scatter *scatter)
     if (scatter->rank == 0)
         return (struct line){1, scatter->item_bytes, 0};
     if (ends_in_run(scatter, scatter->to))
-        return (struct line){1, scatter->extents[last] * scatter->item_bytes, 0};
-    return (struct line){scatter->extents[last], scatter->item_bytes, scatter->to[last]};
+        return (struct line){1, scatter->lengths[last] * scatter->item_bytes, 0};
+    return (struct line){scatter->lengths[last], scatter->item_bytes, scatter->to[last]};
 }
 
 void scatter_fill(const struct scatter *scatter, const void *item, void *destination)

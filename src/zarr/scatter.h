@@ -22,7 +22,7 @@ enum { SCATTER_MAX_RANK = 8 };
 struct scatter {
     int rank; /* 0: one item */
     size_t item_bytes;
-    uint64_t extents[SCATTER_MAX_RANK]; /* in items */
+    uint64_t lengths[SCATTER_MAX_RANK]; /* in items */
     size_t from[SCATTER_MAX_RANK];      /* bytes from one index to the next along that axis */
     size_t to[SCATTER_MAX_RANK];
 };

@@ -38,7 +38,7 @@ static void turn_axes(const struct zarr_array *array, int first, struct zarr_arr
 static enum status convert(const struct convert *convert, struct zarr_array *view,
                            struct error *err)
 {
-    if (view->item_extent > 0 || view->stored_type[0] ||
+    if (view->item_length > 0 || view->stored_type[0] ||
         !convert_is_possible(view->dtype, convert->to))
         return error_set(
             err, STATUS_INVALID,

@@ -17,7 +17,7 @@ static void check_array(const struct zarr_array *array)
     CHECK(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
     CHECK(array->item_bytes > 0 && array->item_bytes <= ZARR_MAX_ITEM_BYTES);
     CHECK(array->item_bytes ==
-          dtype_bytes(array->dtype) * (array->item_extent > 0 ? array->item_extent : 1));
+          dtype_bytes(array->dtype) * (array->item_length > 0 ? array->item_length : 1));
     CHECK(array->item_offset + array->item_bytes <= array->stored_item_bytes);
     for (int i = 0; i < array->rank; i++) {
         CHECK(array->shape[i] > 0 && array->chunk_shape[i] > 0 && array->chunk_counts[i] > 0);

@@ -25,7 +25,7 @@ def array_digest(array, dtype=None):
         for offset in range(start, min(start + unit, len(data)), RUN_BYTES):
             run = data[offset:min(offset + RUN_BYTES, start + unit)]
             total += xxhash.xxh3_128_intdigest(run, seed=offset)
-    shape = "x".join(str(extent) for extent in array.shape)
+    shape = "x".join(str(length) for length in array.shape)
     text = f"penstock-content-1 {name} {shape} {total % 2**128:032x}"
     return xxhash.xxh3_128_hexdigest(text.encode())
 

@@ -48,16 +48,16 @@ static void check_view(const struct fixture *fixture, const struct zarr_array *a
     for (uint64_t begin = 0; begin < viewed.shape[0]; begin += step) {
         uint64_t end = begin + step < viewed.shape[0] ? begin + step : viewed.shape[0];
         unsigned char *out = malloc((end - begin) * sample_bytes);
-        uint64_t position[ZARR_MAX_RANK] = {begin}, extents[ZARR_MAX_RANK];
+        uint64_t position[ZARR_MAX_RANK] = {begin}, lengths[ZARR_MAX_RANK];
         const unsigned char *at = out;
 
         assert_ok(zarr_read_samples(reader, &viewed, begin, end, out, &stats, &err), &err);
-        memcpy(extents, viewed.shape, sizeof extents);
-        extents[0] = end;
+        memcpy(lengths, viewed.shape, sizeof lengths);
+        lengths[0] = end;
         do {
             expect_item(array, view, items, position, at);
             at += viewed.item_bytes;
-        } while (recipe_next(position, extents, viewed.rank));
+        } while (recipe_next(position, lengths, viewed.rank));
         assert_ptr_equal(at, out + (end - begin) * sample_bytes);
         free(out);
     }

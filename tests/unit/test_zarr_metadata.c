@@ -491,7 +491,7 @@ static void test_strings_and_dates(void **state)
     const struct {
         const char *dtype, *fill;
         enum dtype made_of;
-        size_t extent, item_bytes;
+        size_t length, item_bytes;
         const void *expected;
     } cases[] = {
         {"\"|S3\"", "\"YWI=\"", DTYPE_UINT8, 3, 3, "ab"},
@@ -515,7 +515,7 @@ static void test_strings_and_dates(void **state)
         if (parse_typed(cases[i].dtype, cases[i].fill, 0, &array, &err) != STATUS_OK)
             fail_msg("%s with %s: %s", cases[i].dtype, cases[i].fill, err.message);
         assert_int_equal(array.dtype, cases[i].made_of);
-        assert_int_equal(array.item_extent, cases[i].extent);
+        assert_int_equal(array.item_length, cases[i].length);
         assert_int_equal(array.item_bytes, cases[i].item_bytes);
         assert_int_equal(array.stored_item_bytes, cases[i].item_bytes);
         assert_int_equal(array.total_bytes, 4 * cases[i].item_bytes);
@@ -556,7 +556,7 @@ static void test_members_of_a_structured_dtype(void **state)
     const struct {
         const char *path;
         enum dtype dtype;
-        size_t extent, bytes, offset;
+        size_t length, bytes, offset;
         bool swapped;
         const void *fill;
     } members[] = {
@@ -575,7 +575,7 @@ static void test_members_of_a_structured_dtype(void **state)
         assert_string_equal(array.path, members[i].path);
         assert_int_equal(array.member_count, 3);
         assert_int_equal(array.dtype, members[i].dtype);
-        assert_int_equal(array.item_extent, members[i].extent);
+        assert_int_equal(array.item_length, members[i].length);
         assert_int_equal(array.item_bytes, members[i].bytes);
         assert_int_equal(array.item_offset, members[i].offset);
         assert_int_equal(array.stored_item_bytes, 10);

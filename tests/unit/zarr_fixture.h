@@ -86,19 +86,19 @@ static inline const char *recipe_v2_type(enum dtype dtype)
     return texts[dtype];
 }
 
-static inline void recipe_extents(struct text *out, const uint64_t *extents, int rank)
+static inline void recipe_lengths(struct text *out, const uint64_t *lengths, int rank)
 {
     for (int i = 0; i < rank; i++)
-        text_append(out, "%s%" PRIu64, i ? "," : "[", extents[i]);
+        text_append(out, "%s%" PRIu64, i ? "," : "[", lengths[i]);
     text_append(out, "]");
 }
 
 static inline void recipe_write_v2(const struct recipe *recipe, struct text *out)
 {
     text_append(out, "{\"zarr_format\": 2, \"shape\": ");
-    recipe_extents(out, recipe->shape, recipe->rank);
+    recipe_lengths(out, recipe->shape, recipe->rank);
     text_append(out, ", \"chunks\": ");
-    recipe_extents(out, recipe->chunks, recipe->rank);
+    recipe_lengths(out, recipe->chunks, recipe->rank);
     text_append(out,
                 ", \"dtype\": \"%c%s\", \"compressor\": %s, \"fill_value\": %s, \"order\": \"C\", "
                 "\"filters\": null, \"dimension_separator\": \"%c\"}",
@@ -110,12 +110,12 @@ static inline void recipe_write_v2(const struct recipe *recipe, struct text *out
 static inline void recipe_write_v3(const struct recipe *recipe, struct text *out)
 {
     text_append(out, "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": ");
-    recipe_extents(out, recipe->shape, recipe->rank);
+    recipe_lengths(out, recipe->shape, recipe->rank);
     text_append(out,
                 ", \"data_type\": \"%s\", \"chunk_grid\": {\"name\": \"regular\", "
                 "\"configuration\": {\"chunk_shape\": ",
                 dtype_name(recipe->dtype));
-    recipe_extents(out, recipe->chunks, recipe->rank);
+    recipe_lengths(out, recipe->chunks, recipe->rank);
     text_append(out,
                 "}}, \"chunk_key_encoding\": {\"name\": \"default\", \"configuration\": "
                 "{\"separator\": \"%c\"}}, \"fill_value\": %s, \"codecs\": [{\"name\": \"bytes\", "
@@ -146,10 +146,10 @@ static inline void recipe_put_metadata(const struct fixture *fixture, const stru
     text_done(&document);
 }
 
-static inline bool recipe_next(uint64_t *position, const uint64_t *extents, int rank)
+static inline bool recipe_next(uint64_t *position, const uint64_t *lengths, int rank)
 {
     for (int i = rank - 1; i >= 0; i--) {
-        if (++position[i] < extents[i])
+        if (++position[i] < lengths[i])
             return true;
         position[i] = 0;
     }
