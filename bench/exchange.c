@@ -31,7 +31,7 @@ enum {
     CHUNK_BYTES = 128 * 1024, /* of the stream of cache-sized chunks */
     CHUNK_WINDOW = 4,
     LEAST_ROUNDS = 4,
-    LEAST_IN_PLACE_BYTES = 4096, /* a message for each smaller record takes minutes */
+    LEAST_ZERO_COPY_BYTES = 4096, /* a message for each smaller record takes minutes */
 };
 
 struct arguments {
@@ -54,7 +54,7 @@ struct scene {
     uint64_t source_count;
     uint32_t *batch_indices;     /* [ranks * count] where a round's records go within its slots */
     int *counts, *displacements; /* in bytes, alike in both directions */
-    struct exchange *packed, *in_place;
+    struct exchange *packed, *zero_copy;
 };
 
 static uint64_t random_state = 88172645463325252u;
@@ -198,24 +198,24 @@ static bool copy_in(struct scene *s, const struct variant *v, uint64_t round)
     return true;
 }
 
-static void start_in_place(struct scene *s, const struct variant *v, uint64_t round)
+static void start_zero_copy(struct scene *s, const struct variant *v, uint64_t round)
 {
     uint32_t lane = (uint32_t)(round % v->lanes);
-    exchange_open(s->in_place, lane);
+    exchange_open(s->zero_copy, lane);
     for (uint64_t i = 0; i < s->count; i++)
         for (int peer = 0; peer < s->comm.size; peer++)
             if (peer != s->comm.rank)
-                exchange_receive(s->in_place, lane, peer, destination(s, round, peer, i),
+                exchange_receive(s->zero_copy, lane, peer, destination(s, round, peer, i),
                                  s->record_bytes);
     for (uint64_t i = 0; i < s->count; i++)
         for (int peer = 0; peer < s->comm.size; peer++)
             if (peer != s->comm.rank)
-                exchange_send(s->in_place, lane, peer, source(s, round, peer, i), s->record_bytes);
+                exchange_send(s->zero_copy, lane, peer, source(s, round, peer, i), s->record_bytes);
 }
 
-static bool in_place_done(struct scene *s, const struct variant *v, uint64_t round)
+static bool zero_copy_done(struct scene *s, const struct variant *v, uint64_t round)
 {
-    return exchange_test(s->in_place, (uint32_t)(round % v->lanes));
+    return exchange_test(s->zero_copy, (uint32_t)(round % v->lanes));
 }
 
 /* Starts rounds as lanes are free, ends them in order. */
@@ -249,9 +249,9 @@ static void run_packed(struct scene *s, const struct variant *v)
     run_lanes(s, v, copy_out, copy_in);
 }
 
-static void run_in_place(struct scene *s, const struct variant *v)
+static void run_zero_copy(struct scene *s, const struct variant *v)
 {
-    run_lanes(s, v, start_in_place, in_place_done);
+    run_lanes(s, v, start_zero_copy, zero_copy_done);
 }
 
 /* The records of all rounds to or from one peer as a stream of chunks that stay in the cache
@@ -347,11 +347,11 @@ static const struct variant variants[] = {
     {"ialltoallv2", run_packed, 2, true, true},
     {"ialltoallv4", run_packed, 4, true, true},
     {"stream", run_stream, 1, true, true},
-    {"in_place1", run_in_place, 1, true, true},
-    {"in_place2", run_in_place, 2, true, true},
+    {"zero_copy1", run_zero_copy, 1, true, true},
+    {"zero_copy2", run_zero_copy, 2, true, true},
     {"exchange_alone", run_packed, 2, false, false},
     {"exchange_packed", run_packed, 2, true, false},
-    {"exchange_in_place", run_in_place, 2, true, false},
+    {"exchange_zero_copy", run_zero_copy, 2, true, false},
 };
 enum { VARIANT_COUNT = sizeof variants / sizeof variants[0] };
 
@@ -367,15 +367,15 @@ static void *map(size_t bytes)
     return memory;
 }
 
-static struct exchange *new_exchange(const struct scene *s, bool in_place)
+static struct exchange *new_exchange(const struct scene *s, bool zero_copy)
 {
     struct exchange *exchange;
     struct error err;
     uint64_t samples = s->count * (uint64_t)(s->comm.size - 1);
     struct exchange_sizes sizes = {.send_samples = samples,
                                    .receive_samples = samples,
-                                   .record_bytes = in_place ? 0 : s->record_bytes,
-                                   .piece_count = in_place ? 1 : 0,
+                                   .record_bytes = zero_copy ? 0 : s->record_bytes,
+                                   .piece_count = zero_copy ? 1 : 0,
                                    .piece_bytes = &s->record_bytes};
     if (exchange_new(&s->comm, MAX_LANES, &sizes, &exchange, &err) != STATUS_OK) {
         fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
@@ -435,13 +435,13 @@ static void scene_init(struct scene *s, const struct arguments *arguments)
     shuffle(s->sources, s->source_count);
     shuffle(s->batch_indices, size * s->count);
     s->packed = new_exchange(s, false);
-    s->in_place = new_exchange(s, true);
+    s->zero_copy = new_exchange(s, true);
     set_counts(s);
 }
 
 static void scene_done(struct scene *s)
 {
-    exchange_free(s->in_place);
+    exchange_free(s->zero_copy);
     exchange_free(s->packed);
     free(s->displacements);
     free(s->counts);
@@ -481,7 +481,7 @@ static bool worth_measuring(const struct scene *s, const struct arguments *argum
 {
     if (arguments->only)
         return strcmp(arguments->only, variant->name) == 0;
-    return variant->run != run_in_place || s->record_bytes >= LEAST_IN_PLACE_BYTES;
+    return variant->run != run_zero_copy || s->record_bytes >= LEAST_ZERO_COPY_BYTES;
 }
 
 static void measure_sizes(struct scene *s, const struct arguments *arguments)

@@ -18,11 +18,11 @@ VARIANTS = {
     "ialltoallv2": "ia2av 2",
     "ialltoallv4": "ia2av 4",
     "stream": "stream",
-    "in_place1": "place 1",
-    "in_place2": "place 2",
+    "zero_copy1": "zero 1",
+    "zero_copy2": "zero 2",
     "exchange_alone": "E alone",
     "exchange_packed": "E packd",
-    "exchange_in_place": "E place",
+    "exchange_zero_copy": "E zero",
 }
 GOAL = 0.85
 
@@ -77,8 +77,8 @@ def print_sizes(sizes, title, value):
 
 RATIOS = [("exchange_alone", "bare"), ("exchange_alone", "bare_two"),
           ("exchange_alone", "bare_cold"), ("exchange_packed", "bare_two"),
-          ("exchange_packed", "bare_cold"), ("exchange_in_place", "bare_two"),
-          ("exchange_in_place", "bare_cold")]
+          ("exchange_packed", "bare_cold"), ("exchange_zero_copy", "bare_two"),
+          ("exchange_zero_copy", "bare_cold")]
 
 
 def print_ratios(sizes):

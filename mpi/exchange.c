@@ -61,9 +61,9 @@ struct exchange {
     struct lane lanes[];
 };
 
-bool exchange_in_place(uint64_t piece_bytes)
+bool exchange_is_zero_copy(uint64_t piece_bytes)
 {
-    return piece_bytes >= ROUND_IN_PLACE_BYTES;
+    return piece_bytes >= ROUND_ZERO_COPY_BYTES;
 }
 
 static uint64_t least_of(uint64_t a, uint64_t b)

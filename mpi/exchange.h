@@ -3,17 +3,17 @@
  * A lane is one round in flight. Its samples travel in one of two ways, by size:
  *
  *     packed     row --copy--> send buffer ~~~ MPI_Ialltoallv ~~~ receive buffer --copy--> slot
- *     in place   row ~~~ MPI_Isend, MPI_Irecv, one message a piece ~~~ slot
+ *     zero-copy  row ~~~ MPI_Isend, MPI_Irecv, one message a piece ~~~ slot
  *
  * Packing makes one message of many small pieces; a large piece is a message of its own, and the
- * two copies and the buffers are saved. exchange_in_place() says which; the measurement behind it
- * is in docs/exchange.md. A round may use both, for different fields.
+ * two copies and the buffers are saved. exchange_is_zero_copy() says which; the measurement behind
+ * it is in docs/exchange.md. A round may use both, for different fields.
  *
  * Packed: rounds are posted in the same order on all readers. Counts are in records of one
  * contiguous datatype, so that neither a count nor a displacement overflows an int however large
  * the samples are. Ialltoallv starts all sends and receives at once and skips empty ones.
  *
- * In place: between two readers, messages of a lane are taken in the order in which they are sent;
+ * Zero-copy: between two readers, messages of a lane are taken in the order in which they are sent;
  * lanes do not wait for one another: each has a
  * communicator, so that MPI looks for the receive of a message among those of its lane alone. Very
  * large pieces travel in several messages.
@@ -33,7 +33,7 @@
 struct exchange;
 
 /* Whether pieces of that size are better sent from where they are than packed. */
-bool exchange_in_place(uint64_t piece_bytes);
+bool exchange_is_zero_copy(uint64_t piece_bytes);
 
 /* Records per peer, in order of rank; displacements are running sums. */
 struct exchange_counts {
@@ -42,7 +42,7 @@ struct exchange_counts {
 };
 
 /* What a round may carry at most. A sample is one record of `record_bytes` (0: nothing is packed)
- * and `piece_count` pieces (0: nothing goes in place) of `piece_bytes`. */
+ * and `piece_count` pieces (0: nothing is zero-copy) of `piece_bytes`. */
 struct exchange_sizes {
     uint64_t send_samples, receive_samples; /* to and from all peers together */
     uint64_t record_bytes;                  /* a multiple of 16 */
@@ -67,7 +67,7 @@ void exchange_open(struct exchange *exchange, uint32_t lane);
 
 /* Starts to receive the next piece that `peer` sends in this lane, or to send one. A sample's
  * pieces are sent in the order of `piece_bytes`. The memory is borrowed until the lane is complete.
- * Sending NULL sends nothing in the place of a piece: what the receiver has there stays. */
+ * Sending NULL sends nothing instead of a piece: what the receiver has there stays. */
 void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *piece,
                       uint64_t piece_bytes);
 void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const void *piece,

@@ -28,7 +28,7 @@ static void append_row_fields(struct round_fields *fields, const struct dataset 
                                     .bytes = field->sample_bytes,
                                     .row_offset = field->row_offset,
                                     .slot_offset = layout->fields[i].slot_offset};
-        if (field->source == FIELD_ROW && exchange_in_place(place.bytes) != packed)
+        if (field->source == FIELD_ROW && exchange_is_zero_copy(place.bytes) != packed)
             append_row_field(fields, place, packed);
         else if (field->source != FIELD_ROW && packed)
             fields->held[fields->held_count++] = place;
@@ -105,37 +105,37 @@ static void sum_displacements(const int *counts, int *displacements, int size)
 
 /* The trainer in whose local batch a position is. Positions come in ascending order, so that most
  * are in the same local batch as the one before. */
-struct cursor {
+struct recipient_walk {
     struct plan_local_batch local;
     uint32_t reader;
     unsigned char *slot; /* of this reader's trainers */
 };
 
-static void cursor_seek(struct cursor *cursor, const struct round *round, uint64_t position)
+static void walk_to(struct recipient_walk *walk, const struct round *round, uint64_t position)
 {
     const struct job *job = round->job;
-    if (position - cursor->local.first < cursor->local.count)
+    if (position - walk->local.first < walk->local.count)
         return;
     struct plan_recipient recipient = plan_recipient_of(&job->setup.plan, position);
-    cursor->local = plan_local_batch_at(&job->setup.plan, recipient.step, recipient.trainer);
-    cursor->reader = job->reader_of_trainer[recipient.trainer];
-    if (cursor->reader == (uint32_t)job->comm.rank)
-        cursor->slot = slot_base(round, find_trainer(job, recipient.trainer), recipient.step);
+    walk->local = plan_local_batch_at(&job->setup.plan, recipient.step, recipient.trainer);
+    walk->reader = job->reader_of_trainer[recipient.trainer];
+    if (walk->reader == (uint32_t)job->comm.rank)
+        walk->slot = slot_base(round, find_trainer(job, recipient.trainer), recipient.step);
 }
 
-static void list_fill(struct round *round, const struct cursor *cursor, struct window *window,
+static void list_fill(struct round *round, const struct recipient_walk *walk, struct window *window,
                       const struct round_item *item)
 {
     struct fill *fill = &round->fills[round->fill_count++];
     fill->buffer = &window->buffers[item->window_row];
     fill->offset = item->offset;
-    if (cursor->reader == (uint32_t)round->job->comm.rank) {
-        fill->to.slot = cursor->slot;
-        fill->batch_index = (uint32_t)(item->position - cursor->local.first);
+    if (walk->reader == (uint32_t)round->job->comm.rank) {
+        fill->to.slot = walk->slot;
+        fill->batch_index = (uint32_t)(item->position - walk->local.first);
     } else {
         assert(round->counts.send_counts); /* there is another reader */
-        fill->to.remote.reader = cursor->reader;
-        fill->to.remote.record = (uint32_t)round->counts.send_counts[cursor->reader]++;
+        fill->to.remote.reader = walk->reader;
+        fill->to.remote.record = (uint32_t)round->counts.send_counts[walk->reader]++;
         fill->batch_index = FILL_REMOTE;
     }
 }
@@ -144,7 +144,7 @@ static void list_fill(struct round *round, const struct cursor *cursor, struct w
  * each reader from 0. */
 static void list_fills(struct round *round)
 {
-    struct cursor cursor = {0};
+    struct recipient_walk walk = {0};
     for (uint64_t serial = round->reach.first_window; serial <= round->reach.last_window;
          serial++) {
         struct window *window = windows_at(round->windows, serial);
@@ -152,8 +152,8 @@ static void list_fills(struct round *round)
             const struct round_item *item = &window->items[window->fill_next];
             if (item->round != round->reach.round.index)
                 break;
-            cursor_seek(&cursor, round, item->position);
-            list_fill(round, &cursor, window, item);
+            walk_to(&walk, round, item->position);
+            list_fill(round, &walk, window, item);
         }
     }
 }
@@ -394,7 +394,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     struct round *round = argument;
     const struct round_fields *fields = round->fields;
     struct row_store *store = round->job->store;
-    bool in_place = fields->packed_count < fields->row_count;
+    bool zero_copy = fields->packed_count < fields->row_count;
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
@@ -406,7 +406,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fill_record(round, fill, row);
         else
             fill_slot(fields, fill, row);
-        if (!remote || !in_place)
+        if (!remote || !zero_copy)
             row_store_used(store, *fill->buffer, 1);
     }
     uint64_t copy_ns = clock_now_ns() - start_ns;

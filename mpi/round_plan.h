@@ -5,7 +5,7 @@
  *
  *     row  --fill-->  slot                                      its reader is the trainer's reader
  *     row  --fill-->  send buffer  ~~~  receive buffer  --scatter-->  slot
- *     row  ~~~  slot                                            sent from and received in place
+ *     row  ~~~  slot                                            zero-copy
  *
  * Sender and receiver count in the same order (by position), so that neither has to tell the other
  * what is in a message, or which.
@@ -59,8 +59,8 @@ struct round_field {
     size_t record_offset; /* packed fields */
 };
 
-/* Row fields come in two parts: those that are packed into records, then those that travel in
- * place. Where bad samples are masked, the last packed field is the byte that tells whether the
+/* Row fields come in two parts: those that are packed into records, then zero-copy
+ * ones. Where bad samples are masked, the last packed field is the byte that tells whether the
  * sample could be read: it goes with the sample, wherever that comes from. */
 struct round_fields {
     size_t row_count, held_count;
@@ -98,7 +98,7 @@ struct round {
     struct fill *fills;
     uint64_t fill_count, fill_next;
     uint64_t sent_next, sent_count; /* the fill after the last remote one whose row is not needed
-                                     * any more, and how many those are; fields in place alone */
+                                     * any more, and how many those are; zero-copy fields alone */
     struct arrival *arrivals;
     uint64_t arrival_count, scatter_next;
     unsigned char *send;

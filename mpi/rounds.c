@@ -58,7 +58,7 @@ static struct round *lane_of(struct rounds *rounds, uint64_t serial)
     return &rounds->lanes[serial % rounds->lane_count];
 }
 
-static bool in_place(const struct rounds *rounds)
+static bool has_zero_copy(const struct rounds *rounds)
 {
     return rounds->exchange && rounds->fields.packed_count < rounds->fields.row_count;
 }
@@ -329,7 +329,7 @@ static uint64_t cut(const struct rounds *rounds, const struct round *round,
     return end;
 }
 
-/* Sends what travels in place of the fills up to `end`. */
+/* Sends the zero-copy fields of the fills up to `end`. */
 static void send(struct rounds *rounds, const struct round *round, uint64_t end)
 {
     uint64_t start_ns = clock_now_ns();
@@ -350,7 +350,7 @@ static bool copies_needed(const struct rounds *rounds, const struct round *round
 }
 
 /* Hands out copies of samples whose rows are ready, in the order they are due, and sends what
- * travels in place. Small ends wait for more rows, unless nothing else is being copied. */
+ * is zero-copy. Small ends wait for more rows, unless nothing else is being copied. */
 static enum status fill(struct rounds *rounds, struct round *round, bool *active, struct error *err)
 {
     uint64_t wanted = task_items(rounds);
@@ -604,7 +604,7 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
 
 bool rounds_exchanging(const struct rounds *rounds)
 {
-    uint64_t started = in_place(rounds) ? rounds->begun : rounds->posted;
+    uint64_t started = has_zero_copy(rounds) ? rounds->begun : rounds->posted;
     return rounds->exchange && started > rounds->published;
 }
 

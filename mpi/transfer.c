@@ -1,7 +1,7 @@
 /* See transfer.h. */
 #include "transfer.h"
 
-static bool nothing_in_place(const struct round *round)
+static bool nothing_is_zero_copy(const struct round *round)
 {
     return round->fields->packed_count == round->fields->row_count;
 }
@@ -10,7 +10,7 @@ void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round
 {
     const struct round_fields *fields = round->fields;
     exchange_open(exchange, lane);
-    if (nothing_in_place(round))
+    if (nothing_is_zero_copy(round))
         return;
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         const struct arrival *arrival = &round->arrivals[i];
@@ -46,7 +46,7 @@ void transfer_send(struct exchange *exchange, uint32_t lane, const struct round 
 
 bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *round)
 {
-    if (nothing_in_place(round))
+    if (nothing_is_zero_copy(round))
         return false;
     uint64_t before = round->sent_count, sent = exchange_sent(exchange, lane);
     /* Workers that still copy packed fields of these rows need them, too. A task is counted before
@@ -77,7 +77,7 @@ static void abandon_all(struct exchange *exchange, uint32_t lane, const struct r
 void transfer_abandon(struct exchange *exchange, uint32_t lane, const struct round *round,
                       bool begun)
 {
-    if (nothing_in_place(round))
+    if (nothing_is_zero_copy(round))
         return;
     if (!begun) {
         abandon_all(exchange, lane, round);

@@ -1,4 +1,4 @@
-/* A round's fields that travel in place: from a row to another reader's slot, without a copy on
+/* A round's zero-copy fields: from a row to another reader's slot, without a copy on
  * either side. See exchange.h.
  *
  * A round's receives are all posted as it begins, when its slots are free; its samples are sent as

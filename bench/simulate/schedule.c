@@ -144,7 +144,7 @@ static void print_shape(char **numbers)
     struct error err;
     error_clear(&err);
     uint64_t record = parse_number(numbers[1], UINT32_MAX);
-    uint64_t packed = record < ROUND_IN_PLACE_BYTES ? record : 0;
+    uint64_t packed = record < ROUND_ZERO_COPY_BYTES ? record : 0;
     if (round_shape_choose(&job.plan, job.reader_count, (uint32_t)parse_number(numbers[2], 1 << 20),
                            record, packed, 0, parse_number(numbers[3], UINT64_MAX), &shape,
                            &err) == STATUS_OK)

@@ -99,13 +99,13 @@ struct row_span {
     const struct zarr_array *array;
     uint64_t begin, end;
 };
-struct row_cursor {
+struct row_walk {
     size_t store;
     uint64_t begin, end; /* samples of the row in the store */
     size_t field;        /* the next one */
 };
-struct row_cursor row_begin(const struct dataset *dataset, uint64_t row);
-bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct row_span *ret_span);
+struct row_walk row_begin(const struct dataset *dataset, uint64_t row);
+bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span);
 
 /* The arrays of all row fields in all stores; returns how many. */
 size_t dataset_row_arrays(const struct dataset *dataset,

@@ -137,7 +137,7 @@ static void zero_bad_samples(const struct dataset *dataset, uint64_t count, unsi
 }
 
 /* Samples are good until a chunk of theirs is found bad. */
-static void begin_row(struct dataset_reader *reader, const struct row_cursor *row,
+static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
                       unsigned char *buffer)
 {
     const struct dataset *dataset = reader->dataset;
@@ -157,20 +157,20 @@ enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, 
                                    struct error *err)
 {
     const struct dataset *dataset = reader->dataset;
-    struct row_cursor cursor = row_begin(dataset, row);
+    struct row_walk walk = row_begin(dataset, row);
     struct zarr_read_stats row_stats = {0};
     enum status status = STATUS_OK;
     struct row_span span;
 
-    begin_row(reader, &cursor, buffer);
+    begin_row(reader, &walk, buffer);
     zarr_chunk_reader_use_tape(reader->chunks, tape);
-    while (status == STATUS_OK && row_next(dataset, &cursor, &span))
+    while (status == STATUS_OK && row_next(dataset, &walk, &span))
         status = zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
                                    (unsigned char *)buffer + dataset->fields[span.field].row_offset,
                                    &row_stats, err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)
-        zero_bad_samples(dataset, cursor.end - cursor.begin, buffer);
+        zero_bad_samples(dataset, walk.end - walk.begin, buffer);
     add_stats(stats, &row_stats);
     return status;
 }

@@ -184,13 +184,13 @@ static enum status pass_on(void *argument, const struct zarr_piece *piece, struc
 void dataset_row_pieces(struct dataset_lister *lister, uint64_t row, dataset_piece_visit *visit,
                         void *argument)
 {
-    struct row_cursor cursor = row_begin(lister->dataset, row);
+    struct row_walk walk = row_begin(lister->dataset, row);
     struct row_span span;
 
     lister->visit = visit;
     lister->argument = argument;
     lister->shared[0] = '\0';
-    while (row_next(lister->dataset, &cursor, &span)) {
+    while (row_next(lister->dataset, &walk, &span)) {
         lister->shares = zarr_array_is_member(span.array) || span.array->convert.to != DTYPE_NONE;
         (void)!zarr_list_pieces(lister->chunks, span.array, span.begin, span.end, pass_on, lister,
                                 NULL);

@@ -186,7 +186,7 @@ static size_t store_of(const struct dataset *dataset, uint64_t row)
     return low;
 }
 
-struct row_cursor row_begin(const struct dataset *dataset, uint64_t row)
+struct row_walk row_begin(const struct dataset *dataset, uint64_t row)
 {
     const struct dataset_private *private = dataset->private;
     size_t store = store_of(dataset, row);
@@ -194,37 +194,35 @@ struct row_cursor row_begin(const struct dataset *dataset, uint64_t row)
     uint64_t end = begin + dataset->row_length;
     uint64_t samples = private->first_sample[store + 1] - private->first_sample[store];
 
-    return (struct row_cursor){
-        .store = store, .begin = begin, .end = end < samples ? end : samples};
+    return (struct row_walk){.store = store, .begin = begin, .end = end < samples ? end : samples};
 }
 
-bool row_next(const struct dataset *dataset, struct row_cursor *cursor, struct row_span *ret_span)
+bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span)
 {
-    while (cursor->field < dataset->field_count &&
-           dataset->fields[cursor->field].source != FIELD_ROW)
-        cursor->field++;
-    if (cursor->field == dataset->field_count)
+    while (walk->field < dataset->field_count && dataset->fields[walk->field].source != FIELD_ROW)
+        walk->field++;
+    if (walk->field == dataset->field_count)
         return false;
-    const struct field_origin *origin = &dataset->private->origins[cursor->field];
-    *ret_span = (struct row_span){.field = cursor->field++,
-                                  .array = &origin->store_fields[cursor->store].array,
-                                  .begin = cursor->begin,
-                                  .end = cursor->end};
+    const struct field_origin *origin = &dataset->private->origins[walk->field];
+    *ret_span = (struct row_span){.field = walk->field++,
+                                  .array = &origin->store_fields[walk->store].array,
+                                  .begin = walk->begin,
+                                  .end = walk->end};
     return true;
 }
 
 uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row)
 {
-    struct row_cursor cursor = row_begin(dataset, row);
+    struct row_walk walk = row_begin(dataset, row);
 
-    return cursor.end - cursor.begin;
+    return walk.end - walk.begin;
 }
 
 uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row)
 {
-    struct row_cursor cursor = row_begin(dataset, row);
+    struct row_walk walk = row_begin(dataset, row);
 
-    return dataset->private->first_sample[cursor.store] + cursor.begin;
+    return dataset->private->first_sample[walk.store] + walk.begin;
 }
 
 size_t dataset_row_arrays(const struct dataset *dataset,

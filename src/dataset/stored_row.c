@@ -34,12 +34,12 @@ static struct chunk_box box_of(const struct dataset *dataset, const struct zarr_
 }
 
 /* Steps to the next of the row's boxes: those of each row field in each store that it touches. */
-static bool next_box(const struct dataset *dataset, struct row_cursor *cursor,
+static bool next_box(const struct dataset *dataset, struct row_walk *walk,
                      struct chunk_box *ret_box)
 {
     struct row_span span;
 
-    if (!row_next(dataset, cursor, &span))
+    if (!row_next(dataset, walk, &span))
         return false;
     *ret_box = box_of(dataset, span.array, span.begin, span.end);
     return true;
@@ -48,11 +48,11 @@ static bool next_box(const struct dataset *dataset, struct row_cursor *cursor,
 /* Chunks of a row, and in how many boxes. */
 static uint64_t count_chunks(const struct dataset *dataset, uint64_t row, uint64_t *ret_boxes)
 {
-    struct row_cursor cursor = row_begin(dataset, row);
+    struct row_walk walk = row_begin(dataset, row);
     uint64_t chunks = 0, boxes = 0;
     struct chunk_box box;
 
-    for (; next_box(dataset, &cursor, &box); boxes++)
+    for (; next_box(dataset, &walk, &box); boxes++)
         chunks += box.count;
     *ret_boxes = boxes;
     return chunks;
@@ -105,12 +105,12 @@ static enum status add_box(const struct store *store, const struct chunk_box *bo
 static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t limit,
                            uint64_t *bytes, struct error *err)
 {
-    struct row_cursor cursor = row_begin(dataset, row);
+    struct row_walk walk = row_begin(dataset, row);
     enum status status = STATUS_OK;
     struct chunk_box box;
     uint64_t boxes, chunks = count_chunks(dataset, row, &boxes);
 
-    while (status == STATUS_OK && next_box(dataset, &cursor, &box)) {
+    while (status == STATUS_OK && next_box(dataset, &walk, &box)) {
         uint64_t questions = box.count;
 
         if (chunks > limit) { /* the box's fraction of what is left when each had one */

@@ -35,7 +35,7 @@ struct budget_demand {
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes;
     uint64_t packed_bytes;  /* of a record, that travels packed: see round.h */
-    uint64_t messages;      /* of a record, for what travels in place */
+    uint64_t messages;      /* of a record, for zero-copy fields */
     uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
     uint64_t scratch_bytes; /* of one worker */
     uint64_t index_bytes;   /* for shards' indices, which they share */

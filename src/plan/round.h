@@ -20,10 +20,10 @@ struct round_shape {
 };
 enum { ROUND_MAX_IN_FLIGHT = 4 };
 
-/* Fields of a sample of this size and more travel in place, a message each, and need no buffers;
+/* Fields of a sample of this size and more are zero-copy, a message each, and need no buffers;
  * others are packed into one message for each pair of readers. docs/exchange.md has the
  * measurement. */
-enum { ROUND_IN_PLACE_BYTES = 32 * 1024 };
+enum { ROUND_ZERO_COPY_BYTES = 32 * 1024 };
 
 /* Larger ones are cut into messages of this size: MPI may copy a whole message in one call. */
 enum { ROUND_MESSAGE_BYTES = 16 << 20 };

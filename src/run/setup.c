@@ -100,18 +100,18 @@ static uint64_t packed_bytes(const struct dataset *dataset)
     uint64_t bytes = dataset->mask ? 16 : 0;
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW &&
-            dataset->fields[f].sample_bytes < ROUND_IN_PLACE_BYTES)
+            dataset->fields[f].sample_bytes < ROUND_ZERO_COPY_BYTES)
             bytes += size_round_up(dataset->fields[f].sample_bytes, 16);
     return bytes;
 }
 
-/* Of a record, the messages of those fields that travel in place. */
+/* Of a record, the messages of zero-copy fields. */
 static uint64_t messages(const struct dataset *dataset)
 {
     uint64_t count = 0;
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW &&
-            dataset->fields[f].sample_bytes >= ROUND_IN_PLACE_BYTES)
+            dataset->fields[f].sample_bytes >= ROUND_ZERO_COPY_BYTES)
             count += size_divide_up(dataset->fields[f].sample_bytes, ROUND_MESSAGE_BYTES);
     return count;
 }

@@ -158,7 +158,7 @@ class Shapes(JobTest):
         self.check_stripes(exchange__buffer_limit=64000, order__window_rows=1)
 
     def test_large_records_need_no_buffers(self):
-        """A record of 160 KiB travels in place, whatever the limit on buffers."""
+        """A record of 160 KiB is zero-copy, whatever the limit on buffers."""
         self.check(exchange__buffer_limit=4096)
 
     def test_stripes_need_rows_of_many_windows(self):

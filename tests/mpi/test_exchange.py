@@ -1,4 +1,4 @@
-"""What one reader delivers, several deliver that exchange it: packed, in place, and both at once."""
+"""What one reader delivers, several deliver that exchange it: packed, zero-copy, and both at once."""
 
 import os
 import shutil
@@ -8,11 +8,11 @@ from job import SANITIZED, JobTest
 
 
 class Exchange(JobTest):
-    """Fields on both sides of the size from which they travel in place (32 KiB), alone and
+    """Fields on both sides of the size from which they are zero-copy (32 KiB), alone and
     together."""
 
     SAMPLES = 90
-    FIELDS = {"in_place": "64,128", "packed": "3", "nearly": "8191", "just": "8192"}
+    FIELDS = {"zero_copy": "64,128", "packed": "3", "nearly": "8191", "just": "8192"}
 
     def mixed(self):
         """One group of several arrays of float32, chunked alike, so that all are row fields."""
@@ -67,13 +67,13 @@ class Exchange(JobTest):
         shutil.copytree(self.mixed(), path)
         for row in (11,) if SANITIZED else (3, 11, 19):
             with self.subTest(row=row):
-                chunk = os.path.join(path, "in_place", f"{row}.0.0")
+                chunk = os.path.join(path, "zero_copy", f"{row}.0.0")
                 size = os.path.getsize(chunk)
                 os.truncate(chunk, 100)
                 outcome = self.reader(3, self.settings(path, **{"delivery.trainers": 3,
                                                                 "order.seed": row}), [])
                 self.assertNotEqual(outcome.code, 0)
-                self.assertIn(f"array 'in_place' chunk {row}.0.0", outcome.output)
+                self.assertIn(f"array 'zero_copy' chunk {row}.0.0", outcome.output)
                 os.truncate(chunk, size)
 
 

@@ -21,7 +21,7 @@ class Storage(JobTest):
     SAMPLES, CHUNK, BATCH = 96, 4, 12
 
     def plain(self, name, shape):
-        """One array, of records that are packed (small) or travel in place (from 32 KiB)."""
+        """One array, of records that are packed (small) or zero-copy (from 32 KiB)."""
         return self.synth(name, self.SAMPLES, layout="plain", chunk=self.CHUNK, shape=shape,
                           dtype="int16", codec="zstd")
 
@@ -116,7 +116,7 @@ class Masks(Storage):
         self.assertIn(f"{len(self.BAD)} samples could not be read and were masked: see {self.report()}\n",
                       outcome.output)
 
-    def test_in_place(self):
+    def test_zero_copy(self):
         self.check_shapes(20000)
 
     def test_all_fields_of_a_bad_sample_are_zero(self):

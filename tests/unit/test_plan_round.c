@@ -201,8 +201,8 @@ static struct round_shape choose(const struct plan *plan, uint32_t readers, uint
     return shape;
 }
 
-/* What travels in place takes no buffers: no limit on them cuts a step. */
-static void in_place(void **state)
+/* Zero-copy fields take no buffers: no limit on those cuts a step. */
+static void zero_copy(void **state)
 {
     (void)state;
     const uint64_t mib = 1 << 20;
@@ -299,7 +299,7 @@ int main(void)
         cmocka_unit_test(unusual_sizes),
         cmocka_unit_test(large_windows_are_sorted),
         cmocka_unit_test(shapes),
-        cmocka_unit_test(in_place),
+        cmocka_unit_test(zero_copy),
         cmocka_unit_test(impossible_shapes),
         cmocka_unit_test(large_runs_do_not_overflow),
     };
