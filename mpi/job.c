@@ -332,7 +332,7 @@ static int fill_ring(void *argument, uint32_t rank, void *memory, size_t bytes)
     struct pool_memory ring = {memory, bytes, near.numa};
     if (job->config.bind != BIND_NONE)
         (void)!memory_prefer_node(memory, bytes, near.numa_os_index);
-    return pool_place(job->pool, &ring, 1, NULL, NULL);
+    return pool_populate(job->pool, &ring, 1, NULL, NULL);
 }
 
 static enum status open_server(struct job *job, const struct job_options *job_options,

@@ -133,7 +133,7 @@ static enum status place_buffers(struct rounds *rounds, struct error *err)
         lanes[i].numa = numa_of_lane(rounds, i);
         all_bytes += lanes[i].bytes;
     }
-    errno = pool_place(rounds->job->pool, lanes, rounds->lane_count, NULL, NULL);
+    errno = pool_populate(rounds->job->pool, lanes, rounds->lane_count, NULL, NULL);
     return errno ? error_set_errno(err, STATUS_NO_MEMORY, "exchange buffers of %s",
                                    size_format(all_bytes).text)
                  : STATUS_OK;

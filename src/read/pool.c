@@ -68,10 +68,10 @@ struct worker {
     struct error start_error;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
 
-/* Memory that is being filled with pages: pool_place(). */
+/* Memory that is being filled with pages: pool_populate(). */
 enum { PIECE_BYTES = 16 * MEMORY_HUGE_PAGE_BYTES };
 static const uint32_t any_numa = UINT32_MAX;
-struct placing {
+struct filling {
     pthread_mutex_t mutex;
     pthread_cond_t moved;     /* somebody has filled what it could */
     struct pool_memory *left; /* [count] what nobody has taken yet */
@@ -84,7 +84,7 @@ struct placing {
 };
 
 struct pool {
-    struct placing placing;
+    struct filling filling;
     struct placement placement;
     const struct dataset *dataset;
     struct waker *waker;
@@ -104,10 +104,10 @@ static void cond_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&monotonic);
 }
 
-static void placing_init(struct placing *placing)
+static void filling_init(struct filling *filling)
 {
-    pthread_mutex_init(&placing->mutex, NULL);
-    cond_init(&placing->moved);
+    pthread_mutex_init(&filling->mutex, NULL);
+    cond_init(&filling->moved);
 }
 
 static void latch_init(struct latch *latch, uint32_t count)
@@ -383,7 +383,7 @@ enum status pool_new(const struct placement *placement, const struct dataset *da
     pool->waker = waker;
     pool->queue_capacity = queue_capacity > 0 ? queue_capacity : 1;
     latch_init(&pool->start, placement->worker_count);
-    placing_init(&pool->placing);
+    filling_init(&pool->filling);
 
     enum status status;
     if (!pool_allocate(pool))
@@ -458,12 +458,12 @@ void pool_run_on_workers(struct pool *pool, pool_function *function, void *argum
     latch_done(&done);
 }
 
-/* Takes the next piece of what is still to be placed in `numa` (any_numa: anywhere); 0 bytes:
- * nothing is left. Holds the placing's mutex. */
-static struct pool_memory take_piece(struct placing *placing, uint32_t numa)
+/* Takes the next piece of what is still to be filled in `numa` (any_numa: anywhere); 0 bytes:
+ * nothing is left. Holds the filling's mutex. */
+static struct pool_memory take_piece(struct filling *filling, uint32_t numa)
 {
-    for (size_t m = 0; m < placing->count; m++) {
-        struct pool_memory *left = &placing->left[m];
+    for (size_t m = 0; m < filling->count; m++) {
+        struct pool_memory *left = &filling->left[m];
         if (left->bytes == 0 || (numa != any_numa && left->numa != numa))
             continue;
         struct pool_memory piece = *left;
@@ -476,25 +476,25 @@ static struct pool_memory take_piece(struct placing *placing, uint32_t numa)
 }
 
 /* Fills pieces, at most `limit` of them, until none is left. `worker` NULL: the owner. */
-static void fill_pieces(struct placing *placing, const struct pool_worker *worker, uint64_t limit)
+static void fill_pieces(struct filling *filling, const struct pool_worker *worker, uint64_t limit)
 {
-    pthread_mutex_lock(&placing->mutex);
-    for (uint64_t i = 0; i < limit && placing->failure == 0; i++) {
-        struct pool_memory piece = take_piece(placing, worker ? worker->numa : any_numa);
+    pthread_mutex_lock(&filling->mutex);
+    for (uint64_t i = 0; i < limit && filling->failure == 0; i++) {
+        struct pool_memory piece = take_piece(filling, worker ? worker->numa : any_numa);
         if (piece.bytes == 0)
             break;
-        placing->taken++;
-        placing->busy++;
-        pthread_mutex_unlock(&placing->mutex);
-        int failure = placing->fill ? placing->fill(placing->argument, worker, &piece)
+        filling->taken++;
+        filling->busy++;
+        pthread_mutex_unlock(&filling->mutex);
+        int failure = filling->fill ? filling->fill(filling->argument, worker, &piece)
                                     : memory_populate(piece.start, piece.bytes);
-        pthread_mutex_lock(&placing->mutex);
-        placing->busy--;
-        if (failure && placing->failure == 0)
-            placing->failure = failure;
+        pthread_mutex_lock(&filling->mutex);
+        filling->busy--;
+        if (failure && filling->failure == 0)
+            filling->failure = failure;
     }
-    pthread_cond_signal(&placing->moved);
-    pthread_mutex_unlock(&placing->mutex);
+    pthread_cond_signal(&filling->moved);
+    pthread_mutex_unlock(&filling->mutex);
 }
 
 /* May run late, when there is nothing to do any more. */
@@ -510,68 +510,68 @@ static void call_fillers(struct pool *pool)
     for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
         struct worker *worker = &pool->workers[i];
         pthread_mutex_lock(&worker->numa->mutex);
-        worker->own = (struct task){fill_task, &pool->placing, 0, 0};
+        worker->own = (struct task){fill_task, &pool->filling, 0, 0};
         worker->own_done = NULL;
         pthread_cond_broadcast(&worker->numa->work);
         pthread_mutex_unlock(&worker->numa->mutex);
     }
 }
 
-static bool has_left(const struct placing *placing)
+static bool has_left(const struct filling *filling)
 {
-    for (size_t m = 0; m < placing->count && placing->failure == 0; m++)
-        if (placing->left[m].bytes > 0)
+    for (size_t m = 0; m < filling->count && filling->failure == 0; m++)
+        if (filling->left[m].bytes > 0)
             return true;
     return false;
 }
 
 /* Waits until all is filled; while no worker comes for what is left, fills it itself. That none
  * comes is waited for once, not for each piece. */
-static void await_fillers(struct placing *placing)
+static void await_fillers(struct filling *filling)
 {
     const long patience_ns = 20000000, second_ns = 1000000000;
     uint64_t alone = UINT64_MAX; /* `taken`, if nobody else comes */
-    pthread_mutex_lock(&placing->mutex);
-    while (placing->busy > 0 || has_left(placing)) {
+    pthread_mutex_lock(&filling->mutex);
+    while (filling->busy > 0 || has_left(filling)) {
         struct timespec until;
-        uint64_t taken = placing->taken;
+        uint64_t taken = filling->taken;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += taken == alone ? 0 : patience_ns;
         until.tv_sec += until.tv_nsec / second_ns;
         until.tv_nsec %= second_ns;
-        int late = pthread_cond_timedwait(&placing->moved, &placing->mutex, &until);
-        if (late == 0 || taken != placing->taken || placing->busy > 0 || !has_left(placing))
+        int late = pthread_cond_timedwait(&filling->moved, &filling->mutex, &until);
+        if (late == 0 || taken != filling->taken || filling->busy > 0 || !has_left(filling))
             continue;
         alone = taken + 1;
-        pthread_mutex_unlock(&placing->mutex);
-        fill_pieces(placing, NULL, 1);
-        pthread_mutex_lock(&placing->mutex);
+        pthread_mutex_unlock(&filling->mutex);
+        fill_pieces(filling, NULL, 1);
+        pthread_mutex_lock(&filling->mutex);
     }
-    pthread_mutex_unlock(&placing->mutex);
+    pthread_mutex_unlock(&filling->mutex);
 }
 
-int pool_place(struct pool *pool, const struct pool_memory *memory, size_t count, pool_fill *fill,
-               void *argument)
+int pool_populate(struct pool *pool, const struct pool_memory *memory, size_t count,
+                  pool_fill *fill, void *argument)
 {
-    struct placing *placing = &pool->placing;
+    struct filling *filling = &pool->filling;
     struct pool_memory *left = calloc(count + 1, sizeof *left);
     if (!left)
         return ENOMEM;
     memcpy(left, memory, count * sizeof *left);
-    pthread_mutex_lock(&placing->mutex);
-    placing->left = left;
-    placing->count = count;
-    placing->fill = fill;
-    placing->argument = argument;
-    placing->failure = 0;
-    pthread_mutex_unlock(&placing->mutex);
+    pthread_mutex_lock(&filling->mutex);
+    filling->left = left;
+    filling->count = count;
+    filling->fill = fill;
+    filling->argument = argument;
+    filling->failure = 0;
+    pthread_mutex_unlock(&filling->mutex);
     call_fillers(pool);
-    await_fillers(placing);
-    pthread_mutex_lock(&placing->mutex);
-    placing->count = 0;
-    placing->left = NULL;
-    int failure = placing->failure;
-    pthread_mutex_unlock(&placing->mutex);
+    await_fillers(filling);
+    pthread_mutex_lock(&filling->mutex);
+    filling->count = 0;
+    filling->left = NULL;
+    int failure = filling->failure;
+    pthread_mutex_unlock(&filling->mutex);
     free(left);
     return failure;
 }
@@ -695,8 +695,8 @@ void pool_free(struct pool *pool)
     for (uint32_t i = 0; pool->numa_nodes && i < pool->placement.numa_count; i++)
         numa_node_done(&pool->numa_nodes[i]);
     latch_done(&pool->start);
-    pthread_cond_destroy(&pool->placing.moved);
-    pthread_mutex_destroy(&pool->placing.mutex);
+    pthread_cond_destroy(&pool->filling.moved);
+    pthread_mutex_destroy(&pool->filling.mutex);
     free(pool->workers);
     free(pool->numa_nodes);
     free(pool);

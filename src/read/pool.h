@@ -75,8 +75,8 @@ typedef int pool_fill(void *argument, const struct pool_worker *worker,
  * and waits: that is where they lie then. Goes before queued tasks. While workers are held up by
  * the store, the owner fills what is left. `fill` NULL: by memory_populate(). 0, or the first
  * errno. */
-MUST_USE int pool_place(struct pool *pool, const struct pool_memory *memory, size_t count,
-                        pool_fill *fill, void *argument);
+MUST_USE int pool_populate(struct pool *pool, const struct pool_memory *memory, size_t count,
+                           pool_fill *fill, void *argument);
 
 /* Forgets queued tasks and waits for the running ones, at most that long. False: some still run, as
  * those do that a hung file system holds. Then the pool must not be freed, nor what they use; the

@@ -61,7 +61,7 @@ struct row_store {
     struct row_index index;
     struct stored_rows *stored; /* borrowed; NULL: none */
     struct fetch_stage *stage;  /* likewise */
-    int32_t fetched;            /* a buffer whose row waits for a place in the queue, or ROW_NONE */
+    int32_t fetched;            /* a buffer whose row waits for room in the queue, or ROW_NONE */
     _Atomic int32_t ended;      /* top of the stack, ROW_NONE when empty */
 };
 
@@ -143,7 +143,7 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
         row_store_free(store);
         return status;
     }
-    if ((errno = pool_place(pool, store->memory, store->region_count, NULL, NULL))) {
+    if ((errno = pool_populate(pool, store->memory, store->region_count, NULL, NULL))) {
         status = error_set_errno(err, STATUS_NO_MEMORY, "row store of %s",
                                  size_format(total_bytes).text);
         row_store_free(store);
@@ -375,8 +375,8 @@ const struct error *row_store_error(const struct row_store *store, int32_t buffe
 unsigned char *row_store_data(const struct row_store *store, int32_t buffer)
 {
     uint32_t numa = store->buffers[buffer].numa;
-    uint32_t place = (uint32_t)buffer - store->regions[numa].first_buffer;
-    return store->memory[numa].start + place * store->row_bytes;
+    uint32_t index = (uint32_t)buffer - store->regions[numa].first_buffer;
+    return store->memory[numa].start + index * store->row_bytes;
 }
 
 uint64_t row_store_row(const struct row_store *store, int32_t buffer)

@@ -25,7 +25,7 @@
 
 enum { NO_PAGE = -1, MIN_PAGE_BYTES = 256, MAX_PAGE_BYTES = 65536, PAGES_PER_ROW = 16 };
 
-/* What stands in the place of a size: a chunk that is not there, or is damaged. */
+/* What stands instead of a size: a chunk that is not there, or is damaged. */
 static const uint32_t missing = UINT32_MAX, damaged = UINT32_MAX - 1;
 
 enum entry_state { ENTRY_ASKED, ENTRY_HELD };
@@ -130,8 +130,8 @@ static enum status lay_out(struct stored_rows *rows, uint64_t memory_bytes, uint
 static unsigned char *page_start(const struct stored_rows *rows, int32_t page)
 {
     uint32_t numa = (uint32_t)page / rows->numa_pages;
-    size_t place = (uint32_t)page % rows->numa_pages;
-    return rows->memory[numa].start + place * rows->page_bytes;
+    size_t index = (uint32_t)page % rows->numa_pages;
+    return rows->memory[numa].start + index * rows->page_bytes;
 }
 
 /* Pages and entries
@@ -297,7 +297,7 @@ enum status stored_rows_new(struct pool *pool, uint64_t memory_bytes, uint64_t m
         stored_rows_free(rows);
         return status;
     }
-    if ((errno = pool_place(pool, rows->memory, rows->numa_count, NULL, NULL))) {
+    if ((errno = pool_populate(pool, rows->memory, rows->numa_count, NULL, NULL))) {
         status = error_set_errno(err, STATUS_NO_MEMORY, "rows kept as stored: %s",
                                  size_format(memory_bytes).text);
         stored_rows_free(rows);

@@ -383,7 +383,7 @@ static void test_memory_is_filled_by_its_numa_node(void **state)
                                    {base + UINT64_C(2000) * HUGE_PAGE, 40 * HUGE_PAGE, 0}};
     struct pool *pool = make_pool(2, 5, 4, NULL);
     static struct record record;
-    assert_int_equal(pool_place(pool, memory, 4, record_piece, &record), 0);
+    assert_int_equal(pool_populate(pool, memory, 4, record_piece, &record), 0);
     for (int m = 0; m < 4; m++)
         check_record(&record, &memory[m]);
     uint32_t by_owner = 0;
@@ -398,7 +398,7 @@ static void test_memory_is_filled_by_its_numa_node(void **state)
     struct gate gate = {0};
     occupy(pool, &gate);
     record.count = 0;
-    assert_int_equal(pool_place(pool, memory, 4, record_piece, &record), 0);
+    assert_int_equal(pool_populate(pool, memory, 4, record_piece, &record), 0);
     for (int m = 0; m < 4; m++)
         check_record(&record, &memory[m]);
     for (uint32_t i = 0; i < record.count; i++)
@@ -407,13 +407,13 @@ static void test_memory_is_filled_by_its_numa_node(void **state)
     struct pool_memory large = {base + HUGE_PAGE, 960 * (size_t)HUGE_PAGE, 0};
     record.count = 0;
     uint64_t start_ns = clock_now_ns();
-    assert_int_equal(pool_place(pool, &large, 1, record_piece, &record), 0);
+    assert_int_equal(pool_populate(pool, &large, 1, record_piece, &record), 0);
     assert_true(clock_now_ns() - start_ns < 600000000);
     check_record(&record, &large);
     gate.open = true;
     record.count = 0;
     record.failure = ENOMEM;
-    assert_int_equal(pool_place(pool, memory, 4, record_piece, &record), ENOMEM);
+    assert_int_equal(pool_populate(pool, memory, 4, record_piece, &record), ENOMEM);
     pool_free(pool);
     munmap(base, addresses);
 }
@@ -429,7 +429,7 @@ static void test_pages_are_there(void **state)
         assert_int_equal(memory_map(memory[m].bytes, "test", &start, NULL), STATUS_OK);
         memory[m].start = start;
     }
-    assert_int_equal(pool_place(pool, memory, 3, NULL, NULL), 0);
+    assert_int_equal(pool_populate(pool, memory, 3, NULL, NULL), 0);
     for (int m = 0; m < 2; m++) {
         unsigned char resident[7 * 512];
         assert_int_equal(mincore(memory[m].start, memory[m].bytes, resident), 0);
@@ -437,7 +437,7 @@ static void test_pages_are_there(void **state)
             assert_true(resident[page] & 1);
     }
     memory_unmap(memory[0].start, memory[0].bytes);
-    assert_int_equal(pool_place(pool, memory, 1, NULL, NULL), ENOMEM); /* not mapped any more */
+    assert_int_equal(pool_populate(pool, memory, 1, NULL, NULL), ENOMEM); /* not mapped any more */
     memory_unmap(memory[1].start, memory[1].bytes);
     pool_free(pool);
 }
@@ -464,7 +464,7 @@ static void test_memory_lies_on_its_node(void **state)
         int nodes[PAGES];
         assert_int_equal(memory_map(PAGES * 4096, "test", &start, NULL), STATUS_OK);
         struct pool_memory memory = {start, PAGES * 4096, placement.workers[i].numa};
-        assert_int_equal(pool_place(pool, &memory, 1, NULL, NULL), 0);
+        assert_int_equal(pool_populate(pool, &memory, 1, NULL, NULL), 0);
         for (int page = 0; page < PAGES; page++)
             pages[page] = memory.start + page * 4096;
         if (syscall(SYS_move_pages, 0, PAGES, pages, NULL, nodes, 0) == 0)
