@@ -1,7 +1,7 @@
-/* See credentials.h. The environment and files; endpoints are asked in metadata.c. */
+/* See credentials.h. The environment and files; endpoints are asked in credentials_endpoint.c. */
 #include "store/credentials.h"
 
-#include "store/metadata.h"
+#include "store/credentials_endpoint.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -192,7 +192,7 @@ static enum status check_pair(struct credentials *credentials, struct error *err
 }
 
 /* What the environment says of region and endpoint goes before the profile. */
-static enum status find_place(struct credentials *credentials, struct error *err)
+static enum status find_address(struct credentials *credentials, struct error *err)
 {
     static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION"};
     static const char *const endpoints[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
@@ -220,10 +220,10 @@ enum status credentials_find(bool wanted, bool metadata, struct credentials *ret
     if (status == STATUS_OK && wanted)
         status = check_pair(&found, err);
     if (status == STATUS_OK)
-        status = find_place(&found, err);
+        status = find_address(&found, err);
     if (status == STATUS_OK && wanted && metadata && !found.found) {
         strcpy(found.source, "the keys of the cloud's metadata endpoint");
-        status = metadata_credentials(&found, err);
+        status = credentials_ask_endpoint(&found, err);
     }
     if (status == STATUS_OK)
         *ret_found = found;

@@ -2,14 +2,14 @@
  *
  * Looked for in this order:
  *
- *     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN     unless AWS_PROFILE is set
- * alone
+ *     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
  *     ~/.aws/credentials, ~/.aws/config    (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE), section
  *                                          AWS_PROFILE, or "default"
  *     the container's endpoint             AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI
  *     the instance's endpoint              169.254.169.254, or AWS_EC2_METADATA_SERVICE_ENDPOINT
  *
- * The last two only where `metadata` allows it: they are other addresses than the store's.
+ * Endpoints are asked (credentials_endpoint.h) only where `metadata` allows it: they are other
+ * addresses than the store's.
  */
 #ifndef PENSTOCK_STORE_CREDENTIALS_H
 #define PENSTOCK_STORE_CREDENTIALS_H

@@ -1,5 +1,5 @@
-/* See metadata.h. */
-#include "store/metadata.h"
+/* See credentials_endpoint.h. */
+#include "store/credentials_endpoint.h"
 
 #include "base/text.h"
 
@@ -185,7 +185,7 @@ static enum status ask_instance(const char *host, struct credentials *credential
     return status;
 }
 
-enum status metadata_credentials(struct credentials *credentials, struct error *err)
+enum status credentials_ask_endpoint(struct credentials *credentials, struct error *err)
 {
     const char *full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
