@@ -108,28 +108,26 @@ enum status job_collect_seats(struct job *job, bool spawns, struct error *err)
     return STATUS_OK;
 }
 
-static const char *plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void describe_dataset(const struct job *job, struct text *out)
 {
-    text_append(out, "dataset    %s: %s samples of %s, rows of %s\n", job->config.uri,
-                count_format(job->dataset->sample_count).text,
-                size_format(job->dataset->sample_bytes).text,
-                count_format(job->dataset->row_length).text);
+    text_append(
+        out, "dataset    %s: %s sample%s of %s, rows of %s\n", job->config.uri,
+        count_format(job->dataset->sample_count).text, count_plural(job->dataset->sample_count),
+        size_format(job->dataset->sample_bytes).text, count_format(job->dataset->row_length).text);
 }
 
 static void describe_plan(const struct run_setup *setup, struct text *out)
 {
     const struct ring_service *service = &setup->service;
-    text_append(
-        out,
-        "plan       %s epoch%s of %s steps of %s samples, windows of %s rows, order id %016" PRIx64,
-        count_format(service->epochs).text, plural(service->epochs),
-        count_format(setup->plan.steps_per_epoch).text, count_format(setup->plan.global_batch).text,
-        count_format(setup->plan.window_rows).text, service->order.id);
+    text_append(out,
+                "plan       %s epoch%s of %s step%s of %s sample%s, windows of %s row%s, order id "
+                "%016" PRIx64,
+                count_format(service->epochs).text, count_plural(service->epochs),
+                count_format(setup->plan.steps_per_epoch).text,
+                count_plural(setup->plan.steps_per_epoch),
+                count_format(setup->plan.global_batch).text, count_plural(setup->plan.global_batch),
+                count_format(setup->plan.window_rows).text, count_plural(setup->plan.window_rows),
+                service->order.id);
     if (service->start_epoch || service->start_step)
         text_append(out, "; goes on at epoch %" PRIu64 " step %" PRIu64, service->start_epoch,
                     service->start_step);
@@ -170,12 +168,12 @@ static void describe_readers(const struct job *job, struct text *out)
     const struct run_shape *shape = &job->shape;
     text_append(out, "readers    %u on ", shape->reader_count);
     name_nodes(job, out);
-    text_append(out, ": %u thread%s", shape->worker_count, plural(shape->worker_count));
+    text_append(out, ": %u thread%s", shape->worker_count, count_plural(shape->worker_count));
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (job->core_count < cpus)
         text_append(out, " on %u of %ld cpus", job->core_count, cpus);
     text_append(out, " and %u trainer%s each; run_dir %s\n", shape->trainers_served,
-                plural(shape->trainers_served), job->run_dir);
+                count_plural(shape->trainers_served), job->run_dir);
 }
 
 void job_announce(const struct job *job, bool verbose)

@@ -3,6 +3,7 @@
 #include "job_internal.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -110,9 +111,9 @@ static enum status too_late(struct job *job, uint64_t connected, uint64_t timeou
     bool first_session = job->session_count == 0;
     enum status status =
         error_set(err, STATUS_TIMEOUT,
-                  "%" PRIu64 " of %" PRIu64 " trainers connected within %" PRIu64
+                  "%" PRIu64 " of %" PRIu64 " trainer%s connected within %" PRIu64
                   " s (%s), without rank %s: are all of them started%s, with PENSTOCK_RUN_DIR=%s?",
-                  connected, job->config.trainers, timeout_s,
+                  connected, job->config.trainers, count_plural(job->config.trainers), timeout_s,
                   first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
                   missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
     text_done(&missing);
@@ -257,7 +258,8 @@ static enum status map_trainers(struct job *job, struct error *err)
     uint32_t *claims = calloc(total, sizeof *claims);
     enum status status = STATUS_OK;
     if (!job->reader_of_trainer || !job->trainers || !claims)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainers", total);
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainer%s", total,
+                           count_plural(total));
     status = comm_agree(&job->comm, status, err);
     if (status != STATUS_OK) {
         free(claims);
@@ -284,10 +286,9 @@ static enum status map_trainers(struct job *job, struct error *err)
     comm_wait(&job->comm, &requests[1]);
     for (uint32_t rank = 0; rank < total && status == STATUS_OK; rank++)
         if (claims[rank] != 1)
-            status = error_set(err, STATUS_INVALID,
-                               "trainer rank %u connected %u times: each of the %zu ranks must "
-                               "connect once",
-                               rank, claims[rank], total);
+            status = error_set(
+                err, STATUS_INVALID, "trainer rank %u connected %u time%s: %s must connect once",
+                rank, claims[rank], count_plural(claims[rank]), count_each(total, "rank").text);
     free(claims);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "pace.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -41,8 +42,8 @@ enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
 {
     struct pace *pace = calloc(1, sizeof *pace + (size_t)job->comm.size * sizeof pace->all[0]);
     if (!pace)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the pace of %d readers",
-                         job->comm.size);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the pace of %d reader%s",
+                         job->comm.size, count_plural((uint64_t)job->comm.size));
     pace->job = job;
     pace->request = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */

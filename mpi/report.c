@@ -173,8 +173,9 @@ static void append_masked(const struct job *job, struct text *out)
     uint64_t samples = masks_samples(job->masks);
     const char *list = job->config.bad_list;
     if (samples > 0)
-        text_append(out, "%s samples could not be read and were masked%s%s\n",
-                    count_format(samples).text, *list ? ": see " : "", list);
+        text_append(out, "%s sample%s could not be read and %s masked%s%s\n",
+                    count_format(samples).text, count_plural(samples),
+                    samples == 1 ? "was" : "were", *list ? ": see " : "", list);
 }
 
 static void append_report(const struct job *job, const struct service_summary *summary,

@@ -79,8 +79,8 @@ static void announce_epoch(struct service *service, uint64_t epoch, uint64_t sam
     if (!service->show_progress || samples == 0) /* of epochs behind which all have left: none */
         return;
     progress_done(&service->progress);
-    fprintf(stderr, "epoch %llu delivered: %s samples in %.2f s, %.0f samples/s\n",
-            (unsigned long long)epoch, count_format(samples).text, elapsed,
+    fprintf(stderr, "epoch %llu delivered: %s sample%s in %.2f s, %.0f samples/s\n",
+            (unsigned long long)epoch, count_format(samples).text, count_plural(samples), elapsed,
             elapsed > 0 ? (double)samples / elapsed : 0);
 }
 
@@ -183,10 +183,10 @@ static void note_left(struct service *service, uint32_t peer, uint64_t place)
         return;
     error_set(&service->early, STATUS_ENDED,
               "trainer %u closed its connection early, before epoch %llu step %llu (of %llu "
-              "epochs of %llu steps)",
+              "epoch%s of %llu step%s)",
               server_trainer_rank(job->server, peer), (unsigned long long)epoch,
-              (unsigned long long)step, (unsigned long long)run->epochs,
-              (unsigned long long)run->steps_per_epoch);
+              (unsigned long long)step, (unsigned long long)run->epochs, count_plural(run->epochs),
+              (unsigned long long)run->steps_per_epoch, count_plural(run->steps_per_epoch));
     if (!service->signal_ns)
         stop_event_early(service->stop, &service->early);
 }

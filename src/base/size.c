@@ -82,3 +82,14 @@ struct size_text count_format(uint64_t count)
     ret.text[out] = '\0';
     return ret;
 }
+
+struct size_text count_each(uint64_t count, const char *noun)
+{
+    struct size_text text;
+    if (count == 1)
+        snprintf(text.text, sizeof text.text, "the %.7s", noun);
+    else
+        snprintf(text.text, sizeof text.text, "each of the %.26s %.7ss", count_format(count).text,
+                 noun);
+    return text;
+}

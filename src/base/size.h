@@ -14,12 +14,22 @@ MUST_USE enum status size_parse(const char *text, uint64_t *ret_bytes, struct er
 /* A size for people, "160.0 KiB", "2.50 GiB", "17 B".
  * Returned by value so that several can stand in one printf. */
 struct size_text {
-    char text[32];
+    char text[48];
 };
 struct size_text size_format(uint64_t bytes);
 
 /* A count with thousands separators: "1,234,567". */
 struct size_text count_format(uint64_t count);
+
+/* What a noun that is counted ends with: "%u thread%s". */
+static inline const char *count_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* For whom something is, where the number may be one: "the reader", "each of the 4 readers".
+ * `noun` has 7 bytes at most. */
+struct size_text count_each(uint64_t count, const char *noun);
 
 /* a*b into *ret; false and *ret untouched when 64 bits do not hold it. */
 static inline _Bool size_multiply(uint64_t a, uint64_t b, uint64_t *ret)

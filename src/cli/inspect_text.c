@@ -222,10 +222,11 @@ static void print_layout_hint(const struct inspection *inspection)
         printf("hint: fields have chunks of different lengths along axis 0: some are decoded more "
                "than once\n");
     if (cost->window_bytes > cost->memory_bytes)
-        printf("hint: a window of %s rows takes %s, and there are %s: its rows would be read again "
-               "and again\n",
-               count_format(cost->window_rows).text, size_format(cost->window_bytes).text,
-               size_format(cost->memory_bytes).text);
+        printf(
+            "hint: a window of %s row%s takes %s, and there are %s: its rows would be read again "
+            "and again\n",
+            count_format(cost->window_rows).text, count_plural(cost->window_rows),
+            size_format(cost->window_bytes).text, size_format(cost->memory_bytes).text);
     if (cost->chunk > 0)
         printf("hint: 'penstock rechunk %s DST --chunk %" PRIu64
                "' would read %.1fx instead of %.1fx, and decode %s for a sample instead of "
@@ -247,8 +248,8 @@ static void print_cost(const struct inspection *inspection)
                size_format((uint64_t)cost->read_bytes).text,
                size_format((uint64_t)cost->stored_bytes).text, cost->amplification,
                format_chunks(cost->chunks).text);
-    printf("    (windows of %s rows, which take %s of memory; there are %s)\n",
-           count_format(cost->window_rows).text,
+    printf("    (windows of %s row%s, which take %s of memory; there are %s)\n",
+           count_format(cost->window_rows).text, count_plural(cost->window_rows),
            cost->window_bytes > 0 ? size_format(cost->window_bytes).text : "next to none",
            size_format(cost->memory_bytes).text);
 }
@@ -262,11 +263,12 @@ static void print_dataset(const struct inspection *inspection)
 {
     const struct dataset *dataset = inspection->dataset;
     printf("\nA run delivers by default:\n"
-           "  %s samples of %s\n"
-           "  %s chunk rows of %s sample%s, %s each\n",
-           count_format(dataset->sample_count).text, size_format(dataset->sample_bytes).text,
-           count_format(dataset->row_count).text, count_format(dataset->row_length).text,
-           dataset->row_length == 1 ? "" : "s", size_format(dataset->row_bytes).text);
+           "  %s sample%s of %s\n"
+           "  %s chunk row%s of %s sample%s, %s each\n",
+           count_format(dataset->sample_count).text, count_plural(dataset->sample_count),
+           size_format(dataset->sample_bytes).text, count_format(dataset->row_count).text,
+           count_plural(dataset->row_count), count_format(dataset->row_length).text,
+           count_plural(dataset->row_length), size_format(dataset->row_bytes).text);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
         printf("  field %-20s %s [%s], %s, %s\n", field->name, dtype_name(field->dtype),
@@ -286,7 +288,7 @@ void inspect_print_text(const struct inspection *inspection)
 {
     const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     printf("%s: Zarr v%d, %zu array%s, metadata %s\n\n", inspection->uri, (int)hierarchy->format,
-           hierarchy->node_count, hierarchy->node_count == 1 ? "" : "s",
+           hierarchy->node_count, count_plural(hierarchy->node_count),
            hierarchy->consolidated ? "consolidated" : "not consolidated");
     print_arrays(inspection);
     print_unreadable(hierarchy);

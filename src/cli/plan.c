@@ -145,11 +145,6 @@ static enum status settle(const struct options *options, const struct config *co
     return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
 }
 
-static const char *plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void describe_fields(const struct dataset *dataset, struct text *out)
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
@@ -176,14 +171,14 @@ static void describe_dataset(const struct config *config, const struct dataset *
 {
     text_append(out, "%-11s%s: %s sample%s of %s, fingerprint %016" PRIx64 "\n", "dataset",
                 config->uri, count_format(dataset->sample_count).text,
-                plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
+                count_plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
                 dataset->fingerprint);
     if (dataset->store_count > 1)
         text_append(out, "%-11s%zu, one after another\n", "stores", dataset->store_count);
     describe_fields(dataset, out);
     text_append(out, "%-11s%s of %s sample%s, %s each\n", "chunk rows",
                 count_format(dataset->row_count).text, count_format(dataset->row_length).text,
-                plural(dataset->row_length), size_format(dataset->row_bytes).text);
+                count_plural(dataset->row_length), size_format(dataset->row_bytes).text);
 }
 
 static const char *last_text(enum plan_last last, bool shuffled)
@@ -206,17 +201,17 @@ static void describe_order(const struct config *config, const struct run_setup *
     text_append(out, "%-11s%s", "order", plan->shuffle ? "" : "not shuffled");
     if (plan->shuffle)
         text_append(out, "seed %" PRIu64 ", shuffled in windows of %s row%s: %s an epoch",
-                    plan->seed, count_format(plan->window_rows).text, plural(plan->window_rows),
-                    count_format(plan->window_count).text);
+                    plan->seed, count_format(plan->window_rows).text,
+                    count_plural(plan->window_rows), count_format(plan->window_count).text);
     text_append(out, "; %s epoch%s; order id %016" PRIx64 "\n", count_format(config->epochs).text,
-                plural(config->epochs), setup->service.order.id);
-    text_append(out, "%-11s%s an epoch of %s sample%s, %s for each of %s trainer%s", "steps",
+                count_plural(config->epochs), setup->service.order.id);
+    text_append(out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",
                 count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
-                plural(plan->global_batch), count_format(plan->batch).text,
-                count_format(plan->trainer_count).text, plural(plan->trainer_count));
+                count_plural(plan->global_batch), count_format(plan->batch).text,
+                count_each(plan->trainer_count, "trainer").text);
     uint64_t rest = plan->sample_count % plan->global_batch;
     if (rest > 0)
-        text_append(out, "; %s sample%s %s", count_format(rest).text, plural(rest),
+        text_append(out, "; %s sample%s %s", count_format(rest).text, count_plural(rest),
                     last_text(plan->last, plan->shuffle));
     text_append(out, "\n");
 }
@@ -229,11 +224,11 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
         text_append(out, "each step in %u stripes\n", setup->shape.stripes_per_step);
     else
         text_append(out, "%u step%s each\n", setup->shape.steps_per_round,
-                    plural(setup->shape.steps_per_round));
+                    count_plural(setup->shape.steps_per_round));
     text_append(out, "%-11s%u, with %u thread%s and up to %u trainer%s each\n", "readers",
                 setup->demand.reader_count, setup->demand.worker_count,
-                plural(setup->demand.worker_count), setup->demand.trainers_served,
-                plural(setup->demand.trainers_served));
+                count_plural(setup->demand.worker_count), setup->demand.trainers_served,
+                count_plural(setup->demand.trainers_served));
 }
 
 /* Bytes of rows that a reader decodes, for each sample. */

@@ -256,11 +256,11 @@ static void tell(const struct rechunk_options *options, const struct rechunk_res
         printf("%s%s in %.1f s, %s/s; %u thread%s, at most %s", part,
                size_format(result->decoded_bytes).text, seconds,
                size_format((uint64_t)((double)result->decoded_bytes / seconds)).text,
-               result->thread_count, result->thread_count == 1 ? "" : "s",
+               result->thread_count, count_plural(result->thread_count),
                size_format(result->memory_bytes).text);
     if (result->slabs_found > 0)
-        printf("; %s of %s slabs were there already", count_format(result->slabs_found).text,
-               count_format(result->slab_count).text);
+        printf("; %s of %s slab%s were there already", count_format(result->slabs_found).text,
+               count_format(result->slab_count).text, count_plural(result->slab_count));
     if (result->slab_count > 0)
         printf("\n");
     if (result->already_complete)

@@ -236,8 +236,9 @@ static void print_summary(const struct options *options, const struct synth_resu
                           uint64_t duration_ns)
 {
     double seconds = (double)duration_ns / 1e9;
-    printf("%s: %s samples in %s chunks, Zarr v%d\n", options->dataset.directory,
-           count_format(options->samples).text, count_format(result->chunk_count).text,
+    printf("%s: %s sample%s in %s chunk%s, Zarr v%d\n", options->dataset.directory,
+           count_format(options->samples).text, count_plural(options->samples),
+           count_format(result->chunk_count).text, count_plural(result->chunk_count),
            (int)options->dataset.format);
     printf("%s decoded, %s stored (ratio %.2f), %.1f s, %s/s decoded\n",
            size_format(result->decoded_bytes).text, size_format(result->stored_bytes).text,

@@ -203,7 +203,8 @@ static enum status run_threads(struct writer *writer, struct error *err)
     uint32_t count = writer->dataset->thread_count, started = 0;
     pthread_t *threads = calloc(count, sizeof *threads);
     if (!threads)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %u threads", count);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %u thread%s", count,
+                         count_plural(count));
     while (started < count && pthread_create(&threads[started], NULL, write_chunks, writer) == 0)
         started++;
     if (started > 0)

@@ -261,10 +261,10 @@ static void print_text(const struct subject *subject, const struct verify_result
     if (result->array_count == 0)
         return; /* no chunks were looked at */
     printf(
-        "%s of %s chunks bad, %s missing; %s stored, %s decoded in %.1f s, %s/s\n",
+        "%s of %s chunk%s bad, %s missing; %s stored, %s decoded in %.1f s, %s/s\n",
         count_format(result->bad_chunk_count).text, count_format(result->chunk_count).text,
-        count_format(result->missing_count).text, size_format(result->stored_bytes).text,
-        size_format(result->decoded_bytes).text, seconds,
+        count_plural(result->chunk_count), count_format(result->missing_count).text,
+        size_format(result->stored_bytes).text, size_format(result->decoded_bytes).text, seconds,
         size_format((uint64_t)((double)result->decoded_bytes / (seconds > 0 ? seconds : 1))).text);
 }
 
@@ -391,9 +391,8 @@ static enum status verify(const struct options *options, const struct subject *s
     if (status)
         return status;
     printf("%s: Zarr v%d, %zu array%s; %u thread%s, at most %s\n", options->uri,
-           (int)subject->hierarchy->format, subject->node_count,
-           subject->node_count == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
-           size_format(memory).text);
+           (int)subject->hierarchy->format, subject->node_count, count_plural(subject->node_count),
+           threads, count_plural(threads), size_format(memory).text);
     return verify_run(subject->store, subject->nodes, subject->node_count, &options->verify,
                       ret_result, err);
 }

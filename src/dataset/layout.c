@@ -180,11 +180,12 @@ static enum status check_chunks(const struct dataset *dataset, size_t i, struct 
         const struct zarr_array *array = &origin->store_fields[s].array;
 
         if (array->chunk_shape[0] != length)
-            return error_set(err, STATUS_INVALID,
-                             "field '%s': chunks have %" PRIu64 " samples in the store %s, %" PRIu64
-                             " in %s: joined stores have chunks of one length",
-                             origin->name, length, dataset_store_text(dataset, 0).text,
-                             array->chunk_shape[0], dataset_store_text(dataset, s).text);
+            return error_set(
+                err, STATUS_INVALID,
+                "field '%s': chunks have %" PRIu64 " sample%s in the store %s, %" PRIu64
+                " in %s: joined stores have chunks of one length",
+                origin->name, length, count_plural(length), dataset_store_text(dataset, 0).text,
+                array->chunk_shape[0], dataset_store_text(dataset, s).text);
     }
     return STATUS_OK;
 }
@@ -243,8 +244,9 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
         if (!place_field(dataset, i, &row, &record, &held) ||
             !place(&sample, 1, dataset->fields[i].sample_bytes, 1, &sample_offset))
             return error_set(err, STATUS_INVALID,
-                             "field '%s': rows of %" PRIu64 " samples of %s are beyond any memory",
+                             "field '%s': rows of %" PRIu64 " sample%s of %s are beyond any memory",
                              dataset->fields[i].name, dataset->row_length,
+                             count_plural(dataset->row_length),
                              size_format(dataset->fields[i].sample_bytes).text);
     }
     if (dataset->mask) {
@@ -252,8 +254,8 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
         if (!place(&row, dataset->row_length, 1, ROW_ALIGNMENT, &dataset->valid_offset) ||
             !place(&record, 1, 1, RECORD_ALIGNMENT, &unused))
             return error_set(err, STATUS_INVALID,
-                             "rows of %" PRIu64 " samples are beyond any memory",
-                             dataset->row_length);
+                             "rows of %" PRIu64 " sample%s are beyond any memory",
+                             dataset->row_length, count_plural(dataset->row_length));
     }
     dataset->row_bytes = row;
     dataset->record_bytes = record;

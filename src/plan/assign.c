@@ -205,8 +205,10 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
 
 no_memory:
     assigner_free(assigner);
-    return error_set(err, STATUS_NO_MEMORY, "assignment of %llu rows to %u readers: out of memory",
-                     (unsigned long long)plan->row_count, readers);
+    return error_set(err, STATUS_NO_MEMORY,
+                     "assignment of %llu row%s to %u reader%s: out of memory",
+                     (unsigned long long)plan->row_count, count_plural(plan->row_count), readers,
+                     count_plural(readers));
 }
 
 void assigner_free(struct assigner *assigner)

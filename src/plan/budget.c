@@ -190,7 +190,8 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         err, STATUS_NO_MEMORY,
         "readers.memory_limit %s is too low for one reader: it takes at least %lluMiB: row buffers "
         "%s (%llu x "
-        "%s), held arrays %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s, fetches "
+        "%s), held arrays %s, %u ring%s %s, exchange %s, scratch of %u thread%s %s, plan %s, "
+        "fetches "
         "%s; raise "
         "the limit, use more "
         "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit, "
@@ -199,7 +200,8 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
         size_format(times(least_rows, buffer_bytes(d))).text, (unsigned long long)least_rows,
         size_format(d->row_bytes).text, size_format(b->held_bytes).text, d->trainers_served,
-        size_format(b->rings_bytes).text, size_format(b->exchange_bytes).text, d->worker_count,
+        count_plural(d->trainers_served), size_format(b->rings_bytes).text,
+        size_format(b->exchange_bytes).text, d->worker_count, count_plural(d->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
         size_format(b->fetch_bytes).text);
 }
@@ -258,16 +260,19 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
         text_append(out, ", and %s held of the one before", size_format(demand->rest_bytes).text);
     text_append(out, "\n");
     describe_line(out, "exchange", budget->exchange_bytes);
-    text_append(out, "  %u rounds in flight, %s records each at most\n", demand->shape.in_flight,
-                count_format(round_max_records(demand->plan, demand->shape)).text);
+    uint64_t records = round_max_records(demand->plan, demand->shape);
+    text_append(out, "  %u round%s in flight, %s record%s each at most\n", demand->shape.in_flight,
+                count_plural(demand->shape.in_flight), count_format(records).text,
+                count_plural(records));
     describe_line(out, "decoding", budget->scratch_bytes);
-    text_append(out, "  %u thread%s\n", demand->worker_count, demand->worker_count == 1 ? "" : "s");
+    text_append(out, "  %u thread%s\n", demand->worker_count, count_plural(demand->worker_count));
     if (budget->fetch_bytes > 0) {
         describe_line(out, "fetches", budget->fetch_bytes);
         text_append(out, "  chunks on their way from the store, connections\n");
     }
     describe_line(out, "plan", budget->plan_bytes);
-    text_append(out, "  %s windows at once\n", count_format(budget->planned_windows).text);
+    text_append(out, "  %s window%s at once\n", count_format(budget->planned_windows).text,
+                count_plural(budget->planned_windows));
     describe_line(out, "total", budget->total_bytes);
     text_append(out, "  of at most %s\n", size_format(demand->limit_bytes).text);
 }

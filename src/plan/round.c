@@ -28,12 +28,11 @@ static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint
     uint64_t least = times(plan->trainer_count, record_bytes);
     uint64_t records = limit / least;
     if (records == 0)
-        return error_set(
-            err, STATUS_INVALID,
-            "exchange.buffer_limit %s is below one record of %s for each of %u trainers: raise "
-            "it to at least %s",
-            size_format(limit).text, size_format(record_bytes).text, plan->trainer_count,
-            size_format(least).text);
+        return error_set(err, STATUS_INVALID,
+                         "exchange.buffer_limit %s is below one record of %s for %s: raise "
+                         "it to at least %s",
+                         size_format(limit).text, size_format(record_bytes).text,
+                         count_each(plan->trainer_count, "trainer").text, size_format(least).text);
     *ret_shape =
         (struct round_shape){.steps_per_round = 1,
                              .stripes_per_step = (uint32_t)size_divide_up(plan->batch, records),

@@ -387,9 +387,9 @@ enum status pool_new(const struct placement *placement, const struct dataset *da
 
     enum status status;
     if (!pool_allocate(pool))
-        status = error_set(err, STATUS_NO_MEMORY,
-                           "worker pool of %u threads, queues of %zu tasks: out of memory",
-                           placement->worker_count, pool->queue_capacity);
+        status = error_set(
+            err, STATUS_NO_MEMORY, "worker pool of %u thread%s, queues of %zu tasks: out of memory",
+            placement->worker_count, count_plural(placement->worker_count), pool->queue_capacity);
     else
         status = start_threads(pool, err);
     if (status == STATUS_OK)

@@ -186,12 +186,14 @@ static enum status check_available(const struct config *config, const struct run
     return error_set(
         err, STATUS_NO_MEMORY,
         "the readers of a node take %s, and memory and control groups leave %s: %u x (row "
-        "buffers %s, stored rows %s, %u rings %s, exchange %s, scratch of %u threads %s, plan %s, "
+        "buffers %s, stored rows %s, %u ring%s %s, exchange %s, scratch of %u thread%s %s, plan "
+        "%s, "
         "program %s) and held arrays %s; lower readers.memory_limit, which is %s for each, or let "
         "the job have more memory",
         size_format(need).text, available_text(shape).text, shape->readers_on_node,
         size_format(b->rows_bytes).text, size_format(b->stored_bytes).text, shape->trainers_served,
-        size_format(b->rings_bytes).text, size_format(b->exchange_bytes).text, shape->worker_count,
+        count_plural(shape->trainers_served), size_format(b->rings_bytes).text,
+        size_format(b->exchange_bytes).text, shape->worker_count, count_plural(shape->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
         size_format(PROGRAM_BYTES).text, size_format(b->held_bytes).text,
         size_format(config->memory_limit_bytes).text);
@@ -204,11 +206,11 @@ void run_setup_warn_limit(const struct config *config, const struct run_shape *s
     if (config->memory_limit_bytes <= each)
         return;
     text_append(out,
-                "warning: readers.memory_limit is %s for each of the %u reader%s of a node, and "
+                "warning: readers.memory_limit is %s for %s of a node, and "
                 "memory and control groups leave %s: this run takes %s there, a larger dataset "
                 "will be refused; set it to %s, or to auto\n",
-                size_format(config->memory_limit_bytes).text, shape->readers_on_node,
-                shape->readers_on_node == 1 ? "" : "s", available_text(shape).text,
+                size_format(config->memory_limit_bytes).text,
+                count_each(shape->readers_on_node, "reader").text, available_text(shape).text,
                 size_format(node_bytes(shape, &setup->budget)).text,
                 size_format(each > PROGRAM_BYTES ? each - PROGRAM_BYTES : each).text);
 }
@@ -308,8 +310,9 @@ void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
     if (kept == 0)
         text_append(out, "no rows stay for later epochs");
     else
-        text_append(out, "%s of %s rows stay for later epochs, %s",
+        text_append(out, "%s of %s row%s stay for later epochs, %s",
                     kept < rows ? count_format(kept).text : "all", count_format(rows).text,
+                    count_plural(rows),
                     setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
 }
 

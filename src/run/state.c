@@ -1,6 +1,7 @@
 /* See state.h. json-c does the parsing; here every value is checked before it is believed. */
 #include "run/state.h"
 
+#include "base/size.h"
 #include "dataset/dataset.h"
 
 #include <errno.h>
@@ -269,8 +270,9 @@ enum status run_state_check(const struct run_state *state, const struct ring_ser
         return error_prefix(err, STATUS_INVALID, "resume state: ");
     if (state->step > service->steps_per_epoch)
         return error_set(err, STATUS_INVALID,
-                         "resume state: step %" PRIu64 " lies beyond an epoch's %" PRIu64 " steps",
-                         state->step, service->steps_per_epoch);
+                         "resume state: step %" PRIu64 " lies beyond an epoch's %" PRIu64 " step%s",
+                         state->step, service->steps_per_epoch,
+                         count_plural(service->steps_per_epoch));
     uint64_t epochs_over = state->step == service->steps_per_epoch;
     if (state->epoch >= service->epochs || state->epoch + epochs_over >= service->epochs)
         return error_set(err, STATUS_INVALID,

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/progress.h"
+#include "base/size.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -76,7 +77,8 @@ enum status team_run(const struct team *team, struct error *err)
     uint32_t count = (uint32_t)(wanted < team->work_count ? wanted : team->work_count), started = 0;
     pthread_t *threads = calloc(count + 1, sizeof *threads);
     if (!threads)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %u threads", count);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %u thread%s", count,
+                         count_plural(count));
     pthread_mutex_init(&match.error_mutex, NULL);
     error_clear(&match.error);
     match.running = count;

@@ -1,10 +1,7 @@
 /* A placement as people read it. Pure. */
 #include "topology/topology.h"
 
-static const char *plural(uint32_t count)
-{
-    return count == 1 ? "" : "s";
-}
+#include "base/size.h"
 
 /* Appends "cpus 0-3", or "a core each of cpus 0-3" where seats differ. */
 static void describe_cpus(const struct placement_worker *workers, uint32_t count, struct text *out)
@@ -28,7 +25,7 @@ static void describe_workers(const struct placement *placement, struct text *out
         end = first + 1;
         while (end < placement->worker_count && placement->workers[end].numa == worker->numa)
             end++;
-        text_append(out, "%4u worker%s on NUMA node %u, ", end - first, plural(end - first),
+        text_append(out, "%4u worker%s on NUMA node %u, ", end - first, count_plural(end - first),
                     worker->numa_os_index);
         describe_cpus(worker, end - first, out);
     }
@@ -47,8 +44,8 @@ static void describe_trainers(const struct placement *placement, struct text *ou
         end = first + 1;
         while (end < placement->seat_count && same_seat(trainer, &placement->trainers[end]))
             end++;
-        text_append(out, "%4u trainer%s on NUMA node %u, cpus ", end - first, plural(end - first),
-                    trainer->numa_os_index);
+        text_append(out, "%4u trainer%s on NUMA node %u, cpus ", end - first,
+                    count_plural(end - first), trainer->numa_os_index);
         cpuset_print(&trainer->cpuset, out);
         for (uint32_t i = first; i < end && trainer->gpu[0]; i++)
             text_append(out, "%s %s", i == first ? ", GPU" : "", placement->trainers[i].gpu);
@@ -56,7 +53,7 @@ static void describe_trainers(const struct placement *placement, struct text *ou
     }
     uint32_t unseated = placement->trainer_count - placement->seat_count;
     if (unseated > 0)
-        text_append(out, "%4u trainer%s on any cpu\n", unseated, plural(unseated));
+        text_append(out, "%4u trainer%s on any cpu\n", unseated, count_plural(unseated));
 }
 
 void topology_describe(const struct placement *placement, struct text *out)
@@ -72,8 +69,8 @@ void topology_describe_crowd(const struct placement *placement, struct text *out
     text_append(out,
                 "%u reader%s with %u worker thread%s and %u trainer%s share %u core%s: they take "
                 "turns; lower readers.threads, or start fewer readers or trainers here",
-                placement->all_readers, plural(placement->all_readers), placement->all_workers,
-                plural(placement->all_workers), placement->all_trainers,
-                plural(placement->all_trainers), placement->all_cores,
-                plural(placement->all_cores));
+                placement->all_readers, count_plural(placement->all_readers),
+                placement->all_workers, count_plural(placement->all_workers),
+                placement->all_trainers, count_plural(placement->all_trainers),
+                placement->all_cores, count_plural(placement->all_cores));
 }

@@ -7,6 +7,8 @@
  */
 #include "topology/seating.h"
 
+#include "base/size.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -169,8 +171,9 @@ enum status topology_place_reader(const struct topology *topology,
                                   struct placement *ret_placement, struct error *err)
 {
     if (request->reader >= request->reader_count)
-        return error_set(err, STATUS_INVALID, "placement: local rank %u of %u readers",
-                         request->reader, request->reader_count);
+        return error_set(err, STATUS_INVALID, "placement: local rank %u of %u reader%s",
+                         request->reader, request->reader_count,
+                         count_plural(request->reader_count));
     if (request->thread_count > TOPOLOGY_MAX_WORKERS)
         return error_set(err, STATUS_INVALID, "placement: %u threads; at most %d are possible",
                          request->thread_count, TOPOLOGY_MAX_WORKERS);

@@ -57,6 +57,12 @@ static void sizes_are_written(void **state)
     assert_string_equal(count_format(0).text, "0");
     assert_string_equal(count_format(1234567).text, "1,234,567");
     assert_string_equal(count_format(UINT64_MAX).text, "18,446,744,073,709,551,615");
+    assert_string_equal(count_plural(0), "s");
+    assert_string_equal(count_plural(1), "");
+    assert_string_equal(count_each(1, "reader").text, "the reader");
+    assert_string_equal(count_each(4, "reader").text, "each of the 4 readers");
+    assert_string_equal(count_each(UINT64_MAX, "trainer").text,
+                        "each of the 18,446,744,073,709,551,615 trainers");
 }
 
 static void arithmetic_holds_at_the_edge(void **state)

@@ -266,7 +266,7 @@ static void impossible_shapes(void **state)
     (void)state;
     const uint64_t mib = 1 << 20;
     struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
-    expect_invalid(&plan, mib, 0, 8 * mib - 1, "one record of 1.00 MiB for each of 8 trainers");
+    expect_invalid(&plan, mib, 0, 8 * mib - 1, "one record of 1.00 MiB for each of the 8 trainers");
     expect_invalid(&plan, 8192, 5, 128 * mib, "delivery.slots");
     expect_invalid(&plan, 8192, 4, 5 * mib, "exceed exchange.buffer_limit");
 }

@@ -163,6 +163,15 @@ static void more_than_there_is(void **state)
     assert_non_null(strstr(err.message, ": 2 x (row buffers "));
     shape.node_available_bytes = total + (UINT64_C(128) << 20);
     assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err), STATUS_OK);
+    struct text warning = {0};
+    run_setup_warn_limit(&config, &shape, &setup, &warning);
+    assert_non_null(strstr(warning.data, " is 1.00 GiB for each of the 2 readers of a node, and "));
+    warning.length = 0;
+    shape.readers_on_node = 1;
+    shape.node_available_bytes = UINT64_C(512) << 20;
+    run_setup_warn_limit(&config, &shape, &setup, &warning);
+    assert_non_null(strstr(warning.data, " is 1.00 GiB for the reader of a node, and "));
+    text_done(&warning);
     config_done(&config);
 }
 
