@@ -149,14 +149,9 @@ enum status store_fields_settle(struct dataset *dataset, struct error *err)
 
     if (private->store_count * dataset->field_count > DATASET_MAX_STORE_FIELDS)
         return error_set(err, STATUS_INVALID,
-<<<<<<< HEAD:src/dataset/store_fields.c
-                         "%zu stores with %zu fields: at most %d arrays in all can be read",
-                         private->store_count, dataset->field_count, DATASET_MAX_STORE_FIELDS);
-=======
                          "%zu stores with %zu field%s: at most %d arrays in all can be read",
                          private->store_count, dataset->field_count,
-                         count_plural(dataset->field_count), DATASET_MAX_PARTS);
->>>>>>> d550665 (Messages count one thread and two threads; a limit is for the reader of a node where there is one):src/dataset/parts.c
+                         count_plural(dataset->field_count), DATASET_MAX_STORE_FIELDS);
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct field_origin *origin = &private->origins[i];
 

@@ -81,14 +81,9 @@ static enum status check_options(const struct plan_options *o, struct error *err
             err, STATUS_INVALID,
             "global batch %llu exceeds the dataset's %llu sample%s, so that an epoch has no step: "
             "choose a smaller one, or batch.last pad or partial",
-<<<<<<< HEAD
-            (unsigned long long)o->global_batch, (unsigned long long)o->sample_count);
-    return check_stores(o, err);
-=======
             (unsigned long long)o->global_batch, (unsigned long long)o->sample_count,
             count_plural(o->sample_count));
-    return check_parts(o, err);
->>>>>>> d550665 (Messages count one thread and two threads; a limit is for the reader of a node where there is one)
+    return check_stores(o, err);
 }
 
 enum status plan_init(struct plan *ret_plan, const struct plan_options *options, struct error *err)

@@ -84,16 +84,10 @@ static enum status map_region(struct row_store *store, uint32_t numa, struct err
     size_t bytes = region->buffer_count * store->row_bytes;
     enum status status = memory_map(bytes, "row store", &memory, err);
     if (status != STATUS_OK)
-<<<<<<< HEAD
-        return error_prefix(err, status, "%u of %u row buffers of %s: ", region->buffer_count,
-                            store->buffer_count, size_format(store->row_bytes).text);
-    store->memory[numa] = (struct pool_memory){memory, bytes, numa};
-=======
         return error_prefix(err, status, "%u of %u row buffer%s of %s: ", region->buffer_count,
                             store->buffer_count, count_plural(store->buffer_count),
                             size_format(store->row_bytes).text);
-    store->memory[domain] = (struct pool_memory){memory, bytes, domain};
->>>>>>> d550665 (Messages count one thread and two threads; a limit is for the reader of a node where there is one)
+    store->memory[numa] = (struct pool_memory){memory, bytes, numa};
     return STATUS_OK;
 }
 
@@ -114,19 +108,11 @@ static enum status allocate(struct row_store *store, struct error *err)
     store->regions = calloc(store->region_count, sizeof *store->regions);
     store->memory = calloc(store->region_count, sizeof *store->memory);
     if (!store->buffers || !store->regions || !store->memory)
-<<<<<<< HEAD
-        return error_set(err, STATUS_NO_MEMORY, "row store of %u buffers: out of memory",
-                         store->buffer_count);
+        return error_set(err, STATUS_NO_MEMORY, "row store of %u buffer%s: out of memory",
+                         store->buffer_count, count_plural(store->buffer_count));
     for (uint32_t n = 0; n < store->region_count && status == STATUS_OK; n++) {
         status = map_region(store, n, err);
         const struct region *region = &store->regions[n];
-=======
-        return error_set(err, STATUS_NO_MEMORY, "row store of %u buffer%s: out of memory",
-                         store->buffer_count, count_plural(store->buffer_count));
-    for (uint32_t d = 0; d < store->region_count && status == STATUS_OK; d++) {
-        status = map_region(store, d, err);
-        const struct region *region = &store->regions[d];
->>>>>>> d550665 (Messages count one thread and two threads; a limit is for the reader of a node where there is one)
         for (uint32_t i = region->buffer_count; status == STATUS_OK && i-- > 0;) {
             int32_t buffer = (int32_t)(region->first_buffer + i);
             store->buffers[buffer].numa = n;
