@@ -1,5 +1,5 @@
-# One static library per folder of src/. It sees the headers of all folders, and may call those that docs/design.md lists
-# it with: the test structure.calls looks.
+# One static library for each folder of src/. It sees the headers of all folders, may use those that docs/design.md lists
+# it with, and links these alone.
 add_library(penstock-options INTERFACE)
 target_compile_options(penstock-options INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
@@ -15,12 +15,32 @@ if(PENSTOCK_SANITIZE)
   target_link_options(penstock-options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
 endif()
 
-# penstock_library(plan SOURCES order.c ... LINKS base ... SYSTEM PkgConfig::HWLOC ...)
+set(PENSTOCK_LINK_ALONE OFF)
+if(PENSTOCK_TESTS AND NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_FUZZ)
+  set(PENSTOCK_LINK_ALONE ON)
+endif()
+
+# penstock_library(plan SOURCES order.c ... LINKS base ... SYSTEM PkgConfig::HWLOC ...): LINKS are the folders of its row in
+# docs/design.md, which structure.links compares.
 function(penstock_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;SYSTEM" ${ARGN})
   add_library(penstock-${name} STATIC ${ARG_SOURCES})
   list(TRANSFORM ARG_LINKS PREPEND penstock-)
-  target_link_libraries(penstock-${name} PUBLIC penstock-options ${ARG_LINKS} PRIVATE ${ARG_SYSTEM})
+  target_link_libraries(penstock-${name} PRIVATE penstock-options ${ARG_LINKS} ${ARG_SYSTEM})
+  if(PENSTOCK_LINK_ALONE)
+    penstock_link_alone(penstock-${name}-alone ${name})
+  endif()
+endfunction()
+
+# penstock_link_alone(TARGET plan [SOURCE...]): the folder with nothing but what it is listed with, and what these are. A program
+# links all folders, so that there a call up would find what it wants, if the order of archives has it so; here it does not.
+# Nobody loads what comes of it.
+function(penstock_link_alone target name)
+  get_target_property(links penstock-${name} LINK_LIBRARIES)
+  add_library(${target} SHARED $<TARGET_OBJECTS:penstock-${name}> ${ARGN})
+  target_link_libraries(${target} PRIVATE ${links})
+  target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,--strip-debug)
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/structure)
 endfunction()
 
 # penstock_unit_test(plan permutation LINKS plan): tests/unit/test_plan_permutation.c as unit.plan.permutation.
@@ -31,7 +51,7 @@ function(penstock_unit_test module thing)
   set(target test_${module}_${thing})
   add_executable(${target} ${target}.c)
   list(TRANSFORM ARG_LINKS PREPEND penstock-)
-  target_link_libraries(${target} PRIVATE ${ARG_LINKS} ${ARG_SYSTEM} PkgConfig::CMOCKA)
+  target_link_libraries(${target} PRIVATE penstock-options ${ARG_LINKS} ${ARG_SYSTEM} PkgConfig::CMOCKA)
   add_test(NAME unit.${module}.${thing} COMMAND ${target})
   set_tests_properties(unit.${module}.${thing} PROPERTIES
     LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)

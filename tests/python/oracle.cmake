@@ -3,7 +3,7 @@
 # v2 takes a Python with zarr-python 2 (Debian: python3-zarr), v3 one with zarr-python 3, named by
 # the cache or environment variable PENSTOCK_ZARR3_PYTHON. A Python without it skips, saying why.
 add_executable(dump_array ${CMAKE_CURRENT_LIST_DIR}/../tools/dump_array.c)
-target_link_libraries(dump_array PRIVATE penstock-zarr)
+target_link_libraries(dump_array PRIVATE penstock-options penstock-zarr)
 
 find_program(PENSTOCK_ZARR2_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH
              DOC "Python with zarr-python 2")

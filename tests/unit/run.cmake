@@ -1,4 +1,3 @@
-pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 penstock_unit_test(run bad_list LINKS run)
 penstock_unit_test(run setup LINKS run)
 penstock_unit_test(run order LINKS run SYSTEM PkgConfig::XXHASH)

@@ -1,0 +1,17 @@
+# Libraries that every build needs, found once; folders name the targets. launch/lib.sh has the names of Debian's packages.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(BZip2 REQUIRED) # Debian 12's has no pkg-config file
+
+pkg_check_modules(BLOSC REQUIRED IMPORTED_TARGET blosc)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.5)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(JSON_C REQUIRED IMPORTED_TARGET json-c)
+pkg_check_modules(LIBCRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
+pkg_check_modules(LIBDEFLATE REQUIRED IMPORTED_TARGET libdeflate)
+pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
+pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)

@@ -1,0 +1,57 @@
+"""A call to a folder that one is not above does not link, and CMake links what docs/design.md lists.
+
+    python links.py SOURCE_DIRECTORY BUILD_DIRECTORY CMAKE FOLDER=TARGET,TARGET...
+
+Builds calls_store.c into zarr, which may call store; into base, which is below store; and into plan, which is beside it. Then
+compares the targets that CMake links to each folder with the table.
+"""
+
+import pathlib
+import subprocess
+import sys
+
+import tree
+
+
+def build(directory, cmake, target):
+    return subprocess.run([cmake, "--build", directory, "--target", target], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def tries(directory, cmake):
+    """Wrong of the three tries."""
+    down = build(directory, cmake, "penstock-try-zarr")
+    if down.returncode:
+        yield f"zarr calls store, and does not link:\n{down.stdout}"
+    for folder in ("base", "plan"):
+        done = build(directory, cmake, f"penstock-try-{folder}")
+        if done.returncode == 0:
+            yield f"{folder} calls store, and it links"
+        elif "undefined reference to `store_settings_default'" not in done.stdout:
+            yield f"{folder} calls store, and something else is wrong with it:\n{done.stdout}"
+
+
+def linked(words):
+    """base=, store=penstock-options,penstock-base -> {base: {}, store: {base}}."""
+    pairs = (word.split("=", 1) for word in words)
+    targets = {folder: {name.removeprefix("penstock-") for name in names.split(",") if name.startswith("penstock-")}
+               for folder, names in pairs}
+    return {folder: names - {"options"} for folder, names in targets.items()}
+
+
+def differences(table, links):
+    for folder in sorted(table | links):
+        if table.get(folder) != links.get(folder):
+            yield (f"{folder} links {sorted(links.get(folder, ()))}; "
+                   f"docs/design.md lists it with {sorted(table.get(folder, ()))}")
+
+
+def main():
+    source, directory, cmake, *words = sys.argv[1:]
+    wrong = [*differences(tree.listed(pathlib.Path(source)), linked(words)), *tries(directory, cmake)]
+    print(*wrong, f"{len(words)} folders", sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
