@@ -8,7 +8,7 @@ class Error(Exception):
 
 
 class Invalid(Error, ValueError):
-    """An argument or environment variable makes no sense, or all slots are held."""
+    """An argument or environment variable makes no sense, or all slots are leased."""
 
     status = 1
 

@@ -100,7 +100,7 @@ def _leave_at_exit(library, pointer):
 class _Connection:
     """Owns the connection. The ring is unmapped when the loader is closed and the last view of a
     batch is gone: a view never points to memory that is not there any more. The goodbye, after
-    which the service may overwrite what is still held, goes out then, too, or earlier where nothing
+    which the service may overwrite what is still leased, goes out then, too, or earlier where nothing
     more can come or the process ends."""
 
     def __init__(self, library, pointer):

@@ -17,7 +17,7 @@
  * Batches come in the order of their steps, the same on every run with the same dataset, seed and
  * global batch. All trainers of a run see equally many steps. A batch's memory belongs to the
  * trainer (it may be written) from penstock_next() until penstock_release(); several batches may be
- * held at once, up to the ring's slots, and released in any order.
+ * leased at once, up to the ring's slots, and released in any order.
  *
  * When the reader goes away and the service is one that comes back (delivery.reconnect_timeout),
  * penstock_next() looks for it and goes on with the batch after the last one that it returned: a
@@ -134,7 +134,7 @@ struct penstock_field {
 struct penstock_info {
     const struct penstock_field *fields; /* borrowed, in order of name */
     uint32_t field_count;
-    uint32_t slot_count; /* batches that may be held or waiting at once */
+    uint32_t slot_count; /* batches that may be leased or waiting at once */
     uint32_t batch_size; /* most samples in a batch: global batch / trainers */
     uint32_t rank;       /* this trainer's */
     uint32_t world_size;
@@ -183,7 +183,7 @@ PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock
  * yet. ENDED: all epochs are consumed by all trainers, or the service was told to stop and did so
  * for all trainers before the same step (penstock_state() has it), or another thread called
  * penstock_leave(), penstock_fail() or penstock_close(). LOST: the service died, and was not back
- * in time if it was to come back. INVALID: all slots are held by this trainer, so that none can
+ * in time if it was to come back. INVALID: all slots are leased by this trainer, so that none can
  * ever come until one is released; or this process is a fork of the one that connected. Any other
  * status: the service stopped; the message says why and where, rank and node included. Every status
  * but OK, TIMEOUT and INVALID is final. */
@@ -191,7 +191,7 @@ PENSTOCK_API enum penstock_status
 penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int64_t timeout_ms);
 
 /* Gives the batch's slot back; its memory must not be touched any more. From any thread, in any
- * order, never blocks. INVALID: this batch is not held (released twice, for example). */
+ * order, never blocks. INVALID: this batch is not leased (released twice, for example). */
 PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
                                                    const struct penstock_batch *batch);
 
@@ -216,9 +216,9 @@ PENSTOCK_API const char *penstock_dtype_name(enum penstock_dtype dtype);
 /* "0.1.0": the library that is loaded, which may differ from the header. */
 PENSTOCK_API const char *penstock_version(void);
 
-/* Says goodbye to the service, but leaves the memory of batches that are held until
+/* Says goodbye to the service, but leaves the memory of batches that are leased until
  * penstock_close(); for language bindings, whose arrays may outlive the loop. After the end (ENDED)
- * held batches stay as they are; before it the service may overwrite them. penstock_next() then
+ * leased batches stay as they are; before it the service may overwrite them. penstock_next() then
  * returns ENDED, also one that is waiting in another thread. Twice is fine. */
 PENSTOCK_API void penstock_leave(struct penstock *connection);
 
@@ -229,7 +229,7 @@ PENSTOCK_API void penstock_leave(struct penstock *connection);
  * wanted to stop. After penstock_leave(), and twice: nothing. */
 PENSTOCK_API void penstock_fail(struct penstock *connection, const char *reason);
 
-/* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still held is
+/* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still leased is
  * gone after this. Waits for a penstock_next() under way in another thread, which ends with ENDED;
  * that thread must not use the connection any more. NULL is fine. */
 PENSTOCK_API void penstock_close(struct penstock *connection);

@@ -1,4 +1,4 @@
-"""A trainer that holds all but one of its slots all the time: test_digests runs it under penstock-reader."""
+"""A trainer that leases all but one of its slots all the time: test_digests runs it under penstock-reader."""
 
 import collections
 import sys
@@ -7,11 +7,11 @@ import penstock
 
 with penstock.connect() as loader:
     slots = loader.info.slot_count
-    held = collections.deque()
+    leased = collections.deque()
     steps = 0
     for batch in loader:
-        held.append(batch)
+        leased.append(batch)
         steps += 1
-        if len(held) == slots - 1:
-            held.popleft()
+        if len(leased) == slots - 1:
+            leased.popleft()
     sys.exit(0 if (slots, steps) == (int(sys.argv[1]), int(sys.argv[2])) else 9)

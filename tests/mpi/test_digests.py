@@ -128,7 +128,7 @@ class Shapes(JobTest):
                          self.digests(1, 1, settings))
 
     def test_batches_may_be_held(self):
-        """All slots but one may be held, whatever a round carries."""
+        """All slots but one may be leased, whatever a round carries."""
         try:
             import numpy  # noqa: F401
         except ImportError:

@@ -149,7 +149,7 @@ class Hostile(JobTest):
         return expected, outcome
 
     def test_garbage_in_a_ring(self):
-        """Header, flags and held batches overwritten all the time: the run ends well, and nobody else
+        """Header, flags and leased batches overwritten all the time: the run ends well, and nobody else
         sees a difference."""
         expected, _ = self.mixed("garbage", False)
         self.assertEqual(self.digest_lines(), expected)

@@ -1,7 +1,7 @@
 /* A trainer that writes where it should not: hostile-trainer KIND. It consumes as any other, and
  * after each batch does as KIND says:
  *
- *     garbage  overwrites its ring's header, the flags of its control block and the batch it holds
+ *     garbage  overwrites its ring's header, the flags of its control block and the batch it leases
  *     tail     moves its tail beyond the head, after three batches
  *     back     moves its tail back, after three batches
  *     socket   sends nonsense to its reader, after three batches

@@ -68,48 +68,47 @@ static uint64_t batch_bytes(const struct penstock_info *info, const struct penst
     return bytes;
 }
 
-/* What is held, in order of steps. */
-struct holding {
-    struct penstock_batch batches[CONSUME_MOST_HELD];
+/* What is leased, in order of steps. */
+struct leases {
+    struct penstock_batch batches[CONSUME_MOST_LEASES];
     uint32_t count;
     uint32_t given; /* back, so far */
 };
 
 /* Any, but the oldest when it is in the way of others: when as many have been taken since as a ring
  * has slots. */
-static uint32_t choose(const struct holding *holding, const struct penstock_info *info)
+static uint32_t choose(const struct leases *leases, const struct penstock_info *info)
 {
-    const struct penstock_batch *oldest = &holding->batches[0];
-    const struct penstock_batch *newest = &holding->batches[holding->count - 1];
+    const struct penstock_batch *oldest = &leases->batches[0];
+    const struct penstock_batch *newest = &leases->batches[leases->count - 1];
     uint64_t span =
         (newest->epoch - oldest->epoch) * info->steps_per_epoch + newest->step - oldest->step + 1;
-    return span >= info->slot_count ? 0 : holding->given % 5 * 7 % holding->count;
+    return span >= info->slot_count ? 0 : leases->given % 5 * 7 % leases->count;
 }
 
-static enum penstock_status give_back(struct holding *holding, struct penstock *connection,
+static enum penstock_status give_back(struct leases *leases, struct penstock *connection,
                                       const struct consume_options *options)
 {
     const struct penstock_info *info = penstock_describe(connection);
-    uint32_t at = choose(holding, info);
-    struct penstock_batch batch = holding->batches[at];
-    holding->given++;
-    memmove(&holding->batches[at], &holding->batches[at + 1],
-            (--holding->count - at) * sizeof batch);
+    uint32_t at = choose(leases, info);
+    struct penstock_batch batch = leases->batches[at];
+    leases->given++;
+    memmove(&leases->batches[at], &leases->batches[at + 1], (--leases->count - at) * sizeof batch);
     if (options->digest && !digest_batch(options->digest, info, &batch))
         return PENSTOCK_IO;
     return penstock_release(connection, &batch);
 }
 
 /* Gives back what is too much: all of it before the end is asked for. */
-static enum penstock_status make_room(struct holding *holding, struct penstock *connection,
+static enum penstock_status make_room(struct leases *leases, struct penstock *connection,
                                       const struct consume_options *options)
 {
     const struct penstock_info *info = penstock_describe(connection);
-    const struct penstock_batch *newest = &holding->batches[holding->count - 1];
+    const struct penstock_batch *newest = &leases->batches[leases->count - 1];
     bool last = newest->epoch + 1 == info->epochs && newest->step + 1 == info->steps_per_epoch;
     enum penstock_status status = PENSTOCK_OK;
-    while (status == PENSTOCK_OK && holding->count > 0 && (last || holding->count >= options->hold))
-        status = give_back(holding, connection, options);
+    while (status == PENSTOCK_OK && leases->count > 0 && (last || leases->count >= options->leases))
+        status = give_back(leases, connection, options);
     return status;
 }
 
@@ -119,7 +118,7 @@ enum penstock_status consume(struct penstock *connection, const struct consume_o
     const struct penstock_info *info = penstock_describe(connection);
     struct line line = {.wanted = options->progress, .terminal = isatty(STDERR_FILENO)};
     enum penstock_status status = PENSTOCK_OK, rest = PENSTOCK_OK;
-    struct holding holding = {0};
+    struct leases leases = {0};
     while (options->steps == 0 || report->batches < options->steps) {
         struct penstock_batch batch;
         double before = report_now();
@@ -134,13 +133,13 @@ enum penstock_status consume(struct penstock *connection, const struct consume_o
             pretend_to_compute(options->compute_ms);
         report_batch(report, &batch, batch_bytes(info, &batch), after, report_now());
         show(&line, info, &batch, report, report_now());
-        holding.batches[holding.count++] = batch;
-        status = make_room(&holding, connection, options);
+        leases.batches[leases.count++] = batch;
+        status = make_room(&leases, connection, options);
         if (status != PENSTOCK_OK)
             break;
     }
-    while (rest == PENSTOCK_OK && holding.count > 0)
-        rest = give_back(&holding, connection, options);
+    while (rest == PENSTOCK_OK && leases.count > 0)
+        rest = give_back(&leases, connection, options);
     if (status == PENSTOCK_OK || status == PENSTOCK_ENDED)
         status = rest == PENSTOCK_OK ? status : rest;
     report->end = report_now();

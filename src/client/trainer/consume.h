@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CONSUME_MOST_HELD = 64 };
+enum { CONSUME_MOST_LEASES = 64 };
 
 struct consume_options {
-    double compute_ms;     /* pretended computation per batch */
-    bool touch;            /* read a byte of every page of every batch */
-    bool progress;         /* one line on standard error */
-    uint64_t steps;        /* stop after that many batches; 0: at the end */
-    uint32_t hold;         /* batches to hold at once, at most; they are given back in any order */
+    double compute_ms; /* pretended computation per batch */
+    bool touch;        /* read a byte of every page of every batch */
+    bool progress;     /* one line on standard error */
+    uint64_t steps;    /* stop after that many batches; 0: at the end */
+    uint32_t leases; /* batches that it leases at once, at most; they are given back in any order */
     struct digest *digest; /* where to write sample digests; NULL: nowhere. Borrowed. */
 };
 

@@ -123,7 +123,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         settings->consume.touch = true;
         return 0;
     case OPTION_HOLD:
-        settings->consume.hold = (uint32_t)whole(arg, 1, CONSUME_MOST_HELD, state);
+        settings->consume.leases = (uint32_t)whole(arg, 1, CONSUME_MOST_LEASES, state);
         return 0;
     case OPTION_STEPS:
         settings->consume.steps = (uint64_t)whole(arg, 1, INT64_MAX, state);
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {.options = options, .parser = parse, .doc = description};
     argp_program_version_hook = print_version;
     argp_err_exit_status = EXIT_FINAL;
-    struct settings settings = {.rank = -1, .world_size = -1, .consume = {.hold = 1}};
+    struct settings settings = {.rank = -1, .world_size = -1, .consume = {.leases = 1}};
     argp_parse(&argp, argc, argv, 0, NULL, &settings);
     if (settings.rank >= 0) {
         settings.connect.rank = settings.rank;
