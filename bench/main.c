@@ -98,8 +98,8 @@ static enum status start_pool(struct limit *limit, struct error *err)
     enum status status = topology_load(NULL, NULL, &topology, err);
     if (status != STATUS_OK)
         return status;
-    status = topology_place(topology, 0, 1, (uint32_t)config->trainers, (uint32_t)config->threads,
-                            config->bind, &placement, err);
+    status = topology_placement(topology, 0, 1, (uint32_t)config->trainers,
+                                (uint32_t)config->threads, config->bind, &placement, err);
     topology_free(topology);
     if (status == STATUS_OK)
         status =

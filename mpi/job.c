@@ -111,7 +111,7 @@ static uint64_t reduce(const struct comm *comm, uint64_t value, MPI_Op operation
     return result;
 }
 
-/* What the readers of a node tell one another to place themselves. */
+/* What the readers of a node tell one another for their placements. */
 struct seat_note {
     struct cpuset allowed;
     uint32_t trainers;
@@ -131,11 +131,11 @@ static void write_note(const struct job *job, const struct topology *topology,
     *ret_note = note;
 }
 
-/* Readers that a launcher has bound to cpus of their own are placed each by itself, all others
+/* Readers that a launcher has bound to cpus of their own have placements each by itself, all others
  * together. */
-static enum status place_among(struct job *job, const struct topology *topology,
-                               const struct seat_note *notes, struct placement_group *groups,
-                               struct error *err)
+static enum status placement_among(struct job *job, const struct topology *topology,
+                                   const struct seat_note *notes, struct placement_group *groups,
+                                   struct error *err)
 {
     struct placement_request request = {.groups = groups,
                                         .thread_count = (uint32_t)job->config.threads,
@@ -151,10 +151,10 @@ static enum status place_among(struct job *job, const struct topology *topology,
                 .first = request.node_trainers, .count = notes[i].trainers};
         request.node_trainers += notes[i].trainers;
     }
-    return topology_place_reader(topology, &request, &job->placement, err);
+    return topology_reader_placement(topology, &request, &job->placement, err);
 }
 
-static enum status place_workers(struct job *job, struct error *err)
+static enum status settle_placement(struct job *job, struct error *err)
 {
     struct topology *topology = NULL;
     struct seat_note mine;
@@ -172,7 +172,7 @@ static enum status place_workers(struct job *job, struct error *err)
                        &request);
         comm_wait(&job->comm, &request);
         job->core_count = topology_core_count(topology);
-        status = comm_agree(&job->comm, place_among(job, topology, notes, groups, err), err);
+        status = comm_agree(&job->comm, placement_among(job, topology, notes, groups, err), err);
     }
     topology_free(topology);
     free(groups);
@@ -510,7 +510,7 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     if (status == STATUS_OK)
         status = masks_new(&job->comm, &job->config, job->dataset, &job->masks, err);
     if (status == STATUS_OK)
-        status = place_workers(job, err);
+        status = settle_placement(job, err);
     if (status == STATUS_OK)
         status = settle(job, options, err);
     if (status != STATUS_OK)

@@ -23,7 +23,8 @@ MUST_USE enum status memory_map(size_t bytes, const char *purpose, void **ret_me
 void memory_unmap(void *memory, size_t bytes);
 
 /* Makes every page of the range present by writing to it; contents are kept. Call it from the
- * thread whose NUMA node shall hold the pages: Linux places a page where it is first touched. */
+ * thread whose NUMA node shall hold the pages: Linux takes a page from the node where the page is
+ * first touched. */
 void memory_touch(void *memory, size_t bytes);
 
 /* The same for pages that begin on one, without SIGBUS: 0, or the errno of what could not be had.

@@ -106,9 +106,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 }
 
 /* Where the threads and trainers of a node's first reader would sit on this machine. */
-static enum status place(const struct options *options, const struct config *config,
-                         uint32_t readers_on_node, struct placement *ret_placement,
-                         struct error *err)
+static enum status assume_placement(const struct options *options, const struct config *config,
+                                    uint32_t readers_on_node, struct placement *ret_placement,
+                                    struct error *err)
 {
     struct topology *topology;
     enum status status = topology_load(NULL, NULL, &topology, err);
@@ -116,8 +116,8 @@ static enum status place(const struct options *options, const struct config *con
         return status;
     uint32_t trainers = (uint32_t)size_divide_up(config->trainers, options->nodes);
     uint64_t threads = options->threads ? options->threads : config->threads;
-    status = topology_place(topology, 0, readers_on_node, trainers, (uint32_t)threads, config->bind,
-                            ret_placement, err);
+    status = topology_placement(topology, 0, readers_on_node, trainers, (uint32_t)threads,
+                                config->bind, ret_placement, err);
     topology_free(topology);
     return status;
 }
@@ -137,7 +137,8 @@ static enum status settle(const struct options *options, const struct config *co
     shape.fetch_bytes =
         fetch_stage_bytes(dataset, run_fetch_memory(config, &shape), &shape.fetch_rows);
     uint64_t stored_row_bytes;
-    enum status status = place(options, config, shape.readers_on_node, ret_placement, err);
+    enum status status =
+        assume_placement(options, config, shape.readers_on_node, ret_placement, err);
     shape.worker_count = ret_placement->worker_count;
     if (!status)
         status = stored_rows_estimate(dataset, config_may_keep_stored(config), &stored_row_bytes,

@@ -99,7 +99,7 @@ struct placement_group {
 };
 
 struct placement_request {
-    uint32_t reader;                      /* the one to place */
+    uint32_t reader;                      /* whose placement it is */
     uint32_t reader_count;                /* of the node, those that may use the same cpus */
     const struct placement_group *groups; /* [reader_count], borrowed; trainers of each */
     uint32_t node_trainers;               /* of all readers of the node */
@@ -111,21 +111,21 @@ struct placement_request {
     const char *visible_gpus;
 };
 
-/* Places the workers of one reader, and its trainers. Auto is the reader's cores less one for each
+/* The placement of one reader's workers and trainers. Auto is the reader's cores less one for each
  * trainer that sits among them, at least 1, at most 64. The trainer of local rank i is the one that
  * uses GPU i, if there are GPUs for all trainers of the node; otherwise no GPU is known for any.
  * Every reader of the node has to pass the same but for `reader`: then no two placements overlap.
  * INVALID: more threads than TOPOLOGY_MAX_WORKERS, `reader` not below `reader_count`. NO_MEMORY. */
-MUST_USE enum status topology_place_reader(const struct topology *topology,
-                                           const struct placement_request *request,
-                                           struct placement *ret_placement, struct error *err);
+MUST_USE enum status topology_reader_placement(const struct topology *topology,
+                                               const struct placement_request *request,
+                                               struct placement *ret_placement, struct error *err);
 
 /* The same for `local_trainers` that are divided evenly, in blocks, among `local_size` readers,
  * with all GPUs visible. */
-MUST_USE enum status topology_place(const struct topology *topology, uint32_t local_rank,
-                                    uint32_t local_size, uint32_t local_trainers,
-                                    uint32_t thread_count, enum topology_bind bind,
-                                    struct placement *ret_placement, struct error *err);
+MUST_USE enum status topology_placement(const struct topology *topology, uint32_t local_rank,
+                                        uint32_t local_size, uint32_t local_trainers,
+                                        uint32_t thread_count, enum topology_bind bind,
+                                        struct placement *ret_placement, struct error *err);
 
 /* Where memory of one of the placement's trainers (its index among them) shall lie: on the NUMA
  * node of its seat; without a seat, on the one that an even spread over the reader's NUMA nodes

@@ -23,7 +23,7 @@ def cpus(text):
 
 
 class Placement(JobTest):
-    def place(self, readers, trainers, **settings):
+    def seats(self, readers, trainers, **settings):
         """Cpus of workers and of trainers by the table, cpus where trainers really ran, all output."""
         options = {"dataset.uri": self.synth("placement", 16), "batch.global_size": 8,
                    "delivery.trainers": trainers}
@@ -43,7 +43,7 @@ class Placement(JobTest):
     def test_bound_beside_workers(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one cpu: a reader and a trainer take turns on it")
-        workers, trainers, ran, output = self.place(1, 1, readers__threads=1)
+        workers, trainers, ran, output = self.seats(1, 1, readers__threads=1)
         self.assertTrue(trainers, output)
         self.assertFalse(workers & trainers, output)
         self.assertEqual(ran, [trainers], output)
@@ -73,9 +73,9 @@ class Placement(JobTest):
 
     def test_not_bound_where_told_so(self):
         everywhere = os.sched_getaffinity(0)
-        *_, ran, output = self.place(1, 1, delivery__bind_trainers="false")
+        *_, ran, output = self.seats(1, 1, delivery__bind_trainers="false")
         self.assertEqual(ran, [everywhere], output)
-        workers, trainers, ran, output = self.place(1, 1, readers__bind="none")
+        workers, trainers, ran, output = self.seats(1, 1, readers__bind="none")
         self.assertEqual(ran, [everywhere], output)
         self.assertEqual(workers, everywhere, output)
         self.assertFalse(trainers, output)
@@ -83,7 +83,7 @@ class Placement(JobTest):
     def test_crowded(self):
         everywhere = os.sched_getaffinity(0)
         threads = len(everywhere) + 1
-        _, trainers, ran, output = self.place(2, 2, readers__threads=threads)
+        _, trainers, ran, output = self.seats(2, 2, readers__threads=threads)
         self.assertFalse(trainers, output)
         self.assertEqual(ran, [everywhere, everywhere], output)
         warnings = re.findall(r"^warning: node \S+: (.*)$", output, re.MULTILINE)

@@ -156,13 +156,13 @@ static inline struct topology *load(const struct machine *machine, const char *a
 }
 
 /* With trainers divided evenly among `readers`. */
-static inline struct placement place_evenly(const struct topology *topology, uint32_t reader,
-                                            uint32_t readers, uint32_t trainers, uint32_t threads,
-                                            enum topology_bind bind)
+static inline struct placement even_placement(const struct topology *topology, uint32_t reader,
+                                              uint32_t readers, uint32_t trainers, uint32_t threads,
+                                              enum topology_bind bind)
 {
     static struct placement placement;
     struct error err;
-    if (topology_place(topology, reader, readers, trainers, threads, bind, &placement, &err))
+    if (topology_placement(topology, reader, readers, trainers, threads, bind, &placement, &err))
         fail_msg("%s", err.message);
     return placement;
 }

@@ -93,7 +93,8 @@ static struct pool *make_pool(const struct dataset *dataset)
     struct pool *pool = NULL;
     struct error err;
     assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
-    assert_int_equal(topology_place(topology, 0, 1, 0, 3, BIND_NONE, &placement, NULL), STATUS_OK);
+    assert_int_equal(topology_placement(topology, 0, 1, 0, 3, BIND_NONE, &placement, NULL),
+                     STATUS_OK);
     topology_free(topology);
     if (pool_new(&placement, dataset, ROWS, NULL, &pool, &err) != STATUS_OK)
         fail_msg("%s", err.message);

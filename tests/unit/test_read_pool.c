@@ -27,8 +27,9 @@ static struct placement make_placement(uint32_t numa_count, uint32_t worker_coun
     struct topology *topology = NULL;
     struct placement placement;
     assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
-    assert_int_equal(topology_place(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        topology_placement(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
+        STATUS_OK);
     topology_free(topology);
     placement.numa_count = numa_count;
     for (uint32_t i = 0; i < worker_count; i++)
@@ -452,7 +453,7 @@ static void test_memory_lies_on_its_node(void **state)
     struct pool *pool = NULL;
     assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
     uint32_t cores = topology_core_count(topology);
-    assert_int_equal(topology_place(topology, 0, 1, 0, cores, BIND_NUMA, &placement, NULL), 0);
+    assert_int_equal(topology_placement(topology, 0, 1, 0, cores, BIND_NUMA, &placement, NULL), 0);
     topology_free(topology);
     if (placement.numa_count < 2) {
         print_message("one NUMA node: where pages lie is not checked\n");
@@ -520,14 +521,14 @@ static void check_seat(struct pool_worker *worker, void *argument, uint64_t i, u
         seats->right++;
 }
 
-static void test_workers_sit_where_placed(void **state)
+static void test_workers_sit_at_their_placement(void **state)
 {
     (void)state;
     struct topology *topology = NULL;
     struct placement placement;
     assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
     uint32_t cores = topology_core_count(topology);
-    assert_int_equal(topology_place(topology, 0, 1, 0, cores, BIND_CORE, &placement, NULL),
+    assert_int_equal(topology_placement(topology, 0, 1, 0, cores, BIND_CORE, &placement, NULL),
                      STATUS_OK);
     topology_free(topology);
     struct pool *pool = NULL;
@@ -601,7 +602,7 @@ int main(void)
         cmocka_unit_test(test_pages_are_there),
         cmocka_unit_test(test_memory_lies_on_its_node),
         cmocka_unit_test(test_run_on_all),
-        cmocka_unit_test(test_workers_sit_where_placed),
+        cmocka_unit_test(test_workers_sit_at_their_placement),
         cmocka_unit_test(test_signals_stay_with_the_owner),
         cmocka_unit_test(test_start_failure_names_the_worker),
         cmocka_unit_test(test_free_with_work_queued),

@@ -18,8 +18,9 @@ static struct pool *make_pool(uint32_t numa_count, uint32_t worker_count)
     struct topology *topology = NULL;
     struct placement placement;
     assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
-    assert_int_equal(topology_place(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        topology_placement(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
+        STATUS_OK);
     topology_free(topology);
     placement.numa_count = numa_count;
     for (uint32_t i = 0; i < worker_count; i++)

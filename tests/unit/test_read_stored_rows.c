@@ -76,7 +76,7 @@ static struct pool *make_pool(const struct dataset *dataset, uint32_t numa_count
     struct pool *pool = NULL;
     struct error err;
     assert_ok(topology_load(NULL, NULL, &topology, &err), &err);
-    assert_ok(topology_place(topology, 0, 1, 0, WORKERS, BIND_NONE, &placement, &err), &err);
+    assert_ok(topology_placement(topology, 0, 1, 0, WORKERS, BIND_NONE, &placement, &err), &err);
     topology_free(topology);
     placement.numa_count = numa_count;
     for (uint32_t i = 0; i < WORKERS; i++)

@@ -54,8 +54,8 @@ static void test_every_seat_can_be_taken(void **state)
         for (uint32_t size = 1; size <= 3; size++) {
             struct placement placement;
             struct error err;
-            if (topology_place(topology, size - 1, size, 0, 0, (enum topology_bind)bind, &placement,
-                               &err))
+            if (topology_placement(topology, size - 1, size, 0, 0, (enum topology_bind)bind,
+                                   &placement, &err))
                 fail_msg("%s", err.message);
             assert_null(try_bind(&placement.cpuset));
             for (uint32_t i = 0; i < placement.worker_count; i++)
@@ -93,7 +93,8 @@ static void test_affinity_restricts(void **state)
     struct topology *topology = load();
     assert_int_equal(topology_core_count(topology), 1);
     struct placement placement;
-    assert_int_equal(topology_place(topology, 0, 1, 0, 0, BIND_NUMA, &placement, NULL), STATUS_OK);
+    assert_int_equal(topology_placement(topology, 0, 1, 0, 0, BIND_NUMA, &placement, NULL),
+                     STATUS_OK);
     assert_int_equal(placement.worker_count, 1);
     assert_true(cpuset_has(&placement.cpuset, last));
     topology_free(topology);

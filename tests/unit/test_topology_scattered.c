@@ -96,7 +96,7 @@ static uint32_t count_cpus(const struct cpuset *cpus)
 static void check_reader(const struct topology *topology, uint32_t reader, uint32_t readers,
                          enum topology_bind bind, struct cpuset *taken)
 {
-    struct placement placement = place_evenly(topology, reader, readers, 8, 0, bind);
+    struct placement placement = even_placement(topology, reader, readers, 8, 0, bind);
     uint32_t cores = topology_core_count(topology);
     uint32_t expected = (cores - 8) / readers;
     assert_int_equal(placement.worker_count, expected < 64 ? expected : 64);
@@ -146,7 +146,7 @@ static void test_described_in_short(void **state)
 {
     (void)state;
     struct topology *topology = load_sockets(28);
-    struct placement placement = place_evenly(topology, 1, 2, 8, 0, BIND_NUMA);
+    struct placement placement = even_placement(topology, 1, 2, 8, 0, BIND_NUMA);
     struct text text = {0};
     topology_describe(&placement, &text);
     assert_string_equal(text.data,
@@ -165,11 +165,11 @@ static void test_limit(void **state)
     struct error err;
     assert_int_equal(topology_load("numa:1 pu:2048", "0-2046:2", &topology, &err), STATUS_OK);
     assert_int_equal(topology_core_count(topology), 1024);
-    assert_cpus(place_evenly(topology, 0, 1, 0, 0, BIND_NUMA).cpuset, "0-2046:2");
+    assert_cpus(even_placement(topology, 0, 1, 0, 0, BIND_NUMA).cpuset, "0-2046:2");
     topology_free(topology);
     struct machine machine = {.nodes = 1, .cores = 2, .threads = 1, .first_cpu = 4094};
     topology = load(&machine, NULL);
-    assert_cpus(place_evenly(topology, 0, 1, 1, 0, BIND_NUMA).cpuset, "4094-4095");
+    assert_cpus(even_placement(topology, 0, 1, 1, 0, BIND_NUMA).cpuset, "4094-4095");
     topology_free(topology);
     topology = NULL;
     assert_int_equal(topology_load("numa:1 pu:4097", NULL, &topology, &err), STATUS_UNSUPPORTED);

@@ -10,7 +10,7 @@ static struct placement place(const struct topology *topology,
 {
     struct placement placement;
     struct error err;
-    if (topology_place_reader(topology, request, &placement, &err))
+    if (topology_reader_placement(topology, request, &placement, &err))
         fail_msg("%s", err.message);
     return placement;
 }
@@ -54,7 +54,7 @@ static void test_what_counts_as_gpu(void **state)
                                        .threads = 1,
                                        .devices = {{1, 0x0300, AMD, 0}, {8, 0x0302, NVIDIA, 0}}};
     struct topology *topology = load(&tie, NULL);
-    struct placement placement = place_evenly(topology, 0, 1, 1, 0, BIND_NUMA);
+    struct placement placement = even_placement(topology, 0, 1, 1, 0, BIND_NUMA);
     assert_string_equal(placement.trainers[0].gpu, "0000:08:00.0");
     topology_free(topology);
 }
@@ -66,7 +66,7 @@ static void test_each_near_its_gpu(void **state)
     assert_int_equal(topology_gpu_count(topology), 4);
     static const char *const gpus[] = {"0000:01:00.0", "0000:41:00.0", "0000:81:00.0",
                                        "0000:c1:00.0"};
-    struct placement placement = place_evenly(topology, 0, 1, 4, 6, BIND_NUMA);
+    struct placement placement = even_placement(topology, 0, 1, 4, 6, BIND_NUMA);
     assert_int_equal(placement.seat_count, 4);
     for (unsigned i = 0; i < 4; i++) {
         assert_string_equal(placement.trainers[i].gpu, gpus[i]);
@@ -85,7 +85,7 @@ static void test_each_near_its_gpu(void **state)
                         "   2 trainers on NUMA node 0, cpus 3-7, GPU 0000:81:00.0 0000:c1:00.0\n");
     text_done(&text);
 
-    placement = place_evenly(topology, 0, 1, 4, 6, BIND_CORE);
+    placement = even_placement(topology, 0, 1, 4, 6, BIND_CORE);
     assert_cpus(placement.workers[4].cpuset, "9");
     assert_cpus(placement.trainers[0].cpuset, "11-12");
     assert_cpus(placement.trainers[1].cpuset, "13-15");
@@ -98,7 +98,7 @@ static void test_readers_follow_gpus(void **state)
     (void)state;
     struct topology *topology = load(&crossed, NULL);
     for (uint32_t reader = 0; reader < 2; reader++) {
-        struct placement placement = place_evenly(topology, reader, 2, 4, 0, BIND_NUMA);
+        struct placement placement = even_placement(topology, reader, 2, 4, 0, BIND_NUMA);
         assert_cpus(placement.cpuset, reader ? "0-7" : "8-15");
         assert_int_equal(placement.worker_count, 6);
         assert_cpus(placement.workers[0].cpuset, reader ? "0-5" : "8-13");
@@ -123,7 +123,7 @@ static void test_readers_follow_gpus_round_about(void **state)
     static const char *const seats[] = {"10-11", "2-3", "14-15", "6-7"};
     struct topology *topology = load(&machine, NULL);
     for (uint32_t reader = 0; reader < 4; reader++) {
-        struct placement placement = place_evenly(topology, reader, 4, 4, 0, BIND_NUMA);
+        struct placement placement = even_placement(topology, reader, 4, 4, 0, BIND_NUMA);
         assert_cpus(placement.cpuset, cpusets[reader]);
         assert_cpus(placement.trainers[0].cpuset, seats[reader]);
     }
@@ -189,7 +189,7 @@ static void test_restricted(void **state)
     (void)state;
     struct topology *topology = load(&crossed, "2-5");
     assert_int_equal(topology_gpu_count(topology), 4);
-    struct placement placement = place_evenly(topology, 0, 1, 3, 0, BIND_NUMA);
+    struct placement placement = even_placement(topology, 0, 1, 3, 0, BIND_NUMA);
     assert_int_equal(placement.worker_count, 1);
     assert_cpus(placement.workers[0].cpuset, "2");
     for (unsigned i = 0; i < 3; i++)
@@ -197,7 +197,7 @@ static void test_restricted(void **state)
     assert_string_equal(placement.trainers[2].gpu, "0000:81:00.0");
     topology_free(topology);
     topology = load(&crossed, "6-9"); /* two cores of each node */
-    placement = place_evenly(topology, 0, 1, 3, 1, BIND_NUMA);
+    placement = even_placement(topology, 0, 1, 3, 1, BIND_NUMA);
     assert_cpus(placement.trainers[0].cpuset, "8-9");
     assert_cpus(placement.trainers[1].cpuset, "8-9");
     assert_cpus(placement.trainers[2].cpuset, "7");
@@ -219,7 +219,7 @@ static void test_spread_without_gpus(void **state)
     };
     for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++) {
         struct topology *topology = load(&machines[m], NULL);
-        struct placement placement = place_evenly(topology, 0, 1, 2, 0, BIND_NUMA);
+        struct placement placement = even_placement(topology, 0, 1, 2, 0, BIND_NUMA);
         assert_cpus(placement.trainers[0].cpuset, "6-7"); /* both threads of a core */
         assert_cpus(placement.trainers[1].cpuset, "14-15");
         assert_int_equal(placement.worker_count, 6);
@@ -238,7 +238,7 @@ static void test_node_too_small_for_its_gpus(void **state)
         .threads = 1,
         .devices = {{1, 0x0302, NVIDIA, 1}, {2, 0x0302, NVIDIA, 1}, {3, 0x0302, NVIDIA, 1}}};
     struct topology *topology = load(&machine, NULL);
-    struct placement placement = place_evenly(topology, 0, 1, 3, 0, BIND_NUMA);
+    struct placement placement = even_placement(topology, 0, 1, 3, 0, BIND_NUMA);
     assert_false(placement.crowded);
     assert_cpus(placement.trainers[0].cpuset, "2-3");
     assert_cpus(placement.trainers[1].cpuset, "2-3");
@@ -248,8 +248,8 @@ static void test_node_too_small_for_its_gpus(void **state)
     /* Nodes of 4 and of 1 core are divided otherwise when readers want 2 threads each. */
     static const struct machine uneven = {.nodes = 2, .cores = 4, .threads = 1};
     topology = load(&uneven, "0-4");
-    assert_cpus(place_evenly(topology, 0, 2, 1, 2, BIND_NUMA).workers[0].cpuset, "0-1");
-    placement = place_evenly(topology, 1, 2, 1, 2, BIND_NUMA);
+    assert_cpus(even_placement(topology, 0, 2, 1, 2, BIND_NUMA).workers[0].cpuset, "0-1");
+    placement = even_placement(topology, 1, 2, 1, 2, BIND_NUMA);
     assert_false(placement.crowded);
     assert_cpus(placement.workers[0].cpuset, "2");
     assert_cpus(placement.trainers[0].cpuset, "3");
@@ -279,8 +279,8 @@ static void test_crowded(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct machine machine = {.nodes = 1, .cores = cases[i].cores, .threads = 1};
         struct topology *topology = load(&machine, NULL);
-        struct placement placement = place_evenly(topology, 0, cases[i].readers, cases[i].trainers,
-                                                  cases[i].threads, BIND_NUMA);
+        struct placement placement = even_placement(topology, 0, cases[i].readers,
+                                                    cases[i].trainers, cases[i].threads, BIND_NUMA);
         struct text text = {0};
         topology_describe_crowd(&placement, &text);
         assert_int_equal(placement.crowded, cases[i].crowded);
@@ -304,7 +304,7 @@ static void check_node(const struct topology *topology, uint32_t readers, uint32
     bool crowded = readers * (threads ? threads : 1) + trainers > cores;
     for (uint32_t reader = 0; reader < readers; reader++) {
         struct placement *placement = &placements[reader];
-        *placement = place_evenly(topology, reader, readers, trainers, threads, bind);
+        *placement = even_placement(topology, reader, readers, trainers, threads, bind);
         assert_int_equal(placement->crowded, crowded);
         assert_int_equal(placement->all_readers, readers);
         assert_int_equal(placement->all_trainers, trainers);
@@ -364,7 +364,7 @@ static void test_reader_for_each_node(void **state)
         struct topology *topology = load(&machine, NULL);
         for (uint32_t reader = 0; reader < nodes; reader++) {
             struct placement placement =
-                place_evenly(topology, reader, nodes, 2 * nodes, 0, BIND_NUMA);
+                even_placement(topology, reader, nodes, 2 * nodes, 0, BIND_NUMA);
             assert_true(placement.cpuset.words[0] == UINT64_C(0xff) << 8 * reader);
             assert_int_equal(placement.worker_count, 2);
             assert_int_equal(placement.numa_count, 1);
@@ -382,7 +382,7 @@ static void test_homes(void **state)
 {
     (void)state;
     struct topology *topology = load(&crossed, NULL);
-    struct placement placement = place_evenly(topology, 0, 1, 4, 6, BIND_NUMA);
+    struct placement placement = even_placement(topology, 0, 1, 4, 6, BIND_NUMA);
     for (uint32_t i = 0; i < 4; i++) {
         struct placement_memory near = topology_memory_of(&placement, i);
         assert_int_equal(near.numa_os_index, i < 2); /* its GPU's */
@@ -390,14 +390,14 @@ static void test_homes(void **state)
         assert_true(near.is_near);
     }
     /* One worker, on node 0: the ring is on node 1 all the same. */
-    placement = place_evenly(topology, 0, 1, 4, 1, BIND_NUMA);
+    placement = even_placement(topology, 0, 1, 4, 1, BIND_NUMA);
     struct placement_memory near = topology_memory_of(&placement, 0);
     assert_int_equal(near.numa_os_index, 1);
     assert_int_equal(near.numa, 0);
     assert_false(near.is_near);
     assert_true(topology_memory_of(&placement, 3).is_near);
     /* Without seats they are spread over what workers there are. */
-    placement = place_evenly(topology, 0, 1, 4, 15, BIND_NUMA);
+    placement = even_placement(topology, 0, 1, 4, 15, BIND_NUMA);
     assert_true(placement.crowded);
     for (uint32_t i = 0; i < 4; i++) {
         near = topology_memory_of(&placement, i);
@@ -406,13 +406,13 @@ static void test_homes(void **state)
         assert_true(near.is_near);
     }
     assert_int_equal(topology_memory_of(&placement, 7).numa, 1); /* one of another reader's */
-    placement = place_evenly(topology, 0, 1, 4, 6, BIND_NONE);
+    placement = even_placement(topology, 0, 1, 4, 6, BIND_NONE);
     assert_int_equal(topology_memory_of(&placement, 3).numa, 0);
     topology_free(topology);
     /* Two readers, each with a node. */
     topology = load(&crossed, NULL);
     for (uint32_t reader = 0; reader < 2; reader++) {
-        placement = place_evenly(topology, reader, 2, 4, 0, BIND_NUMA);
+        placement = even_placement(topology, reader, 2, 4, 0, BIND_NUMA);
         for (uint32_t i = 0; i < 2; i++) {
             near = topology_memory_of(&placement, i);
             assert_int_equal(near.numa_os_index, 1 - reader);

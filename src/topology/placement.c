@@ -166,9 +166,9 @@ static void count_all(const struct seating *seating, struct placement *placement
         placement->all_workers += seating->thread_counts[reader];
 }
 
-enum status topology_place_reader(const struct topology *topology,
-                                  const struct placement_request *request,
-                                  struct placement *ret_placement, struct error *err)
+enum status topology_reader_placement(const struct topology *topology,
+                                      const struct placement_request *request,
+                                      struct placement *ret_placement, struct error *err)
 {
     if (request->reader >= request->reader_count)
         return error_set(err, STATUS_INVALID, "placement: local rank %u of %u reader%s",
@@ -190,10 +190,10 @@ enum status topology_place_reader(const struct topology *topology,
     return STATUS_OK;
 }
 
-enum status topology_place(const struct topology *topology, uint32_t local_rank,
-                           uint32_t local_size, uint32_t local_trainers, uint32_t thread_count,
-                           enum topology_bind bind, struct placement *ret_placement,
-                           struct error *err)
+enum status topology_placement(const struct topology *topology, uint32_t local_rank,
+                               uint32_t local_size, uint32_t local_trainers, uint32_t thread_count,
+                               enum topology_bind bind, struct placement *ret_placement,
+                               struct error *err)
 {
     struct placement_group *groups = calloc((size_t)local_size + 1, sizeof *groups);
     if (!groups)
@@ -209,7 +209,7 @@ enum status topology_place(const struct topology *topology, uint32_t local_rank,
                                         .node_trainers = local_trainers,
                                         .thread_count = thread_count,
                                         .bind = bind};
-    enum status status = topology_place_reader(topology, &request, ret_placement, err);
+    enum status status = topology_reader_placement(topology, &request, ret_placement, err);
     free(groups);
     return status;
 }

@@ -23,7 +23,7 @@ static struct placement place(const struct topology *topology, uint32_t rank, ui
 {
     struct placement placement;
     struct error err;
-    if (topology_place(topology, rank, size, trainers, threads, bind, &placement, &err))
+    if (topology_placement(topology, rank, size, trainers, threads, bind, &placement, &err))
         fail_msg("%s", err.message);
     return placement;
 }
@@ -188,11 +188,11 @@ static void test_limits(void **state)
     struct topology *topology = load("numa:2 core:4 pu:1", NULL);
     struct placement placement = {.worker_count = 77};
     struct error err;
-    assert_int_equal(topology_place(topology, 2, 2, 0, 0, BIND_NUMA, &placement, &err),
+    assert_int_equal(topology_placement(topology, 2, 2, 0, 0, BIND_NUMA, &placement, &err),
                      STATUS_INVALID);
-    assert_int_equal(
-        topology_place(topology, 0, 1, 0, TOPOLOGY_MAX_WORKERS + 1, BIND_NUMA, &placement, &err),
-        STATUS_INVALID);
+    assert_int_equal(topology_placement(topology, 0, 1, 0, TOPOLOGY_MAX_WORKERS + 1, BIND_NUMA,
+                                        &placement, &err),
+                     STATUS_INVALID);
     assert_int_equal(placement.worker_count, 77);
     placement = place(topology, 0, 1, 0, TOPOLOGY_MAX_WORKERS, BIND_CORE);
     assert_int_equal(placement.worker_count, TOPOLOGY_MAX_WORKERS);
