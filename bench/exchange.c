@@ -172,9 +172,9 @@ static void run_blocking_two(struct scene *s, const struct variant *v)
 static void run_blocking_cold(struct scene *s, const struct variant *v)
 {
     (void)v;
-    size_t places = s->pool_bytes / s->staging_bytes;
+    size_t buffers = s->pool_bytes / s->staging_bytes;
     for (uint64_t round = 0; round < s->rounds; round++)
-        MPI_Alltoallv(s->pool + round % places * s->staging_bytes, s->counts, s->displacements,
+        MPI_Alltoallv(s->pool + round % buffers * s->staging_bytes, s->counts, s->displacements,
                       MPI_BYTE, s->slots + round % SLOT_ROUNDS * s->staging_bytes, s->counts,
                       s->displacements, MPI_BYTE, s->comm.rounds);
 }

@@ -281,16 +281,16 @@ rechunk() {
     make_dataset
     results=$work/rechunk.jsonl
     : >"$results"
-    local round place
-    place=$(mktemp -d "$scratch/penstock-bench-XXXXXX")
-    # shellcheck disable=SC2064 # the place of now
-    trap "rm -rf '$place'" EXIT
-    say "reading everything once into the page cache; writing to $place"
+    local round written
+    written=$(mktemp -d "$scratch/penstock-bench-XXXXXX")
+    # shellcheck disable=SC2064 # the path of now
+    trap "rm -rf '$written'" EXIT
+    say "reading everything once into the page cache; writing to $written"
     "$build/bin/penstock" verify "$dataset" >/dev/null
     for ((round = 1; round <= rounds; round++)); do
-        "$build/bin/penstock-bench-rechunk" "$dataset" "$place/out" "$chunk" "$codec" "$level" "$threads" >>"$results"
+        "$build/bin/penstock-bench-rechunk" "$dataset" "$written/out" "$chunk" "$codec" "$level" "$threads" >>"$results"
         say "round $round of $rounds: $(tail -n 1 "$results")"
-        rm -rf "$place"/out.*
+        rm -rf "$written"/out.*
     done
     python3 "$root/bench/rechunk.py" "$results"
 }

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tests" / "mpi"))
 import servers  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
-PLACES = ("warm", "cold", "http")
+STORES = ("warm", "cold", "http")
 
 
 class Layout:
@@ -82,31 +82,31 @@ def read_all(arguments, uri, threads, gap_bytes, size_bytes):
 
 
 def measure(arguments, layout, url, ways):
-    """{place: {way: MB/s}}; a way is (gap, size)."""
+    """{store: {way: MB/s}}; a way is (gap, size)."""
     folder = layout.write(arguments)
-    places = [place for place in PLACES if place != "http" or url]
-    rates = {place: {way: [] for way in ways} for place in places}
+    stores = [store for store in STORES if store != "http" or url]
+    rates = {store: {way: [] for way in ways} for store in stores}
     for _ in range(arguments.rounds):
-        for place in places:
+        for store in stores:
             for way in ways:
-                to_or_from_cache(folder, place == "cold")
-                uri = f"{url}/{folder.name}" if place == "http" else folder
-                threads = arguments.http_threads if place == "http" else arguments.threads
-                rates[place][way].append(read_all(arguments, uri, threads, *way))
-    return {place: {way: statistics.median(values) for way, values in of.items()}
-            for place, of in rates.items()}
+                to_or_from_cache(folder, store == "cold")
+                uri = f"{url}/{folder.name}" if store == "http" else folder
+                threads = arguments.http_threads if store == "http" else arguments.threads
+                rates[store][way].append(read_all(arguments, uri, threads, *way))
+    return {store: {way: statistics.median(values) for way, values in of.items()}
+            for store, of in rates.items()}
 
 
 def measure_gaps(arguments, url):
     results = {}
     most = 64 * MIB
-    print(f"{'gap':>8}" + "".join(f"{place + ': apart, joined':>26}" for place in PLACES))
+    print(f"{'gap':>8}" + "".join(f"{store + ': apart, joined':>26}" for store in STORES))
     for gap_kib in arguments.gaps:
         chunk_kib = min(gap_kib, 16)
         layout = Layout(32, chunk_kib * KIB, arguments.rows, gap_kib // chunk_kib + 1)
         rates = measure(arguments, layout, url, [(1, most), (layout.gap_bytes, most)])
-        results[f"{gap_kib} KiB"] = {place: [round(rate, 1) for rate in of.values()]
-                                     for place, of in rates.items()}
+        results[f"{gap_kib} KiB"] = {store: [round(rate, 1) for rate in of.values()]
+                                     for store, of in rates.items()}
         print(f"{gap_kib:>4} KiB" + "".join(
             f"{apart:14.0f}, {joined:5.0f} MB/s" for apart, joined in
             (of.values() for of in rates.values())), flush=True)
@@ -117,10 +117,10 @@ def measure_sizes(arguments, url):
     layout = Layout(256, 64 * KIB, arguments.rows // 8, 1)
     ways = [(64 * KIB, kib * KIB) for kib in arguments.sizes]
     rates = measure(arguments, layout, url, ways)
-    print(f"{'size':>10}" + "".join(f"{place:>12}" for place in rates))
+    print(f"{'size':>10}" + "".join(f"{store:>12}" for store in rates))
     for way in ways:
         print(f"{way[1] // KIB:>6} KiB" + "".join(f"{of[way]:7.0f} MB/s" for of in rates.values()))
-    return {f"{way[1] // KIB} KiB": {place: round(of[way], 1) for place, of in rates.items()}
+    return {f"{way[1] // KIB} KiB": {store: round(of[way], 1) for store, of in rates.items()}
             for way in ways}
 
 

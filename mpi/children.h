@@ -8,7 +8,7 @@
  * is the leader of a process group, which is stopped as a whole. A child with a seat binds itself
  * to it before it becomes the trainer, whose threads and processes inherit that. When the leader
  * ends, what it leaves in its group gets SIGTERM, and SIGKILL after the grace. One that fails is
- * started again, once its group is gone, in the same place, as often as it may. Main thread only.
+ * started again, once its group is gone, with the same rank, as often as it may. Main thread only.
  */
 #ifndef PENSTOCK_MPI_CHILDREN_H
 #define PENSTOCK_MPI_CHILDREN_H

@@ -21,7 +21,7 @@ static enum status map_shared(int fd, size_t bytes, int protection, void **ret_m
     return STATUS_OK;
 }
 
-/* Makes the memory and fills it. Readers of all NUMA nodes look up samples of any place: pages lie
+/* Makes the memory and fills it. Readers of all NUMA nodes look up any samples: pages lie
  * on all nodes in turn. posix_fallocate: a machine without room says so here, not by
  * SIGBUS. */
 static enum status fill(int fd, struct dataset *dataset, void **ret_memory, struct error *err)
@@ -41,11 +41,11 @@ static enum status fill(int fd, struct dataset *dataset, void **ret_memory, stru
     return dataset_hold(dataset, *ret_memory, err);
 }
 
-static enum status attach(const int place[2], struct dataset *dataset, void **ret_memory,
+static enum status attach(const int source[2], struct dataset *dataset, void **ret_memory,
                           struct error *err)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", place[0], place[1]);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", source[0], source[1]);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(
@@ -76,12 +76,12 @@ enum status held_share(const struct comm *comm, struct dataset *dataset, void **
     }
     status = comm_agree(comm, status, err);
     if (status == STATUS_OK) {
-        int place[2] = {(int)getpid(), fd};
+        int source[2] = {(int)getpid(), fd};
         MPI_Request request;
-        MPI_Ibcast(place, 2, MPI_INT, 0, comm->node, &request);
+        MPI_Ibcast(source, 2, MPI_INT, 0, comm->node, &request);
         comm_wait(comm, &request);
         if (comm->node_rank != 0)
-            status = attach(place, dataset, ret_memory, err);
+            status = attach(source, dataset, ret_memory, err);
         status = comm_agree(comm, status, err);
     }
     if (fd >= 0)

@@ -8,15 +8,15 @@
 #include <string.h>
 
 /* Packed fields follow one another in a record as the dataset's do: from multiples of 16. */
-static void append_row_field(struct round_fields *fields, struct round_field place, bool packed)
+static void append_row_field(struct round_fields *fields, struct round_field entry, bool packed)
 {
     enum { RECORD_ALIGNMENT = 16 };
     if (packed) {
-        place.record_offset = fields->record_bytes;
-        fields->record_bytes += size_round_up(place.bytes, RECORD_ALIGNMENT);
+        entry.record_offset = fields->record_bytes;
+        fields->record_bytes += size_round_up(entry.bytes, RECORD_ALIGNMENT);
         fields->packed_count++;
     }
-    fields->row[fields->row_count++] = place;
+    fields->row[fields->row_count++] = entry;
 }
 
 static void append_row_fields(struct round_fields *fields, const struct dataset *dataset,
@@ -24,14 +24,14 @@ static void append_row_fields(struct round_fields *fields, const struct dataset 
 {
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
-        struct round_field place = {.field = i,
+        struct round_field entry = {.field = i,
                                     .bytes = field->sample_bytes,
                                     .row_offset = field->row_offset,
                                     .slot_offset = layout->fields[i].slot_offset};
-        if (field->source == FIELD_ROW && exchange_is_zero_copy(place.bytes) != packed)
-            append_row_field(fields, place, packed);
+        if (field->source == FIELD_ROW && exchange_is_zero_copy(entry.bytes) != packed)
+            append_row_field(fields, entry, packed);
         else if (field->source != FIELD_ROW && packed)
-            fields->held[fields->held_count++] = place;
+            fields->held[fields->held_count++] = entry;
     }
 }
 

@@ -124,7 +124,7 @@ static uint32_t numa_of_lane(const struct rounds *rounds, uint32_t lane)
 }
 
 /* The lanes' buffers are filled with pages by the workers that will copy there. */
-static enum status place_buffers(struct rounds *rounds, struct error *err)
+static enum status populate_buffers(struct rounds *rounds, struct error *err)
 {
     struct pool_memory lanes[ROUND_MAX_IN_FLIGHT];
     size_t all_bytes = 0;
@@ -148,7 +148,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
     if (job->comm.size > 1) {
         enum status status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
-            status = place_buffers(rounds, err);
+            status = populate_buffers(rounds, err);
         if (status == STATUS_OK)
             status = pace_new(job, &rounds->pace, err);
         if (status != STATUS_OK)
@@ -349,8 +349,8 @@ static bool copies_needed(const struct rounds *rounds, const struct round *round
     return false;
 }
 
-/* Hands out copies of samples whose rows are ready, in the order they are due, and sends what
- * is zero-copy. Small ends wait for more rows, unless nothing else is being copied. */
+/* Hands out copies of samples whose rows are ready, in the order they are due, and sends the fields
+ * that are zero-copy. Small ends wait for more rows, unless nothing else is being copied. */
 static enum status fill(struct rounds *rounds, struct round *round, bool *active, struct error *err)
 {
     uint64_t wanted = task_items(rounds);

@@ -74,7 +74,8 @@ const struct error *stop_outcome(const struct stop *stop);
 /* Whether the outcome is a loss after which another session follows. */
 bool stop_restarts(const struct stop *stop);
 
-/* Collective, after the notice: the maximum over all ranks of each of the `count` values, in place.
+/* Collective, after the notice: the maximum over all ranks of each of the `count` values replaces
+ * the value.
  */
 void stop_agree_highest(struct stop *stop, uint64_t *values, int count);
 

@@ -175,7 +175,7 @@ fi
 if [[ ${PENSTOCK_CORPORA-} ]]; then
     export PENSTOCK_CORPORA
 else
-    skipped "conformance.*: there is no ../shared/corpora, and PENSTOCK_CORPORA names no other place"
+    skipped "conformance.*: there is no ../shared/corpora, and PENSTOCK_CORPORA names no other folder"
 fi
 
 # suite NAME DIRECTORY LABELS [COMMAND...]: another build's tests as one test of the whole, which takes half of the jobs.

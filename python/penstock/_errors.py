@@ -14,7 +14,7 @@ class Invalid(Error, ValueError):
 
 
 class NotFound(Error):
-    """No service answers at that place."""
+    """No service answers in that directory."""
 
     status = 2
 

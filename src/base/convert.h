@@ -43,7 +43,7 @@ bool convert_is_needed(const struct convert *convert);
 void convert_items(const struct convert *convert, const void *in, size_t count, void *out);
 
 /* Reverses the bytes of each unit of `unit_bytes` (1, 2, 4, 8 or 16, of which `size` is a
- * multiple), in place. */
+ * multiple), within the array. */
 void convert_swap(void *data, size_t size, size_t unit_bytes);
 
 /* One instruction set's loops, for tests and measurements: NULL if this machine lacks it. */

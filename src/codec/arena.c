@@ -28,7 +28,7 @@ void *arena_take(struct arena *arena, size_t size)
     if (size > arena->size - arena->used)
         return NULL;
     size_t rounded = (size + MEMORY_LINE_BYTES - 1) / MEMORY_LINE_BYTES * MEMORY_LINE_BYTES;
-    uint8_t *place = arena->memory + arena->used;
+    uint8_t *block = arena->memory + arena->used;
     arena->used += rounded < arena->size - arena->used ? rounded : arena->size - arena->used;
-    return place;
+    return block;
 }

@@ -88,7 +88,7 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     if (stored.size > UINT_MAX)
         return error_set(err, STATUS_CORRUPT, "%zu stored bytes cannot be a chunk", stored.size);
     size_t capacity = room.capacity < UINT_MAX ? room.capacity : UINT_MAX;
-    char nothing = 0; /* libbz2 wants a place even for no bytes */
+    char nothing = 0; /* libbz2 wants an address even for no bytes */
     bz_stream stream = {.bzalloc = take,
                         .bzfree = give_back,
                         .opaque = state,

@@ -88,7 +88,7 @@ CODEC_TABLE(CODEC_DECLARE)
 enum { CODEC_COUNT = 0 CODEC_TABLE(CODEC_ONE) };
 #undef CODEC_ONE
 
-/* The codec's place in the table: [0, CODEC_COUNT). */
+/* The codec's index in the table: [0, CODEC_COUNT). */
 size_t codec_index(const struct codec *codec);
 
 /* The most bytes that `decoded_bytes` can take after the first `step_count` steps. */

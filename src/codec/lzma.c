@@ -217,7 +217,7 @@ static enum status decode(const struct codec_step *step, void *memory, struct by
                           struct room room, struct bytes *ret_decoded, struct error *err)
 {
     struct state *state = memory;
-    uint8_t nothing = 0; /* a place even for no bytes */
+    uint8_t nothing = 0; /* an address even for no bytes */
     lzma_stream stream = LZMA_STREAM_INIT;
     arena_reset(&state->arena);
     stream.allocator = &state->allocator;

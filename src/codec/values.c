@@ -250,29 +250,29 @@ void values_convert(enum dtype from, enum dtype to, const void *in, void *out, s
 /* The loop over blocks
  * ------------------------------------------------------------------------------ */
 
-/* Whether numbers at `place` can be used where they are. */
-static bool is_direct(const void *place, int type)
+/* Whether numbers at `numbers` can be used where they are. */
+static bool is_direct(const void *numbers, int type)
 {
-    return !(type & VALUES_SWAPPED) && (uintptr_t)place % values_bytes(type) == 0;
+    return !(type & VALUES_SWAPPED) && (uintptr_t)numbers % values_bytes(type) == 0;
 }
 
-static const void *load(const uint8_t *place, int type, size_t count, void *block)
+static const void *load(const uint8_t *numbers, int type, size_t count, void *block)
 {
     size_t bytes = count * values_bytes(type);
-    if (is_direct(place, type))
-        return place;
-    memcpy(block, place, bytes);
+    if (is_direct(numbers, type))
+        return numbers;
+    memcpy(block, numbers, bytes);
     if (type & VALUES_SWAPPED)
         bytes_swap(block, bytes, values_bytes(type));
     return block;
 }
 
-static void store(void *block, int type, size_t count, uint8_t *place)
+static void store(void *block, int type, size_t count, uint8_t *numbers)
 {
     size_t bytes = count * values_bytes(type);
     if (type & VALUES_SWAPPED)
         bytes_swap(block, bytes, values_bytes(type));
-    memcpy(place, block, bytes);
+    memcpy(numbers, block, bytes);
 }
 
 enum status values_decode(struct bytes stored, int from, struct room room, int to,
@@ -290,12 +290,12 @@ enum status values_decode(struct bytes stored, int from, struct room room, int t
                          count, to_bytes, room.capacity);
     for (size_t i = 0; i < count; i += VALUES_BLOCK) {
         size_t some = count - i < VALUES_BLOCK ? count - i : VALUES_BLOCK;
-        uint8_t *place = room.data + i * to_bytes;
-        bool direct = is_direct(place, to);
+        uint8_t *numbers = room.data + i * to_bytes;
+        bool direct = is_direct(numbers, to);
         const void *in = load(stored.data + i * from_bytes, from, some, in_block);
-        kernel(argument, in, direct ? (void *)place : out_block, some);
+        kernel(argument, in, direct ? (void *)numbers : out_block, some);
         if (!direct)
-            store(out_block, to, some, place);
+            store(out_block, to, some, numbers);
     }
     *ret_decoded = (struct bytes){room.data, count * to_bytes};
     return STATUS_OK;

@@ -193,7 +193,7 @@ enum status config_put_field_property(struct config *config, const char *name, c
     return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property) : STATUS_OK;
 }
 
-/* The property of "NAME.PROPERTY", cut off in place; NULL where it ends in no property's name. */
+/* The property of "NAME.PROPERTY", cut off; NULL where it ends in no property's name. */
 static const char *cut_property(char *name)
 {
     char *dot = strrchr(name, '.');

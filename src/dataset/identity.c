@@ -3,7 +3,7 @@
  *
  * Chunks are not looked at: that would cost a question to the store for each of them. What writes a
  * dataset anew (any Zarr library with mode "w") writes its metadata documents anew, and then their
- * versions differ even where their text does not. Chunks changed in place, under metadata that
+ * versions differ even where their text does not. Chunks that are overwritten, under metadata that
  * stays as it is, are not noticed; nor is, during a run from a network, what was written anew with
  * the same text.
  *

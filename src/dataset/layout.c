@@ -102,7 +102,7 @@ static double decode_amplification(const struct dataset *dataset, const struct f
         uint64_t last = array->shape[0] > 0 ? array->shape[0] - 1 : 0;
 
         if (!size_multiply(row / greatest_common_divisor(chunk, row), chunk, &both))
-            both = UINT64_MAX; /* samples from one place where both are cut to the next */
+            both = UINT64_MAX; /* samples from where both are cut to where both are cut again */
         chunks += array->chunk_counts[0];
         reads += array->chunk_counts[0] + last / row - last / both;
     }
@@ -207,8 +207,8 @@ static enum status settle_sources(struct dataset *dataset, size_t leader, struct
 }
 
 /* Appends `count * item_bytes` to a layout of length *total; false beyond LIMIT_BYTES. */
-static bool place(uint64_t *total, uint64_t count, uint64_t item_bytes, uint64_t alignment,
-                  size_t *ret_offset)
+static bool lay_out(uint64_t *total, uint64_t count, uint64_t item_bytes, uint64_t alignment,
+                    size_t *ret_offset)
 {
     uint64_t bytes;
 
@@ -219,19 +219,19 @@ static bool place(uint64_t *total, uint64_t count, uint64_t item_bytes, uint64_t
     return *total <= LIMIT_BYTES;
 }
 
-static bool place_field(struct dataset *dataset, size_t i, uint64_t *row, uint64_t *record,
-                        uint64_t *held)
+static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint64_t *record,
+                          uint64_t *held)
 {
     struct field_origin *origin = &dataset->private->origins[i];
     struct dataset_field *field = &dataset->fields[i];
 
     if (field->source == FIELD_ROW)
-        return place(row, dataset->row_length, field->sample_bytes, ROW_ALIGNMENT,
-                     &field->row_offset) &&
-               place(record, 1, field->sample_bytes, RECORD_ALIGNMENT, &field->record_offset);
-    return place(held, 1, total_bytes(dataset, origin), HELD_ALIGNMENT, &origin->held_offset) &&
-           (!origin->index || place(held, dataset->sample_count, sizeof(int64_t), HELD_ALIGNMENT,
-                                    &origin->index_offset));
+        return lay_out(row, dataset->row_length, field->sample_bytes, ROW_ALIGNMENT,
+                       &field->row_offset) &&
+               lay_out(record, 1, field->sample_bytes, RECORD_ALIGNMENT, &field->record_offset);
+    return lay_out(held, 1, total_bytes(dataset, origin), HELD_ALIGNMENT, &origin->held_offset) &&
+           (!origin->index || lay_out(held, dataset->sample_count, sizeof(int64_t), HELD_ALIGNMENT,
+                                      &origin->index_offset));
 }
 
 static enum status settle_offsets(struct dataset *dataset, struct error *err)
@@ -241,8 +241,8 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
     for (size_t i = 0; i < dataset->field_count; i++) {
         size_t sample_offset;
 
-        if (!place_field(dataset, i, &row, &record, &held) ||
-            !place(&sample, 1, dataset->fields[i].sample_bytes, 1, &sample_offset))
+        if (!lay_out_field(dataset, i, &row, &record, &held) ||
+            !lay_out(&sample, 1, dataset->fields[i].sample_bytes, 1, &sample_offset))
             return error_set(err, STATUS_INVALID,
                              "field '%s': rows of %" PRIu64 " sample%s of %s are beyond any memory",
                              dataset->fields[i].name, dataset->row_length,
@@ -251,8 +251,8 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
     }
     if (dataset->mask) {
         size_t unused;
-        if (!place(&row, dataset->row_length, 1, ROW_ALIGNMENT, &dataset->valid_offset) ||
-            !place(&record, 1, 1, RECORD_ALIGNMENT, &unused))
+        if (!lay_out(&row, dataset->row_length, 1, ROW_ALIGNMENT, &dataset->valid_offset) ||
+            !lay_out(&record, 1, 1, RECORD_ALIGNMENT, &unused))
             return error_set(err, STATUS_INVALID,
                              "rows of %" PRIu64 " sample%s are beyond any memory",
                              dataset->row_length, count_plural(dataset->row_length));

@@ -26,7 +26,7 @@ static struct dataset_reader *reader_of(struct zarr_faults *faults)
     return (struct dataset_reader *)((char *)faults - offsetof(struct dataset_reader, faults));
 }
 
-/* Chunks that are gone or make no sense may be those of another dataset in the same place: one that
+/* Chunks that are gone or make no sense may be those of another dataset at the same path: one that
  * was written anew has newer metadata. Looked at a few times a second at most, since chunks may be
  * missing by right. */
 static enum status check_unchanged(struct zarr_faults *faults, const struct zarr_array *array,

@@ -58,7 +58,7 @@ static uint64_t count_chunks(const struct dataset *dataset, uint64_t row, uint64
     return chunks;
 }
 
-/* The place of the i-th of n questions spread evenly over `count` things. */
+/* The index of the i-th of n questions spread evenly over `count` things. */
 static uint64_t spread(uint64_t count, uint64_t i, uint64_t n)
 {
     return (uint64_t)((unsigned __int128)count * i / n);

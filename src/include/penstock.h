@@ -56,7 +56,7 @@ enum {
 enum penstock_status {
     PENSTOCK_OK = 0,
     PENSTOCK_INVALID = 1,     /* an argument or environment variable makes no sense */
-    PENSTOCK_NOT_FOUND = 2,   /* no service at that place */
+    PENSTOCK_NOT_FOUND = 2,   /* no service in that directory */
     PENSTOCK_IO = 3,          /* a system call failed */
     PENSTOCK_CORRUPT = 4,     /* the dataset is damaged; the message names array and chunk */
     PENSTOCK_UNSUPPORTED = 5, /* service and library speak different versions */
@@ -99,7 +99,7 @@ enum penstock_dtype {
  * Set `world_size` to use `rank` and `world_size` as they stand here.
  *
  * Where several readers serve a node, PENSTOCK_READER names the one to connect to by its number;
- * without it the readers found in run_dir are shared out by the trainer's place on its node, the
+ * without it the readers found in run_dir are shared out by the trainer's local rank, the
  * first of these pairs that is set as a whole: LOCAL_RANK, LOCAL_WORLD_SIZE;
  * OMPI_COMM_WORLD_LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS;
  * SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE.
@@ -170,7 +170,7 @@ struct penstock; /* a connection */
  * within the timeout. TIMEOUT: somebody does, but said nothing, or nothing more, for that long.
  * REFUSED: the service has another world size, the rank is taken, or belongs to another user; or
  * it is of another order than the state. LOST: the service went away before it delivered.
- * UNSUPPORTED: another protocol version. ENDED: in the place of one that died after its last batch:
+ * UNSUPPORTED: another protocol version. ENDED: instead of one that died after its last batch:
  * there is nothing more to do. Other statuses: the service failed at start and says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
@@ -222,9 +222,9 @@ PENSTOCK_API const char *penstock_version(void);
  * returns ENDED, also one that is waiting in another thread. Twice is fine. */
 PENSTOCK_API void penstock_leave(struct penstock *connection);
 
-/* penstock_leave() for a trainer that has failed: in place of a goodbye it says why. The service
+/* penstock_leave() for a trainer that has failed: instead of a goodbye it says why. The service
  * then names this trainer and `reason` (one line; it may be freed after the call, and is cut at
- * some 700 bytes), and does as if the trainer had died: waits for another in its place, or ends the
+ * some 700 bytes), and does as if the trainer had died: waits for another instead, or ends the
  * run with that error. A trainer that just closes its connection before the end counts as one that
  * wanted to stop. After penstock_leave(), and twice: nothing. */
 PENSTOCK_API void penstock_fail(struct penstock *connection, const char *reason);

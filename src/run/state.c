@@ -233,7 +233,7 @@ enum status run_state_read_file(const char *path, struct run_state *ret_state, s
 
 void run_state_print(const struct run_state *state, struct text *out)
 {
-    char text[2 * ORDER_STATE_BYTES]; /* a state from outside may have any place */
+    char text[2 * ORDER_STATE_BYTES]; /* a state from outside may have any numbers */
     order_print_state(&state->order, state->epoch, state->step, text, sizeof text);
     text_append(out, "%s", text);
 }

@@ -3,7 +3,7 @@
  * The directory is opened once; keys are opened relative to its descriptor, so that renaming or
  * mounting over its path does not change what a running job reads, and long paths are not walked
  * again for every chunk. Reads are open, pread to the end, close: no stat before, no buffer of our
- * own. Writes go to a temporary name in the same folder and are renamed into place.
+ * own. Writes go to a temporary name in the same folder, and are renamed when they are complete.
  *
  * Whole large values may be read past the page cache (O_DIRECT): as many whole blocks as there is
  * room for, in one call where the kernel allows; what is left, and where the file ends, is found
@@ -113,7 +113,7 @@ static enum status too_long(const struct directory *directory, const char *key, 
 }
 
 /* The file from byte `done` on, which must end within `capacity`. One byte more is asked for, into
- * a place of its own: a value of just the capacity, as raw chunks are, ends there, and needs no
+ * memory of its own: a value of just the capacity, as raw chunks are, ends there, and needs no
  * second read to know. */
 static enum status read_rest(const struct directory *directory, const char *key, int fd,
                              void *buffer, size_t capacity, size_t done, size_t *ret_size,
@@ -449,7 +449,7 @@ static enum status put(const struct store *store, const char *key, const void *d
         goto free_name;
     status = write_whole(directory, key, fd, data, size, err);
     if (!status && renameat(directory->fd, name, directory->fd, key) < 0)
-        status = error_set_errno(err, STATUS_IO, "rename '%s/%s' into place", directory->path, key);
+        status = error_set_errno(err, STATUS_IO, "rename to '%s/%s'", directory->path, key);
     if (status)
         unlinkat(directory->fd, name, 0);
 free_name:

@@ -3,7 +3,7 @@
  *
  *     CACHE_DIR/                    0700, ours
  *       table                       who uses how much: one entry a dataset (disk_cache_table.h)
- *       partial/                    values being written, on their way into place by rename
+ *       partial/                    values being written, renamed when complete
  *       <dataset, 16 hex digits>/
  *         lock                      locked (shared) by each process that uses the dataset
  *         <2 hex digits>/<30 hex digits>      one value: header, then the bytes as stored

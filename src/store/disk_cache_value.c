@@ -1,6 +1,6 @@
 /* Values of a disk cache: their files. See disk_cache.h.
  *
- * A value's file is written once under a name in partial/ and renamed into place if nothing is
+ * A value's file is written once under a name in partial/ and then renamed, if nothing is
  * there yet (RENAME_NOREPLACE), so that what is reserved in the table is what lies on the disk,
  * however many write the same value at once. Readers take no lock: what they open is complete, or
  * the hash says otherwise.
@@ -208,8 +208,9 @@ static bool write_parts(int fd, const struct value_header *header, const void *d
            write_range(fd, data, header->bytes, sizeof *header);
 }
 
-/* Into place, making the folder if it is the first there; errno EEXIST if the value is there. */
-static bool move_into_place(struct disk_cache *cache, const char *partial, const char *name)
+/* Gives a value its name, making the folder if it is the first there; errno EEXIST if the value is
+ * there. */
+static bool rename_value(struct disk_cache *cache, const char *partial, const char *name)
 {
     char folder[3] = {name[0], name[1], '\0'};
     for (int tries = 0; tries < 2; tries++) {
@@ -237,7 +238,7 @@ static bool write_value(struct disk_cache *cache, const char *name,
         written = false;
         number = errno;
     }
-    if (written && move_into_place(cache, partial, name))
+    if (written && rename_value(cache, partial, name))
         return true;
     if (written)
         number = errno;

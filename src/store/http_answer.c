@@ -263,7 +263,7 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
     if (status >= 300 && status < 400) {
         error_set(err, STATUS_IO, "%d %s: redirected to '%s': redirects are not followed%s%s",
                   status, answer->reason, answer->location, body,
-                  ": name the place itself (for S3: check region and endpoint)");
+                  ": name that address itself (for S3: check region and endpoint)");
         return HTTP_FAILED;
     }
     if (status == 416) {

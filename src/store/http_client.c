@@ -1,7 +1,7 @@
 /* See http_client.h.
  *
  * Everything but the list of incoming fetches belongs to the client's thread. A fetch is in one of
- * three places: `waiting` (in order), `paused` (until its due time) or in flight, on one transfer
+ * three lists: `waiting` (in order), `paused` (until its due time) or in flight, on one transfer
  * or two. Transfers (http_transfer.h) are made as they are needed and used again. The second of a
  * late fetch writes to memory of its own, which is copied if it is the first to have a good answer,
  * so that two answers never mix.

@@ -190,8 +190,8 @@ static bool needs_path(const char *bucket)
     return strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(bucket);
 }
 
-static enum status settle_place(struct s3 *s3, const char *bucket, const char *given,
-                                enum store_addressing addressing, struct error *err)
+static enum status settle_endpoint(struct s3 *s3, const char *bucket, const char *given,
+                                   enum store_addressing addressing, struct error *err)
 {
     char *endpoint = NULL;
     enum status status = *given ? check_endpoint(given, err) : STATUS_OK;
@@ -260,9 +260,9 @@ static enum status settle(struct s3 *s3, const char *uri, const struct store_set
         status =
             copy_region(s3, settings->region[0] ? settings->region : s3->credentials.region, err);
     if (status == STATUS_OK)
-        status = settle_place(s3, bucket,
-                              settings->endpoint[0] ? settings->endpoint : s3->credentials.endpoint,
-                              (enum store_addressing)settings->addressing, err);
+        status = settle_endpoint(
+            s3, bucket, settings->endpoint[0] ? settings->endpoint : s3->credentials.endpoint,
+            (enum store_addressing)settings->addressing, err);
     if (status == STATUS_OK && asprintf(&s3->prefix, "%s%s", name, *name ? "/" : "") < 0) {
         s3->prefix = NULL;
         status = error_set(err, STATUS_NO_MEMORY, "no memory to open the store");

@@ -1,7 +1,7 @@
 /* A zip archive as a store: a key is an entry's name. See zip.h for the directory.
  *
  * The directory is read once, at opening, and kept. Stored entries are read by pread at their
- * place, any number at once; deflated ones are inflated whole, into memory of the call where they
+ * offset, any number at once; deflated ones are inflated whole, into memory of the call where they
  * do not fit the caller's buffer. Values read whole are checked against their CRC-32. Nothing
  * changes after opening but the entries' data offsets, which are looked up at the first read.
  */

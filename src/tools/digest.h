@@ -2,7 +2,7 @@
  * shards, codecs, byte order or the Zarr version. docs/layouts.md, "Content digest", has the
  * definition, and tests/python/content_digest.py a second implementation.
  *
- * The array's bytes in C order are cut into short runs that begin at places which follow from the
+ * The array's bytes in C order are cut into short runs that begin at indices which follow from the
  * size of a sample (an index along axis 0) alone. Each run is hashed with its offset as the seed,
  * and the hashes are added up: so any parts can be hashed in any order, by any number of threads.
  * It finds damage and mistakes; it is no protection against somebody who wants to deceive.

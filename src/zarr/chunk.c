@@ -165,7 +165,7 @@ struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chu
     return chunk;
 }
 
-/* Chunks that the value at that place has, of those that the array has. */
+/* Chunks that the value has which holds that one, of those that the array has. */
 static uint64_t chunks_in_value(const struct zarr_array *array, const uint64_t *chunk_index)
 {
     uint64_t count = 1;
@@ -189,8 +189,8 @@ uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t 
     return value_bytes / chunks_in_value(array, chunk_index);
 }
 
-/* Where the chunk is decoded to, and read to where that was not done: straight into its place if it
- * is one run there. */
+/* Where the chunk is decoded to, and read to where that was not done: straight to where it belongs
+ * if it is one run there. */
 static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                     const struct overlap *overlap, unsigned char *destination)
 {
@@ -202,9 +202,9 @@ static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct sto
         return decoded;
     bool raw = codec_chain_is_raw(&chunk->array->codecs);
     bool aligned = (uintptr_t)decoded % STORE_DIRECT_ALIGNMENT == 0;
-    bool placed =
+    bool to_decoded =
         raw && (aligned || chunk->is_range || !chunk_goes_direct(&reader->options, chunk->array));
-    chunk->memory = placed ? decoded : reader->stored;
+    chunk->memory = to_decoded ? decoded : reader->stored;
     chunk->capacity = raw ? chunk->wanted : reader->stored_capacity;
     return decoded;
 }

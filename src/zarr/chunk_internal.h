@@ -86,7 +86,7 @@ MUST_USE enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_
                                 struct error *err);
 
 /* Whether the array's chunks are read past the page cache, if they are read whole: then those
- * without codecs, too, go through `stored` unless their place is as well aligned. */
+ * without codecs, too, go through `stored` unless their destination is as well aligned. */
 static inline bool chunk_goes_direct(const struct zarr_read_options *options,
                                      const struct zarr_array *array)
 {

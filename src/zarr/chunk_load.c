@@ -140,7 +140,7 @@ static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chu
     return status;
 }
 
-/* From the nearest place that has it, with store_get()'s contract. */
+/* From the nearest that has it, with store_get()'s contract. */
 static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                          struct zarr_read_stats *stats, struct error *err)
 {
@@ -203,8 +203,8 @@ static enum status decode_partial(struct zarr_chunk_reader *reader,
     return status;
 }
 
-/* Decodes what was fetched. Chunks that have no codec are read into place; their size is the only
- * thing that can be wrong. */
+/* Decodes what was fetched. Chunks that have no codec are read to where they belong; their size is
+ * the only thing that can be wrong. */
 static enum status decode(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
                           void *decoded, struct zarr_read_stats *stats, struct error *err)
 {

@@ -58,8 +58,8 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
         ret_demand->chains[ret_demand->chain_count++] = &array->codecs;
         ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
         ret_demand->context_bytes = larger(ret_demand->context_bytes, raw ? 0 : array->chunk_bytes);
-        bool placed = raw && !chunk_goes_direct(options, array);
-        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, placed ? 0 : bound);
+        bool direct = raw && !chunk_goes_direct(options, array);
+        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, direct ? 0 : bound);
         shard_bound = larger(shard_bound, array->shard_level_count > 0 ? bound : 0);
         add_shards(ret_demand, array);
     }

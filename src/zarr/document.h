@@ -31,7 +31,7 @@ MUST_USE enum status document_expect(struct json_object *object, const char *nam
                                      struct error *err);
 
 /* v3's named configurations: "name", {"name": "name"} or {"name": "name", "configuration": {...}}.
- * *ret_configuration is NULL if there is none. `what` names the place in messages. Both borrowed.
+ * *ret_configuration is NULL if there is none. `what` says in messages where. Both borrowed.
  */
 MUST_USE enum status document_named(struct json_object *object, const char *what,
                                     const char **ret_name, struct json_object **ret_configuration,

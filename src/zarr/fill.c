@@ -241,9 +241,9 @@ static int sextet(char character)
 {
     static const char alphabet[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *place = character ? strchr(alphabet, character) : NULL;
+    const char *found = character ? strchr(alphabet, character) : NULL;
 
-    return place ? (int)(place - alphabet) : -1;
+    return found ? (int)(found - alphabet) : -1;
 }
 
 /* Whether the characters before the padding are base64, and as many as a length in bytes has. */
@@ -274,8 +274,8 @@ enum status fill_parse_record(struct json_object *value, size_t record_bytes, si
     if (!is_base64(text, &count) || count * 6 / 8 > record_bytes)
         return refuse_text(value, "an item in base64", err);
     for (size_t i = 0; i < count * 6 / 8; i++) {
-        const char *place = text + i / 3 * 4 + i % 3;
-        unsigned pair = (unsigned)sextet(place[0]) << 6 | (unsigned)sextet(place[1]);
+        const char *found = text + i / 3 * 4 + i % 3;
+        unsigned pair = (unsigned)sextet(found[0]) << 6 | (unsigned)sextet(found[1]);
 
         if (i >= offset && i - offset < item_bytes)
             ret_item[i - offset] = (unsigned char)(pair >> (4 - 2 * (i % 3)));

@@ -23,7 +23,7 @@ static inline void packed_put_number(struct text *out, uint64_t number)
     text_append_bytes(out, &number, sizeof number);
 }
 
-/* The run is followed by a NUL, so that a reader may use it as a string in place. */
+/* The run is followed by a NUL, so that a reader may use it as a string. */
 static inline void packed_put_run(struct text *out, const void *data, size_t size)
 {
     packed_put_number(out, size);

@@ -47,7 +47,7 @@ void scatter_copy(const struct scatter *scatter, const void *source, void *desti
 void scatter_convert(const struct scatter *scatter, const struct convert *convert,
                      size_t swap_bytes, const void *source, void *destination);
 
-/* Puts `item` in each place of the destination. */
+/* Puts `item` in all items of the destination. */
 void scatter_fill(const struct scatter *scatter, const void *item, void *destination);
 
 /* Turns the bytes of each unit of each item at the destination round: the other endianness. */

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Places
+/* Names
  * ------------------------------------------------------------------------------------------- */
 
 bool shard_is_same(struct shard_name a, struct shard_name b)
@@ -294,7 +294,7 @@ static size_t lay_out(struct shard_cache *cache, const struct zarr_array *const 
     return offset;
 }
 
-static void place_lines(struct shard_cache *cache)
+static void lay_out_lines(struct shard_cache *cache)
 {
     struct line *lines = (struct line *)(void *)cache->memory;
 
@@ -325,7 +325,7 @@ enum status shard_cache_new(const struct zarr_array *const *arrays, size_t array
     if (memory)
         memory_touch(memory, cache->memory_bytes);
     cache->memory = memory;
-    place_lines(cache);
+    lay_out_lines(cache);
     for (int i = 0; i < LOCKS; i++)
         pthread_mutex_init(&cache->locks[i], NULL);
     *ret_cache = cache;

@@ -42,8 +42,8 @@ struct shard_name {
 
 bool shard_is_same(struct shard_name a, struct shard_name b);
 
-/* The shard at that level which holds the chunk at `chunk_index`, and the chunk's place (or the
- * place of the next level's shard) in its index. */
+/* The shard at that level which holds the chunk at `chunk_index`, and the chunk's entry (or the
+ * entry of the next level's shard) in its index. */
 struct shard_name shard_of(const struct zarr_array *array, int level, const uint64_t *chunk_index);
 uint64_t shard_entry_number(const struct zarr_array *array, int level, const uint64_t *chunk_index);
 
@@ -100,7 +100,7 @@ bool shard_cache_look(struct shard_cache *cache, struct shard_name name, uint64_
  * and *index is as it was. NULL has nothing. */
 bool shard_cache_get(struct shard_cache *cache, struct shard_name name, struct shard_index *index);
 
-/* Keeps a copy, in place of another's. NULL does nothing. */
+/* Keeps a copy, instead of another's. NULL does nothing. */
 void shard_cache_put(struct shard_cache *cache, const struct shard_index *index);
 
 #endif

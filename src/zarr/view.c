@@ -12,26 +12,26 @@
 /* Axis `first` of `array` becomes axis 0. */
 static void turn_axes(const struct zarr_array *array, int first, struct zarr_array *view)
 {
-    uint8_t place[ZARR_MAX_RANK] = {0}; /* in the view, of each axis of the array */
+    uint8_t view_axes[ZARR_MAX_RANK] = {0}; /* in the view, of each axis of the array */
 
     for (int axis = 0; axis < array->rank; axis++) {
-        place[axis] = (uint8_t)(axis == first ? 0 : axis < first ? axis + 1 : axis);
-        view->shape[place[axis]] = array->shape[axis];
-        view->chunk_shape[place[axis]] = array->chunk_shape[axis];
-        view->chunk_counts[place[axis]] = array->chunk_counts[axis];
+        view_axes[axis] = (uint8_t)(axis == first ? 0 : axis < first ? axis + 1 : axis);
+        view->shape[view_axes[axis]] = array->shape[axis];
+        view->chunk_shape[view_axes[axis]] = array->chunk_shape[axis];
+        view->chunk_counts[view_axes[axis]] = array->chunk_counts[axis];
     }
     for (int i = 0; i < array->rank; i++) {
-        view->storage_axes[i] = place[array->storage_axes[i]];
-        view->key_axes[i] = place[array->key_axes[i]];
+        view->storage_axes[i] = view_axes[array->storage_axes[i]];
+        view->key_axes[i] = view_axes[array->key_axes[i]];
     }
     for (int level = 0; level < array->shard_level_count; level++)
         for (int axis = 0; axis < array->rank; axis++) {
             const struct zarr_shard_level *from = &array->shard_levels[level];
             struct zarr_shard_level *to = &view->shard_levels[level];
 
-            to->counts[place[axis]] = from->counts[axis];
-            to->spans[place[axis]] = from->spans[axis];
-            to->axes[axis] = place[from->axes[axis]];
+            to->counts[view_axes[axis]] = from->counts[axis];
+            to->spans[view_axes[axis]] = from->spans[axis];
+            to->axes[axis] = view_axes[from->axes[axis]];
         }
 }
 

@@ -31,7 +31,7 @@ commands() {
     [ "$(grep -vc '^export ' out)" -eq "$lines" ] || fail "--dry-run $*: not $lines lines: $(cat out)"
 }
 
-# A program that stands in PATH under the name of torchrun, so that its place in the command can be seen.
+# A program that stands in PATH under the name of torchrun, so that where it stands in the command can be seen.
 mkdir path
 printf '#!/bin/sh\necho torchrun "$@"; exit 9\n' >path/torchrun
 chmod +x path/torchrun
@@ -158,7 +158,7 @@ commands 1 --readers-per-node 2 -q -- "$bin/penstock-trainer" --digest 'digest.{
 timeout 60 bash out || fail "the commands of --dry-run fail with $?"
 digests | cmp - one || fail "the commands of --dry-run deliver something else"
 
-# What torchrun does, as far as penstock-run is concerned: N processes with their places in the environment.
+# What torchrun does, as far as penstock-run is concerned: N processes with their ranks in the environment.
 cat >path/torchrun <<'SH'
 #!/bin/bash
 n=${1#--nproc-per-node=} && shift 2

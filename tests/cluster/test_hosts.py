@@ -154,8 +154,8 @@ class Limits(HostsTest):
         self.on("h1", sys.executable, "-c", CLIENT, "10.77.0.12", str(sent))
         self.assertEqual(server.wait(TIMEOUT_S), 0)
         # Out of one host, and in at the other, the bytes have passed a filter of that rate.
-        for place in (("h1", "eth0"), ("head", "h2")):
-            shown = self.on(place[0], "tc", "-s", "qdisc", "show", "dev", place[1])
+        for link in (("h1", "eth0"), ("head", "h2")):
+            shown = self.on(link[0], "tc", "-s", "qdisc", "show", "dev", link[1])
             self.assertIn("rate 300Mbit", shown)
             self.assertGreater(int(shown.split(" Sent ")[1].split()[0]), sent)
 

@@ -52,7 +52,7 @@ class Launch(ClusterTest):
     # --- jobs -----------------------------------------------------------------------------------------
 
     def submit(self, command, nodes=3):
-        """Submits a script with its arguments, two trainers a node in place of one for each GPU; returns the job's number."""
+        """Submits a script with its arguments, two trainers a node instead of one for each GPU; returns the job's number."""
         self.log = os.path.join(self.folder, "log")
         submitted = run(["sbatch", "--parsable", f"--chdir={self.folder}", f"--nodes={nodes}", "--ntasks-per-node=1",
                          "--exclusive", f"--output={self.log}", *command], env=self.env)

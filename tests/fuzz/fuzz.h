@@ -44,7 +44,7 @@ static inline uint8_t take_byte(struct input *input)
     return (uint8_t)take_number(input, 1);
 }
 
-/* Up to `most` bytes, in place. */
+/* Up to `most` bytes of the input itself. */
 static inline const uint8_t *take_bytes(struct input *input, size_t most, size_t *ret_size)
 {
     const uint8_t *bytes = input->at;

@@ -35,7 +35,7 @@ enum { MOST_STEPS = 64, MOST_MESSAGES = 8, CONNECT_MS = 20 };
 static struct {
     char run_dir[96];
     int dir, lock, listener;
-} place;
+} scene;
 
 enum spoilt {
     SPOILT_NOTHING,
@@ -58,22 +58,22 @@ struct reader {
     bool scribbled; /* in the header, so that nothing is known about it */
 };
 
-static void leave_place(void)
+static void leave_scene(void)
 {
-    rundir_leave(place.dir, 0);
-    rmdir(place.run_dir);
+    rundir_leave(scene.dir, 0);
+    rmdir(scene.run_dir);
     fuzz_folder_remove();
 }
 
-static void take_place(void)
+static void take_scene(void)
 {
-    snprintf(place.run_dir, sizeof place.run_dir, "%s/run", fuzz_folder());
-    CHECK(rundir_open(place.run_dir, true, &place.dir, NULL) == STATUS_OK);
-    CHECK(rundir_claim(place.dir, 0, &place.lock, NULL) == STATUS_OK);
-    CHECK(rundir_bind(place.dir, 0, &place.listener, NULL) == STATUS_OK);
-    CHECK(listen(place.listener, 16) == 0);
+    snprintf(scene.run_dir, sizeof scene.run_dir, "%s/run", fuzz_folder());
+    CHECK(rundir_open(scene.run_dir, true, &scene.dir, NULL) == STATUS_OK);
+    CHECK(rundir_claim(scene.dir, 0, &scene.lock, NULL) == STATUS_OK);
+    CHECK(rundir_bind(scene.dir, 0, &scene.listener, NULL) == STATUS_OK);
+    CHECK(listen(scene.listener, 16) == 0);
     CHECK(setenv("PENSTOCK_READER", "0", 1) == 0);
-    atexit(leave_place);
+    atexit(leave_scene);
 }
 
 static void hang_up(struct reader *reader)
@@ -119,7 +119,7 @@ static int copy_ring(const struct ring *ring, bool sealed, off_t more)
     return memfd;
 }
 
-/* What is sent in place of descriptor `ret_index` of a WELCOME; -1: nothing. */
+/* What is sent instead of descriptor `ret_index` of a WELCOME; -1: nothing. */
 static int spoil(struct reader *reader, int *ret_index)
 {
     int ends[2];
@@ -166,9 +166,9 @@ static void welcome(struct reader *reader)
 static void *shake_hands(void *argument)
 {
     struct reader *reader = argument;
-    struct pollfd polled = {.fd = place.listener, .events = POLLIN};
+    struct pollfd polled = {.fd = scene.listener, .events = POLLIN};
     if (poll(&polled, 1, CONNECT_MS) == 1)
-        reader->socket = accept4(place.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        reader->socket = accept4(scene.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     for (int i = 0; i < MOST_MESSAGES && reader->socket >= 0; i++) {
         uint8_t what = take_byte(&reader->input) % 4;
         if (what == 0)
@@ -256,17 +256,17 @@ static void close_reader(struct reader *reader)
 /* Whoever still waits in the listener's backlog. */
 static void turn_away_others(void)
 {
-    for (int fd; (fd = accept4(place.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
+    for (int fd; (fd = accept4(scene.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
         close(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (!place.listener)
-        take_place();
+    if (!scene.listener)
+        take_scene();
     int before = lowest_free_fd();
     struct penstock_options options = {
-        .run_dir = place.run_dir, .world_size = 1, .timeout_ms = CONNECT_MS};
+        .run_dir = scene.run_dir, .world_size = 1, .timeout_ms = CONNECT_MS};
     struct penstock *penstock = NULL;
     char message[PENSTOCK_MESSAGE_BYTES] = "";
     struct reader reader;

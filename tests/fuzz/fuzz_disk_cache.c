@@ -167,7 +167,7 @@ static void correct_check(const char *path)
 }
 
 /* What is not a file; `kind` says what. */
-static void place_other(const char *path, uint8_t kind)
+static void put_other(const char *path, uint8_t kind)
 {
     remove_tree(path);
     int outcome = kind % 4 == 0   ? mkdir(path, 0700)
@@ -177,7 +177,7 @@ static void place_other(const char *path, uint8_t kind)
     (void)outcome;
 }
 
-static void place_stranger(uint8_t which, uint8_t kind)
+static void put_stranger(uint8_t which, uint8_t kind)
 {
     static const char *const names[] = {
         "partial/0000000000000001-0000000000000000",
@@ -191,7 +191,7 @@ static void place_stranger(uint8_t which, uint8_t kind)
     };
     char path[160];
     snprintf(path, sizeof path, "%s/%s", cache_dir, names[which % (sizeof names / sizeof *names)]);
-    place_other(path, kind);
+    put_other(path, kind);
 }
 
 static void resize(const char *path, uint64_t bytes)
@@ -226,10 +226,10 @@ static void step(struct stage *stage, struct input *input)
         overwrite(value, LENGTH_AT, &length, sizeof length);
         correct_check(value);
     } else if (what == 5)
-        place_other(value, take_byte(input));
+        put_other(value, take_byte(input));
     else if (what == 6) {
         uint8_t which = take_byte(input);
-        place_stranger(which, take_byte(input));
+        put_stranger(which, take_byte(input));
     } else if (what == 7)
         reopen(stage, 1 + key % DATASETS);
     else if (what == 8)

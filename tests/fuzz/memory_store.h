@@ -1,5 +1,5 @@
-/* A store whose values come from a fuzz target's input. It takes the place of the directory store,
- * behind the same interface, so that a million inputs make no files. */
+/* A store whose values come from a fuzz target's input. It is linked instead of the directory
+ * store, behind the same interface, so that a million inputs make no files. */
 #ifndef PENSTOCK_TESTS_FUZZ_MEMORY_STORE_H
 #define PENSTOCK_TESTS_FUZZ_MEMORY_STORE_H
 

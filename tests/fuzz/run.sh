@@ -38,7 +38,7 @@ fi
 work=$build/fuzzing
 mkdir -p "$work"
 
-# Where targets make files: in memory, if there is such a place.
+# Where targets make files: in memory, if there is such a folder.
 TMPDIR=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo /tmp)" penstock-fuzz-XXXXXX)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT

@@ -285,13 +285,13 @@ def s3_refusal(code, message="no", more="", status=403, headers=()):
 SETUP = """
 import boto3, os, sys
 url, bucket, root = sys.argv[1:4]
-place = dict(endpoint_url=url, region_name="us-east-1")
-iam = boto3.client("iam", aws_access_key_id="none", aws_secret_access_key="none", **place)
+service = dict(endpoint_url=url, region_name="us-east-1")
+iam = boto3.client("iam", aws_access_key_id="none", aws_secret_access_key="none", **service)
 iam.create_user(UserName="tester")
 key = iam.create_access_key(UserName="tester")["AccessKey"]
 iam.put_user_policy(UserName="tester", PolicyName="all", PolicyDocument=
     '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}')
-s3 = boto3.client("s3", aws_access_key_id="none", aws_secret_access_key="none", **place)
+s3 = boto3.client("s3", aws_access_key_id="none", aws_secret_access_key="none", **service)
 s3.create_bucket(Bucket=bucket)
 for folder, _, names in os.walk(root):
     for name in names:

@@ -232,7 +232,7 @@ class Errors(JobTest):
         self.check(self.settings(**{"delivery.run_dir": "/tmp/" + "x" * 300}),
                    r"run directory's name has 305 characters .*; it may have 255", ranks=(1, 2))
 
-    def test_the_meeting_place_may_be_chosen(self):
+    def test_the_meeting_point_may_be_chosen(self):
         """MASTER_ADDR and MASTER_PORT of the environment are the trainers'; else there is a free port."""
         script = f"echo =$MASTER_ADDR:$MASTER_PORT=; exec {program('penstock-trainer')}"
         settings = self.settings()

@@ -43,14 +43,14 @@ class Memory(JobTest):
 
     def make_group(self, limit_bytes):
         """A control group with that limit."""
-        place = memory_mount()
-        if not place or os.getuid() != 0:
+        mount = memory_mount()
+        if not mount or os.getuid() != 0:
             self.skipTest("needs root and a memory controller to make groups in")
-        group = os.path.join(place[0], f"penstock-test-{os.getpid()}-{id(self)}")
+        group = os.path.join(mount[0], f"penstock-test-{os.getpid()}-{id(self)}")
         try:
             os.mkdir(group)
             self.group = group
-            with open(os.path.join(group, place[1]), "w", encoding="ascii") as file:
+            with open(os.path.join(group, mount[1]), "w", encoding="ascii") as file:
                 file.write(str(limit_bytes))
         except OSError as failure:
             self.skipTest(f"control groups cannot be limited here: {failure}")

@@ -93,7 +93,7 @@ class RemoteTest(JobTest):
         target = os.path.join(self.folder, "rechunked.zarr")
         self.assertIn(digest, self.tool("rechunk", uri, target, "--chunk", "5", env=env, **more))
         self.assertIn(digest, self.tool("verify", target, "--digest"))
-        reports = [json.loads(self.tool("inspect", place, "--json", env=env, **more)) for place in (uri, directory)]
+        reports = [json.loads(self.tool("inspect", dataset, "--json", env=env, **more)) for dataset in (uri, directory)]
         costs = [report["dataset"]["cost"]["stored_bytes"] for report in reports]
         self.assertAlmostEqual(costs[0] / costs[1], 1, delta=0.1)
         arrays = [report["arrays"] for report in reports]
@@ -366,7 +366,7 @@ class OddServers(RemoteTest):
 
     def same(self, uri, name):
         """The digest of all there is."""
-        outputs = [self.tool("verify", place, "--digest") for place in (os.path.join(self.datasets, name), uri)]
+        outputs = [self.tool("verify", dataset, "--digest") for dataset in (os.path.join(self.datasets, name), uri)]
         self.assertEqual(*(re.search(r"^digest \w{32}$", output, re.M)[0] for output in outputs))
 
     def test_python_http_server(self):

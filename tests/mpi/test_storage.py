@@ -62,7 +62,7 @@ class Storage(JobTest):
         return valid, self.digests(readers, trainers, settings, ["--digest-padding"], options)
 
     def check_masked(self, good, readers, trainers, settings, bad, zero=None):
-        """Good samples come as ever, bad ones as zeros and invalid, in their places."""
+        """Good samples come as ever, bad ones as zeros and invalid, at their positions."""
         valid, both = self.masked_run(readers, trainers, settings)
         self.assertEqual(valid, [line for line in good if int(line[3]) not in bad])
         self.assertEqual([line[:4] for line in both], [line[:4] for line in good])
@@ -323,7 +323,7 @@ class Faults(Storage):
 
 class PastThePageCache(Storage):
     def test_store_direct_changes_nothing(self):
-        """Chunks of 1.2 MiB: raw ones that are read into their place or copied, and compressed ones."""
+        """Chunks of 1.2 MiB: raw ones that are read to where they belong or copied, and compressed ones."""
         for codec in ("none", "zstd"):
             uri = self.synth(f"large-{codec}", 23, layout="plain", chunk=4, shape="1024,150",
                              dtype="int16", codec=codec)

@@ -221,7 +221,7 @@ class Tools(unittest.TestCase):
                     self.assertEqual(dict(group["table.x"].attrs), {"units": "table"})
 
     def test_digest_sees_changes(self):
-        """One bit, two samples that change places, a shape, a dtype."""
+        """One bit, two samples that are exchanged, a shape, a dtype."""
         data = numpy.arange(60000, dtype="uint16").reshape(6, 100, 100)
         flipped, swapped = data.copy(), data.copy()
         flipped[5, 99, 99] ^= 1

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void message_grows_from_cause_to_place(void **state)
+static void message_grows_from_cause_to_where(void **state)
 {
     (void)state;
     struct error err;
@@ -153,7 +153,7 @@ static void foreign_text_is_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_grows_from_cause_to_place),
+        cmocka_unit_test(message_grows_from_cause_to_where),
         cmocka_unit_test(no_error_wanted),
         cmocka_unit_test(long_messages_are_cut),
         cmocka_unit_test(every_status_has_a_text),

@@ -194,10 +194,10 @@ static void test_messages_name_codec_and_sizes(void **state)
     }
 }
 
-static void set_u32(uint8_t *place, uint32_t value)
+static void set_u32(uint8_t *number, uint32_t value)
 {
     value = htole32(value);
-    memcpy(place, &value, sizeof value);
+    memcpy(number, &value, sizeof value);
 }
 
 /* The fields of a Blosc header, one by one, with values that would lead a trusting decoder astray.

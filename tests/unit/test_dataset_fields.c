@@ -20,8 +20,8 @@ static void expect_item(const struct zarr_array *array, const struct zarr_view *
     uint64_t offset = 0;
 
     for (int axis = 0; axis < array->rank; axis++) {
-        int place = axis == view->first_axis ? 0 : axis < view->first_axis ? axis + 1 : axis;
-        offset = offset * array->shape[axis] + position[place];
+        int view_axis = axis == view->first_axis ? 0 : axis < view->first_axis ? axis + 1 : axis;
+        offset = offset * array->shape[axis] + position[view_axis];
     }
     const unsigned char *item = items + offset * array->item_bytes;
     if (view->convert.to == DTYPE_NONE) {

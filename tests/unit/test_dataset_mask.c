@@ -159,7 +159,7 @@ static void test_missing(void **state)
     close_row_store(&opened);
 }
 
-/* Another dataset in the same place: neither its bytes nor its holes are taken for the old one's.
+/* Another dataset at the same path: neither its bytes nor its holes are taken for the old one's.
  */
 static void test_changed(void **state)
 {

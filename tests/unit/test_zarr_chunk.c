@@ -59,7 +59,7 @@ static void random_recipe(uint64_t seed, struct recipe *recipe)
         recipe->fill = "7";
 }
 
-/* Leaves out one chunk in four and puts the fill value in its place of the reference. */
+/* Leaves out one chunk in four and puts the fill value there in the reference. */
 static void put_with_gaps(const struct fixture *fixture, const struct recipe *recipe, uint64_t seed,
                           unsigned char *items, struct zarr_array *array)
 {

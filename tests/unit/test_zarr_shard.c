@@ -280,11 +280,11 @@ static void check_damage(struct sharded *sharded, const struct shard_entry *entr
     put_shard(sharded, 0);
     assert_int_equal(zarr_read_samples(reader, &sharded->array, 0, SHARD_LENGTH, out, &stats, &err),
                      STATUS_CORRUPT);
-    char place[64];
-    snprintf(place, sizeof place, "array 'a' chunk %d.%d in shard 'a/c/0/0': ", (int)first / 2,
+    char where[64];
+    snprintf(where, sizeof where, "array 'a' chunk %d.%d in shard 'a/c/0/0': ", (int)first / 2,
              (int)first % 2);
-    if (!strstr(err.message, place) || !strstr(err.message, message))
-        fail_msg("got '%s', expected '%s...%s'", err.message, place, message);
+    if (!strstr(err.message, where) || !strstr(err.message, message))
+        fail_msg("got '%s', expected '%s...%s'", err.message, where, message);
 
     zarr_chunk_reader_use_faults(reader, &skipping.faults);
     memcpy(out, sharded->items, sizeof out);
