@@ -180,10 +180,11 @@ static enum status read_blocks(const struct directory *directory, const char *ke
     return STATUS_OK;
 }
 
-static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
-                       size_t *ret_size, struct error *err)
+static enum status get(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
     const struct directory *directory = directory_of(store);
+    (void)begins;
     enum status status = STATUS_OK;
     size_t done = 0;
     int fd = -1;
@@ -229,38 +230,34 @@ static enum status read_piece(const struct directory *directory, const char *key
     return status;
 }
 
-static enum status get_ranges(const struct store *store, const char *key,
-                              const struct store_range *ranges, size_t count, struct error *err)
+/* `total` is what the file has to have. */
+static enum status check_total(const struct directory *directory, const char *key, int fd,
+                               uint64_t total, struct error *err)
 {
-    const struct directory *directory = directory_of(store);
-    int fd = -1;
-    enum status status = open_value(directory, key, &fd, err);
-    if (status)
-        return status;
-    for (size_t i = 0; !status && i < count; i++)
-        status = read_piece(directory, key, fd, &ranges[i], err);
-    close(fd);
-    return status;
+    struct stat info;
+    if (fstat(fd, &info) < 0)
+        return error_set_errno(err, STATUS_IO, "stat '%s/%s'", directory->path, key);
+    if (S_ISREG(info.st_mode) && (uint64_t)info.st_size != total)
+        return error_set(err, STATUS_CORRUPT,
+                         "'%s/%s' has %jd bytes instead of %" PRIu64
+                         ": it was cut short, or written for another array",
+                         directory->path, key, (intmax_t)info.st_size, total);
+    return STATUS_OK;
 }
 
-static enum status get_range(const struct store *store, const char *key,
-                             const struct store_range *range, uint64_t total, struct error *err)
+static enum status get_ranges(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err)
 {
     const struct directory *directory = directory_of(store);
-    struct stat info;
     int fd = -1;
     enum status status = open_value(directory, key, &fd, err);
     if (status)
         return status;
-    if (fstat(fd, &info) < 0)
-        status = error_set_errno(err, STATUS_IO, "stat '%s/%s'", directory->path, key);
-    else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size != total)
-        status = error_set(err, STATUS_CORRUPT,
-                           "'%s/%s' has %jd bytes instead of %" PRIu64
-                           ": it was cut short, or written for another array",
-                           directory->path, key, (intmax_t)info.st_size, total);
-    else
-        status = read_piece(directory, key, fd, range, err);
+    if (total != STORE_ANY_TOTAL)
+        status = check_total(directory, key, fd, total, err);
+    for (size_t i = 0; !status && i < count; i++)
+        status = read_piece(directory, key, fd, &ranges[i], err);
     close(fd);
     return status;
 }
@@ -542,7 +539,6 @@ static void free_directory(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_range = get_range,
     .get_tail = get_tail,
     .get_text = get_text,
     .put = put,

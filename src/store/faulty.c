@@ -20,7 +20,6 @@ enum { KEY_COUNTS = 4096 };
 
 struct faulty {
     struct store store;
-    struct store *inner; /* owned */
     uint64_t seed;
     double delay_ms, hang_ms, broken_reads;
     struct rates rates;
@@ -91,15 +90,15 @@ static void damage(unsigned char *bytes, size_t size)
         bytes[i] ^= 0xa5;
 }
 
-static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
-                       size_t *ret_size, struct error *err)
+static enum status get(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
     struct faulty *faulty = faulty_of(store);
     uint64_t number = atomic_fetch_add(&faulty->reads, 1);
     enum status status = befall(faulty, key, number, err);
     if (status == STATUS_OK)
-        status =
-            faulty->inner->operations->get(faulty->inner, key, buffer, capacity, ret_size, err);
+        status = store->inner->operations->get(store->inner, key, begins, buffer, capacity,
+                                               ret_size, err);
     if (status != STATUS_OK || !is_chunk(key))
         return status;
     if (draw(faulty, DRAW_READ, 4 * number + 2) < faulty->rates.shorter)
@@ -111,13 +110,14 @@ static enum status get(const struct store *store, const char *key, void *buffer,
 
 /* Pieces are those of chunks: a short read of one is told as what it is. */
 static enum status get_ranges(const struct store *store, const char *key,
-                              const struct store_range *ranges, size_t count, struct error *err)
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err)
 {
     struct faulty *faulty = faulty_of(store);
     uint64_t number = atomic_fetch_add(&faulty->reads, 1);
     enum status status = befall(faulty, key, number, err);
     if (status == STATUS_OK)
-        status = faulty->inner->operations->get_ranges(faulty->inner, key, ranges, count, err);
+        status = store->inner->operations->get_ranges(store->inner, key, ranges, count, total, err);
     if (status != STATUS_OK)
         return status;
     if (draw(faulty, DRAW_READ, 4 * number + 2) < faulty->rates.shorter)
@@ -128,19 +128,6 @@ static enum status get_ranges(const struct store *store, const char *key,
     return STATUS_OK;
 }
 
-/* Told apart from a range by the store below alone. */
-static enum status get_range(const struct store *store, const char *key,
-                             const struct store_range *range, uint64_t total, struct error *err)
-{
-    const struct store *inner = faulty_of(store)->inner;
-    unsigned char byte;
-    const struct store_range probe = {0, 1, &byte};
-    enum status status = inner->operations->get_range && range->size > 0
-                             ? inner->operations->get_range(inner, key, &probe, total, err)
-                             : STATUS_OK;
-    return status == STATUS_OK ? get_ranges(store, key, range, 1, err) : status;
-}
-
 static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                             uint64_t *ret_total, struct error *err)
 {
@@ -148,7 +135,7 @@ static enum status get_tail(const struct store *store, const char *key, void *bu
     enum status status = befall(faulty, key, atomic_fetch_add(&faulty->reads, 1), err);
     if (status == STATUS_OK)
         status =
-            faulty->inner->operations->get_tail(faulty->inner, key, buffer, size, ret_total, err);
+            store->inner->operations->get_tail(store->inner, key, buffer, size, ret_total, err);
     if (status == STATUS_OK && key_drawn(faulty, DRAW_KEY_CORRUPT, key, faulty->rates.corrupt))
         damage(buffer, size);
     return status;
@@ -161,61 +148,21 @@ static enum status get_text(const struct store *store, const char *key, size_t l
     enum status status = befall(faulty, key, atomic_fetch_add(&faulty->reads, 1), err);
     if (status != STATUS_OK)
         return status;
-    return faulty->inner->operations->get_text(faulty->inner, key, limit, ret_text, ret_size, err);
-}
-
-static enum status put(const struct store *store, const char *key, const void *data, size_t size,
-                       struct error *err)
-{
-    const struct store *inner = faulty_of(store)->inner;
-    return inner->operations->put(inner, key, data, size, err);
-}
-
-static enum status list(const struct store *store, const char *prefix, store_visit *visit,
-                        void *argument, struct error *err)
-{
-    const struct store *inner = faulty_of(store)->inner;
-    return inner->operations->list(inner, prefix, visit, argument, err);
-}
-
-static enum status usage(const struct store *store, const char *prefix, uint64_t most,
-                         struct store_usage *ret_usage, struct error *err)
-{
-    const struct store *inner = faulty_of(store)->inner;
-    return inner->operations->usage(inner, prefix, most, ret_usage, err);
-}
-
-static enum status stat_value(const struct store *store, const char *key,
-                              struct store_info *ret_info, struct error *err)
-{
-    const struct store *inner = faulty_of(store)->inner;
-    return inner->operations->stat(inner, key, ret_info, err);
-}
-
-static enum status identify(const struct store *store, struct text *out, struct error *err)
-{
-    const struct store *inner = faulty_of(store)->inner;
-    return inner->operations->identify(inner, out, err);
+    return store->inner->operations->get_text(store->inner, key, limit, ret_text, ret_size, err);
 }
 
 static void free_faulty(struct store *store)
 {
     struct faulty *faulty = faulty_of(store);
-    faulty->inner->operations->free(faulty->inner);
+    store->inner->operations->free(store->inner);
     free(faulty);
 }
 
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_range = get_range,
     .get_tail = get_tail,
     .get_text = get_text,
-    .put = put,
-    .list = list,
-    .usage = usage,
-    .stat = stat_value,
-    .identify = identify,
     .free = free_faulty,
 };
 
@@ -258,7 +205,7 @@ enum status faulty_wrap(struct store *inner, const char *spec, struct store **re
     if (!faulty || !copy)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for a faulty store");
     if (status == STATUS_OK)
-        *faulty = (struct faulty){.store.operations = &operations, .inner = inner};
+        *faulty = (struct faulty){.store = {.operations = &operations, .inner = inner}};
     for (char *setting = copy; status == STATUS_OK; setting = NULL) {
         setting = strtok_r(setting, ",", &rest);
         if (!setting)

@@ -98,8 +98,8 @@ static struct fetch *take_lent(const struct store *store, const char *key,
 /* Operations
  * ---------------------------------------------------------------------------------------------- */
 
-static enum status get_packed(const struct store *store, const char *key, store_begins *begins,
-                              void *buffer, size_t capacity, size_t *ret_size, struct error *err)
+static enum status get(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
     struct fetch fetch = {
         .kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity, .begins = begins};
@@ -118,19 +118,15 @@ static enum status get_packed(const struct store *store, const char *key, store_
     return outcome(before, err);
 }
 
-static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
-                       size_t *ret_size, struct error *err)
-{
-    return get_packed(store, key, NULL, buffer, capacity, ret_size, err);
-}
-
 /* So many at once that nothing has to be allocated. */
 enum { RANGES_AT_ONCE = 16 };
 
 static enum status get_ranges(const struct store *store, const char *key,
-                              const struct store_range *ranges, size_t count, struct error *err)
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err)
 {
     struct fetch fetches[RANGES_AT_ONCE];
+    (void)total;
     for (size_t i = 0; i < count;) {
         size_t used = 0;
         for (; i < count && used < RANGES_AT_ONCE; i++) {
@@ -189,8 +185,8 @@ static enum status get_tail(const struct store *store, const char *key, void *bu
                            "'%s/%s' has %llu bytes, %zu are needed: it was cut short", store->uri,
                            key, (unsigned long long)fetch.total, size);
     if (status == STATUS_OK)
-        status =
-            get_ranges(store, key, &(struct store_range){fetch.total - size, size, buffer}, 1, err);
+        status = get_ranges(store, key, &(struct store_range){fetch.total - size, size, buffer}, 1,
+                            STORE_ANY_TOTAL, err);
     if (status == STATUS_OK)
         *ret_total = fetch.total;
     return status;
@@ -221,16 +217,6 @@ static enum status get_text(const struct store *store, const char *key, size_t l
         size_t more = fetch.total > capacity ? (size_t)fetch.total : 8 * capacity;
         capacity = more < limit ? more : limit;
     }
-}
-
-static enum status put(const struct store *store, const char *key, const void *data, size_t size,
-                       struct error *err)
-{
-    (void)data;
-    (void)size;
-    return error_set(err, STATUS_UNSUPPORTED,
-                     "write '%s/%s': stores behind a network are only read: write to a directory",
-                     store->uri, key);
 }
 
 static enum status no_listing(const struct store *store, const char *prefix, struct error *err)
@@ -288,12 +274,10 @@ static void release(struct store *store)
 }
 
 static const struct store_operations operations = {
-    .get_packed = get_packed,
     .get = get,
     .get_ranges = get_ranges,
     .get_tail = get_tail,
     .get_text = get_text,
-    .put = put,
     .list = list,
     .usage = usage,
     .stat = stat_value,

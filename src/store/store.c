@@ -104,6 +104,14 @@ static enum status reach(const struct store **store, const char **key, bool may_
     return may_be_root && **key == '\0' ? STATUS_OK : check_key(*store, *key, err);
 }
 
+/* The store that nothing is around any more. */
+static const struct store *innermost(const struct store *store)
+{
+    while (store->inner)
+        store = store->inner;
+    return store;
+}
+
 /* Tests may have each store fail on purpose; a build for use must not do so unnoticed. */
 static enum status add_faults(struct store **store, struct error *err)
 {
@@ -285,13 +293,9 @@ enum status store_get_packed(const struct store *store, const char *key, store_b
                              void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    while (attempt(&a, err)) {
-        const struct store_operations *operations = a.store->operations;
-        a.status = begins && operations->get_packed
-                       ? operations->get_packed(a.store, a.key, begins, buffer, capacity, ret_size,
-                                                &a.cause)
-                       : operations->get(a.store, a.key, buffer, capacity, ret_size, &a.cause);
-    }
+    while (attempt(&a, err))
+        a.status =
+            a.store->operations->get(a.store, a.key, begins, buffer, capacity, ret_size, &a.cause);
     return a.status;
 }
 
@@ -306,7 +310,8 @@ enum status store_get_ranges(const struct store *store, const char *key,
 {
     struct attempts a = {.store = store, .key = key};
     while (attempt(&a, err))
-        a.status = a.store->operations->get_ranges(a.store, a.key, ranges, count, &a.cause);
+        a.status = a.store->operations->get_ranges(a.store, a.key, ranges, count, STORE_ANY_TOTAL,
+                                                   &a.cause);
     return a.status;
 }
 
@@ -314,12 +319,8 @@ enum status store_get_range(const struct store *store, const char *key,
                             const struct store_range *range, uint64_t total, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    while (attempt(&a, err)) {
-        const struct store_operations *operations = a.store->operations;
-        a.status = operations->get_range
-                       ? operations->get_range(a.store, a.key, range, total, &a.cause)
-                       : operations->get_ranges(a.store, a.key, range, 1, &a.cause);
-    }
+    while (attempt(&a, err))
+        a.status = a.store->operations->get_ranges(a.store, a.key, range, 1, total, &a.cause);
     return a.status;
 }
 
@@ -346,8 +347,10 @@ enum status store_stat(const struct store *store, const char *key, struct store_
                        struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
-    while (attempt(&a, err))
-        a.status = a.store->operations->stat(a.store, a.key, ret_info, &a.cause);
+    while (attempt(&a, err)) {
+        const struct store *inner = innermost(a.store);
+        a.status = inner->operations->stat(inner, a.key, ret_info, &a.cause);
+    }
     return a.status;
 }
 
@@ -355,7 +358,14 @@ enum status store_put(const struct store *store, const char *key, const void *da
                       struct error *err)
 {
     enum status status = reach(&store, &key, false, err);
-    return status ? status : store->operations->put(store, key, data, size, err);
+    if (status)
+        return status;
+    store = innermost(store);
+    if (store->operations->put)
+        return store->operations->put(store, key, data, size, err);
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "write '%s/%s': such stores are only read: write to a directory", store->uri,
+                     key);
 }
 
 /* Listings are watched, and not tried again: what was visited was visited. */
@@ -367,7 +377,8 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
     if (status)
         return status;
     int call = store->watch ? store_watch_begin(store->watch, store->uri, prefix) : 0;
-    status = store->operations->list(store, prefix, visit, argument, err);
+    const struct store *inner = innermost(store);
+    status = inner->operations->list(inner, prefix, visit, argument, err);
     if (store->watch)
         store_watch_end(store->watch, call);
     return status;
@@ -378,11 +389,13 @@ enum status store_usage(const struct store *store, const char *prefix, uint64_t 
 {
     store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
+    store = status ? NULL : innermost(store);
     return status ? status : store->operations->usage(store, prefix, most, ret_usage, err);
 }
 
 enum status store_identify(const struct store *store, struct text *out, struct error *err)
 {
+    store = innermost(store);
     return store->operations->identify(store, out, err);
 }
 

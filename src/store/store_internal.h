@@ -2,7 +2,10 @@
  *
  * A store embeds `struct store` as its first member. Every function may be called by any number of
  * threads at once and gets keys and prefixes that store.c has found well-formed. The contracts are
- * those of store.h.
+ * those of store.h; what a kind may leave out says so.
+ *
+ * A store around another one (`inner`; faulty.c) stands in the way of values' bytes alone: of get,
+ * get_ranges, get_tail and get_text. For anything else store.c asks the inner one.
  */
 #ifndef PENSTOCK_STORE_STORE_INTERNAL_H
 #define PENSTOCK_STORE_STORE_INTERNAL_H
@@ -10,21 +13,23 @@
 #include "store/fetch.h"
 #include "store/store.h"
 
+#define STORE_ANY_TOTAL UINT64_MAX
+
 struct store_operations {
-    enum status (*get)(const struct store *store, const char *key, void *buffer, size_t capacity,
-                       size_t *ret_size, struct error *err);
-    /* NULL: get() will do. */
-    enum status (*get_packed)(const struct store *store, const char *key, store_begins *begins,
-                              void *buffer, size_t capacity, size_t *ret_size, struct error *err);
+    /* `begins` as in store_get_packed(), may be NULL. Kinds whose values have no Content-Encoding
+     * do not look at it. */
+    enum status (*get)(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err);
+    /* `total` as in store_get_range(), or STORE_ANY_TOTAL. Kinds that would have to ask for it do
+     * not look at it. */
     enum status (*get_ranges)(const struct store *store, const char *key,
-                              const struct store_range *ranges, size_t count, struct error *err);
-    /* NULL: as a range, however long the value is. */
-    enum status (*get_range)(const struct store *store, const char *key,
-                             const struct store_range *range, uint64_t total, struct error *err);
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err);
     enum status (*get_tail)(const struct store *store, const char *key, void *buffer, size_t size,
                             uint64_t *ret_total, struct error *err);
     enum status (*get_text)(const struct store *store, const char *key, size_t limit,
                             char **ret_text, size_t *ret_size, struct error *err);
+    /* NULL: such stores are only read. */
     enum status (*put)(const struct store *store, const char *key, const void *data, size_t size,
                        struct error *err);
     enum status (*list)(const struct store *store, const char *prefix, store_visit *visit,
@@ -35,7 +40,7 @@ struct store_operations {
                         struct error *err);
     enum status (*identify)(const struct store *store, struct text *out, struct error *err);
     void (*fetch)(const struct store *store, struct fetch *fetch); /* NULL: not remote */
-    void (*fetch_stop)(const struct store *store);
+    void (*fetch_stop)(const struct store *store);                 /* NULL: nothing to stop */
     void (*free)(struct store *store); /* all but `uri`, which store.c frees */
 };
 
@@ -45,6 +50,7 @@ struct store {
     uint32_t retries;
     struct store_watch *watch; /* borrowed; NULL: none */
     struct store_join *join;   /* joined.c; NULL: this store is one */
+    struct store *inner;       /* owned: the store that this one is around; NULL: none */
 };
 
 /* store.c: asserts that the calling thread may wait. */

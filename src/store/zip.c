@@ -187,11 +187,12 @@ static enum status too_long(const struct zip *zip, const char *key, const struct
                      zip->path, entry->bytes, capacity);
 }
 
-static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
-                       size_t *ret_size, struct error *err)
+static enum status get(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
     const struct zip *zip = zip_of(store);
     struct zip_entry *entry;
+    (void)begins;
     enum status status = find_entry(zip, key, &entry, err);
     if (status == STATUS_OK && entry->bytes > capacity)
         status = too_long(zip, key, entry, capacity, err);
@@ -224,12 +225,18 @@ static enum status cut_ranges(const struct zip *zip, const char *key, struct zip
 }
 
 static enum status get_ranges(const struct store *store, const char *key,
-                              const struct store_range *ranges, size_t count, struct error *err)
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err)
 {
     const struct zip *zip = zip_of(store);
     struct zip_entry *entry;
     uint64_t offset = 0;
     enum status status = find_entry(zip, key, &entry, err);
+    if (status == STATUS_OK && total != STORE_ANY_TOTAL && entry->bytes != total)
+        status = error_set(err, STATUS_CORRUPT,
+                           "'%s' in '%s' has %" PRIu64 " bytes instead of %" PRIu64
+                           ": it was cut short, or written for another array",
+                           key, zip->path, entry->bytes, total);
     if (status == STATUS_OK)
         status = find_data(zip, key, entry, &offset, err);
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
@@ -246,20 +253,6 @@ static enum status get_ranges(const struct store *store, const char *key,
     return status;
 }
 
-static enum status get_range(const struct store *store, const char *key,
-                             const struct store_range *range, uint64_t total, struct error *err)
-{
-    const struct zip *zip = zip_of(store);
-    struct zip_entry *entry;
-    enum status status = find_entry(zip, key, &entry, err);
-    if (status == STATUS_OK && entry->bytes != total)
-        status = error_set(err, STATUS_CORRUPT,
-                           "'%s' in '%s' has %" PRIu64 " bytes instead of %" PRIu64
-                           ": it was cut short, or written for another array",
-                           key, zip->path, entry->bytes, total);
-    return status == STATUS_OK ? get_ranges(store, key, range, 1, err) : status;
-}
-
 static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                             uint64_t *ret_total, struct error *err)
 {
@@ -272,7 +265,7 @@ static enum status get_tail(const struct store *store, const char *key, void *bu
                            key, zip->path, entry->bytes, size);
     if (status == STATUS_OK)
         status = get_ranges(store, key, &(struct store_range){entry->bytes - size, size, buffer}, 1,
-                            err);
+                            STORE_ANY_TOTAL, err);
     if (status == STATUS_OK)
         *ret_total = entry->bytes;
     return status;
@@ -300,16 +293,6 @@ static enum status get_text(const struct store *store, const char *key, size_t l
     *ret_text = text;
     *ret_size = entry->bytes;
     return STATUS_OK;
-}
-
-static enum status put(const struct store *store, const char *key, const void *data, size_t size,
-                       struct error *err)
-{
-    (void)data;
-    (void)size;
-    return error_set(err, STATUS_UNSUPPORTED,
-                     "write '%s' to '%s': archives are only read: write to a directory", key,
-                     zip_of(store)->path);
 }
 
 /* Looking
@@ -417,10 +400,8 @@ static void release(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_range = get_range,
     .get_tail = get_tail,
     .get_text = get_text,
-    .put = put,
     .list = list,
     .usage = usage,
     .stat = stat_entry,

@@ -9,9 +9,10 @@ static const struct memory_store *of(const struct store *store)
     return (const struct memory_store *)store;
 }
 
-static enum status get(const struct store *store, const char *key, void *buffer, size_t capacity,
-                       size_t *ret_size, struct error *err)
+static enum status get(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
+    (void)begins;
     const struct memory_store *memory = of(store);
     for (size_t i = 0; i < memory->count; i++) {
         if (strcmp(memory->values[i].key, key) != 0)
@@ -34,8 +35,10 @@ static const struct memory_value *find(const struct memory_store *memory, const 
 }
 
 static enum status get_ranges(const struct store *store, const char *key,
-                              const struct store_range *ranges, size_t count, struct error *err)
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err)
 {
+    (void)total;
     const struct memory_value *value = find(of(store), key);
     if (!value)
         return error_set(err, STATUS_NOT_FOUND, "there is no '%s'", key);
@@ -57,7 +60,8 @@ static enum status get_tail(const struct store *store, const char *key, void *bu
     if (value->size < size)
         return error_set(err, STATUS_CORRUPT, "'%s' ends early", key);
     *ret_total = value->size;
-    return get_ranges(store, key, &(struct store_range){value->size - size, size, buffer}, 1, err);
+    return get_ranges(store, key, &(struct store_range){value->size - size, size, buffer}, 1,
+                      STORE_ANY_TOTAL, err);
 }
 
 static enum status get_text(const struct store *store, const char *key, size_t limit,
@@ -66,7 +70,7 @@ static enum status get_text(const struct store *store, const char *key, size_t l
     char *text = calloc(1, limit < 1 << 20 ? limit + 1 : 1 << 20);
     CHECK(text);
     enum status status =
-        get(store, key, text, limit < 1 << 20 ? limit : (1 << 20) - 1, ret_size, err);
+        get(store, key, NULL, text, limit < 1 << 20 ? limit : (1 << 20) - 1, ret_size, err);
     if (status == STATUS_OK)
         *ret_text = realloc(text, *ret_size + 1);
     else
