@@ -4,7 +4,7 @@
  * Trees are walked by descriptor, one open folder a level, and never through symbolic links:
  * removal must not leave the store, and a sum must end.
  */
-#include "store/store_internal.h"
+#include "store/directory_internal.h"
 
 #include <dirent.h>
 #include <errno.h>

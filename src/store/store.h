@@ -23,7 +23,7 @@ struct store_watch;
 /* Opens the store at `uri`:
  *
  *     DIRECTORY, file:///DIRECTORY     a directory
- *     FILE.zip, file:///FILE.zip       a zip archive (zip.h)
+ *     FILE.zip, file:///FILE.zip       a zip archive (zip_directory.h)
  *     http://HOST/PATH, https://...    values by HTTP 1.0 or 1.1; no listing
  *     s3://BUCKET/PREFIX               S3 and servers that speak its protocol
  *

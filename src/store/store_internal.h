@@ -73,12 +73,4 @@ MUST_USE enum status remote_open(const char *uri, const struct store_options *op
 /* directory_tree.c: makes the folder, or empties it if `overwrite` allows that (store_create()). */
 MUST_USE enum status directory_create(const char *path, bool overwrite, struct error *err);
 
-/* directory_tree.c: adds up the values below the directory `fd`, which is taken. Symbolic links to
- * folders are not followed. */
-MUST_USE enum status directory_sum(int fd, const char *path, uint64_t *bytes, uint64_t *count,
-                                   struct error *err);
-
-/* Names of values that are being written start so; listings leave them out. */
-#define DIRECTORY_PARTIAL_PREFIX ".penstock-partial-"
-
 #endif

@@ -1,309 +1,22 @@
-/* A zip archive as a store: a key is an entry's name. See zip.h for the directory.
- *
- * The directory is read once, at opening, and kept. Stored entries are read by pread at their
- * offset, any number at once; deflated ones are inflated whole, into memory of the call where they
- * do not fit the caller's buffer. Values read whole are checked against their CRC-32. Nothing
- * changes after opening but the entries' data offsets, which are looked up at the first read.
+/* A zip archive as a store: a key is an entry's name. The directory is read once, at opening, and
+ * kept (zip_directory.h); values are read in zip_read.c.
  */
-#include "store/zip.h"
-#include "store/store_internal.h"
+#include "store/zip_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { LOCAL_BYTES = 30 };
-/* Deflated values are held whole: what is larger was not made for reading in pieces. */
-#define MOST_INFLATED_BYTES (UINT64_C(4) << 30)
-
-struct zip {
-    struct store store;
-    char *path; /* owned, for messages */
-    int fd;
-    uint64_t file_bytes, modified_ns;
-    unsigned char *directory;
-    struct zip_entry *entries;
-    size_t count;
-};
-
-static struct zip *zip_of(const struct store *store)
-{
-    return (struct zip *)store;
-}
-
-/* Reading
- * ---------------------------------------------------------------------------------------------- */
-
-/* All of `size` bytes at `offset`. */
-static enum status read_at(void *context, uint64_t offset, void *buffer, size_t size,
-                           struct error *err)
-{
-    const struct zip *zip = context;
-    size_t done = 0;
-    while (done < size) {
-        ssize_t got = pread(zip->fd, (char *)buffer + done, size - done, (off_t)(offset + done));
-        if (got == 0)
-            return error_set(err, STATUS_CORRUPT, "'%s' ends at byte %" PRIu64 ": it was cut short",
-                             zip->path, offset + done);
-        if (got > 0)
-            done += (size_t)got;
-        else if (errno != EINTR)
-            return error_set_errno(err, STATUS_IO, "read '%s' at byte %" PRIu64, zip->path,
-                                   offset + done);
-    }
-    return STATUS_OK;
-}
-
-/* The first entry at or behind `name`. */
-static size_t find_from(const struct zip *zip, const char *name, size_t bytes)
-{
-    size_t low = 0, high = zip->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct zip_entry *entry = &zip->entries[middle];
-        if (zip_compare(entry->name, entry->name_bytes, name, bytes) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static const char *method_name(const struct zip_entry *entry)
-{
-    switch (entry->method) {
-    case 9:
-        return "deflate64";
-    case 12:
-        return "bzip2";
-    case 14:
-        return "lzma";
-    case 93:
-        return "zstd";
-    case 95:
-        return "xz";
-    default:
-        return "an unknown method";
-    }
-}
-
-static enum status find_entry(const struct zip *zip, const char *key, struct zip_entry **ret_entry,
-                              struct error *err)
-{
-    size_t bytes = strlen(key), i = find_from(zip, key, bytes);
-    struct zip_entry *entry = &zip->entries[i];
-    if (i == zip->count || entry->name_bytes != bytes || memcmp(entry->name, key, bytes) != 0)
-        return error_set(err, STATUS_NOT_FOUND, "'%s' has no '%s'", zip->path, key);
-    if (entry->encrypted)
-        return error_set(err, STATUS_UNSUPPORTED, "'%s' in '%s' is encrypted: unpack the archive",
-                         key, zip->path);
-    if (entry->method != ZIP_STORED && entry->method != ZIP_DEFLATED)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "'%s' in '%s' is compressed by %s (method %u): write the archive with "
-                         "stored entries, as Zarr libraries do, or unpack it",
-                         key, zip->path, method_name(entry), entry->method);
-    if (entry->method == ZIP_STORED && entry->stored_bytes != entry->bytes)
-        return error_set(err, STATUS_CORRUPT, "'%s' in '%s' has two sizes", key, zip->path);
-    *ret_entry = entry;
-    return STATUS_OK;
-}
-
-/* Where an entry's bytes start: behind its local header, which has a length of its own. */
-static enum status find_data(const struct zip *zip, const char *key, struct zip_entry *entry,
-                             uint64_t *ret_offset, struct error *err)
-{
-    unsigned char local[LOCAL_BYTES];
-    uint64_t offset = entry->data_offset;
-    if (offset == 0) {
-        if (zip->file_bytes < LOCAL_BYTES || entry->header_offset > zip->file_bytes - LOCAL_BYTES)
-            return error_set(err, STATUS_CORRUPT, "'%s' lies beyond the end of '%s'", key,
-                             zip->path);
-        enum status status = read_at((void *)zip, entry->header_offset, local, sizeof local, err);
-        if (status != STATUS_OK)
-            return status;
-        uint32_t method = local[8] | (uint32_t)local[9] << 8;
-        uint64_t skip =
-            (local[26] | (uint32_t)local[27] << 8) + (local[28] | (uint32_t)local[29] << 8);
-        if (memcmp(local, "PK\3\4", 4) != 0 || method != entry->method)
-            return error_set(err, STATUS_CORRUPT, "'%s' is not where the directory of '%s' has it",
-                             key, zip->path);
-        offset = entry->header_offset + LOCAL_BYTES + skip;
-    }
-    if (offset > zip->file_bytes || entry->stored_bytes > zip->file_bytes - offset)
-        return error_set(err, STATUS_CORRUPT, "'%s' lies beyond the end of '%s'", key, zip->path);
-    entry->data_offset = offset;
-    *ret_offset = offset;
-    return STATUS_OK;
-}
-
-static enum status inflate_entry(const struct zip *zip, const char *key,
-                                 const struct zip_entry *entry, uint64_t offset, void *buffer,
-                                 struct error *err)
-{
-    void *stored = malloc(entry->stored_bytes ? entry->stored_bytes : 1);
-    struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
-    enum status status = STATUS_OK;
-    if (!stored || !decompressor)
-        status =
-            error_set(err, STATUS_NO_MEMORY, "no memory to inflate '%s' of '%s'", key, zip->path);
-    if (status == STATUS_OK)
-        status = read_at((void *)zip, offset, stored, entry->stored_bytes, err);
-    if (status == STATUS_OK &&
-        libdeflate_deflate_decompress(decompressor, stored, entry->stored_bytes, buffer,
-                                      entry->bytes, NULL) != LIBDEFLATE_SUCCESS)
-        status =
-            error_set(err, STATUS_CORRUPT, "'%s' in '%s' does not inflate to its %" PRIu64 " bytes",
-                      key, zip->path, entry->bytes);
-    libdeflate_free_decompressor(decompressor);
-    free(stored);
-    return status;
-}
-
-/* The whole value to `buffer`, which holds it. */
-static enum status read_entry(const struct zip *zip, const char *key, struct zip_entry *entry,
-                              void *buffer, struct error *err)
-{
-    uint64_t offset;
-    enum status status = find_data(zip, key, entry, &offset, err);
-    if (status != STATUS_OK)
-        return status;
-    status = entry->method == ZIP_STORED ? read_at((void *)zip, offset, buffer, entry->bytes, err)
-                                         : inflate_entry(zip, key, entry, offset, buffer, err);
-    if (status == STATUS_OK && libdeflate_crc32(0, buffer, entry->bytes) != entry->crc)
-        status = error_set(err, STATUS_CORRUPT, "'%s' in '%s' fails its CRC-32", key, zip->path);
-    return status;
-}
-
-static enum status too_long(const struct zip *zip, const char *key, const struct zip_entry *entry,
-                            uint64_t capacity, struct error *err)
-{
-    return error_set(err, STATUS_CORRUPT,
-                     "'%s' in '%s' has %" PRIu64 " bytes, at most %" PRIu64 " can be right", key,
-                     zip->path, entry->bytes, capacity);
-}
-
-static enum status get(const struct store *store, const char *key, store_begins *begins,
-                       void *buffer, size_t capacity, size_t *ret_size, struct error *err)
-{
-    const struct zip *zip = zip_of(store);
-    struct zip_entry *entry;
-    (void)begins;
-    enum status status = find_entry(zip, key, &entry, err);
-    if (status == STATUS_OK && entry->bytes > capacity)
-        status = too_long(zip, key, entry, capacity, err);
-    if (status == STATUS_OK)
-        status = read_entry(zip, key, entry, buffer, err);
-    if (status == STATUS_OK)
-        *ret_size = entry->bytes;
-    return status;
-}
-
-/* Pieces of a deflated value: of all of it. */
-static enum status cut_ranges(const struct zip *zip, const char *key, struct zip_entry *entry,
-                              const struct store_range *ranges, size_t count, struct error *err)
-{
-    if (entry->bytes > MOST_INFLATED_BYTES)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "'%s' in '%s' is deflated, and too large to be inflated for its parts: "
-                         "write the archive with stored entries",
-                         key, zip->path);
-    unsigned char *whole = malloc(entry->bytes ? entry->bytes : 1);
-    if (!whole)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to inflate '%s' of '%s'", key,
-                         zip->path);
-    enum status status = read_entry(zip, key, entry, whole, err);
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        if (ranges[i].size > 0)
-            memcpy(ranges[i].buffer, whole + ranges[i].offset, ranges[i].size);
-    free(whole);
-    return status;
-}
-
-static enum status get_ranges(const struct store *store, const char *key,
-                              const struct store_range *ranges, size_t count, uint64_t total,
-                              struct error *err)
-{
-    const struct zip *zip = zip_of(store);
-    struct zip_entry *entry;
-    uint64_t offset = 0;
-    enum status status = find_entry(zip, key, &entry, err);
-    if (status == STATUS_OK && total != STORE_ANY_TOTAL && entry->bytes != total)
-        status = error_set(err, STATUS_CORRUPT,
-                           "'%s' in '%s' has %" PRIu64 " bytes instead of %" PRIu64
-                           ": it was cut short, or written for another array",
-                           key, zip->path, entry->bytes, total);
-    if (status == STATUS_OK)
-        status = find_data(zip, key, entry, &offset, err);
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        if (ranges[i].offset > entry->bytes || ranges[i].size > entry->bytes - ranges[i].offset)
-            status = error_set(err, STATUS_CORRUPT,
-                               "'%s' in '%s' has %" PRIu64 " bytes, more are needed: it was cut "
-                               "short",
-                               key, zip->path, entry->bytes);
-    if (status == STATUS_OK && entry->method == ZIP_DEFLATED)
-        return cut_ranges(zip, key, entry, ranges, count, err);
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        status =
-            read_at((void *)zip, offset + ranges[i].offset, ranges[i].buffer, ranges[i].size, err);
-    return status;
-}
-
-static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
-                            uint64_t *ret_total, struct error *err)
-{
-    const struct zip *zip = zip_of(store);
-    struct zip_entry *entry;
-    enum status status = find_entry(zip, key, &entry, err);
-    if (status == STATUS_OK && entry->bytes < size)
-        status = error_set(err, STATUS_CORRUPT,
-                           "'%s' in '%s' has %" PRIu64 " bytes, %zu are needed: it was cut short",
-                           key, zip->path, entry->bytes, size);
-    if (status == STATUS_OK)
-        status = get_ranges(store, key, &(struct store_range){entry->bytes - size, size, buffer}, 1,
-                            STORE_ANY_TOTAL, err);
-    if (status == STATUS_OK)
-        *ret_total = entry->bytes;
-    return status;
-}
-
-static enum status get_text(const struct store *store, const char *key, size_t limit,
-                            char **ret_text, size_t *ret_size, struct error *err)
-{
-    const struct zip *zip = zip_of(store);
-    struct zip_entry *entry;
-    enum status status = find_entry(zip, key, &entry, err);
-    if (status == STATUS_OK && entry->bytes > limit)
-        status = too_long(zip, key, entry, limit, err);
-    if (status != STATUS_OK)
-        return status;
-    char *text = malloc(entry->bytes + 1);
-    if (!text)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for '%s' of '%s'", key, zip->path);
-    status = read_entry(zip, key, entry, text, err);
-    if (status != STATUS_OK) {
-        free(text);
-        return status;
-    }
-    text[entry->bytes] = '\0';
-    *ret_text = text;
-    *ret_size = entry->bytes;
-    return STATUS_OK;
-}
-
-/* Looking
- * ---------------------------------------------------------------------------------------------- */
 
 /* Entries below a prefix: [begin, end) and the bytes that their names have in front. */
 static enum status find_below(const struct zip *zip, const char *prefix, size_t *ret_begin,
                               size_t *ret_end, size_t *ret_skip, struct error *err)
 {
     size_t bytes = strlen(prefix), skip = bytes ? bytes + 1 : 0;
-    size_t begin = bytes ? find_from(zip, prefix, bytes) : 0, end;
+    size_t begin = bytes ? zip_find_from(zip, prefix, bytes) : 0, end;
     if (begin < zip->count && bytes && zip->entries[begin].name_bytes == bytes)
         begin++; /* a value of that very name */
     for (end = begin; end < zip->count; end++) {
@@ -367,7 +80,7 @@ static enum status stat_entry(const struct store *store, const char *key,
                               struct store_info *ret_info, struct error *err)
 {
     struct zip_entry *entry;
-    enum status status = find_entry(zip_of(store), key, &entry, err);
+    enum status status = zip_find_entry(zip_of(store), key, &entry, err);
     if (status == STATUS_OK)
         *ret_info = (struct store_info){
             entry->bytes, (entry->crc ^ entry->bytes << 32) * UINT64_C(0x9e3779b97f4a7c15) + 1};
@@ -398,10 +111,10 @@ static void release(struct store *store)
 }
 
 static const struct store_operations operations = {
-    .get = get,
-    .get_ranges = get_ranges,
-    .get_tail = get_tail,
-    .get_text = get_text,
+    .get = zip_get,
+    .get_ranges = zip_get_ranges,
+    .get_tail = zip_get_tail,
+    .get_text = zip_get_text,
     .list = list,
     .usage = usage,
     .stat = stat_entry,
@@ -434,9 +147,10 @@ static enum status find_directory(struct zip *zip, struct zip_extent *ret_extent
     unsigned char *tail = malloc(bytes ? bytes : 1);
     if (!tail)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open '%s'", zip->path);
-    enum status status = read_at(zip, zip->file_bytes - bytes, tail, bytes, err);
+    enum status status = zip_read_at(zip, zip->file_bytes - bytes, tail, bytes, err);
     if (status == STATUS_OK)
-        status = zip_find_directory(tail, bytes, zip->file_bytes, read_at, zip, ret_extent, err);
+        status =
+            zip_find_directory(tail, bytes, zip->file_bytes, zip_read_at, zip, ret_extent, err);
     free(tail);
     return status;
 }
@@ -451,7 +165,7 @@ static enum status read_directory(struct zip *zip, struct error *err)
     zip->entries = calloc(extent.entry_count + 1, sizeof *zip->entries);
     if (!zip->directory || !zip->entries)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the directory of '%s'", zip->path);
-    status = read_at(zip, extent.offset, zip->directory, extent.bytes, err);
+    status = zip_read_at(zip, extent.offset, zip->directory, extent.bytes, err);
     return status ? status
                   : zip_read_directory(zip->directory, &extent, zip->entries, &zip->count, err);
 }

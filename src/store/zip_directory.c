@@ -1,5 +1,5 @@
-/* See zip.h. Pure. */
-#include "store/zip.h"
+/* See zip_directory.h. Pure. */
+#include "store/zip_directory.h"
 
 #include "base/size.h"
 

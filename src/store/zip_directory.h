@@ -2,8 +2,8 @@
  *
  * Source: PKWARE, APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3 (zip64).
  */
-#ifndef PENSTOCK_STORE_ZIP_H
-#define PENSTOCK_STORE_ZIP_H
+#ifndef PENSTOCK_STORE_ZIP_DIRECTORY_H
+#define PENSTOCK_STORE_ZIP_DIRECTORY_H
 
 #include "base/error.h"
 
