@@ -99,6 +99,8 @@ static enum status find_named(struct builder *builder, const struct store *store
         enum status status = look_up(builder, store, path, &found, err);
         char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
 
+        if (slash && dot == slash + 1)
+            dot = NULL; /* a hidden folder's name, not a member of a group */
         if (status != STATUS_OK || found || (!dot && (slash || !*path)))
             return status;
         *(dot ? dot : path) = '\0';

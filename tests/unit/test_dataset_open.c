@@ -509,6 +509,8 @@ static void test_named_without_groups_above(void **state)
     dataset_free(open_with(fixture, &field, 1, MEBIBYTE));
     field.array = "A/1/0";
     refuse_with(fixture, &field, 1, MEBIBYTE, STATUS_NOT_FOUND, "there is no array 'A/1/0'");
+    field.array = "A/.x"; /* no member of a group */
+    refuse_with(fixture, &field, 1, MEBIBYTE, STATUS_NOT_FOUND, "there is no array 'A/.x'");
     free(world.items);
 }
 
