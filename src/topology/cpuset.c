@@ -94,7 +94,7 @@ static bool take_range(const char **at, unsigned long *ret_first, unsigned long 
     if (**at != ':')
         return true;
     ++*at;
-    return take_number(at, ret_stride) && *ret_stride > 0;
+    return take_number(at, ret_stride) && *ret_stride > 0 && *ret_stride <= CPUSET_MAX_CPUS;
 }
 
 enum status cpuset_parse(const char *list, struct cpuset *ret_set, struct error *err)

@@ -32,9 +32,23 @@ static void test_lists(void **state)
 static void test_no_lists(void **state)
 {
     (void)state;
-    static const char *const lists[] = {"",    "all",  "0-",    "-1",     "1-0", "0,",
-                                        ",1",  "0-3:", "0-3:0", "0x1",    "1 2", "0-3:-1",
-                                        "0:2", "+1",   "1-2-3", "0-3:1:1"};
+    static const char *const lists[] = {"",
+                                        "all",
+                                        "0-",
+                                        "-1",
+                                        "1-0",
+                                        "0,",
+                                        ",1",
+                                        "0-3:",
+                                        "0-3:0",
+                                        "0x1",
+                                        "1 2",
+                                        "0-3:-1",
+                                        "0:2",
+                                        "+1",
+                                        "1-2-3",
+                                        "0-3:1:1",
+                                        "2-4:18446744073709551615"};
     struct cpuset set;
     struct error err;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
