@@ -395,7 +395,7 @@ static void start_waiting(struct http_client *client)
 /* Whether there is room for the value a second time; if so, it is taken. */
 static bool take_room(struct http_client *client, size_t bytes)
 {
-    if (bytes <= INT64_MAX && atomic_fetch_sub(client->room, (int64_t)bytes) >= (int64_t)bytes)
+    if (atomic_fetch_sub(client->room, (int64_t)bytes) >= (int64_t)bytes)
         return true;
     atomic_fetch_add(client->room, (int64_t)bytes);
     return false;

@@ -3,16 +3,22 @@
 
 #include <string.h>
 
-enum { LOOKS = 8 };
+enum { LOOKS_MOST = 8 };
 
-/* The key of chunk number `look` of those spread over the array. */
-static void key_of(const struct zarr_array *array, int look, char ret_key[ZARR_KEY_BYTES])
+/* How many chunks are looked for, spread over the array. */
+static uint64_t count_looks(const struct zarr_array *array)
 {
-    uint64_t last = zarr_array_chunk_count(array) - 1, index[ZARR_MAX_RANK];
-    uint64_t number = last / (LOOKS - 1) * (uint64_t)look;
+    uint64_t count = zarr_array_chunk_count(array);
 
-    if (last < LOOKS)
-        number = (uint64_t)look < last ? (uint64_t)look : last;
+    return count < LOOKS_MOST ? count : LOOKS_MOST;
+}
+
+/* The key of chunk number `look` of those. */
+static void key_of(const struct zarr_array *array, uint64_t look, char ret_key[ZARR_KEY_BYTES])
+{
+    uint64_t index[ZARR_MAX_RANK], looks = count_looks(array);
+    uint64_t number = looks > 1 ? (zarr_array_chunk_count(array) - 1) / (looks - 1) * look : 0;
+
     for (int i = array->rank - 1; i >= 0; i--) {
         index[i] = number % array->chunk_counts[i];
         number /= array->chunk_counts[i];
@@ -26,7 +32,7 @@ static enum status look_for(const struct store *store, const struct zarr_array *
 {
     enum status status = STATUS_NOT_FOUND;
 
-    for (int look = 0; look < LOOKS && status == STATUS_NOT_FOUND; look++) {
+    for (uint64_t look = 0; look < count_looks(array) && status == STATUS_NOT_FOUND; look++) {
         struct store_info info;
 
         key_of(array, look, ret_key);
