@@ -8,7 +8,7 @@
 #include "store/store.h"
 #include "zarr/chunk.h"
 #include "zarr/hierarchy.h"
-#include "zarr/shard.h"
+#include "zarr/shard_cache.h"
 #include "zarr/view.h"
 
 #include <stdbool.h>

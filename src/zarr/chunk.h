@@ -2,9 +2,9 @@
  *
  * A chunk of which one run of bytes is wanted that is also one run of the destination is decoded
  * (or, without codecs, read) straight into it. Any other goes through scratch memory, from which
- * the wanted part is copied, its axes turned round where they are stored so, its items converted
- * where a view says so (view.h). Of a chunk without
- * codecs only the indices along axis 0 that are wanted are read. Byte order is changed
+ * the wanted range is copied, its axes turned round where they are stored so, its items converted
+ * where a view says so (view.h). Of a chunk without codecs only the indices along axis 0 that are
+ * wanted are read. Byte order is changed
  * after decoding. A chunk that the store does not have is the fill value, unless asked otherwise;
  * any other failure of the store is a failure here. Bytes that do not decode, and a shard's
  * index that is cut short, are read from the store once more: a read that ended early looks the

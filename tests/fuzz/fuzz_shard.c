@@ -10,7 +10,7 @@
 #include "memory_store.h"
 
 #include "zarr/chunk.h"
-#include "zarr/shard.h"
+#include "zarr/shard_cache.h"
 
 #define BYTES "{\"name\":\"bytes\",\"configuration\":{\"endian\":\"little\"}}"
 #define SHARDING(chunk, codecs, index, location)                               \

@@ -2,7 +2,7 @@
  * is read and how often; indices that make no sense; pieces told beforehand; ranges of raw chunks.
  */
 #include "zarr/chunk.h"
-#include "zarr/shard.h"
+#include "zarr/shard_cache.h"
 #include "zarr_fixture.h"
 
 #include "store/disk_cache.h"

@@ -1,103 +1,10 @@
-/* Getting one chunk: from the tape, the disk cache or the store, through the codecs, with one more
- * try where bytes do not decode. See chunk.h; chunk.c asks, and puts them where they belong. */
+/* A chunk as the store has it: got from the tape, the disk cache or the store, and decoded; with
+ * one more try where its bytes do not decode. See chunk_internal.h. */
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"
 
 #include <string.h>
-
-/* Cuts
- *
- * are ranges of chunks whose bytes lie in their value as they are, behind a head that says so. They
- * are kept, on tapes too, behind a mark that no chunk begins with by accident.
- * ---------------------------------------------------------------------------------------------- */
-
-enum { CUT_SAVES_BYTES = 64 << 10 }; /* at least, for one more read */
-
-struct cut {
-    char mark[8];
-    uint64_t begin; /* in the decoded chunk */
-};
-
-static struct cut cut_of(const struct stored_chunk *chunk)
-{
-    return (struct cut){.mark = "\xffpstkcut", .begin = chunk->begin};
-}
-
-static bool is_cut(const struct stored_chunk *chunk)
-{
-    struct cut cut = cut_of(chunk);
-
-    return chunk->size == sizeof cut + chunk->wanted &&
-           memcmp(chunk->memory, &cut, sizeof cut) == 0;
-}
-
-static uint64_t array_bit(const struct zarr_array *array)
-{
-    return UINT64_C(1) << ((uintptr_t)array / sizeof *array % 64);
-}
-
-/* Whether to look for a range to cut out: not where the disk cache would have the whole chunk the
- * next time, nor where that saves less than a read is worth. */
-static bool may_be_cut(const struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
-{
-    const struct zarr_array *array = chunk->array;
-
-    return reader->cuts && !reader->cache && array->shard_level_count == 0 &&
-           codec_chain_has_partial(&array->codecs) &&
-           !(reader->compressed_arrays & array_bit(array)) &&
-           chunk->wanted + CUT_SAVES_BYTES <= array->chunk_bytes;
-}
-
-/* Notes what a chunk that begins with `head` tells of its array's next ones. */
-static bool note_head(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
-                      const void *head, size_t *ret_offset)
-{
-    const struct zarr_array *array = chunk->array;
-    bool plain = codec_chain_stores_plain(&array->codecs, head, array->chunk_bytes, ret_offset);
-
-    if (plain)
-        reader->compressed_arrays &= ~array_bit(array);
-    else
-        reader->compressed_arrays |= array_bit(array);
-    return plain;
-}
-
-/* Reads the head, then the range; *ret_done is false where the chunk has to be read whole. */
-static enum status ask_cut(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                           bool *ret_done, struct zarr_read_stats *stats, struct error *err)
-{
-    struct cut cut = cut_of(chunk);
-    struct store_range head = {0, CODEC_HEAD_BYTES, chunk->memory};
-    struct store_range range = {0, chunk->wanted, (unsigned char *)chunk->memory + sizeof cut};
-    size_t offset;
-    enum status status = store_get_ranges(reader->store, chunk->key, &head, 1, err);
-
-    *ret_done = false;
-    if (status == STATUS_CORRUPT)
-        return STATUS_OK; /* too short for a head: the codec will say so */
-    if (status != STATUS_OK)
-        return status;
-    stats->stored_bytes += CODEC_HEAD_BYTES;
-    if (!note_head(reader, chunk, chunk->memory, &offset))
-        return STATUS_OK;
-    range.offset = offset + chunk->begin;
-    status =
-        store_get_range(reader->store, chunk->key, &range, offset + chunk->array->chunk_bytes, err);
-    if (status == STATUS_CORRUPT)
-        return STATUS_OK; /* of another length than that: the codec will say what is wrong, if
-                             anything is */
-    if (status != STATUS_OK)
-        return status;
-    memcpy(chunk->memory, &cut, sizeof cut);
-    chunk->size = sizeof cut + chunk->wanted;
-    stats->stored_bytes += chunk->wanted;
-    *ret_done = true;
-    return STATUS_OK;
-}
-
-/* Getting
- * ---------------------------------------------------------------------------------------------- */
 
 static enum status ask_range(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                              struct error *err)
@@ -120,7 +27,7 @@ static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chu
 
     if (status == STATUS_OK && chunk->size >= CODEC_HEAD_BYTES &&
         codec_chain_has_partial(&chunk->array->codecs))
-        note_head(reader, chunk, chunk->memory, &offset);
+        chunk_note_head(reader, chunk, chunk->memory, &offset);
     return status;
 }
 
@@ -130,8 +37,8 @@ static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chu
     enum status status = STATUS_OK;
     bool is_there = false;
 
-    if (!chunk->is_range && may_be_cut(reader, chunk))
-        status = ask_cut(reader, chunk, &is_there, stats, err);
+    if (!chunk->is_range && chunk_may_be_cut(reader, chunk))
+        status = chunk_read_cut(reader, chunk, &is_there, stats, err);
     if (status == STATUS_OK && !is_there) {
         status = chunk->is_range ? ask_range(reader, chunk, err) : ask_whole(reader, chunk, err);
         stats->stored_bytes += status == STATUS_OK ? chunk->size : 0;
@@ -186,10 +93,8 @@ static enum status decode_partial(struct zarr_chunk_reader *reader,
     size_t chunk_bytes = chunk->array->chunk_bytes;
     bool done;
 
-    if (is_cut(chunk)) {
-        memcpy(decoded, (unsigned char *)chunk->memory + sizeof(struct cut), chunk->wanted);
+    if (chunk_copy_cut(chunk, decoded))
         return STATUS_OK;
-    }
     enum status status = codec_decode_partial(codecs, chunk->memory, chunk->size, chunk_bytes,
                                               chunk->begin, decoded, chunk->wanted, &done, err);
 

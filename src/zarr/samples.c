@@ -1,0 +1,178 @@
+/* Samples: a range of them is read chunk by chunk, and each item put where it belongs. See chunk.h.
+ */
+#include "zarr/chunk_internal.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Where the chunk is decoded to, and read to where that was not done: straight to where it belongs
+ * if it is one run there. */
+static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                    const struct chunk_overlap *overlap, unsigned char *destination)
+{
+    bool direct = chunk->array->convert.to == DTYPE_NONE && scatter_is_run(&overlap->scatter) &&
+                  scatter_bytes(&overlap->scatter) == chunk->wanted;
+    unsigned char *decoded = direct ? destination + overlap->to : reader->scratch;
+
+    if (chunk->fetched)
+        return decoded;
+    bool raw = codec_chain_is_raw(&chunk->array->codecs);
+    bool aligned = (uintptr_t)decoded % STORE_DIRECT_ALIGNMENT == 0;
+    bool to_decoded =
+        raw && (aligned || chunk->is_range || !chunk_goes_direct(&reader->options, chunk->array));
+    chunk->memory = to_decoded ? decoded : reader->stored;
+    chunk->capacity = raw ? chunk->wanted : reader->stored_capacity;
+    return decoded;
+}
+
+/* Whether the chunk is what scratch memory holds already: of several members of a structured dtype,
+ * or of several fields that convert the same items. */
+static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
+{
+    bool may_be = zarr_array_is_member(chunk->array) || chunk->array->convert.to != DTYPE_NONE;
+
+    return may_be && chunk->wanted == chunk->array->chunk_bytes &&
+           strcmp(reader->scratch_key, chunk->key) == 0;
+}
+
+/* Notes what scratch memory holds now; what was decoded partially is not worth it. */
+static void note_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
+{
+    if (chunk->array->shard_level_count == 0 && chunk->wanted == chunk->array->chunk_bytes)
+        memcpy(reader->scratch_key, chunk->key, strlen(chunk->key) + 1);
+}
+
+static void put_overlap(const struct zarr_array *array, const struct stored_chunk *chunk,
+                        const struct chunk_overlap *overlap, const unsigned char *decoded,
+                        unsigned char *destination)
+{
+    const struct scatter *scatter = &overlap->scatter;
+    bool swaps = array->byte_swapped && zarr_array_is_member(array);
+
+    if (array->convert.to != DTYPE_NONE) {
+        scatter_convert(scatter, &array->convert, swaps ? dtype_swap_bytes(array->convert.from) : 1,
+                        decoded + (overlap->from - chunk->begin), destination + overlap->to);
+        return;
+    }
+    scatter_copy(scatter, decoded + (overlap->from - chunk->begin), destination + overlap->to);
+    if (swaps)
+        scatter_swap(scatter, dtype_swap_bytes(array->dtype), destination + overlap->to);
+}
+
+static enum status read_overlap(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                                const struct chunk_overlap *overlap, unsigned char *destination,
+                                struct zarr_read_stats *stats, struct error *err)
+{
+    const struct zarr_array *array = chunk->array;
+    bool missing = false;
+
+    unsigned char *decoded = choose_memory(reader, chunk, overlap, destination);
+    if (!is_decoded(reader, chunk)) {
+        if (decoded == reader->scratch)
+            reader->scratch_key[0] = '\0';
+        enum status status = chunk_load(reader, chunk, decoded, &missing, stats, err);
+        if (status != STATUS_OK)
+            return status;
+        if (decoded == reader->scratch && !missing)
+            note_decoded(reader, chunk);
+    }
+    stats->decoded_bytes += scatter_bytes(&overlap->scatter);
+    uint64_t start_ns = clock_now_ns();
+    if (missing)
+        scatter_fill(&overlap->scatter, array->fill, destination + overlap->to);
+    else if (decoded == reader->scratch)
+        put_overlap(array, chunk, overlap, decoded, destination);
+    else
+        return STATUS_OK;
+    stats->decode_ns += clock_now_ns() - start_ns;
+    return STATUS_OK;
+}
+
+/* Leaves out an overlap that cannot be had, if whoever reads can do without. Memory that is short
+ * and a store that hangs are no fault of the chunk. */
+static enum status skip_overlap(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                                uint64_t begin, const struct chunk_overlap *overlap,
+                                const struct error *cause, struct error *err)
+{
+    struct zarr_faults *faults = reader->faults;
+    enum status status = (enum status)cause->status;
+    bool bad = status == STATUS_CORRUPT || status == STATUS_IO || status == STATUS_UNSUPPORTED;
+
+    if (bad && faults && faults->skip)
+        return faults->skip(faults, chunk->array, chunk->index, begin + overlap->first,
+                            begin + overlap->first + overlap->count, cause, err);
+    if (err)
+        *err = *cause;
+    return status;
+}
+
+/* A range of samples that is being read. */
+struct request {
+    const struct zarr_array *array;
+    uint64_t begin, end;
+    unsigned char *destination;
+    struct zarr_read_stats *stats;
+};
+
+static enum status read_chunk(struct zarr_chunk_reader *reader, const struct request *request,
+                              struct stored_chunk *chunk, struct error *err)
+{
+    struct chunk_overlap overlap;
+    struct error cause;
+
+    chunk_overlap_find(request->array, chunk->index, request->begin, request->end, &overlap);
+    enum status status =
+        read_overlap(reader, chunk, &overlap, request->destination, request->stats, &cause);
+    return status == STATUS_OK ? status
+                               : skip_overlap(reader, chunk, request->begin, &overlap, &cause, err);
+}
+
+/* The chunks of one shard, as many at once as are fetched together. */
+static enum status read_shard(struct zarr_chunk_reader *reader, const struct request *request,
+                              struct chunk_walk *walk, const char *key, struct error *err)
+{
+    bool from_store = !reader->tape || !reader->tape->play, more = true;
+    enum status status = STATUS_OK;
+
+    while (more && status == STATUS_OK) {
+        size_t count = chunk_batch_next(reader, walk, key, request->begin, request->end, &more);
+
+        for (size_t done = 0; done < count && status == STATUS_OK;) {
+            size_t ready = count - done;
+
+            if (from_store)
+                ready = chunk_batch_fetch(reader, reader->batch + done, ready, request->stats);
+            for (size_t i = 0; i < ready && status == STATUS_OK; i++)
+                status = read_chunk(reader, request, &reader->batch[done + i], err);
+            done += ready;
+        }
+    }
+    return status;
+}
+
+enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                              uint64_t begin, uint64_t end, void *destination,
+                              struct zarr_read_stats *stats, struct error *err)
+{
+    struct request request = {array, begin, end, destination, stats};
+    enum status status = STATUS_OK;
+    struct chunk_walk walk;
+
+    assert(begin < end && end <= array->shape[0]);
+    reader->bad_shard.array = NULL;
+    chunk_walk_begin(&walk, array, begin, end);
+    do {
+        char key[ZARR_KEY_BYTES];
+
+        zarr_chunk_key(array, walk.chunk, key);
+        if (array->shard_level_count > 0) {
+            status = read_shard(reader, &request, &walk, key, err);
+            continue;
+        }
+        struct stored_chunk chunk = chunk_of(array, walk.chunk, key, begin, end);
+        status = read_chunk(reader, &request, &chunk, err);
+    } while (status == STATUS_OK && chunk_walk_next_value(&walk));
+    return status;
+}
