@@ -126,16 +126,14 @@ static enum status not_started(const struct dial *dial, struct error *err)
 static enum status say_hello(const struct dial *dial, struct error *err)
 {
     const struct connect_options *options = dial->options;
-    struct message hello = {.type = MESSAGE_HELLO,
-                            .hello = {.rank = options->rank,
-                                      .world_size = options->world_size,
-                                      .wish = options->wish,
-                                      .held = options->held}};
+    struct message hello = {
+        .type = MESSAGE_HELLO,
+        .hello = {.rank = options->rank, .world_size = options->world_size, .wish = options->wish}};
     if (options->state)
         snprintf(hello.hello.state, sizeof hello.hello.state, "%s", options->state);
     enum status status = check_peer(dial->socket, err);
     if (!status)
-        status = message_send(dial->socket, &hello, NULL, err);
+        status = message_send(dial->socket, &hello, &options->page_fd, err);
     return status == STATUS_LOST ? STATUS_OK : status; /* who hung up may have said why */
 }
 

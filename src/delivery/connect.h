@@ -25,7 +25,7 @@ struct connect_options {
     int64_t timeout_ms;     /* -1: for ever */
     enum message_wish wish; /* FRESH: `state` is NULL */
     const char *state;      /* JSON, at most MESSAGE_STATE_BYTES with NUL */
-    uint32_t held;          /* steps from the oldest batch that is held to that state's */
+    int page_fd;            /* of the place page (place_page.h); session_open() sets it */
     const char *places;     /* where places outlive processes (kept_place.h); NULL: nowhere */
 };
 

@@ -105,6 +105,10 @@ enum status packet_receive(int socket, void *data, size_t capacity, int flags, s
     }
     for (size_t i = 0; i < fd_count; i++)
         close(fds[i]);
+    if (cut && fd_count < PACKET_MAX_FDS && message.msg_flags & MSG_CTRUNC)
+        return error_set(err, STATUS_NO_MEMORY,
+                         "no descriptor is free for one that came: raise the limit of open files "
+                         "(ulimit -n)");
     if (cut)
         return error_set(err, STATUS_PROTOCOL,
                          "a packet longer than %zu bytes or with more than %d "

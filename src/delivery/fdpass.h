@@ -19,7 +19,8 @@ MUST_USE enum status packet_send(int socket, const void *data, size_t size, cons
 
 /* Receives one packet of at most `capacity` bytes with at most PACKET_MAX_FDS descriptors, which
  * are the caller's then, close-on-exec. TIMEOUT: nothing there (MSG_DONTWAIT). LOST: the peer
- * closed or died. PROTOCOL: it was longer, or carried more descriptors (all are closed). IO. */
+ * closed or died. PROTOCOL: it was longer, or carried more descriptors (all are closed). NO_MEMORY:
+ * this process has no descriptor free for one that it carried. IO. */
 MUST_USE enum status packet_receive(int socket, void *data, size_t capacity, int flags,
                                     size_t *ret_size, int ret_fds[PACKET_MAX_FDS],
                                     size_t *ret_fd_count, struct error *err);

@@ -32,7 +32,7 @@ enum {
     RING_MAX_FIELDS = 64,
     RING_MAX_RANK = 8,
     RING_NAME_BYTES = 64,
-    RING_VERSION = 2,
+    RING_VERSION = 3,
     RING_MAX_SLOTS = 2048,
 };
 
@@ -80,20 +80,16 @@ struct ring_header {
     struct ring_service service;
 };
 
-/* Each line is written by one side only. `released` says more than `tail`: a trainer that has lost
- * its reader may hold batches of the ring before. */
+/* Each line is written by one side only. */
 struct ring_control {
     _Alignas(64) _Atomic uint64_t head;          /* reader: slots published */
     _Alignas(64) _Atomic uint64_t tail;          /* trainer: slots released, in order */
-    _Atomic uint64_t released;                   /* trainer: place behind the last batch that it has
-                                                  * released, in order, of whatever ring */
     _Alignas(64) _Atomic uint32_t trainer_waits; /* trainer: wants a wake-up at the next publish */
     _Alignas(64) _Atomic uint32_t reader_waits;  /* reader: wants a wake-up at the next release */
 };
 
 _Static_assert(sizeof(struct ring_control) == 256, "shared layout");
 _Static_assert(offsetof(struct ring_control, tail) == 64, "shared layout");
-_Static_assert(offsetof(struct ring_control, released) == 72, "shared layout");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared atomics must be lock-free");
 
 struct slot_header {

@@ -14,7 +14,7 @@
 enum { PREFIX_BYTES = offsetof(struct message, hello) };
 
 _Static_assert(PREFIX_BYTES == 16, "wire layout");
-_Static_assert(sizeof(struct message_hello) == 16 + MESSAGE_STATE_BYTES, "wire layout");
+_Static_assert(sizeof(struct message_hello) == 12 + MESSAGE_STATE_BYTES, "wire layout");
 _Static_assert(sizeof(struct message_wait) == 16, "wire layout");
 _Static_assert(sizeof(struct message_welcome) == 16, "wire layout");
 _Static_assert(sizeof(struct message_goodbye) == 16, "wire layout");
@@ -26,7 +26,7 @@ static const struct kind {
     size_t body_bytes;
     size_t fd_count;
 } kinds[] = {
-    [MESSAGE_HELLO] = {"HELLO", sizeof(struct message_hello), 0},
+    [MESSAGE_HELLO] = {"HELLO", sizeof(struct message_hello), 1},
     [MESSAGE_WAIT] = {"WAIT", sizeof(struct message_wait), 0},
     [MESSAGE_WELCOME] = {"WELCOME", sizeof(struct message_welcome), WELCOME_FDS},
     [MESSAGE_GOODBYE] = {"GOODBYE", sizeof(struct message_goodbye), 0},
@@ -77,8 +77,7 @@ static enum status check(const struct message *message, size_t size, size_t fd_c
                          fd_count, kind->fd_count);
     const struct message_hello *hello = &message->hello;
     if (message->type == MESSAGE_HELLO &&
-        (hello->wish >= WISH_COUNT || (hello->held != 0 && hello->wish != WISH_CONTINUE) ||
-         !memchr(hello->state, '\0', sizeof hello->state) ||
+        (hello->wish >= WISH_COUNT || !memchr(hello->state, '\0', sizeof hello->state) ||
          (hello->wish == WISH_FRESH) != (hello->state[0] == '\0')))
         return error_set(err, STATUS_PROTOCOL,
                          "a HELLO whose wish (%" PRIu32 ") and state make no sense", hello->wish);
@@ -99,8 +98,9 @@ static void tame(struct error *fail)
         snprintf(fail->message, sizeof fail->message, "the other side gave no reason");
 }
 
-enum status message_receive(int socket, struct message *ret_message, int ret_fds[WELCOME_FDS],
-                            struct error *err)
+/* `carrier`: the type whose descriptors the caller takes in `ret_fds`; 0: it takes none. */
+static enum status receive(int socket, uint32_t carrier, struct message *ret_message, int *ret_fds,
+                           struct error *err)
 {
     struct message message = {0};
     int fds[PACKET_MAX_FDS];
@@ -110,8 +110,9 @@ enum status message_receive(int socket, struct message *ret_message, int ret_fds
     if (status)
         return status;
     status = check(&message, size, fd_count, err);
-    if (!status && fd_count > 0 && !ret_fds)
-        status = error_set(err, STATUS_PROTOCOL, "a WELCOME that nobody waits for");
+    if (!status && fd_count > 0 && message.type != carrier)
+        status = error_set(err, STATUS_PROTOCOL, "a %s that nobody waits for",
+                           kind_of(message.type)->name);
     if (status) {
         for (size_t i = 0; i < fd_count; i++)
             close(fds[i]);
@@ -123,9 +124,27 @@ enum status message_receive(int socket, struct message *ret_message, int ret_fds
     if (message.type == MESSAGE_FAIL)
         tame(&message.fail);
     if (fd_count > 0)
-        memcpy(ret_fds, fds, sizeof(int[WELCOME_FDS]));
+        memcpy(ret_fds, fds, fd_count * sizeof *fds);
     *ret_message = message;
     return STATUS_OK;
+}
+
+enum status message_receive(int socket, struct message *ret_message, int ret_fds[WELCOME_FDS],
+                            struct error *err)
+{
+    return receive(socket, ret_fds ? MESSAGE_WELCOME : 0, ret_message, ret_fds, err);
+}
+
+enum status message_receive_hello(int socket, struct message_hello *ret_hello, int *ret_page_fd,
+                                  struct error *err)
+{
+    struct message message;
+    enum status status = receive(socket, MESSAGE_HELLO, &message, ret_page_fd, err);
+    if (!status && message.type != MESSAGE_HELLO)
+        status = error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
+    if (!status)
+        *ret_hello = message.hello;
+    return status;
 }
 
 enum status peer_credentials(int socket, uid_t *ret_uid, pid_t *ret_pid, struct error *err)

@@ -15,7 +15,7 @@
 
 enum {
     MESSAGE_MAGIC = 0x4d534e50, /* "PNSM", little endian */
-    MESSAGE_VERSION = 3,
+    MESSAGE_VERSION = 4,
     MESSAGE_STATE_BYTES = 2048,
     MESSAGE_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
@@ -41,8 +41,7 @@ enum message_wish {
 
 struct message_hello {
     uint32_t rank, world_size;
-    uint32_t wish; /* enum message_wish */
-    uint32_t held; /* CONTINUE: how far the oldest batch that it holds is behind that; 0: none is */
+    uint32_t wish;                   /* enum message_wish */
     char state[MESSAGE_STATE_BYTES]; /* penstock_state()'s JSON, NUL-terminated; "" if fresh */
 };
 
@@ -74,15 +73,21 @@ struct message {
 };
 
 /* Sends a message of which `type` and the body are filled in. `fds`: WELCOME_FDS of them with
- * WELCOME, else NULL. TIMEOUT: the peer does not read. LOST: it is gone. IO. */
+ * WELCOME, the place page's (place_page.h) with HELLO, else NULL. TIMEOUT: the peer does not read.
+ * LOST: it is gone. IO. */
 MUST_USE enum status message_send(int socket, const struct message *message, const int *fds,
                                   struct error *err);
 
 /* Receives one message. `ret_fds` gets the descriptors of a WELCOME, which are the caller's then;
- * with NULL a WELCOME is a breach of the protocol. TIMEOUT: none there. LOST: the peer closed or
- * died. UNSUPPORTED: another version. PROTOCOL: nonsense. IO. */
+ * with NULL a WELCOME is a breach of the protocol, and a HELLO is always. TIMEOUT: none there.
+ * LOST: the peer closed or died. UNSUPPORTED: another version. PROTOCOL: nonsense. NO_MEMORY: this
+ * process has no descriptor free for one that came; the message is lost. IO. */
 MUST_USE enum status message_receive(int socket, struct message *ret_message,
                                      int ret_fds[WELCOME_FDS], struct error *err);
+
+/* The same where only a HELLO may come: any other is a breach. *ret_page_fd is the caller's. */
+MUST_USE enum status message_receive_hello(int socket, struct message_hello *ret_hello,
+                                           int *ret_page_fd, struct error *err);
 
 /* The user and process at the other end of a connected Unix socket, as the kernel knows them. */
 MUST_USE enum status peer_credentials(int socket, uid_t *ret_uid, pid_t *ret_pid,

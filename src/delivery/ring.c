@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "delivery/sealed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* Who makes the pages of which ring. */
 struct filler {
@@ -77,8 +75,8 @@ static enum status fill_memfd(int memfd, const struct ring_layout *layout,
     if (status)
         return status;
     status = make_present(memfd, filler, memory, bytes, err);
-    if (!status && fcntl(memfd, F_ADD_SEALS, SEALS) < 0)
-        status = error_set_errno(err, STATUS_IO, "seal a ring");
+    if (!status)
+        status = sealed_make(memfd, err);
     if (status) {
         munmap(memory, bytes);
         return status;
@@ -166,17 +164,13 @@ void ring_describe_pages(const struct ring_layout *layout, const uint64_t counts
                 layout->total_bytes / MEMORY_HUGE_PAGE_BYTES);
 }
 
-/* Seals first: without them the other side could shrink the memory under our feet. */
 static enum status check_memfd(int memfd, uint64_t *ret_bytes, struct error *err)
 {
-    int seals = fcntl(memfd, F_GET_SEALS);
-    struct stat info;
-    if (seals < 0 || (seals & SEALS) != SEALS || fstat(memfd, &info) < 0)
+    if (!sealed_check(memfd, ret_bytes))
         return error_set(err, STATUS_PROTOCOL, "ring: what came is not sealed shared memory");
-    if (info.st_size < (off_t)sizeof(struct ring_header))
-        return error_set(err, STATUS_PROTOCOL, "ring: %jd bytes do not hold a header",
-                         (intmax_t)info.st_size);
-    *ret_bytes = (uint64_t)info.st_size;
+    if (*ret_bytes < sizeof(struct ring_header))
+        return error_set(err, STATUS_PROTOCOL, "ring: %" PRIu64 " bytes do not hold a header",
+                         *ret_bytes);
     return STATUS_OK;
 }
 

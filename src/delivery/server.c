@@ -54,8 +54,9 @@ enum status server_new(const struct server_options *options, struct server **ret
         server->run_dir = strdup(options->run_dir);
         server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
         server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);
+        server->left = calloc(options->service->world_size + 1u, sizeof *server->left);
     }
-    if (!server || !server->run_dir || !server->trainers || !server->parting)
+    if (!server || !server->run_dir || !server->trainers || !server->parting || !server->left)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu32 " trainers",
                            options->max_trainers);
     else
@@ -104,6 +105,7 @@ void trainer_done(struct trainer *trainer)
     close_fd(&trainer->publish_fd);
     close_fd(&trainer->release_fd);
     ring_done(&trainer->ring);
+    place_page_done(&trainer->page);
 }
 
 struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
@@ -142,7 +144,7 @@ static bool is_gone(const struct trainer *trainer)
 static void trainer_fail(const struct server *server, struct trainer *trainer,
                          const struct error *reason)
 {
-    uint64_t place = trainer_place(server, trainer), steps = server->service.steps_per_epoch;
+    uint64_t place = trainer_place(trainer), steps = server->service.steps_per_epoch;
     struct error error;
     error_set(&error, STATUS_LOST,
               "trainer %" PRIu32 " (process %ld) failed at epoch %" PRIu64 " step %" PRIu64 ": %s",
@@ -188,6 +190,14 @@ static bool hear_trainer(const struct server *server, struct trainer *trainer,
     return true;
 }
 
+/* One has hung up when no session is under way: who comes fresh in its place goes on there. */
+static void note_left(struct server *server, const struct trainer *trainer)
+{
+    uint64_t *left = &server->left[trainer->rank], place = trainer_place(trainer);
+    if (*left < place + 1)
+        *left = place + 1;
+}
+
 static bool hear_trainers(struct server *server)
 {
     bool active = false;
@@ -200,9 +210,12 @@ static bool hear_trainers(struct server *server)
         bool was_connected = trainer->state == SERVER_PEER_CONNECTED;
         bool heard = was_connected && hear_trainer(server, trainer, look_for_processes);
         if (server->started && trainer->state == SERVER_PEER_CONNECTED)
-            heard |= trainer_check_tail(server, trainer);
+            heard |= trainer_check_tail(trainer);
         active |= heard;
-        if (!server->started && was_connected && trainer->state != SERVER_PEER_CONNECTED)
+        bool hung_up = !server->started && was_connected && trainer->state != SERVER_PEER_CONNECTED;
+        if (hung_up && trainer->state == SERVER_PEER_LOST && trainer->wish == WISH_CONTINUE)
+            note_left(server, trainer);
+        if (hung_up)
             forget(server, trainer);
         else
             i++;
@@ -240,7 +253,9 @@ static void hear_parting(struct server *server)
         if (trainer->state == SERVER_PEER_CLOSED && !trainer_of_rank(server, trainer->rank) &&
             server->trainer_count < server->max_trainers)
             server->trainers[server->trainer_count++] = closed_trainer(trainer);
-        if (trainer->state == SERVER_PEER_CLOSED)
+        if (trainer->state == SERVER_PEER_LOST)
+            note_left(server, trainer);
+        if (trainer->state != SERVER_PEER_CONNECTED)
             drop_parting(server, i);
         else if (!heard)
             i++;
@@ -349,8 +364,11 @@ void server_restart(struct server *server)
             struct trainer *parting = &server->parting[server->parting_count++];
             *parting = *trainer;
             parting->publish_fd = parting->release_fd = -1;
-            trainer->ring = (struct ring){.memfd = -1};
+            parting->ring = (struct ring){.memfd = -1};
+            trainer->page = (struct place_page){0};
             trainer->socket = -1;
+        } else if (trainer->state == SERVER_PEER_LOST) {
+            note_left(server, trainer);
         }
         trainer_done(trainer);
         if (trainer->state == SERVER_PEER_CLOSED)
@@ -365,22 +383,23 @@ void server_expect(struct server *server, uint32_t rank)
     struct trainer *trainer = trainer_of_rank(server, rank);
     if (trainer && trainer->state == SERVER_PEER_CLOSED)
         forget(server, trainer);
-    for (uint32_t i = 0; i < server->parting_count; i++)
+    for (uint32_t i = 0; i < server->parting_count;)
         if (server->parting[i].rank == rank) {
-            server->parting[i].state = SERVER_PEER_LOST;
-            close_fd(&server->parting[i].socket);
+            note_left(server, &server->parting[i]);
+            drop_parting(server, i);
+        } else {
+            i++;
         }
 }
 
 bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_place)
 {
-    for (uint32_t i = 0; i < server->parting_count; i++) {
-        struct trainer *trainer = &server->parting[i];
-        if (trainer->state == SERVER_PEER_CONNECTED)
+    for (uint32_t rank = 0; rank < server->service.world_size; rank++) {
+        if (server->left[rank] == 0)
             continue;
-        *ret_rank = trainer->rank;
-        *ret_place = trainer_place(server, trainer);
-        drop_parting(server, i);
+        *ret_rank = rank;
+        *ret_place = server->left[rank] - 1;
+        server->left[rank] = 0;
         return true;
     }
     return false;
@@ -427,6 +446,7 @@ void server_free(struct server *server)
     close_fd(&server->listener);
     server_leave(server);
     close_fd(&server->dir);
+    free(server->left);
     free(server->parting);
     free(server->trainers);
     free(server->run_dir);

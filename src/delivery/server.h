@@ -7,6 +7,7 @@
  *
  *     trainer                              reader
  *     HELLO {rank, world_size, wish}     ->      uid checked by SO_PEERCRED
+ *       + memfd of its place
  *                                        <-      WAIT {connected, expected, reconnect}   at once,
  *                                                and now and then, for progress
  *                                        <-      WELCOME {first step} + memfd + 2 eventfds
@@ -142,8 +143,8 @@ bool server_trainer_failed(const struct server *server, uint32_t trainer);
 void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
                             uint64_t *ret_step);
 
-/* The place behind the last batch that a trainer has released, in order, as far as can be seen.
- * Before server_start() only of one that wishes to go on. */
+/* The place behind the last batch that a trainer has released, in order: up to now, or to its
+ * death. Before server_start() only of one that wishes to go on. */
 uint64_t server_trainer_place(const struct server *server, uint32_t trainer);
 
 /* Whether it is done with the last batch of all: has released it, asked for more, or said goodbye.
@@ -173,9 +174,10 @@ void server_finish(struct server *server, const struct error *outcome);
  */
 void server_restart(struct server *server);
 
-/* Between sessions: the next trainer of the last one that has hung up since, and the place behind
- * the last batch that it has released; false if there is none. It goes on with its ring after the
- * session's end, until that is empty, and may die then. */
+/* Between sessions: the next trainer of those that have hung up since the last one, or as it ended,
+ * and the place behind the last batch that it has released; false if there is none. A trainer goes
+ * on with its ring after the session's end, until that is empty, says hello, and may die any time.
+ */
 bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_place);
 
 /* Between sessions: a trainer of that rank is to come again, although one said goodbye. */

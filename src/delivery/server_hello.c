@@ -16,15 +16,17 @@ static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when all plac
 
 static void drop_pending(struct server *server, uint32_t index)
 {
+    place_page_done(&server->pending[index].page);
     close(server->pending[index].socket);
     server->pending[index] = server->pending[--server->pending_count];
 }
 
-/* There is no descriptor for a connection that waits: the listener stays readable, so that nobody
- * is to look at it for a while. Said once. */
-static void accept_later(struct server *server)
+/* There is no descriptor for a connection that waits, or for what comes with its HELLO: the
+ * listener stays readable, so that nobody is to look at it for a while. Said once. */
+static void accept_later(struct server *server, int failure)
 {
     const uint64_t pause_ns = 250000000;
+    errno = failure;
     if (server->accept_ns == 0)
         error_set_errno(&server->warning, STATUS_IO,
                         "a trainer that connects has to wait until a descriptor is free: raise the "
@@ -43,7 +45,7 @@ static bool accept_one(struct server *server)
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            accept_later(server);
+            accept_later(server, errno);
         return false;
     }
     uid_t uid;
@@ -151,6 +153,15 @@ static enum status judge_hello(const struct server *server, const struct message
     return STATUS_OK;
 }
 
+/* What a trainer holds of an earlier ring lies before the place that it wishes; the page says how
+ * far. */
+static uint64_t released_before(const struct pending *pending, const struct message_hello *hello,
+                                uint64_t wished)
+{
+    uint64_t place = atomic_load(pending->page.place);
+    return hello->wish == WISH_CONTINUE && place < wished ? place : wished;
+}
+
 static void admit(struct server *server, const struct pending *pending,
                   const struct message_hello *hello, uint64_t place)
 {
@@ -164,8 +175,10 @@ static void admit(struct server *server, const struct pending *pending,
                                 .state = SERVER_PEER_CONNECTED,
                                 .wish = (enum message_wish)hello->wish,
                                 .wished = place,
-                                .held = hello->held < place ? hello->held : place,
                                 .first = UINT64_MAX,
+                                .given = place,
+                                .released = released_before(pending, hello, place),
+                                .page = pending->page,
                                 .ring = {.memfd = -1},
                                 .publish_fd = -1,
                                 .release_fd = -1};
@@ -223,8 +236,8 @@ static enum status handle_hello(struct server *server, struct pending *pending,
 static enum status read_hello(struct pending *pending, uint64_t patience_ns,
                               struct message_hello *ret_hello, struct error *err)
 {
-    struct message message;
-    enum status status = message_receive(pending->socket, &message, NULL, err);
+    int page_fd;
+    enum status status = message_receive_hello(pending->socket, ret_hello, &page_fd, err);
     if (status == STATUS_TIMEOUT && pending->waits) {
         *ret_hello = pending->hello;
         return STATUS_OK;
@@ -233,11 +246,10 @@ static enum status read_hello(struct pending *pending, uint64_t patience_ns,
         return error_set(err, STATUS_PROTOCOL, "no HELLO came within %.3g s%s",
                          (double)patience_ns / 1e9,
                          patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
-    if (!status && (pending->waits || message.type != MESSAGE_HELLO))
-        return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
-    if (!status)
-        *ret_hello = message.hello;
-    return status;
+    if (status || !pending->waits)
+        return status ? status : place_page_open(page_fd, &pending->page, err);
+    close(page_fd);
+    return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
 }
 
 /* Moves a pending connection on. Only a refusal is the owner's business; nonsense, silence and
@@ -264,7 +276,9 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
         server->pending[*index] = server->pending[--server->pending_count];
     if (!status)
         return STATUS_OK;
-    if (status != STATUS_LOST)
+    if (status == STATUS_NO_MEMORY && !understood)
+        accept_later(server, EMFILE); /* who hears nothing comes again */
+    else if (status != STATUS_LOST)
         peer_fail(pending->socket, &error);
     drop_pending(server, *index);
     if (!understood || status != STATUS_REFUSED)

@@ -4,6 +4,7 @@
 #define PENSTOCK_DELIVERY_SERVER_INTERNAL_H
 
 #include "delivery/message.h"
+#include "delivery/place_page.h"
 #include "delivery/ring.h"
 #include "delivery/server.h"
 
@@ -16,6 +17,7 @@ struct pending {
     uint64_t accepted_ns;
     bool waits;
     struct message_hello hello; /* of one that waits */
+    struct place_page page;     /* that came with it */
 };
 
 struct trainer {
@@ -24,19 +26,20 @@ struct trainer {
     uint32_t rank;
     enum server_peer state;
     enum message_wish wish;
-    uint64_t wished;    /* place, unless fresh */
-    uint64_t first;     /* place of its first batch */
-    uint64_t held;      /* of an earlier ring: how far the oldest is behind the first */
-    uint32_t told;      /* how many trainers it was last told are there */
-    uint64_t told_ns;   /* when that was */
-    bool failed;        /* it is lost, and has said why itself */
-    bool done;          /* it has asked for more than the last batch */
-    struct ring ring;   /* from server_start() on */
-    int publish_fd;     /* eventfd that wakes the trainer */
-    int release_fd;     /* eventfd that wakes this process */
-    uint64_t head;      /* slots published: the truth, shared memory has a copy */
-    uint64_t tail;      /* as last seen in shared memory and found possible */
-    uint64_t released;  /* likewise */
+    uint64_t wished;   /* place, unless fresh */
+    uint64_t first;    /* place of its first batch */
+    uint64_t given;    /* the place behind the last batch that it may have */
+    uint32_t told;     /* how many trainers it was last told are there */
+    uint64_t told_ns;  /* when that was */
+    bool failed;       /* it is lost, and has said why itself */
+    bool done;         /* it has asked for more than the last batch */
+    struct ring ring;  /* from server_start() on */
+    int publish_fd;    /* eventfd that wakes the trainer */
+    int release_fd;    /* eventfd that wakes this process */
+    uint64_t head;     /* slots published: the truth, shared memory has a copy */
+    uint64_t tail;     /* as last seen in shared memory and found possible */
+    uint64_t released; /* likewise, in its page */
+    struct place_page page;
     struct error error; /* why it is lost */
     struct message_goodbye goodbye;
 };
@@ -61,6 +64,7 @@ struct server {
     uint32_t trainer_count;
     struct trainer *parting; /* [max_trainers] of the last session: they may say goodbye yet */
     uint32_t parting_count;
+    uint64_t *left; /* [world_size] place + 1 of one that has hung up, until it is taken; 0: none */
     bool started, finished;
     struct error outcome; /* once finished */
 };
@@ -85,10 +89,10 @@ void trainer_lose(struct trainer *trainer, const struct error *error);
 
 /* Looks at what the trainer has released; the impossible makes it lost. Returns whether it moved.
  */
-bool trainer_check_tail(const struct server *server, struct trainer *trainer);
+bool trainer_check_tail(struct trainer *trainer);
 
-/* The place behind the last batch that it has released, in order, while it has a ring. */
-uint64_t trainer_place(const struct server *server, const struct trainer *trainer);
+/* The place behind the last batch that it has released, in order. */
+uint64_t trainer_place(const struct trainer *trainer);
 
 /* Frees what a trainer has; a zeroed one with descriptors -1 is fine. */
 void trainer_done(struct trainer *trainer);

@@ -2,6 +2,7 @@
 #include "delivery/server_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Descriptors and memory for one trainer; undone by trainer_done(). */
 static enum status equip(const struct server *server, struct trainer *trainer, struct error *err)
@@ -53,11 +54,7 @@ static void welcome(const struct server *server, struct trainer *trainer)
 
 enum status server_start(struct server *server, struct error *err)
 {
-    for (uint32_t i = 0; i < server->parting_count;
-         i++) { /* all trainers are here: none is in use */
-        ring_done(&server->parting[i].ring);
-        server->parting[i].ring = (struct ring){.memfd = -1};
-    }
+    memset(server->left, 0, server->service.world_size * sizeof *server->left);
     for (uint32_t i = 0; i < server->trainer_count; i++) {
         enum status status = equip(server, &server->trainers[i], err);
         if (status)
@@ -68,8 +65,9 @@ enum status server_start(struct server *server, struct error *err)
         struct trainer *trainer = &server->trainers[i];
         if (trainer->first == UINT64_MAX)
             trainer->first = start_of(server);
-        trainer->released = trainer->first - trainer->held;
-        atomic_store(&trainer->ring.control->released, trainer->released);
+        if (trainer->first != trainer->wished) /* else it may hold batches before that */
+            trainer->released = trainer->first;
+        trainer->given = trainer->first;
         if (trainer->state == SERVER_PEER_CONNECTED)
             welcome(server, trainer);
     }
@@ -86,35 +84,33 @@ static bool read_tail(const struct trainer *trainer, uint64_t *ret_tail)
     return true;
 }
 
-/* The same of the place behind what it has released. */
-static bool read_released(const struct server *server, const struct trainer *trainer,
-                          uint64_t *ret_place)
+/* The same of the place behind what it has released. Before its first batch it may have none to
+ * tell, or an older one: that is no news. */
+static bool read_released(const struct trainer *trainer, uint64_t *ret_place)
 {
-    uint64_t place = atomic_load(&trainer->ring.control->released);
-    uint64_t end = start_of(server) + trainer->head;
-    if (place < trainer->released || place > (end > trainer->first ? end : trainer->first))
+    uint64_t place = trainer->page.place ? atomic_load(trainer->page.place) : 0;
+    if (place > trainer->given)
         return false;
-    *ret_place = place;
+    *ret_place = place > trainer->released ? place : trainer->released;
     return true;
 }
 
-bool trainer_check_tail(const struct server *server, struct trainer *trainer)
+bool trainer_check_tail(struct trainer *trainer)
 {
     uint64_t tail, place;
-    if (read_tail(trainer, &tail) && read_released(server, trainer, &place)) {
+    if (read_tail(trainer, &tail) && read_released(trainer, &place)) {
         bool moved = tail != trainer->tail || place != trainer->released;
         trainer->tail = tail;
         trainer->released = place;
         return moved;
     }
-    const struct ring_control *control = trainer->ring.control;
     struct error error;
     error_set(&error, STATUS_PROTOCOL,
-              "trainer %" PRIu32 " (process %ld) wrote an impossible tail into its ring: %" PRIu64
+              "trainer %" PRIu32 " (process %ld) wrote an impossible tail or place: %" PRIu64
               " (place %" PRIu64 ") with %" PRIu64 " published, last %" PRIu64 " (place %" PRIu64
               ")",
-              trainer->rank, (long)trainer->pid, atomic_load(&control->tail),
-              atomic_load(&control->released), trainer->head, trainer->tail, trainer->released);
+              trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail),
+              atomic_load(trainer->page.place), trainer->head, trainer->tail, trainer->released);
     trainer_lose(trainer, &error);
     return true;
 }
@@ -141,8 +137,12 @@ enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer)
 void server_publish(struct server *server, uint32_t trainer)
 {
     struct trainer *t = &server->trainers[trainer];
-    if (t->state == SERVER_PEER_CONNECTED)
-        ring_publish(&t->ring, ++t->head, t->publish_fd);
+    if (t->state != SERVER_PEER_CONNECTED)
+        return;
+    uint64_t place = start_of(server) + ++t->head;
+    if (place > t->given)
+        t->given = place;
+    ring_publish(&t->ring, t->head, t->publish_fd);
 }
 
 enum server_peer server_trainer_state(const struct server *server, uint32_t trainer,
@@ -166,11 +166,10 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
     *ret_step = server->trainers[trainer].goodbye.step;
 }
 
-uint64_t trainer_place(const struct server *server, const struct trainer *trainer)
+uint64_t trainer_place(const struct trainer *trainer)
 {
     uint64_t place = trainer->released;
-    if (trainer->ring.control)
-        (void)read_released(server, trainer, &place); /* else as it was last seen */
+    (void)read_released(trainer, &place); /* else as it was last seen */
     return place;
 }
 
@@ -178,10 +177,10 @@ uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
 {
     const struct trainer *t = &server->trainers[trainer];
     uint64_t wished;
-    if (server->started)
-        return trainer_place(server, t);
+    if (server->started || t->state != SERVER_PEER_CLOSED)
+        return trainer_place(t);
     server_trainer_wish(server, trainer, &wished);
-    return wished - t->held;
+    return wished;
 }
 
 bool server_trainer_done(const struct server *server, uint32_t trainer)

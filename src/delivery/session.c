@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "delivery/kept_place.h"
 #include "delivery/message.h"
+#include "delivery/place_page.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,6 +50,7 @@ struct session {
     bool ended;   /* END came: what is published is all there is */
     bool said_done;
     struct dial dial;
+    struct place_page page;  /* that readers see */
     struct kept_place *kept; /* NULL: none */
     struct error final;      /* status is OK as long as batches may come */
     int wake_fd;             /* eventfd: session_leave() was called */
@@ -102,16 +104,15 @@ static uint64_t released_place(const struct session *session)
     return place > oldest->first ? place : oldest->first;
 }
 
-/* Tells the reader and the file of that place. Under the lock. */
+/* Tells the reader, or the next one, and the file of that place. Under the lock. */
 static void note_released(struct session *session)
 {
     struct use *use = session->use;
-    _Atomic uint64_t *shared = &use->link.ring.control->released;
     uint64_t place = released_place(session);
     kept_place_note(session->kept, place); /* before anybody hears of it */
-    if (atomic_load(shared) >= place)
+    if (atomic_load(session->page.place) >= place)
         return;
-    atomic_store(shared, place);
+    atomic_store(session->page.place, place);
     if (use->link.release_fd >= 0 && atomic_load(&use->link.ring.control->reader_waits))
         event_signal(use->link.release_fd);
 }
@@ -224,7 +225,9 @@ static enum status own_options(struct session *session, const struct connect_opt
                              strlen(options->state), sizeof session->state - 1);
         session->options.state = session->state;
     }
-    return event_new(&session->wake_fd, err);
+    enum status status = place_page_new(&session->page, err);
+    session->options.page_fd = session->page.memfd;
+    return status ? status : event_new(&session->wake_fd, err);
 }
 
 /* A process that comes fresh goes on where one before it was, if that can still be told. */
@@ -239,6 +242,7 @@ static bool take_up_place(struct session *session)
                       place % service.steps_per_epoch, session->state, sizeof session->state);
     session->options.state = session->state;
     session->options.wish = WISH_CONTINUE;
+    atomic_store(session->page.place, place);
     return true;
 }
 
@@ -510,15 +514,6 @@ static enum status all_held(const struct session *session, const struct tenant *
                      atomic_load(&oldest->step));
 }
 
-/* How far the oldest batch that is held lies behind the place. */
-static uint32_t held_span(struct session *session)
-{
-    pthread_mutex_lock(&session->lock);
-    uint64_t span = atomic_load(&session->place) - released_place(session);
-    pthread_mutex_unlock(&session->lock);
-    return span < UINT32_MAX ? (uint32_t)span : UINT32_MAX;
-}
-
 /* All that was published has been taken, and the reader makes another ring once it has heard of all
  * trainers: what is not held makes room for that. */
 static void vacate(struct session *session)
@@ -543,7 +538,6 @@ static enum status find_reader(struct session *session, uint64_t deadline, struc
                           sizeof session->state);
         session->options.state = session->state;
         session->options.wish = WISH_CONTINUE;
-        session->options.held = held_span(session);
         session->options.timeout_ms = (int64_t)session->reconnect_ms;
         dial_begin(&session->dial, &session->options);
         session->dialing = true;
@@ -711,6 +705,7 @@ void session_close(struct session *session)
         use_free(use);
     }
     dial_done(&session->dial);
+    place_page_done(&session->page);
     kept_place_close(session->kept);
     if (session->wake_fd >= 0)
         close(session->wake_fd);

@@ -1,6 +1,7 @@
 /* Fuzz target for one packet on a socket, as either side of the handshake takes it.
  *
- *     byte 0      low 3 bits: how many descriptors come with it; bit 3: a WELCOME is waited for
+ *     byte 0      low 3 bits: how many descriptors come with it; bit 3: a WELCOME is waited for;
+ *                 bit 4: a HELLO, and nothing else
  *     the rest    the packet
  *
  * It is refused with a message, or is a message: and no descriptor is left open, either way. */
@@ -58,13 +59,31 @@ static void receive(int socket, bool wants_welcome)
     }
 }
 
+static void receive_hello(int socket)
+{
+    struct message_hello hello;
+    struct error err;
+    int page_fd = -1;
+    enum status status = message_receive_hello(socket, &hello, &page_fd, &err);
+    if (status) {
+        CHECK(err.status == (int32_t)status && err.message[0]);
+        return;
+    }
+    CHECK(page_fd >= 0 && hello.wish < WISH_COUNT);
+    CHECK(memchr(hello.state, '\0', sizeof hello.state));
+    close(page_fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int before = lowest_free_fd(), ends[2];
     struct input input = {data, size};
     uint8_t how = take_byte(&input);
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
-    if (send_packet(ends[0], input.at, input.left, ends[0], how % 8))
+    bool sent = send_packet(ends[0], input.at, input.left, ends[0], how % 8);
+    if (sent && how & 16)
+        receive_hello(ends[1]);
+    else if (sent)
         receive(ends[1], how & 8);
     close(ends[0]);
     close(ends[1]);

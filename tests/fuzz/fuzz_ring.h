@@ -8,7 +8,7 @@
 #include "delivery/message.h"
 #include "delivery/ring.h"
 
-enum { FUZZ_RING_BATCH = 3, FUZZ_RING_STEPS = 5, FUZZ_RING_SLOTS = 3 };
+enum { FUZZ_RING_BATCH = 3, FUZZ_RING_STEPS = 5, FUZZ_RING_SLOTS = 3, FUZZ_RING_EPOCHS = 1000000 };
 
 static inline struct ring_layout fuzz_ring_layout(void)
 {
@@ -28,7 +28,7 @@ static inline struct ring_service fuzz_ring_service(uint32_t world_size)
     return (struct ring_service){.world_size = world_size,
                                  .dataset_samples = 1000,
                                  .steps_per_epoch = FUZZ_RING_STEPS,
-                                 .epochs = 1000000,
+                                 .epochs = FUZZ_RING_EPOCHS,
                                  .order = {.id = 0x1d,
                                            .fingerprint = 0xfeed,
                                            .seed = 17,

@@ -1,17 +1,20 @@
 /* Fuzz target for the reader's side of delivery: what trainers send, and what they write into their
- * rings. The input is a script of at most 64 steps; a byte says what is done, those behind it how:
+ * rings and pages. The input is a script of at most 64 steps; a byte says what is done, those
+ * behind it how:
  *
  *     0  a connection more                         5  the reader publishes where a slot is free
  *     1  one of them sends a message               6  a trainer scribbles in its ring
  *     2  it sends bytes                            7  a trainer releases what there is
  *     3  it hangs up                               8  the reader starts delivery
  *     4  it takes what the reader has sent         9  the reader tells of an end or a failure
+ *    10  a trainer says where it is               11  the reader begins another session
  *
  * After each the reader looks at everything. Whatever was done, its numbers stay possible, and
  * nothing is left: no descriptor, no file. */
 #include "fuzz_ring.h"
 
 #include "delivery/fdpass.h"
+#include "delivery/place_page.h"
 #include "delivery/rundir.h"
 #include "delivery/server.h"
 
@@ -20,9 +23,12 @@
 
 enum { CONNECTIONS = 4, TRAINERS = 3, MOST_STEPS = 64 };
 
+static const uint64_t end_place = (uint64_t)FUZZ_RING_EPOCHS * FUZZ_RING_STEPS;
+
 /* A trainer's end, of whatever manners. */
 struct caller {
     int socket; /* -1: none */
+    struct place_page page;
     struct ring ring;
     int events[2];
 };
@@ -38,6 +44,7 @@ struct stage {
 static void hang_up(struct caller *caller)
 {
     ring_done(&caller->ring);
+    place_page_done(&caller->page);
     for (int i = 0; i < 2; i++)
         if (caller->events[i] >= 0)
             close(caller->events[i]);
@@ -54,6 +61,7 @@ static void call(struct stage *stage)
         int dir;
         CHECK(rundir_open(stage->run_dir, false, &dir, NULL) == STATUS_OK);
         CHECK(rundir_connect(dir, 0, &stage->callers[i].socket, NULL) == STATUS_OK);
+        CHECK(place_page_new(&stage->callers[i].page, NULL) == STATUS_OK);
         close(dir);
         return;
     }
@@ -62,7 +70,7 @@ static void call(struct stage *stage)
 static void send_message(struct caller *caller, struct input *input)
 {
     struct message message = fuzz_message(input);
-    const int fds[PACKET_MAX_FDS] = {caller->socket, caller->socket, caller->socket};
+    const int fds[PACKET_MAX_FDS] = {caller->page.memfd, caller->socket, caller->socket};
     enum status status = message_send(caller->socket, &message, fds, NULL);
     (void)status; /* the reader may have hung up, or there is no such type */
 }
@@ -114,10 +122,23 @@ static void publish(struct stage *stage)
 
 static void start(struct stage *stage)
 {
+    uint64_t place;
     if (stage->started || stage->finished || server_trainer_count(stage->server) == 0)
         return;
     stage->started = true;
+    memset(stage->published, 0, sizeof stage->published);
+    for (uint32_t t = 0; t < server_trainer_count(stage->server); t++)
+        if (server_trainer_wish(stage->server, t, &place) != WISH_FRESH)
+            server_set_first(stage->server, t, place);
     CHECK(server_start(stage->server, NULL) == STATUS_OK);
+}
+
+static void start_again(struct stage *stage)
+{
+    if (!stage->started || stage->finished)
+        return;
+    stage->started = false;
+    server_restart(stage->server);
 }
 
 static void finish(struct stage *stage, bool ended)
@@ -156,6 +177,10 @@ static void step(struct stage *stage, struct input *input)
         start(stage);
     else if (what == 9)
         finish(stage, take_byte(input) % 2);
+    else if (what == 10 && caller->page.place)
+        atomic_store(caller->page.place, take_number(input, 8));
+    else if (what == 11)
+        start_again(stage);
 }
 
 static void check_trainer(const struct stage *stage, uint32_t t)
@@ -165,6 +190,7 @@ static void check_trainer(const struct stage *stage, uint32_t t)
     enum server_peer state = server_trainer_state(stage->server, t, &err);
     CHECK(server_trainer_rank(stage->server, t) < TRAINERS);
     CHECK(backlog <= FUZZ_RING_SLOTS);
+    CHECK(server_trainer_place(stage->server, t) <= end_place);
     CHECK(state == SERVER_PEER_CONNECTED || backlog == 0);
     CHECK((state == SERVER_PEER_LOST) == (err.status != STATUS_OK));
 }
@@ -173,6 +199,8 @@ static void look(struct stage *stage)
 {
     struct pollfd polled[64];
     struct error err;
+    uint32_t rank;
+    uint64_t place;
     bool active;
     server_arm(stage->server);
     server_disarm(stage->server);
@@ -183,6 +211,19 @@ static void look(struct stage *stage)
     CHECK(server_trainer_count(stage->server) <= TRAINERS);
     for (uint32_t t = 0; t < server_trainer_count(stage->server); t++)
         check_trainer(stage, t);
+    while (!stage->started && server_take_parted(stage->server, &rank, &place))
+        CHECK(rank < TRAINERS && place <= end_place);
+}
+
+/* A state is a number here. */
+static enum status read_place(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+                              struct error *err)
+{
+    (void)argument;
+    (void)goes_on;
+    (void)err;
+    *ret_place = strtoull(json, NULL, 10) % (end_place + 1);
+    return STATUS_OK;
 }
 
 static void open_stage(struct stage *stage)
@@ -192,7 +233,8 @@ static void open_stage(struct stage *stage)
     struct server_options options = {.run_dir = stage->run_dir,
                                      .max_trainers = TRAINERS,
                                      .layout = &layout,
-                                     .service = &service};
+                                     .service = &service,
+                                     .read_state = read_place};
     struct error err;
     snprintf(stage->run_dir, sizeof stage->run_dir, "%s/run", fuzz_folder());
     if (server_new(&options, &stage->server, &err)) {

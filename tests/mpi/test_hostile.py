@@ -14,7 +14,9 @@ import unittest
 
 from job import MPIEXEC, JobTest, environment, leftovers, program
 
-MAGIC, VERSION, HELLO, WELCOME = 0x4D534E50, 2, 1, 3  # src/delivery/message.h
+MAGIC, HELLO, WELCOME = 0x4D534E50, 1, 3  # src/delivery/message.h, which VERSION is read from
+with open(os.path.join(os.path.dirname(__file__), "../../src/delivery/message.h"), encoding="utf-8") as header:
+    VERSION = int(re.search(r"MESSAGE_VERSION = (\d+)", header.read())[1])
 SILENT = 1000
 ENTRY_S = 20  # for trainers to get past them; it takes less than four on a quiet machine
 
@@ -157,7 +159,7 @@ class Hostile(JobTest):
     def test_broken_trainers_are_named(self):
         """What the others got until then is what they would have got."""
         for kind, cause in (("tail", "impossible tail"), ("back", "impossible tail"),
-                            ("socket", "not a Penstock message")):
+                            ("place", "impossible tail or place"), ("socket", "not a Penstock message")):
             with self.subTest(kind=kind):
                 expected, outcome = self.mixed(kind, True)
                 self.assertRegex(outcome.output, f"trainer 1 .*{cause}")
@@ -231,7 +233,7 @@ class Hostile(JobTest):
     def test_nonsense(self):
         """While the service waits and while it delivers, over and over."""
         service = self.serve()
-        hello = struct.pack("<IIII2048s", 0, self.TRAINERS, 0, 0, b"")
+        hello = struct.pack("<III2048s", 0, self.TRAINERS, 0, b"")
         held = []
         null = os.open(os.devnull, os.O_RDONLY)
 
@@ -246,6 +248,7 @@ class Hostile(JobTest):
                 send(reader, message(HELLO, hello, version=77))
                 send(reader, message(HELLO, hello)[:9])
                 send(reader, message(HELLO, hello) + bytes(100000))
+                send(reader, message(HELLO, hello), 1)
                 send(reader, message(HELLO, hello), 3)
                 send(reader, message(HELLO, hello), 200)
                 send(reader, message(WELCOME), 3)

@@ -4,6 +4,7 @@
  *     garbage  overwrites its ring's header, the flags of its control block and the batch it leases
  *     tail     moves its tail beyond the head, after three batches
  *     back     moves its tail back, after three batches
+ *     place    says that it has released what there never will be, after three batches
  *     socket   sends nonsense to its reader, after three batches
  */
 #include "delivery/layout.h"
@@ -19,18 +20,18 @@
 
 enum { HARMLESS_BATCHES = 3, SEEN_US = 300000 };
 
-/* Where the ring lies in this process. */
-static unsigned char *find_ring(void)
+/* Where shared memory of that name lies in this process. */
+static void *find_memory(const char *name)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512];
     uintptr_t start = 0;
     while (maps && fgets(line, sizeof line, maps))
-        if (strstr(line, "memfd:penstock-ring") && sscanf(line, "%" SCNxPTR, &start) == 1)
+        if (strstr(line, name) && sscanf(line, "%" SCNxPTR, &start) == 1)
             break;
     if (maps)
         fclose(maps);
-    return (unsigned char *)start;
+    return (void *)start;
 }
 
 static void overwrite(unsigned char *ring, struct ring_control *control,
@@ -75,9 +76,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "hostile-trainer: %s\n", message);
         return EXIT_FAILURE;
     }
-    unsigned char *ring = find_ring();
-    if (!ring) {
-        fprintf(stderr, "hostile-trainer: its ring is not to be found\n");
+    unsigned char *ring = find_memory("memfd:penstock-ring");
+    _Atomic uint64_t *place = find_memory("memfd:penstock-place");
+    if (!ring || !place) {
+        fprintf(stderr, "hostile-trainer: its shared memory is not to be found\n");
         return EXIT_FAILURE;
     }
     struct ring_control *control = (void *)(ring + ((struct ring_layout *)ring)->control_offset);
@@ -90,6 +92,8 @@ int main(int argc, char **argv)
             atomic_store(&control->tail, 1000);
         if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "back") == 0)
             move_back(control);
+        if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "place") == 0)
+            atomic_store(place, UINT64_MAX);
         if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "socket") == 0)
             send_nonsense();
     }

@@ -4,6 +4,7 @@
 #define PENSTOCK_TESTS_DELIVERY_SUPPORT_H
 
 #include "base/clock.h"
+#include "delivery/place_page.h"
 #include "delivery/server.h"
 #include "penstock.h"
 
@@ -94,6 +95,17 @@ static inline struct server *support_server(const char *run_dir, uint32_t world_
     struct server *server = support_place(run_dir, world_size, slots, reader);
     assert_int_equal(server_listen(server, NULL), STATUS_OK);
     return server;
+}
+
+/* What a trainer says first, sent by hand; its page stays at place 0. */
+static inline void support_hello(int socket, uint32_t rank, uint32_t world_size)
+{
+    struct message message = {.type = MESSAGE_HELLO,
+                              .hello = {.rank = rank, .world_size = world_size}};
+    struct place_page page;
+    assert_int_equal(place_page_new(&page, NULL), STATUS_OK);
+    assert_int_equal(message_send(socket, &message, &page.memfd, NULL), STATUS_OK);
+    place_page_done(&page);
 }
 
 /* A penstock_connect() in a thread of its own. */

@@ -35,13 +35,6 @@ static enum status answer(struct server *server, int fd, struct message *ret_mes
     return status;
 }
 
-static void hello(int fd, uint32_t rank, uint32_t world_size)
-{
-    struct message message = {.type = MESSAGE_HELLO,
-                              .hello = {.rank = rank, .world_size = world_size}};
-    assert_int_equal(message_send(fd, &message, NULL, NULL), STATUS_OK);
-}
-
 /* One that is stopped, or swapped out, while others are waited for long: its socket has room for
  * the WELCOME, and it has the news once it reads. */
 static void who_does_not_read_is_not_lost(void **unused)
@@ -50,7 +43,7 @@ static void who_does_not_read_is_not_lost(void **unused)
     struct place place = place_new();
     struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
     int fd = raw_connect(place.path);
-    hello(fd, 0, 2);
+    support_hello(fd, 0, 2);
     pump_until(server, 1);
     for (uint32_t i = 0; i < 5000; i++)
         server_announce(server, i, 5000);
@@ -77,7 +70,7 @@ static void who_reads_is_told(void **unused)
     struct place place = place_new();
     struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
     int fd = raw_connect(place.path);
-    hello(fd, 0, 2);
+    support_hello(fd, 0, 2);
     struct message message;
     assert_int_equal(answer(server, fd, &message), STATUS_OK);
     for (uint32_t i = 1; i < 5; i++) {
@@ -118,18 +111,23 @@ static void nonsense_is_answered_and_dropped(void **unused)
     early.type = MESSAGE_END;
     const struct {
         const void *packet;
-        size_t bytes;
+        size_t bytes, pages;
         enum status status;
     } cases[] = {
-        {&version, 24, STATUS_UNSUPPORTED}, {&magic, size, STATUS_PROTOCOL},
-        {&good, size - 4, STATUS_PROTOCOL}, {longer, size + 1, STATUS_PROTOCOL},
-        {&early, 16, STATUS_PROTOCOL},      {&wish, size, STATUS_PROTOCOL},
-        {&state, size, STATUS_PROTOCOL},    {&endless, size, STATUS_PROTOCOL},
+        {&version, 24, 0, STATUS_UNSUPPORTED}, {&magic, size, 1, STATUS_PROTOCOL},
+        {&good, size - 4, 1, STATUS_PROTOCOL}, {longer, size + 1, 1, STATUS_PROTOCOL},
+        {&early, 16, 0, STATUS_PROTOCOL},      {&wish, size, 1, STATUS_PROTOCOL},
+        {&state, size, 1, STATUS_PROTOCOL},    {&endless, size, 1, STATUS_PROTOCOL},
+        {&good, size, 0, STATUS_PROTOCOL},     {&good, size, 2, STATUS_PROTOCOL},
     };
+    struct place_page page;
+    assert_int_equal(place_page_new(&page, NULL), STATUS_OK);
+    const int fds[] = {page.memfd, page.memfd};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int fd = raw_connect(place.path);
-        assert_int_equal(packet_send(fd, cases[i].packet, cases[i].bytes, NULL, 0, 0, NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            packet_send(fd, cases[i].packet, cases[i].bytes, fds, cases[i].pages, 0, NULL),
+            STATUS_OK);
         struct message reply;
         assert_int_equal(answer(server, fd, &reply), STATUS_OK);
         assert_int_equal(reply.type, MESSAGE_FAIL);
@@ -138,6 +136,7 @@ static void nonsense_is_answered_and_dropped(void **unused)
         close(fd);
     }
     assert_int_equal(server_trainer_count(server), 0);
+    place_page_done(&page);
     server_free(server);
     place_done(&place);
 }
@@ -195,7 +194,7 @@ static void refused(struct server *server, const struct place *place, uint32_t r
                     uint32_t world_size, const char *text)
 {
     int fd = raw_connect(place->path);
-    hello(fd, rank, world_size);
+    support_hello(fd, rank, world_size);
     enum status status = STATUS_OK;
     struct error error;
     for (int i = 0; i < 1000 && !status; i++) {
@@ -243,10 +242,43 @@ static void a_connection_waits_for_a_descriptor(void **state)
     assert_false(server_take_warning(server, &warning));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     struct message reply;
-    hello(fd, 0, 2);
+    support_hello(fd, 0, 2);
     assert_int_equal(answer(server, fd, &reply), STATUS_OK);
     assert_int_equal(reply.type, MESSAGE_FAIL); /* of another world size */
     close(fd);
+    server_free(server);
+    place_done(&place);
+}
+
+/* Nor is there one for what comes with a HELLO: the trainer hears nothing, and comes again. */
+static void a_page_waits_for_a_descriptor(void **state)
+{
+    (void)state;
+    struct place place = place_new();
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(place.path);
+    support_hello(fd, 0, 1);
+    struct rlimit limit, low;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    int next = dup(fd);
+    close(next);
+    low.rlim_cur = (rlim_t)next + 1; /* for the connection alone */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    struct message reply;
+    struct error warning;
+    assert_int_equal(answer(server, fd, &reply), STATUS_LOST);
+    assert_true(server_take_warning(server, &warning));
+    assert_non_null(strstr(warning.message, "ulimit -n"));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    close(fd);
+    struct dialing dialing;
+    dial(&dialing, place.path, 0, 1);
+    pump_until(server, 1);
+    assert_int_equal(server_start(server, NULL), STATUS_OK);
+    pthread_join(dialing.thread, NULL);
+    assert_int_equal(dialing.status, PENSTOCK_OK);
+    penstock_close(dialing.client);
     server_free(server);
     place_done(&place);
 }
@@ -259,7 +291,7 @@ static void wrong_ranks_are_told_why(void **state)
     refused(server, &place, 0, 3, "3 trainers, the service was started for 2");
     refused(server, &place, 2, 2, "rank 2 is not below the 2");
     int first = raw_connect(place.path);
-    hello(first, 1, 2);
+    support_hello(first, 1, 2);
     pump_until(server, 1);
     assert_int_equal(server_trainer_rank(server, 0), 1);
     refused(server, &place, 1, 2, "rank 1 is taken by process");
@@ -267,7 +299,7 @@ static void wrong_ranks_are_told_why(void **state)
     close(first); /* its rank is free again */
     pump_until(server, 0);
     first = raw_connect(place.path);
-    hello(first, 1, 2);
+    support_hello(first, 1, 2);
     pump_until(server, 1);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     refused(server, &place, 0, 2, "too late");
@@ -288,7 +320,7 @@ static void a_reader_serves_no_more_than_it_should(void **state)
     assert_int_equal(server_new(&options, &server, NULL), STATUS_OK);
     assert_int_equal(server_listen(server, NULL), STATUS_OK);
     int fd = raw_connect(place.path);
-    hello(fd, 2, 4);
+    support_hello(fd, 2, 4);
     pump_until(server, 1);
     refused(server, &place, 3, 4, "one too many");
     close(fd);
@@ -319,7 +351,7 @@ static void waiting_trainers_hear_of_progress_and_failure(void **state)
     assert_int_equal(reply.fail.status, STATUS_MPI);
     close(silent);
     silent = raw_connect(place.path); /* and who comes later still hears it */
-    hello(silent, 0, 2);
+    support_hello(silent, 0, 2);
     assert_int_equal(answer(server, silent, &reply), STATUS_OK);
     assert_int_equal(reply.fail.status, STATUS_MPI);
     close(silent);
@@ -501,7 +533,7 @@ static void a_live_reader_keeps_its_socket(void **state)
     assert_int_equal(server_new(&options, &second, &error), STATUS_REFUSED);
     assert_non_null(strstr(error.message, "alive already"));
     int fd = raw_connect(place.path); /* the attempt did no harm */
-    hello(fd, 0, 1);
+    support_hello(fd, 0, 1);
     pump_until(server, 1);
     close(fd);
     server_free(server);
@@ -517,6 +549,7 @@ int main(void)
         cmocka_unit_test(silence_is_dropped_after_five_seconds),
         cmocka_unit_test(a_hundred_connections_are_survived),
         cmocka_unit_test(a_connection_waits_for_a_descriptor),
+        cmocka_unit_test(a_page_waits_for_a_descriptor),
         cmocka_unit_test(wrong_ranks_are_told_why),
         cmocka_unit_test(a_reader_serves_no_more_than_it_should),
         cmocka_unit_test(waiting_trainers_hear_of_progress_and_failure),

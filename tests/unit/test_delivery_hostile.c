@@ -45,13 +45,6 @@ static void progress(struct server *server)
         fail_msg("server_progress: %s", error.message);
 }
 
-static void say_hello(int fd, uint32_t rank, uint32_t world_size)
-{
-    struct message message = {.type = MESSAGE_HELLO,
-                              .hello = {.rank = rank, .world_size = world_size}};
-    assert_int_equal(message_send(fd, &message, NULL, NULL), STATUS_OK);
-}
-
 /* Connections
  * ------------------------------------------------------------------------------------------ */
 
@@ -98,15 +91,15 @@ static void handshakes_that_stop_half_way(void **state)
     int gone = raw_connect(place.path), twice = raw_connect(place.path);
     int deaf = raw_connect(place.path);
     assert_int_equal(packet_send(half, "PNSM", 4, NULL, 0, 0, NULL), STATUS_OK);
-    say_hello(gone, 0, 3);
+    support_hello(gone, 0, 3);
     pump_until(server, 1);
     close(gone); /* between HELLO and WELCOME */
     pump_until(server, 0);
-    say_hello(twice, 1, 3);
+    support_hello(twice, 1, 3);
     pump_until(server, 1);
-    say_hello(twice, 1, 3);
+    support_hello(twice, 1, 3);
     pump_until(server, 0);
-    say_hello(deaf, 2, 3); /* says hello, and then never reads */
+    support_hello(deaf, 2, 3); /* says hello, and then never reads */
     pump_until(server, 1);
     for (int i = 0; i < 10000; i++)
         server_announce(server, 1, 3); /* more than a socket would hold */
@@ -130,8 +123,8 @@ static void handshakes_that_stop_half_way(void **state)
     place_done(&place);
 }
 
-/* The one who sends descriptors to a reader is dropped, and they are closed. */
-static void a_reader_takes_no_descriptors(void **state)
+/* Who sends a reader other descriptors than a page is dropped, and they are closed. */
+static void a_reader_takes_no_other_descriptors(void **state)
 {
     (void)state;
     struct place place = place_new();
@@ -160,6 +153,50 @@ static void a_reader_takes_no_descriptors(void **state)
         assert_int_equal(status, STATUS_OK);
         assert_int_equal(reply.type, MESSAGE_FAIL);
         assert_int_equal(reply.fail.status, STATUS_PROTOCOL);
+        close(fd);
+    }
+    assert_int_equal(server_trainer_count(server), 0);
+    server_free(server);
+    assert_int_equal(lowest_free_fd(), before);
+    place_done(&place);
+}
+
+static int memory_of_size(off_t bytes, int seals)
+{
+    int fd = memfd_create("penstock-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, bytes), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+/* A page that could shrink under the reader's feet, or is none. */
+static void a_page_of_the_wrong_kind_is_refused(void **state)
+{
+    (void)state;
+    enum { SEALED = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+    struct place place = place_new();
+    int before = lowest_free_fd();
+    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    const int pages[] = {memory_of_size(4096, F_SEAL_GROW | F_SEAL_SEAL),
+                         memory_of_size(0, SEALED),
+                         memory_of_size(8192, SEALED),
+                         open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+                         open("/dev/null", O_RDWR | O_CLOEXEC),
+                         open("/tmp", O_PATH | O_CLOEXEC)};
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        struct message hello = {.type = MESSAGE_HELLO, .hello = {.world_size = 1}}, reply;
+        int fd = raw_connect(place.path);
+        assert_int_equal(message_send(fd, &hello, &pages[i], NULL), STATUS_OK);
+        close(pages[i]);
+        enum status status = STATUS_TIMEOUT;
+        for (int tries = 0; tries < 1000 && status == STATUS_TIMEOUT; tries++) {
+            progress(server);
+            status = message_receive(fd, &reply, NULL, NULL);
+        }
+        assert_int_equal(status, STATUS_OK);
+        assert_int_equal(reply.fail.status, STATUS_PROTOCOL);
+        assert_non_null(strstr(reply.fail.message, "not the sealed page"));
         close(fd);
     }
     assert_int_equal(server_trainer_count(server), 0);
@@ -247,23 +284,51 @@ static void a_tail_that_moves_back_loses_that_trainer(void **state)
     couple_done(&couple);
 }
 
+/* A couple whose trainer 1 is played by hand, from its page on. */
+static struct couple couple_with_page(struct place_page *ret_page, int *ret_socket)
+{
+    struct couple couple = {.place = place_new()};
+    struct message hello = {.type = MESSAGE_HELLO, .hello = {.rank = 1, .world_size = 2}};
+    struct dialing dialing;
+    couple.server = support_server(couple.place.path, 2, SUPPORT_SLOTS, 0);
+    dial(&dialing, couple.place.path, 0, 2);
+    pump_until(couple.server, 1);
+    *ret_socket = raw_connect(couple.place.path);
+    assert_int_equal(place_page_new(ret_page, NULL), STATUS_OK);
+    assert_int_equal(message_send(*ret_socket, &hello, &ret_page->memfd, NULL), STATUS_OK);
+    pump_until(couple.server, 2);
+    assert_int_equal(server_start(couple.server, NULL), STATUS_OK);
+    pthread_join(dialing.thread, NULL);
+    assert_int_equal(dialing.status, PENSTOCK_OK);
+    couple.clients[0] = dialing.client;
+    publish_to(couple.server, 0, 0);
+    publish_to(couple.server, 1, 0);
+    assert_int_equal(penstock_next(couple.clients[0], &couple.first[0], 2000), PENSTOCK_OK);
+    return couple;
+}
+
 static void an_impossible_release_loses_that_trainer(void **state)
 {
     (void)state;
-    static const uint64_t impossible[] = {2, UINT64_MAX, 0}; /* one batch was published */
-    for (int i = 0; i < 3; i++) {
-        struct couple couple = couple_new();
-        struct ring_layout layout = support_layout(SUPPORT_SLOTS);
-        struct ring_control *control =
-            (void *)(memory_of(&couple.first[1]) + layout.control_offset);
-        assert_int_equal(penstock_release(couple.clients[1], &couple.first[1]), PENSTOCK_OK);
+    static const uint64_t impossible[] = {2, UINT64_MAX}; /* one batch was published */
+    for (int i = 0; i < 2; i++) {
+        struct place_page page;
+        int socket;
+        struct couple couple = couple_with_page(&page, &socket);
+        atomic_store(page.place, 1);
         progress(couple.server);
-        assert_int_equal(atomic_load(&control->released), 1);
-        atomic_store(&control->released, impossible[i]);
+        atomic_store(page.place, 0); /* no news: what was released stays so */
+        progress(couple.server);
+        assert_int_equal(server_trainer_state(couple.server, 1, NULL), SERVER_PEER_CONNECTED);
+        assert_int_equal(server_trainer_place(couple.server, 1), 1);
+        atomic_store(page.place, impossible[i]);
         assert_int_equal(server_trainer_place(couple.server, 1), 1);
         progress(couple.server);
         assert_int_equal(server_trainer_state(couple.server, 1, NULL), SERVER_PEER_LOST);
+        assert_int_equal(server_trainer_place(couple.server, 1), 1);
         the_other_goes_on(&couple, 1);
+        place_page_done(&page);
+        close(socket);
         couple_done(&couple);
     }
 }
@@ -410,14 +475,15 @@ static void send_welcome(const struct fake *fake, int fd)
 static void *answer_once(void *argument)
 {
     const struct fake *fake = argument;
-    struct message hello;
+    struct message_hello hello;
+    int page_fd;
     struct pollfd polled = {.fd = fake->listener, .events = POLLIN};
     assert_int_equal(poll(&polled, 1, 5000), 1);
     int fd = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     polled.fd = fd;
     assert_int_equal(poll(&polled, 1, 5000), 1);
-    assert_int_equal(message_receive(fd, &hello, NULL, NULL), STATUS_OK);
-    assert_int_equal(hello.type, MESSAGE_HELLO);
+    assert_int_equal(message_receive_hello(fd, &hello, &page_fd, NULL), STATUS_OK);
+    close(page_fd);
     send_welcome(fake, fd);
     close(fd);
     return NULL;
@@ -662,7 +728,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silent_connections_keep_nobody_out),
         cmocka_unit_test(handshakes_that_stop_half_way),
-        cmocka_unit_test(a_reader_takes_no_descriptors),
+        cmocka_unit_test(a_reader_takes_no_other_descriptors),
+        cmocka_unit_test(a_page_of_the_wrong_kind_is_refused),
         cmocka_unit_test(a_tail_that_moves_back_loses_that_trainer),
         cmocka_unit_test(an_impossible_release_loses_that_trainer),
         cmocka_unit_test(garbage_in_a_ring_changes_nothing),

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,11 +50,11 @@ static int open_fds(void)
 static void bodies_arrive(void **state)
 {
     (void)state;
-    struct message sent = {.type = MESSAGE_HELLO, .hello = {.rank = 3, .world_size = 8}}, got;
+    struct message sent = {.type = MESSAGE_GOODBYE, .goodbye = {.epoch = 3, .step = 8}}, got;
     assert_int_equal(message_send(left, &sent, NULL, NULL), STATUS_OK);
     assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_OK);
-    assert_int_equal(got.type, MESSAGE_HELLO);
-    assert_int_equal(got.hello.world_size, 8);
+    assert_int_equal(got.type, MESSAGE_GOODBYE);
+    assert_int_equal(got.goodbye.step, 8);
     assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_TIMEOUT);
     close(left);
     assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_LOST);
@@ -94,6 +95,51 @@ static void descriptors_come_with_a_welcome_only(void **state)
     assert_int_equal(open_fds(), before);
 }
 
+static void a_hello_comes_with_a_page(void **state)
+{
+    (void)state;
+    struct message sent = {.type = MESSAGE_HELLO, .hello = {.rank = 3, .world_size = 8}}, got;
+    struct message welcome = {.type = MESSAGE_WELCOME}, goodbye = {.type = MESSAGE_GOODBYE};
+    struct message_hello hello;
+    int fds[WELCOME_FDS] = {left, right, STDIN_FILENO}, got_fds[WELCOME_FDS], page_fd;
+    int before = open_fds();
+    assert_int_equal(message_send(left, &sent, fds, NULL), STATUS_OK);
+    assert_int_equal(message_receive_hello(right, &hello, &page_fd, NULL), STATUS_OK);
+    assert_int_equal(hello.world_size, 8);
+    assert_int_equal(open_fds(), before + 1);
+    assert_true(fcntl(page_fd, F_GETFD) & FD_CLOEXEC);
+    close(page_fd);
+    assert_int_equal(message_send(left, &sent, fds, NULL), STATUS_OK);
+    assert_int_equal(message_receive(right, &got, got_fds, NULL), STATUS_PROTOCOL);
+    assert_int_equal(message_send(left, &welcome, fds, NULL), STATUS_OK);
+    assert_int_equal(message_receive_hello(right, &hello, &page_fd, NULL), STATUS_PROTOCOL);
+    assert_int_equal(message_send(left, &goodbye, NULL, NULL), STATUS_OK);
+    assert_int_equal(message_receive_hello(right, &hello, &page_fd, NULL), STATUS_PROTOCOL);
+    assert_int_equal(open_fds(), before);
+}
+
+/* No descriptor is free for one that comes: that is no fault of who sends it. */
+static void too_few_descriptors_are_said_to_be_that(void **state)
+{
+    (void)state;
+    struct message sent = {.type = MESSAGE_HELLO};
+    struct message_hello hello;
+    struct rlimit usual, few;
+    struct error error;
+    int page_fd;
+    int lowest = dup(left);
+    close(lowest);
+    assert_int_equal(message_send(left, &sent, &left, NULL), STATUS_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    few = usual;
+    few.rlim_cur = (rlim_t)lowest;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    enum status status = message_receive_hello(right, &hello, &page_fd, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    assert_int_equal(status, STATUS_NO_MEMORY);
+    assert_non_null(strstr(error.message, "ulimit -n"));
+}
+
 /* A raw packet that is not a message, with `fd_count` descriptors, must be refused and leave none.
  */
 static void refused(const void *data, size_t size, size_t fd_count, enum status expected)
@@ -112,8 +158,8 @@ static void nonsense_is_refused(void **state)
 {
     (void)state;
     struct message good = {
-        .magic = MESSAGE_MAGIC, .version = MESSAGE_VERSION, .type = MESSAGE_HELLO};
-    size_t size = offsetof(struct message, hello) + sizeof good.hello;
+        .magic = MESSAGE_MAGIC, .version = MESSAGE_VERSION, .type = MESSAGE_GOODBYE};
+    size_t size = offsetof(struct message, hello) + sizeof good.goodbye;
     struct message bad = good;
     refused("x", 1, 0, STATUS_PROTOCOL);
     refused(&good, 15, 0, STATUS_PROTOCOL);
@@ -217,6 +263,8 @@ int main(void)
         BOTH(bodies_arrive),
         BOTH(failures_are_tamed),
         BOTH(descriptors_come_with_a_welcome_only),
+        BOTH(a_hello_comes_with_a_page),
+        BOTH(too_few_descriptors_are_said_to_be_that),
         BOTH(nonsense_is_refused),
         BOTH(floods_of_descriptors_are_closed),
         BOTH(a_peer_that_does_not_read_is_no_obstacle),

@@ -277,6 +277,37 @@ static void *wait_in_next(void *argument)
     return NULL;
 }
 
+/* The reader sees what another thread releases while penstock_next() waits for a ring. */
+static void releases_are_seen_on_the_way_to_a_reader(void **state)
+{
+    (void)state;
+    struct scene scene = scene_new(usual);
+    struct penstock_batch held[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        publish_next(&scene);
+        held[i] = next(&scene, i);
+    }
+    server_free(scene.server);
+    scene.server = serve(scene.place.path, usual);
+    struct waiting waiting = {.client = scene.client, .timeout_ms = 20000};
+    pthread_t thread;
+    pthread_create(&thread, NULL, wait_in_next, &waiting);
+    pump_until(scene.server, 1);
+    assert_int_equal(server_trainer_place(scene.server, 0), 0);
+    release(&scene, &held[0]);
+    assert_int_equal(server_trainer_place(scene.server, 0), 1);
+    begin(&scene, 3, 3);
+    release(&scene, &held[1]);
+    assert_int_equal(server_trainer_place(scene.server, 0), 2);
+    release(&scene, &held[2]);
+    assert_int_equal(server_trainer_place(scene.server, 0), 3);
+    publish_next(&scene);
+    pthread_join(thread, NULL);
+    assert_int_equal(waiting.status, PENSTOCK_OK);
+    assert_int_equal(server_trainer_place(scene.server, 0), 3);
+    scene_done(&scene);
+}
+
 /* Milliseconds beyond what nanoseconds can count are no limit. */
 static void the_longest_timeout_waits(void **state)
 {
@@ -700,6 +731,7 @@ int main(void)
         cmocka_unit_test(a_service_that_is_another_is_refused),
         cmocka_unit_test(a_gap_or_a_repetition_is_an_error),
         cmocka_unit_test(waiting_for_a_reader_has_an_end),
+        cmocka_unit_test(releases_are_seen_on_the_way_to_a_reader),
         cmocka_unit_test(the_longest_timeout_waits),
         cmocka_unit_test(a_trainer_says_that_it_failed),
         cmocka_unit_test(the_last_batch_may_be_held),
