@@ -67,7 +67,7 @@ if(PENSTOCK_INSTALL_PYTHON)
     PATTERN "__pycache__" EXCLUDE)
 endif()
 
-if(PENSTOCK_TESTS)
+if(BUILD_TESTING)
   add_test(NAME install.consumer
     COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
   add_test(NAME install.configure

@@ -5,7 +5,7 @@
 #     lint-tidy      clang-tidy, by .clang-tidy
 #     lint-cppcheck  cppcheck over the compilation database
 #     lint-analyze   gcc -fanalyzer, by analyze.py
-foreach(tool clang-format run-clang-tidy cppcheck gcc)
+foreach(tool clang-format run-clang-tidy cppcheck gcc python3)
   string(TOUPPER ${tool} variable)
   string(REPLACE "-" "_" variable ${variable})
   find_program(${variable} NAMES ${tool} ${tool}-14 ${tool}-12 DOC "for the lint targets")
@@ -35,7 +35,6 @@ lint_target(cppcheck CPPCHECK
   --enable=warning,performance,portability --inline-suppr --error-exitcode=1
   --cppcheck-build-dir=${PROJECT_BINARY_DIR}/cppcheck)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cppcheck)
-find_package(Python3 COMPONENTS Interpreter)
 lint_target(analyze GCC
-  ${Python3_EXECUTABLE} cmake/analyze.py ${GCC} ${PROJECT_BINARY_DIR} ${lint_jobs} src mpi launch bench)
+  ${PYTHON3} cmake/analyze.py ${GCC} ${PROJECT_BINARY_DIR} ${lint_jobs} src mpi launch bench)
 add_custom_target(lint DEPENDS lint-format lint-tidy lint-cppcheck lint-analyze)

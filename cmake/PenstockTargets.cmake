@@ -3,7 +3,7 @@
 add_library(penstock-options INTERFACE)
 target_compile_options(penstock-options INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
-  -Wformat=2 -fno-common
+  -Wformat=2 -fno-common -UNDEBUG # assertions stay on, whatever the build type
   $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>)
 target_compile_definitions(penstock-options INTERFACE _GNU_SOURCE)
 target_include_directories(penstock-options INTERFACE ${PROJECT_SOURCE_DIR}/src
@@ -16,7 +16,7 @@ if(PENSTOCK_SANITIZE)
 endif()
 
 set(PENSTOCK_LINK_ALONE OFF)
-if(PENSTOCK_TESTS AND NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_FUZZ)
+if(BUILD_TESTING AND NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_FUZZ)
   set(PENSTOCK_LINK_ALONE ON)
 endif()
 

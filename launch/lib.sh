@@ -127,7 +127,7 @@ build_release() {
     local -a packages
     mapfile -t packages < <(build_packages)
     install_packages "${packages[@]}" "$@"
-    CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=OFF)
+    CMAKE_ARGUMENTS=(-DBUILD_TESTING=OFF)
     [[ ! -f build/release/CMakeCache.txt ]] || CMAKE_ARGUMENTS=()
     build_preset release
 }

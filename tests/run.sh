@@ -81,7 +81,7 @@ more_packages_job=$!
 ((EUID == 0)) || wait "$more_packages_job" # sudo may ask for a password
 python=/usr/bin/python3
 [[ -x $python ]] || python=$(command -v python3) || fail "no python3"
-CMAKE_ARGUMENTS=(-DPENSTOCK_TESTS=ON)
+CMAKE_ARGUMENTS=(-DBUILD_TESTING=ON)
 
 # --- a Python environment with a current zarr, and PyTorch where it is to be had cheaply ---------
 
