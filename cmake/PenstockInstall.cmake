@@ -1,76 +1,92 @@
-# `install`: programs, libpenstock.so with its soname, penstock.h, a pkg-config file and a CMake package.
+# `install`, in components that find_package knows, too; and a build tree that find_package and pkg-config take as it is.
 #
-#     find_package(penstock REQUIRED)          pkg-config --cflags --libs penstock
-#     target_link_libraries(x penstock::penstock)
+#     client    libpenstock, penstock.h, pkg-config's file: target penstock::penstock
+#     cli       penstock: program penstock::cli
+#     trainer   penstock-trainer: program penstock::trainer
+#     reader    penstock-reader and penstock-run: programs penstock::reader and penstock::run
+#     python    the Python package: variable penstock_PYTHON_DIR
+#
+# Each has a file penstock-<component>.cmake beside penstockConfig.cmake, which includes those that are there.
 include(CMakePackageConfigHelpers)
 
+option(PENSTOCK_INSTALL "have `install` install Penstock" ${PROJECT_IS_TOP_LEVEL})
 option(PENSTOCK_INSTALL_PYTHON "install the Python package, too" OFF)
 set(PENSTOCK_PYTHON_DIR "lib/python3/dist-packages" CACHE STRING
   "where the Python package goes below the prefix, with PENSTOCK_INSTALL_PYTHON")
+if(PENSTOCK_INSTALL_PYTHON AND NOT BUILD_SHARED_LIBS)
+  message(FATAL_ERROR "PENSTOCK_INSTALL_PYTHON needs BUILD_SHARED_LIBS=ON: Python loads libpenstock.so")
+endif()
+if(NOT PENSTOCK_INSTALL)
+  return()
+endif()
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
 
-# In the build tree the header lies among the sources; once installed, in the prefix.
-set_target_properties(penstock PROPERTIES INTERFACE_INCLUDE_DIRECTORIES
-  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src/include>;$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-install(TARGETS penstock EXPORT penstock
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  PUBLIC_HEADER DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT penstock NAMESPACE penstock:: FILE penstockTargets.cmake DESTINATION ${package_dir})
+# penstock_install(reader TARGET DESTINATION...): as that component, which the build tree has as well.
+function(penstock_install component target)
+  install(TARGETS ${target} EXPORT penstock-${component} COMPONENT ${component} ${ARGN})
+  install(EXPORT penstock-${component} NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT ${component})
+  export(EXPORT penstock-${component} NAMESPACE penstock:: FILE ${PROJECT_BINARY_DIR}/penstock-${component}.cmake)
+endfunction()
 
-set(programs)
-foreach(program penstock-cli penstock-trainer penstock-reader)
-  if(TARGET ${program})
-    list(APPEND programs ${program})
+penstock_install(client penstock
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  PUBLIC_HEADER DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+file(RELATIVE_PATH library_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+foreach(component cli trainer reader)
+  if(TARGET penstock-${component})
+    set_target_properties(penstock-${component} PROPERTIES
+      EXPORT_NAME ${component} INSTALL_RPATH "$ORIGIN/${library_from_programs}")
+    penstock_install(${component} penstock-${component} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
-file(RELATIVE_PATH library_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${library_from_programs}")
-install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET penstock-reader)
-  configure_file(launch/penstock-run ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run @ONLY)
-  set(libexec ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/../libexec/penstock)
-  foreach(part nodes supervise)
-    configure_file(launch/${part}.sh ${libexec}/${part}.sh COPYONLY)
-    install(FILES launch/${part}.sh DESTINATION libexec/penstock)
-  endforeach()
-  add_executable(penstock-sieve launch/sieve.c)
-  target_link_libraries(penstock-sieve PRIVATE penstock-options)
-  set_target_properties(penstock-sieve PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${libexec})
-  install(TARGETS penstock-sieve DESTINATION libexec/penstock)
-  install(PROGRAMS ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(PROGRAMS ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT reader)
+  install(FILES launch/nodes.sh launch/supervise.sh DESTINATION libexec/penstock COMPONENT reader)
+  install(TARGETS penstock-sieve DESTINATION libexec/penstock COMPONENT reader)
 endif()
 
-file(CONFIGURE OUTPUT penstockConfig.cmake @ONLY CONTENT
-  "include(\"\${CMAKE_CURRENT_LIST_DIR}/penstockTargets.cmake\")\n")
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstockConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/penstockConfig.cmake
-              ${PROJECT_BINARY_DIR}/penstockConfigVersion.cmake
-  DESTINATION ${package_dir})
-
-file(RELATIVE_PATH prefix_from_pkgconfig /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-file(CONFIGURE OUTPUT penstock.pc @ONLY CONTENT [[
-prefix=${pcfiledir}/@prefix_from_pkgconfig@
-includedir=${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
-libdir=${prefix}/@CMAKE_INSTALL_LIBDIR@
-
-Name: penstock
-Description: Batches of a Zarr dataset in shared memory: the library that trainers link
-Version: @PROJECT_VERSION@
-Cflags: -I${includedir}
-Libs: -L${libdir} -lpenstock
-]])
-install(FILES ${PROJECT_BINARY_DIR}/penstock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-
+if(BUILD_SHARED_LIBS)
+  file(WRITE ${PROJECT_BINARY_DIR}/penstock-python.cmake "set(penstock_PYTHON_DIR \"${PROJECT_SOURCE_DIR}/python\")\n")
+endif()
 if(PENSTOCK_INSTALL_PYTHON)
-  install(DIRECTORY python/penstock DESTINATION ${PENSTOCK_PYTHON_DIR}
-    PATTERN "__pycache__" EXCLUDE)
+  install(DIRECTORY python/penstock DESTINATION ${PENSTOCK_PYTHON_DIR} COMPONENT python PATTERN "__pycache__" EXCLUDE)
+  file(RELATIVE_PATH python_from_package /${package_dir} /${PENSTOCK_PYTHON_DIR})
+  file(WRITE ${PROJECT_BINARY_DIR}/installed/penstock-python.cmake
+    "cmake_path(SET penstock_PYTHON_DIR NORMALIZE \"\${CMAKE_CURRENT_LIST_DIR}/${python_from_package}\")\n")
+  install(FILES ${PROJECT_BINARY_DIR}/installed/penstock-python.cmake DESTINATION ${package_dir} COMPONENT python)
 endif()
+
+configure_file(cmake/penstockConfig.cmake.in ${PROJECT_BINARY_DIR}/penstockConfig.cmake @ONLY)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/penstockConfig.cmake ${PROJECT_BINARY_DIR}/penstockConfigVersion.cmake
+  DESTINATION ${package_dir} COMPONENT client)
+
+# pkg-config takes penstock-uninstalled.pc before penstock.pc where it looks into the build tree.
+set(private_libs)
+if(NOT BUILD_SHARED_LIBS)
+  set(private_libs " -lm -pthread")
+endif()
+set(prefix ${PROJECT_BINARY_DIR})
+set(includedir ${PROJECT_SOURCE_DIR}/src/include)
+set(libdir ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+configure_file(cmake/penstock.pc.in ${PROJECT_BINARY_DIR}/penstock-uninstalled.pc @ONLY)
+file(RELATIVE_PATH prefix_from_pkgconfig /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+set(prefix "\${pcfiledir}/${prefix_from_pkgconfig}")
+set(includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+set(libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+configure_file(cmake/penstock.pc.in ${PROJECT_BINARY_DIR}/penstock.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/penstock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT client)
 
 if(BUILD_TESTING)
-  add_test(NAME install.consumer
-    COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
-  add_test(NAME install.configure
-    COMMAND ${PROJECT_SOURCE_DIR}/tests/install/configure.sh ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
-  set_tests_properties(install.consumer install.configure PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
+  foreach(thing consumer components)
+    add_test(NAME install.${thing} COMMAND tests/install/${thing}.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER}
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  endforeach()
+  foreach(thing configure static subproject)
+    add_test(NAME install.${thing} COMMAND tests/install/${thing}.sh ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER}
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  endforeach()
+  set_tests_properties(install.consumer install.components install.configure install.static install.subproject
+    PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()

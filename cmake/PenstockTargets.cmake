@@ -45,7 +45,9 @@ endfunction()
 
 # penstock_unit_test(plan permutation LINKS plan): tests/unit/test_plan_permutation.c as unit.plan.permutation.
 # THREADS: what it tests has several, so that ThreadSanitizer has something to find; target `threads` builds these.
-add_custom_target(threads)
+if(BUILD_TESTING)
+  add_custom_target(threads)
+endif()
 function(penstock_unit_test module thing)
   cmake_parse_arguments(ARG "THREADS" "" "LINKS;SYSTEM" ${ARGN})
   set(target test_${module}_${thing})

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh BUILD_DIRECTORY COMPILER: what `install` leaves can be moved, found, linked and run.
+# consumer.sh BUILD_DIRECTORY COMPILER: what `install` leaves can be moved, found, linked and run.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$1 compiler=$2
