@@ -13,18 +13,18 @@ enum {
 static const double second_share = 0.03, second_most = 4;
 static const uint64_t least_late_ns = 20000000, least_round_ns = 20000000;
 
-void pace_init(struct pace *pace, uint32_t requests)
+void http_pace_init(struct http_pace *pace, uint32_t requests)
 {
     memset(pace, 0, sizeof *pace);
     pace->adapts = requests == 0;
-    pace->limit = requests ? requests : PACE_FIRST;
-    pace->most = requests ? requests : PACE_MOST;
+    pace->limit = requests ? requests : HTTP_PACE_FIRST;
+    pace->most = requests ? requests : HTTP_PACE_MOST;
 }
 
 static uint32_t size_class(size_t bytes)
 {
     uint32_t class = 0;
-    for (bytes >>= 10; bytes > 0 && class < PACE_CLASSES - 1; bytes >>= 2)
+    for (bytes >>= 10; bytes > 0 && class < HTTP_PACE_CLASSES - 1; bytes >>= 2)
         class ++;
     return class;
 }
@@ -36,25 +36,25 @@ static uint64_t latency_bound(uint32_t i)
     return i % 2 ? bound + bound * 41 / 100 : bound;
 }
 
-static void note_latency(struct pace *pace, uint64_t latency_ns, size_t bytes)
+static void note_latency(struct http_pace *pace, uint64_t latency_ns, size_t bytes)
 {
     uint32_t class = size_class(bytes), i = 0;
-    while (i < PACE_LATENCIES - 1 && latency_bound(i) < latency_ns)
+    while (i < HTTP_PACE_LATENCIES - 1 && latency_bound(i) < latency_ns)
         i++;
     pace->latencies[class][i]++;
     if (++pace->counts[class] < FORGET_AT)
         return;
     pace->counts[class] = 0;
-    for (i = 0; i < PACE_LATENCIES; i++)
+    for (i = 0; i < HTTP_PACE_LATENCIES; i++)
         pace->counts[class] += pace->latencies[class][i] /= 2;
 }
 
-uint64_t pace_late_ns(const struct pace *pace, size_t bytes)
+uint64_t http_pace_late_ns(const struct http_pace *pace, size_t bytes)
 {
     uint32_t class = size_class(bytes), seen = 0;
     if (pace->counts[class] < LEAST_KNOWN)
         return UINT64_MAX;
-    for (uint32_t i = 0; i < PACE_LATENCIES; i++) {
+    for (uint32_t i = 0; i < HTTP_PACE_LATENCIES; i++) {
         seen += pace->latencies[class][i];
         uint64_t late = 2 * latency_bound(i);
         if (seen * 100 >= pace->counts[class] * 95)
@@ -63,7 +63,7 @@ uint64_t pace_late_ns(const struct pace *pace, size_t bytes)
     return UINT64_MAX;
 }
 
-bool pace_take_second(struct pace *pace)
+bool http_pace_take_second(struct http_pace *pace)
 {
     if (pace->second_tokens < 1)
         return false;
@@ -71,7 +71,7 @@ bool pace_take_second(struct pace *pace)
     return true;
 }
 
-static void begin_round(struct pace *pace, uint64_t now_ns)
+static void begin_round(struct http_pace *pace, uint64_t now_ns)
 {
     pace->round_start_ns = now_ns;
     pace->round_bytes = 0;
@@ -79,7 +79,7 @@ static void begin_round(struct pace *pace, uint64_t now_ns)
     pace->round_waited = true;
 }
 
-static void grow(struct pace *pace, double rate)
+static void grow(struct http_pace *pace, double rate)
 {
     uint32_t higher = pace->limit + pace->limit / 2;
     pace->rate_before = rate;
@@ -88,7 +88,7 @@ static void grow(struct pace *pace, double rate)
 }
 
 /* The end of a round in which the limit was what held things up. */
-static void judge_round(struct pace *pace, double rate)
+static void judge_round(struct http_pace *pace, double rate)
 {
     bool tried = pace->rate_before > 0;
     if (pace->rest > 0) {
@@ -102,8 +102,8 @@ static void judge_round(struct pace *pace, double rate)
     }
 }
 
-void pace_answered(struct pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
-                   bool waiting)
+void http_pace_answered(struct http_pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
+                        bool waiting)
 {
     note_latency(pace, latency_ns, bytes);
     pace->second_tokens += second_share;
@@ -125,13 +125,13 @@ void pace_answered(struct pace *pace, uint64_t now_ns, uint64_t latency_ns, size
     begin_round(pace, now_ns);
 }
 
-void pace_throttled(struct pace *pace, uint64_t now_ns)
+void http_pace_throttled(struct http_pace *pace, uint64_t now_ns)
 {
     const uint64_t once_ns = 200000000;
     if (!pace->adapts || (pace->throttled_ns && now_ns - pace->throttled_ns < once_ns))
         return;
     pace->throttled_ns = now_ns;
-    pace->limit = pace->limit / 2 > PACE_LEAST ? pace->limit / 2 : PACE_LEAST;
+    pace->limit = pace->limit / 2 > HTTP_PACE_LEAST ? pace->limit / 2 : HTTP_PACE_LEAST;
     pace->rate_before = 0;
     pace->rest = REST_THROTTLED;
     begin_round(pace, now_ns);

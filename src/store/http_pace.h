@@ -17,14 +17,14 @@
 #include <stdint.h>
 
 enum {
-    PACE_LEAST = 4,
-    PACE_FIRST = 32,
-    PACE_MOST = 256,
-    PACE_CLASSES = 12,   /* of sizes, each four times the one before */
-    PACE_LATENCIES = 48, /* classes of latencies, each 1.41 times the one before */
+    HTTP_PACE_LEAST = 4,
+    HTTP_PACE_FIRST = 32,
+    HTTP_PACE_MOST = 256,
+    HTTP_PACE_CLASSES = 12,   /* of sizes, each four times the one before */
+    HTTP_PACE_LATENCIES = 48, /* classes of latencies, each 1.41 times the one before */
 };
 
-struct pace {
+struct http_pace {
     uint32_t limit, most; /* requests under way at once */
     bool adapts;
     /* the round */
@@ -37,25 +37,25 @@ struct pace {
     uint32_t rest; /* rounds until the next try */
     uint64_t throttled_ns;
     /* lateness */
-    uint16_t latencies[PACE_CLASSES][PACE_LATENCIES];
-    uint32_t counts[PACE_CLASSES];
+    uint16_t latencies[HTTP_PACE_CLASSES][HTTP_PACE_LATENCIES];
+    uint32_t counts[HTTP_PACE_CLASSES];
     double second_tokens;
 };
 
-/* `requests`: a fixed limit; 0: from PACE_FIRST, PACE_LEAST to PACE_MOST. */
-void pace_init(struct pace *pace, uint32_t requests);
+/* `requests`: a fixed limit; 0: from HTTP_PACE_FIRST, HTTP_PACE_LEAST to HTTP_PACE_MOST. */
+void http_pace_init(struct http_pace *pace, uint32_t requests);
 
 /* An answer of `bytes` came after `latency_ns`. `waiting`: others wait because of the limit. */
-void pace_answered(struct pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
-                   bool waiting);
+void http_pace_answered(struct http_pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
+                        bool waiting);
 
 /* The server asked for fewer requests. */
-void pace_throttled(struct pace *pace, uint64_t now_ns);
+void http_pace_throttled(struct http_pace *pace, uint64_t now_ns);
 
 /* After how long a request for `bytes` is late; UINT64_MAX while too little is known. */
-uint64_t pace_late_ns(const struct pace *pace, size_t bytes);
+uint64_t http_pace_late_ns(const struct http_pace *pace, size_t bytes);
 
 /* Whether a second request may be sent now; if so, it is counted. */
-bool pace_take_second(struct pace *pace);
+bool http_pace_take_second(struct http_pace *pace);
 
 #endif

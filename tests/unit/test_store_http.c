@@ -190,7 +190,7 @@ static const uint64_t ms_ns = 1000000;
 
 /* Answers of 64 KiB as a server gives them that needs `latency_ms` and has `most` bytes a second.
  */
-static uint64_t serve(struct pace *pace, uint64_t now_ns, unsigned rounds, unsigned latency_ms,
+static uint64_t serve(struct http_pace *pace, uint64_t now_ns, unsigned rounds, unsigned latency_ms,
                       double most)
 {
     for (unsigned i = 0; i < rounds; i++) {
@@ -199,56 +199,57 @@ static uint64_t serve(struct pace *pace, uint64_t now_ns, unsigned rounds, unsig
             seconds = bytes / most;
         now_ns += (uint64_t)(seconds * 1e9);
         for (uint32_t j = 0, count = pace->limit; j < count; j++)
-            pace_answered(pace, now_ns, (uint64_t)(seconds * 1e9), 65536, true);
+            http_pace_answered(pace, now_ns, (uint64_t)(seconds * 1e9), 65536, true);
     }
     return now_ns;
 }
 
 static void test_the_limit_grows_while_that_helps(void **state)
 {
-    struct pace pace;
+    struct http_pace pace;
     (void)state;
-    pace_init(&pace, 0);
+    http_pace_init(&pace, 0);
     serve(&pace, ms_ns, 40, 50, 1e12);
-    assert_in_range(pace.limit, PACE_MOST * 3 / 4, PACE_MOST);
-    pace_init(&pace, 0);
+    assert_in_range(pace.limit, HTTP_PACE_MOST * 3 / 4, HTTP_PACE_MOST);
+    http_pace_init(&pace, 0);
     serve(&pace, ms_ns, 40, 50, 100e6); /* 76 requests fill the link */
     assert_in_range(pace.limit, 60, 120);
-    pace_init(&pace, 17);
+    http_pace_init(&pace, 17);
     serve(&pace, ms_ns, 40, 50, 1e12);
     assert_int_equal(pace.limit, 17);
 }
 
 static void test_the_limit_shrinks_when_the_server_says_so(void **state)
 {
-    struct pace pace;
+    struct http_pace pace;
     (void)state;
-    pace_init(&pace, 0);
+    http_pace_init(&pace, 0);
     uint64_t now_ns = serve(&pace, ms_ns, 40, 50, 1e12);
     uint32_t before = pace.limit;
-    pace_throttled(&pace, now_ns);
-    pace_throttled(&pace, now_ns + ms_ns); /* of the same burst */
+    http_pace_throttled(&pace, now_ns);
+    http_pace_throttled(&pace, now_ns + ms_ns); /* of the same burst */
     assert_int_equal(pace.limit, before / 2);
     for (unsigned i = 1; i < 20; i++)
-        pace_throttled(&pace, now_ns + i * 1000 * ms_ns);
-    assert_int_equal(pace.limit, PACE_LEAST);
+        http_pace_throttled(&pace, now_ns + i * 1000 * ms_ns);
+    assert_int_equal(pace.limit, HTTP_PACE_LEAST);
     serve(&pace, now_ns + 20000 * ms_ns, 400, 50, 1e12);
-    assert_in_range(pace.limit, PACE_FIRST, PACE_MOST);
+    assert_in_range(pace.limit, HTTP_PACE_FIRST, HTTP_PACE_MOST);
 }
 
 static void test_lateness(void **state)
 {
-    struct pace pace;
+    struct http_pace pace;
     unsigned taken = 0;
     (void)state;
-    pace_init(&pace, 8);
-    assert_true(pace_late_ns(&pace, 1000) == UINT64_MAX);
+    http_pace_init(&pace, 8);
+    assert_true(http_pace_late_ns(&pace, 1000) == UINT64_MAX);
     for (unsigned i = 0; i < 1000; i++) {
-        pace_answered(&pace, i * ms_ns, (i % 50 == 0 ? 900 : 30) * ms_ns, 1000, false);
-        taken += pace_take_second(&pace);
+        http_pace_answered(&pace, i * ms_ns, (i % 50 == 0 ? 900 : 30) * ms_ns, 1000, false);
+        taken += http_pace_take_second(&pace);
     }
-    assert_in_range(pace_late_ns(&pace, 1000), 60 * ms_ns, 120 * ms_ns);
-    assert_true(pace_late_ns(&pace, 10 << 20) == UINT64_MAX); /* of that size nothing is known */
+    assert_in_range(http_pace_late_ns(&pace, 1000), 60 * ms_ns, 120 * ms_ns);
+    assert_true(http_pace_late_ns(&pace, 10 << 20) ==
+                UINT64_MAX); /* of that size nothing is known */
     assert_in_range(taken, 20, 30);
 }
 
