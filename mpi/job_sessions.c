@@ -162,7 +162,7 @@ static uint64_t count_at_end(const struct job *job)
 {
     uint64_t count = 0, place;
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++) {
-        enum message_wish wish = server_trainer_wish(job->server, peer, &place);
+        enum protocol_wish wish = server_trainer_wish(job->server, peer, &place);
         uint64_t left = job->left_off[server_trainer_rank(job->server, peer)];
         count += (wish == WISH_CONTINUE && place == end_place(job)) ||
                  (wish != WISH_STATE && left == end_place(job) + 1);
@@ -368,7 +368,7 @@ static void share_wishes(struct job *job, const struct wishes *wishes)
 {
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
         uint64_t place;
-        enum message_wish wish = server_trainer_wish(job->server, peer, &place);
+        enum protocol_wish wish = server_trainer_wish(job->server, peer, &place);
         if (wish != WISH_FRESH)
             wishes->wish[server_trainer_rank(job->server, peer)] =
                 2 * (place + 1) + (wish == WISH_STATE);

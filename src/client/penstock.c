@@ -77,7 +77,7 @@ static void fill_info(struct penstock *connection)
 
 /* `buffer` is for a state that is read from a file. */
 static enum status settle_options(const struct penstock_options *given,
-                                  char buffer[MESSAGE_STATE_BYTES],
+                                  char buffer[PROTOCOL_STATE_BYTES],
                                   struct connect_options *ret_options, struct error *err)
 {
     static const struct penstock_options from_environment;
@@ -96,7 +96,7 @@ static enum status settle_options(const struct penstock_options *given,
     if (!status && options->state && *options->state)
         settled.state = options->state;
     else if (!status)
-        status = environment_state(buffer, MESSAGE_STATE_BYTES, &settled.state, err);
+        status = environment_state(buffer, PROTOCOL_STATE_BYTES, &settled.state, err);
     if (status)
         return status;
     settled.wish = settled.state ? WISH_STATE : WISH_FRESH;
@@ -109,7 +109,7 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
 {
     struct error error = {0};
     struct connect_options settled;
-    char state[MESSAGE_STATE_BYTES];
+    char state[PROTOCOL_STATE_BYTES];
     struct penstock *connection = calloc(1, sizeof *connection);
     enum status status = connection ? settle_options(options, state, &settled, &error)
                                     : error_set(&error, STATUS_NO_MEMORY, "no memory to connect");
@@ -203,7 +203,7 @@ enum penstock_status penstock_release(struct penstock *connection,
 
 enum penstock_status penstock_state(const struct penstock *connection, char *buffer, size_t size)
 {
-    struct message_welcome place = session_place(connection->session);
+    struct protocol_welcome place = session_place(connection->session);
     char text[ORDER_STATE_BYTES];
     int length = order_print_state(&session_header(connection->session)->service.order, place.epoch,
                                    place.step, text, sizeof text);

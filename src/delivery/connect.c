@@ -2,7 +2,7 @@
 #include "delivery/connect.h"
 
 #include "base/clock.h"
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 #include "delivery/rundir.h"
 
 #include <errno.h>
@@ -126,14 +126,14 @@ static enum status not_started(const struct dial *dial, struct error *err)
 static enum status say_hello(const struct dial *dial, struct error *err)
 {
     const struct connect_options *options = dial->options;
-    struct message hello = {
-        .type = MESSAGE_HELLO,
+    struct protocol_message hello = {
+        .type = PROTOCOL_HELLO,
         .hello = {.rank = options->rank, .world_size = options->world_size, .wish = options->wish}};
     if (options->state)
         snprintf(hello.hello.state, sizeof hello.hello.state, "%s", options->state);
     enum status status = check_peer(dial->socket, err);
     if (!status)
-        status = message_send(dial->socket, &hello, &options->page_fd, err);
+        status = protocol_send(dial->socket, &hello, &options->page_fd, err);
     return status == STATUS_LOST ? STATUS_OK : status; /* who hung up may have said why */
 }
 
@@ -152,7 +152,7 @@ static enum status check_service(const struct connect_options *options,
 
 /* Takes the descriptors of a WELCOME, and the socket. */
 static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
-                             const struct message_welcome *welcome, struct link *ret_link,
+                             const struct protocol_welcome *welcome, struct link *ret_link,
                              struct link_terms *ret_terms, struct error *err)
 {
     struct link link = {
@@ -228,9 +228,9 @@ static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_
                                struct link *ret_link, struct link_terms *ret_terms,
                                struct error *err)
 {
-    struct message message;
+    struct protocol_message message;
     int fds[WELCOME_FDS];
-    enum status status = message_receive(dial->socket, &message, fds, err);
+    enum status status = protocol_receive(dial->socket, &message, fds, err);
     *ret_over = false;
     *ret_until = 0;
     if (status == STATUS_LOST)
@@ -239,20 +239,20 @@ static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_
         *ret_until = dial->deadline_ns;
         return STATUS_OK;
     }
-    *ret_over = status || message.type != MESSAGE_WAIT;
+    *ret_over = status || message.type != PROTOCOL_WAIT;
     if (status == STATUS_TIMEOUT)
         return not_started(dial, err);
     if (status)
         return status;
     switch (message.type) {
-    case MESSAGE_WAIT:
+    case PROTOCOL_WAIT:
         dial->news = message.wait;
         dial->heard = true;
         dial->deadline_ns = clock_deadline_ns(dial->options->timeout_ms);
         return STATUS_OK;
-    case MESSAGE_WELCOME:
+    case PROTOCOL_WELCOME:
         return take_ring(dial, fds, &message.welcome, ret_link, ret_terms, err);
-    case MESSAGE_FAIL:
+    case PROTOCOL_FAIL:
         if (err)
             *err = message.fail;
         return (enum status)message.fail.status;

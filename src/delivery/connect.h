@@ -10,7 +10,7 @@
 #define PENSTOCK_DELIVERY_CONNECT_H
 
 #include "base/error.h"
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 #include "delivery/ring.h"
 
 #include <stdbool.h>
@@ -22,11 +22,11 @@ struct connect_options {
         reader; /* -1: the local_rank-th of local_world_size shares of the readers that are there */
     uint32_t local_rank, local_world_size;
     uint32_t rank, world_size;
-    int64_t timeout_ms;     /* -1: for ever */
-    enum message_wish wish; /* FRESH: `state` is NULL */
-    const char *state;      /* JSON, at most MESSAGE_STATE_BYTES with NUL */
-    int page_fd;            /* of the place page (place_page.h); session_open() sets it */
-    const char *places;     /* where places outlive processes (kept_place.h); NULL: nowhere */
+    int64_t timeout_ms;      /* -1: for ever */
+    enum protocol_wish wish; /* FRESH: `state` is NULL */
+    const char *state;       /* JSON, at most PROTOCOL_STATE_BYTES with NUL */
+    int page_fd;             /* of the place page (place_page.h); session_open() sets it */
+    const char *places;      /* where places outlive processes (kept_place.h); NULL: nowhere */
 };
 
 struct link {
@@ -38,9 +38,9 @@ struct link {
 
 /* What a service has agreed to. */
 struct link_terms {
-    struct ring_header header;      /* a checked private copy */
-    struct message_welcome welcome; /* this trainer's first batch */
-    uint64_t reconnect_ms;          /* how long to look for a reader again; 0: not at all */
+    struct ring_header header;       /* a checked private copy */
+    struct protocol_welcome welcome; /* this trainer's first batch */
+    uint64_t reconnect_ms;           /* how long to look for a reader again; 0: not at all */
 };
 
 /* A connection in the making. */
@@ -48,7 +48,7 @@ struct dial {
     const struct connect_options *options; /* borrowed */
     int socket;                            /* -1: nobody reached yet */
     uint64_t deadline_ns;                  /* UINT64_MAX: none */
-    struct message_wait news;              /* the last one */
+    struct protocol_wait news;             /* the last one */
     bool heard;                            /* `news` is of the reader at `socket` */
 };
 

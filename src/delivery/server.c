@@ -85,8 +85,8 @@ static void close_fd(int *fd)
 
 void peer_fail(int socket, const struct error *error)
 {
-    struct message message = {.type = MESSAGE_FAIL, .fail = *error};
-    enum status status = message_send(socket, &message, NULL, NULL);
+    struct protocol_message message = {.type = PROTOCOL_FAIL, .fail = *error};
+    enum status status = protocol_send(socket, &message, NULL, NULL);
     (void)status;
 }
 
@@ -118,11 +118,11 @@ struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
 
 void peer_wait(const struct server *server, int socket, uint32_t connected, uint32_t expected)
 {
-    struct message message = {.type = MESSAGE_WAIT,
-                              .wait = {.connected = connected,
-                                       .expected = expected,
-                                       .reconnect_ms = server->reconnect_ms}};
-    enum status status = message_send(socket, &message, NULL, NULL);
+    struct protocol_message message = {.type = PROTOCOL_WAIT,
+                                       .wait = {.connected = connected,
+                                                .expected = expected,
+                                                .reconnect_ms = server->reconnect_ms}};
+    enum status status = protocol_send(socket, &message, NULL, NULL);
     (void)status; /* news only; who is gone is found by server_progress() */
 }
 
@@ -157,22 +157,22 @@ static void trainer_fail(const struct server *server, struct trainer *trainer,
 static bool hear_trainer(const struct server *server, struct trainer *trainer,
                          bool look_for_process)
 {
-    struct message message;
+    struct protocol_message message;
     struct error error;
-    enum status status = message_receive(trainer->socket, &message, NULL, &error);
+    enum status status = protocol_receive(trainer->socket, &message, NULL, &error);
     if (status == STATUS_TIMEOUT && !(look_for_process && is_gone(trainer)))
         return false;
-    if (!status && message.type == MESSAGE_DONE) {
+    if (!status && message.type == PROTOCOL_DONE) {
         trainer->done = true;
         return true;
     }
-    if (!status && message.type == MESSAGE_GOODBYE) {
+    if (!status && message.type == PROTOCOL_GOODBYE) {
         trainer->state = SERVER_PEER_CLOSED;
         trainer->goodbye = message.goodbye;
         close_fd(&trainer->socket);
         return true;
     }
-    if (!status && message.type == MESSAGE_FAIL) {
+    if (!status && message.type == PROTOCOL_FAIL) {
         trainer_fail(server, trainer, &message.fail);
         return true;
     }
@@ -320,8 +320,8 @@ pid_t server_trainer_pid(const struct server *server, uint32_t trainer)
     return server->trainers[trainer].pid;
 }
 
-enum message_wish server_trainer_wish(const struct server *server, uint32_t trainer,
-                                      uint64_t *ret_place)
+enum protocol_wish server_trainer_wish(const struct server *server, uint32_t trainer,
+                                       uint64_t *ret_place)
 {
     const struct trainer *t = &server->trainers[trainer];
     const struct ring_service *service = &server->service;
@@ -409,13 +409,13 @@ void server_finish(struct server *server, const struct error *outcome)
 {
     server->finished = true;
     server->outcome = *outcome;
-    struct message end = {.type = MESSAGE_END};
+    struct protocol_message end = {.type = PROTOCOL_END};
     for (uint32_t i = 0; i < server->trainer_count; i++) {
         struct trainer *trainer = &server->trainers[i];
         if (trainer->state != SERVER_PEER_CONNECTED)
             continue;
         if (server->started && outcome->status == STATUS_ENDED) {
-            enum status status = message_send(trainer->socket, &end, NULL, NULL);
+            enum status status = protocol_send(trainer->socket, &end, NULL, NULL);
             (void)status;
         } else {
             peer_fail(trainer->socket, outcome);

@@ -35,7 +35,7 @@
 
 #include "base/error.h"
 #include "delivery/layout.h"
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 #include "delivery/ring.h"
 
 #include <poll.h>
@@ -94,8 +94,8 @@ pid_t server_trainer_pid(const struct server *server, uint32_t trainer);
 
 /* What it asked for; the place unless it is fresh. One that said goodbye wants to go on at the end.
  */
-enum message_wish server_trainer_wish(const struct server *server, uint32_t trainer,
-                                      uint64_t *ret_place);
+enum protocol_wish server_trainer_wish(const struct server *server, uint32_t trainer,
+                                       uint64_t *ret_place);
 
 /* Before server_start(): where the session starts, and the first batch of a trainer, which is there
  * unless it is set. */

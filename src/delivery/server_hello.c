@@ -66,7 +66,7 @@ static bool accept_one(struct server *server)
     return true;
 }
 
-static enum status check_rank(const struct server *server, const struct message_hello *hello,
+static enum status check_rank(const struct server *server, const struct protocol_hello *hello,
                               struct error *err)
 {
     const struct ring_service *service = &server->service;
@@ -91,7 +91,7 @@ static enum status check_rank(const struct server *server, const struct message_
 }
 
 /* *ret_place stays as it is if the trainer is fresh. */
-static enum status check_state(const struct server *server, const struct message_hello *hello,
+static enum status check_state(const struct server *server, const struct protocol_hello *hello,
                                uint64_t *ret_place, struct error *err)
 {
     if (hello->wish == WISH_FRESH)
@@ -109,7 +109,7 @@ static enum status check_state(const struct server *server, const struct message
 }
 
 /* Who comes after the end has missed nothing, unless it asks for more. */
-static enum status judge_late(const struct server *server, const struct message_hello *hello,
+static enum status judge_late(const struct server *server, const struct protocol_hello *hello,
                               struct error *err)
 {
     uint64_t end = server->service.epochs * server->service.steps_per_epoch, place = end;
@@ -127,7 +127,7 @@ static enum status judge_late(const struct server *server, const struct message_
 }
 
 /* *ret_waits: not now, but in the next session. */
-static enum status judge_hello(const struct server *server, const struct message_hello *hello,
+static enum status judge_hello(const struct server *server, const struct protocol_hello *hello,
                                uint64_t *ret_place, bool *ret_waits, struct error *err)
 {
     if (server->finished)
@@ -155,7 +155,7 @@ static enum status judge_hello(const struct server *server, const struct message
 
 /* What a trainer holds of an earlier ring lies before the place that it wishes; the page says how
  * far. */
-static uint64_t released_before(const struct pending *pending, const struct message_hello *hello,
+static uint64_t released_before(const struct pending *pending, const struct protocol_hello *hello,
                                 uint64_t wished)
 {
     uint64_t place = atomic_load(pending->page.place);
@@ -163,7 +163,7 @@ static uint64_t released_before(const struct pending *pending, const struct mess
 }
 
 static void admit(struct server *server, const struct pending *pending,
-                  const struct message_hello *hello, uint64_t place)
+                  const struct protocol_hello *hello, uint64_t place)
 {
     struct trainer *trainer =
         trainer_of_rank(server, hello->rank); /* it said goodbye, and is back */
@@ -173,7 +173,7 @@ static void admit(struct server *server, const struct pending *pending,
                                 .pid = pending->pid,
                                 .rank = hello->rank,
                                 .state = SERVER_PEER_CONNECTED,
-                                .wish = (enum message_wish)hello->wish,
+                                .wish = (enum protocol_wish)hello->wish,
                                 .wished = place,
                                 .first = UINT64_MAX,
                                 .given = place,
@@ -203,12 +203,12 @@ static void close_lost(struct server *server, uint32_t rank)
     if (!trainer || trainer->state != SERVER_PEER_LOST)
         return;
     trainer->state = SERVER_PEER_CLOSED;
-    trainer->goodbye = (struct message_goodbye){.epoch = server->service.epochs};
+    trainer->goodbye = (struct protocol_goodbye){.epoch = server->service.epochs};
 }
 
 /* Takes a HELLO: *ret_kept is false if the connection is a trainer's now. */
 static enum status handle_hello(struct server *server, struct pending *pending,
-                                const struct message_hello *hello, bool *ret_kept,
+                                const struct protocol_hello *hello, bool *ret_kept,
                                 struct error *err)
 {
     uint64_t place = 0;
@@ -234,10 +234,10 @@ static enum status handle_hello(struct server *server, struct pending *pending,
 
 /* Reads a pending connection. OK: there is a HELLO, now or from before. TIMEOUT: not yet. */
 static enum status read_hello(struct pending *pending, uint64_t patience_ns,
-                              struct message_hello *ret_hello, struct error *err)
+                              struct protocol_hello *ret_hello, struct error *err)
 {
     int page_fd;
-    enum status status = message_receive_hello(pending->socket, ret_hello, &page_fd, err);
+    enum status status = protocol_receive_hello(pending->socket, ret_hello, &page_fd, err);
     if (status == STATUS_TIMEOUT && pending->waits) {
         *ret_hello = pending->hello;
         return STATUS_OK;
@@ -258,7 +258,7 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
                             bool *active, struct error *err)
 {
     struct pending *pending = &server->pending[*index];
-    struct message_hello hello;
+    struct protocol_hello hello;
     struct error error;
     bool kept = true, waited = pending->waits;
     enum status status = read_hello(pending, patience_ns, &hello, &error);

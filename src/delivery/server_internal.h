@@ -3,8 +3,8 @@
 #ifndef PENSTOCK_DELIVERY_SERVER_INTERNAL_H
 #define PENSTOCK_DELIVERY_SERVER_INTERNAL_H
 
-#include "delivery/message.h"
 #include "delivery/place_page.h"
+#include "delivery/protocol.h"
 #include "delivery/ring.h"
 #include "delivery/server.h"
 
@@ -16,8 +16,8 @@ struct pending {
     pid_t pid;
     uint64_t accepted_ns;
     bool waits;
-    struct message_hello hello; /* of one that waits */
-    struct place_page page;     /* that came with it */
+    struct protocol_hello hello; /* of one that waits */
+    struct place_page page;      /* that came with it */
 };
 
 struct trainer {
@@ -25,7 +25,7 @@ struct trainer {
     pid_t pid;
     uint32_t rank;
     enum server_peer state;
-    enum message_wish wish;
+    enum protocol_wish wish;
     uint64_t wished;   /* place, unless fresh */
     uint64_t first;    /* place of its first batch */
     uint64_t given;    /* the place behind the last batch that it may have */
@@ -41,7 +41,7 @@ struct trainer {
     uint64_t released; /* likewise, in its page */
     struct place_page page;
     struct error error; /* why it is lost */
-    struct message_goodbye goodbye;
+    struct protocol_goodbye goodbye;
 };
 
 struct server {

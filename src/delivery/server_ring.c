@@ -40,11 +40,11 @@ static void welcome(const struct server *server, struct trainer *trainer)
 {
     const int fds[WELCOME_FDS] = {trainer->ring.memfd, trainer->publish_fd, trainer->release_fd};
     uint64_t steps = server->service.steps_per_epoch;
-    struct message message = {
-        .type = MESSAGE_WELCOME,
+    struct protocol_message message = {
+        .type = PROTOCOL_WELCOME,
         .welcome = {.epoch = trainer->first / steps, .step = trainer->first % steps}};
     struct error error;
-    enum status status = message_send(trainer->socket, &message, fds, &error);
+    enum status status = protocol_send(trainer->socket, &message, fds, &error);
     if (!status)
         return;
     error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "delivery/kept_place.h"
-#include "delivery/message.h"
 #include "delivery/place_page.h"
+#include "delivery/protocol.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,14 +36,14 @@ struct use {
 };
 
 struct session {
-    struct connect_options options;  /* strings are owned */
-    char state[MESSAGE_STATE_BYTES]; /* that the reader is told */
-    struct ring_header header;       /* of the first reader; checked private copy */
-    uint64_t end;                    /* the place behind the last step: a place is epoch *
-                                        steps_per_epoch + step */
-    _Atomic uint64_t place;          /* of the next batch for the trainer */
-    uint64_t expected;               /* place of the next slot in the ring, at most `place` */
-    uint64_t taken;                  /* slots of the ring seen so far */
+    struct connect_options options;   /* strings are owned */
+    char state[PROTOCOL_STATE_BYTES]; /* that the reader is told */
+    struct ring_header header;        /* of the first reader; checked private copy */
+    uint64_t end;                     /* the place behind the last step: a place is epoch *
+                                         steps_per_epoch + step */
+    _Atomic uint64_t place;           /* of the next batch for the trainer */
+    uint64_t expected;                /* place of the next slot in the ring, at most `place` */
+    uint64_t taken;                   /* slots of the ring seen so far */
     uint64_t reconnect_ms;
     bool lost;    /* the reader is gone: there is no more than what is published */
     bool dialing; /* for another one */
@@ -75,21 +75,21 @@ static uint64_t place_of(const struct ring_service *service, uint64_t epoch, uin
     return epoch * service->steps_per_epoch + step;
 }
 
-struct message_welcome session_place(const struct session *session)
+struct protocol_welcome session_place(const struct session *session)
 {
     uint64_t place = atomic_load(&session->place), steps = session->header.service.steps_per_epoch;
-    return (struct message_welcome){.epoch = place / steps, .step = place % steps};
+    return (struct protocol_welcome){.epoch = place / steps, .step = place % steps};
 }
 
 /* A goodbye, or why there is none. Under the lock. */
 static void send_farewell(struct session *session)
 {
-    struct message_welcome place = session_place(session);
-    struct message farewell = {.type = MESSAGE_GOODBYE,
-                               .goodbye = {.epoch = place.epoch, .step = place.step}};
+    struct protocol_welcome place = session_place(session);
+    struct protocol_message farewell = {.type = PROTOCOL_GOODBYE,
+                                        .goodbye = {.epoch = place.epoch, .step = place.step}};
     if (session->failure.status)
-        farewell = (struct message){.type = MESSAGE_FAIL, .fail = session->failure};
-    enum status status = message_send(session->use->link.socket, &farewell, NULL, NULL);
+        farewell = (struct protocol_message){.type = PROTOCOL_FAIL, .fail = session->failure};
+    enum status status = protocol_send(session->use->link.socket, &farewell, NULL, NULL);
     (void)status; /* a service that is gone needs none */
 }
 
@@ -159,7 +159,7 @@ static enum status attach(struct session *session, struct link *link,
 static enum status check_start(const struct link_terms *terms, uint64_t place, struct error *err)
 {
     const struct ring_service *service = &terms->header.service;
-    const struct message_welcome *welcome = &terms->welcome;
+    const struct protocol_welcome *welcome = &terms->welcome;
     uint64_t start = place_of(service, service->start_epoch, service->start_step);
     if (service->epochs > UINT64_MAX / service->steps_per_epoch || start > place ||
         place != place_of(service, welcome->epoch, welcome->step) ||
@@ -203,11 +203,11 @@ static enum status check_same(const struct ring_header *before, const struct rin
  * again for them. The others may not be so far. */
 static void say_done(struct session *session)
 {
-    struct message done = {.type = MESSAGE_DONE};
+    struct protocol_message done = {.type = PROTOCOL_DONE};
     if (atomic_load(&session->place) < session->end || session->lost || session->said_done)
         return;
     session->said_done = true;
-    enum status status = message_send(session->use->link.socket, &done, NULL, NULL);
+    enum status status = protocol_send(session->use->link.socket, &done, NULL, NULL);
     (void)status; /* a reader that is gone is found when it is heard */
 }
 
@@ -329,20 +329,20 @@ static void hear_end(struct session *session)
 static void hear_service(struct session *session)
 {
     while (!session->ended && !session->lost && session->final.status == STATUS_OK) {
-        struct message message;
+        struct protocol_message message;
         struct error error;
-        enum status status = message_receive(session->use->link.socket, &message, NULL, &error);
+        enum status status = protocol_receive(session->use->link.socket, &message, NULL, &error);
         if (status == STATUS_TIMEOUT)
             return;
         if (status == STATUS_LOST)
             lose_reader(session);
         else if (status)
             set_final(session, &error);
-        else if (message.type == MESSAGE_END)
+        else if (message.type == PROTOCOL_END)
             hear_end(session);
-        else if (message.type == MESSAGE_FAIL)
+        else if (message.type == PROTOCOL_FAIL)
             set_final(session, &message.fail);
-        else if (message.type != MESSAGE_WAIT)
+        else if (message.type != PROTOCOL_WAIT)
             error_set(&session->final, STATUS_PROTOCOL,
                       "the service sent message %" PRIu32 " during delivery", message.type);
     }
@@ -533,7 +533,7 @@ static enum status find_reader(struct session *session, uint64_t deadline, struc
 {
     if (!session->dialing) {
         vacate(session);
-        struct message_welcome place = session_place(session);
+        struct protocol_welcome place = session_place(session);
         order_print_state(&session->header.service.order, place.epoch, place.step, session->state,
                           sizeof session->state);
         session->options.state = session->state;
@@ -584,7 +584,7 @@ static enum status wait_for_more(struct session *session, uint64_t deadline, str
 
 static void say_end(struct session *session)
 {
-    struct message_welcome place = session_place(session);
+    struct protocol_welcome place = session_place(session);
     if (atomic_load(&session->place) >= session->end)
         error_set(&session->final, STATUS_ENDED, "all epochs are consumed");
     else

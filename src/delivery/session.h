@@ -40,7 +40,7 @@ MUST_USE enum status session_open(const struct connect_options *options,
 const struct ring_header *session_header(const struct session *session);
 
 /* The place: epoch and step of the next batch. Any thread. */
-struct message_welcome session_place(const struct session *session);
+struct protocol_welcome session_place(const struct session *session);
 
 /* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet, or the reader is gone
  * and none is back yet. INVALID: all slots are held, release one first. Others are final, and come

@@ -85,15 +85,15 @@ static void hang_up(struct reader *reader)
 
 static void say(struct reader *reader)
 {
-    struct message message = fuzz_message(&reader->input);
+    struct protocol_message message = fuzz_protocol(&reader->input);
     const int fds[PACKET_MAX_FDS] = {reader->ring.memfd, reader->events[0], reader->events[1]};
     if (message.type == 0)
-        message.type = MESSAGE_WAIT;
-    if (message.type == MESSAGE_WAIT && message.wait.reconnect_ms <= MESSAGE_MOST_RECONNECT_MS)
+        message.type = PROTOCOL_WAIT;
+    if (message.type == PROTOCOL_WAIT && message.wait.reconnect_ms <= PROTOCOL_MOST_RECONNECT_MS)
         message.wait.reconnect_ms %= CONNECT_MS; /* a trainer does wait so long */
-    if (message.type == MESSAGE_WELCOME)         /* a whole one comes from welcome() alone */
+    if (message.type == PROTOCOL_WELCOME)        /* a whole one comes from welcome() alone */
         return;
-    enum status status = message_send(reader->socket, &message, fds, NULL);
+    enum status status = protocol_send(reader->socket, &message, fds, NULL);
     (void)status; /* the trainer may have hung up, or there is no such type */
 }
 
@@ -149,7 +149,7 @@ static int spoil(struct reader *reader, int *ret_index)
 
 static void welcome(struct reader *reader)
 {
-    struct message message = {.type = MESSAGE_WELCOME};
+    struct protocol_message message = {.type = PROTOCOL_WELCOME};
     reader->spoilt = take_byte(&reader->input) % SPOILT_KINDS;
     for (int i = take_byte(&reader->input) % 4; reader->spoilt == SPOILT_HEADER && i >= 0; i--)
         fuzz_ring_scribble(&reader->ring, &reader->input);
@@ -157,7 +157,7 @@ static void welcome(struct reader *reader)
     int other = spoil(reader, &index);
     if (other >= 0)
         fds[index] = other;
-    enum status status = message_send(reader->socket, &message, fds, NULL);
+    enum status status = protocol_send(reader->socket, &message, fds, NULL);
     (void)status;
     if (other >= 0)
         close(other);

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 #include "delivery/ring.h"
 
 enum { FUZZ_RING_BATCH = 3, FUZZ_RING_STEPS = 5, FUZZ_RING_SLOTS = 3, FUZZ_RING_EPOCHS = 1000000 };
@@ -52,12 +52,12 @@ static inline void fuzz_ring_scribble(const struct ring *ring, struct input *inp
 }
 
 /* A message of any type, its body from the input. */
-static inline struct message fuzz_message(struct input *input)
+static inline struct protocol_message fuzz_protocol(struct input *input)
 {
     size_t size;
-    struct message message = {.type = take_byte(input) % 16};
+    struct protocol_message message = {.type = take_byte(input) % 16};
     const uint8_t *bytes = take_bytes(input, take_number(input, 2), &size);
-    size_t room = sizeof message - offsetof(struct message, hello);
+    size_t room = sizeof message - offsetof(struct protocol_message, hello);
     memcpy(&message.hello, bytes, size < room ? size : room);
     return message;
 }

@@ -69,9 +69,9 @@ static void call(struct stage *stage)
 
 static void send_message(struct caller *caller, struct input *input)
 {
-    struct message message = fuzz_message(input);
+    struct protocol_message message = fuzz_protocol(input);
     const int fds[PACKET_MAX_FDS] = {caller->page.memfd, caller->socket, caller->socket};
-    enum status status = message_send(caller->socket, &message, fds, NULL);
+    enum status status = protocol_send(caller->socket, &message, fds, NULL);
     (void)status; /* the reader may have hung up, or there is no such type */
 }
 
@@ -88,12 +88,12 @@ static void send_bytes(struct caller *caller, struct input *input)
 /* Takes a ring if one comes. */
 static void listen_to_reader(struct caller *caller)
 {
-    struct message message;
+    struct protocol_message message;
     struct ring_header header;
     int fds[WELCOME_FDS];
-    enum status status = message_receive(caller->socket, &message, fds, NULL);
+    enum status status = protocol_receive(caller->socket, &message, fds, NULL);
     CHECK(status == STATUS_OK || status == STATUS_TIMEOUT || status == STATUS_LOST);
-    if (status || message.type != MESSAGE_WELCOME)
+    if (status || message.type != PROTOCOL_WELCOME)
         return;
     CHECK(caller->ring.memfd < 0);
     CHECK(ring_open(fds[0], &caller->ring, &header, NULL) == STATUS_OK);

@@ -14,9 +14,9 @@ import unittest
 
 from job import MPIEXEC, JobTest, environment, leftovers, program
 
-MAGIC, HELLO, WELCOME = 0x4D534E50, 1, 3  # src/delivery/message.h, which VERSION is read from
-with open(os.path.join(os.path.dirname(__file__), "../../src/delivery/message.h"), encoding="utf-8") as header:
-    VERSION = int(re.search(r"MESSAGE_VERSION = (\d+)", header.read())[1])
+MAGIC, HELLO, WELCOME = 0x4D534E50, 1, 3  # src/delivery/protocol.h, which VERSION is read from
+with open(os.path.join(os.path.dirname(__file__), "../../src/delivery/protocol.h"), encoding="utf-8") as header:
+    VERSION = int(re.search(r"PROTOCOL_VERSION = (\d+)", header.read())[1])
 SILENT = 1000
 ENTRY_S = 20  # for trainers to get past them; it takes less than four on a quiet machine
 

@@ -1,6 +1,6 @@
 penstock_unit_test(delivery layout LINKS delivery)
 penstock_unit_test(delivery rundir LINKS delivery)
-penstock_unit_test(delivery message LINKS delivery)
+penstock_unit_test(delivery protocol LINKS delivery)
 penstock_unit_test(delivery pages LINKS delivery)
 penstock_unit_test(delivery ring THREADS LINKS delivery SYSTEM penstock)
 penstock_unit_test(delivery handshake THREADS LINKS delivery SYSTEM penstock)

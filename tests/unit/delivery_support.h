@@ -100,11 +100,11 @@ static inline struct server *support_server(const char *run_dir, uint32_t world_
 /* What a trainer says first, sent by hand; its page stays at place 0. */
 static inline void support_hello(int socket, uint32_t rank, uint32_t world_size)
 {
-    struct message message = {.type = MESSAGE_HELLO,
-                              .hello = {.rank = rank, .world_size = world_size}};
+    struct protocol_message message = {.type = PROTOCOL_HELLO,
+                                       .hello = {.rank = rank, .world_size = world_size}};
     struct place_page page;
     assert_int_equal(place_page_new(&page, NULL), STATUS_OK);
-    assert_int_equal(message_send(socket, &message, &page.memfd, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(socket, &message, &page.memfd, NULL), STATUS_OK);
     place_page_done(&page);
 }
 

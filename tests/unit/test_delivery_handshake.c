@@ -2,7 +2,7 @@
 #include "delivery_support.h"
 
 #include "delivery/fdpass.h"
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 #include "delivery/rundir.h"
 
 #include <errno.h>
@@ -21,14 +21,14 @@ static int raw_connect(const char *run_dir)
 }
 
 /* What the server answers on a raw connection within a second. */
-static enum status answer(struct server *server, int fd, struct message *ret_message)
+static enum status answer(struct server *server, int fd, struct protocol_message *ret_message)
 {
     enum status status = STATUS_TIMEOUT;
     for (int i = 0; i < 1000 && status == STATUS_TIMEOUT; i++) {
         bool active;
         enum status progress = server_progress(server, &active, NULL);
         assert_true(progress == STATUS_OK || progress == STATUS_REFUSED);
-        status = message_receive(fd, ret_message, NULL, NULL);
+        status = protocol_receive(fd, ret_message, NULL, NULL);
         if (status == STATUS_TIMEOUT)
             clock_sleep_ns(1000000);
     }
@@ -49,12 +49,12 @@ static void who_does_not_read_is_not_lost(void **unused)
         server_announce(server, i, 5000);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     assert_int_equal(server_trainer_state(server, 0, NULL), SERVER_PEER_CONNECTED);
-    struct message message;
+    struct protocol_message message;
     int fds[WELCOME_FDS];
     uint32_t waits = 0;
-    while (message_receive(fd, &message, fds, NULL) == STATUS_OK && message.type == MESSAGE_WAIT)
+    while (protocol_receive(fd, &message, fds, NULL) == STATUS_OK && message.type == PROTOCOL_WAIT)
         waits++;
-    assert_int_equal(message.type, MESSAGE_WELCOME);
+    assert_int_equal(message.type, PROTOCOL_WELCOME);
     assert_in_range(waits, 1, 2);
     for (int i = 0; i < WELCOME_FDS; i++)
         close(fds[i]);
@@ -71,19 +71,19 @@ static void who_reads_is_told(void **unused)
     struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
     int fd = raw_connect(place.path);
     support_hello(fd, 0, 2);
-    struct message message;
+    struct protocol_message message;
     assert_int_equal(answer(server, fd, &message), STATUS_OK);
     for (uint32_t i = 1; i < 5; i++) {
         server_announce(server, i, 7);
-        assert_int_equal(message_receive(fd, &message, NULL, NULL), STATUS_OK);
+        assert_int_equal(protocol_receive(fd, &message, NULL, NULL), STATUS_OK);
         assert_int_equal(message.wait.connected, i);
         assert_int_equal(message.wait.expected, 7);
     }
     server_announce(server, 4, 7);
-    assert_int_equal(message_receive(fd, &message, NULL, NULL), STATUS_TIMEOUT); /* told already */
+    assert_int_equal(protocol_receive(fd, &message, NULL, NULL), STATUS_TIMEOUT); /* told already */
     clock_sleep_ns(120000000);
     server_announce(server, 4, 7);
-    assert_int_equal(message_receive(fd, &message, NULL, NULL), STATUS_OK); /* a sign of life */
+    assert_int_equal(protocol_receive(fd, &message, NULL, NULL), STATUS_OK); /* a sign of life */
     close(fd);
     server_free(server);
     place_done(&place);
@@ -94,21 +94,21 @@ static void nonsense_is_answered_and_dropped(void **unused)
     (void)unused;
     struct place place = place_new();
     struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
-    struct message good = {.magic = MESSAGE_MAGIC,
-                           .version = MESSAGE_VERSION,
-                           .type = MESSAGE_HELLO,
-                           .hello = {.rank = 0, .world_size = 2}};
-    const size_t size = offsetof(struct message, hello) + sizeof good.hello;
-    struct message version = good, magic = good, early = good, wish = good, state = good;
+    struct protocol_message good = {.magic = PROTOCOL_MAGIC,
+                                    .version = PROTOCOL_VERSION,
+                                    .type = PROTOCOL_HELLO,
+                                    .hello = {.rank = 0, .world_size = 2}};
+    const size_t size = offsetof(struct protocol_message, hello) + sizeof good.hello;
+    struct protocol_message version = good, magic = good, early = good, wish = good, state = good;
     wish.hello.wish = WISH_STATE; /* without a state */
     state.hello.state[0] = '{';   /* without a wish */
-    struct message endless = wish;
+    struct protocol_message endless = wish;
     memset(endless.hello.state, '{', sizeof endless.hello.state);
     char longer[sizeof good + 1] = {0};
     memcpy(longer, &good, sizeof good);
     version.version = 9;
     magic.magic = 0;
-    early.type = MESSAGE_END;
+    early.type = PROTOCOL_END;
     const struct {
         const void *packet;
         size_t bytes, pages;
@@ -128,9 +128,9 @@ static void nonsense_is_answered_and_dropped(void **unused)
         assert_int_equal(
             packet_send(fd, cases[i].packet, cases[i].bytes, fds, cases[i].pages, 0, NULL),
             STATUS_OK);
-        struct message reply;
+        struct protocol_message reply;
         assert_int_equal(answer(server, fd, &reply), STATUS_OK);
-        assert_int_equal(reply.type, MESSAGE_FAIL);
+        assert_int_equal(reply.type, PROTOCOL_FAIL);
         assert_int_equal(reply.fail.status, cases[i].status);
         assert_int_equal(answer(server, fd, &reply), STATUS_LOST);
         close(fd);
@@ -148,7 +148,7 @@ static void silence_is_dropped_after_five_seconds(void **state)
     struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
     int fd = raw_connect(place.path);
     uint64_t start = clock_now_ns();
-    struct message reply;
+    struct protocol_message reply;
     enum status status = STATUS_TIMEOUT;
     for (int i = 0; i < 8 && status == STATUS_TIMEOUT; i++)
         status = answer(server, fd, &reply);
@@ -204,8 +204,8 @@ static void refused(struct server *server, const struct place *place, uint32_t r
             clock_sleep_ns(1000000);
     }
     assert_int_equal(status, STATUS_REFUSED);
-    struct message reply;
-    assert_int_equal(message_receive(fd, &reply, NULL, NULL), STATUS_OK);
+    struct protocol_message reply;
+    assert_int_equal(protocol_receive(fd, &reply, NULL, NULL), STATUS_OK);
     assert_int_equal(reply.fail.status, STATUS_REFUSED);
     assert_string_equal(reply.fail.message, error.message);
     if (!strstr(error.message, text))
@@ -241,10 +241,10 @@ static void a_connection_waits_for_a_descriptor(void **state)
     assert_int_equal(warning.system_errno, EMFILE);
     assert_false(server_take_warning(server, &warning));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    struct message reply;
+    struct protocol_message reply;
     support_hello(fd, 0, 2);
     assert_int_equal(answer(server, fd, &reply), STATUS_OK);
-    assert_int_equal(reply.type, MESSAGE_FAIL); /* of another world size */
+    assert_int_equal(reply.type, PROTOCOL_FAIL); /* of another world size */
     close(fd);
     server_free(server);
     place_done(&place);
@@ -265,7 +265,7 @@ static void a_page_waits_for_a_descriptor(void **state)
     close(next);
     low.rlim_cur = (rlim_t)next + 1; /* for the connection alone */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    struct message reply;
+    struct protocol_message reply;
     struct error warning;
     assert_int_equal(answer(server, fd, &reply), STATUS_LOST);
     assert_true(server_take_warning(server, &warning));
@@ -346,8 +346,8 @@ static void waiting_trainers_hear_of_progress_and_failure(void **state)
     pthread_join(dialing.thread, NULL);
     assert_int_equal(dialing.status, PENSTOCK_MPI);
     assert_string_equal(dialing.message, outcome.message);
-    struct message reply;
-    assert_int_equal(message_receive(silent, &reply, NULL, NULL), STATUS_OK);
+    struct protocol_message reply;
+    assert_int_equal(protocol_receive(silent, &reply, NULL, NULL), STATUS_OK);
     assert_int_equal(reply.fail.status, STATUS_MPI);
     close(silent);
     silent = raw_connect(place.path); /* and who comes later still hears it */

@@ -3,7 +3,7 @@
 #include "delivery_support.h"
 
 #include "delivery/fdpass.h"
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 #include "delivery/ring.h"
 #include "delivery/rundir.h"
 
@@ -130,28 +130,29 @@ static void a_reader_takes_no_other_descriptors(void **state)
     struct place place = place_new();
     int before = lowest_free_fd();
     struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
-    struct message hello = {.magic = MESSAGE_MAGIC,
-                            .version = MESSAGE_VERSION,
-                            .type = MESSAGE_HELLO,
-                            .hello = {.world_size = 1}};
-    struct message welcome = {.type = MESSAGE_WELCOME};
+    struct protocol_message hello = {.magic = PROTOCOL_MAGIC,
+                                     .version = PROTOCOL_VERSION,
+                                     .type = PROTOCOL_HELLO,
+                                     .hello = {.world_size = 1}};
+    struct protocol_message welcome = {.type = PROTOCOL_WELCOME};
     for (int i = 0; i < 2; i++) {
         int fd = raw_connect(place.path), fds[WELCOME_FDS] = {fd, fd, fd};
         if (i == 0)
-            assert_int_equal(packet_send(fd, &hello,
-                                         offsetof(struct message, hello) + sizeof hello.hello, fds,
-                                         3, 0, NULL),
-                             STATUS_OK);
+            assert_int_equal(
+                packet_send(fd, &hello,
+                            offsetof(struct protocol_message, hello) + sizeof hello.hello, fds, 3,
+                            0, NULL),
+                STATUS_OK);
         else
-            assert_int_equal(message_send(fd, &welcome, fds, NULL), STATUS_OK);
-        struct message reply;
+            assert_int_equal(protocol_send(fd, &welcome, fds, NULL), STATUS_OK);
+        struct protocol_message reply;
         enum status status = STATUS_TIMEOUT;
         for (int tries = 0; tries < 1000 && status == STATUS_TIMEOUT; tries++) {
             progress(server);
-            status = message_receive(fd, &reply, NULL, NULL);
+            status = protocol_receive(fd, &reply, NULL, NULL);
         }
         assert_int_equal(status, STATUS_OK);
-        assert_int_equal(reply.type, MESSAGE_FAIL);
+        assert_int_equal(reply.type, PROTOCOL_FAIL);
         assert_int_equal(reply.fail.status, STATUS_PROTOCOL);
         close(fd);
     }
@@ -185,14 +186,14 @@ static void a_page_of_the_wrong_kind_is_refused(void **state)
                          open("/dev/null", O_RDWR | O_CLOEXEC),
                          open("/tmp", O_PATH | O_CLOEXEC)};
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
-        struct message hello = {.type = MESSAGE_HELLO, .hello = {.world_size = 1}}, reply;
+        struct protocol_message hello = {.type = PROTOCOL_HELLO, .hello = {.world_size = 1}}, reply;
         int fd = raw_connect(place.path);
-        assert_int_equal(message_send(fd, &hello, &pages[i], NULL), STATUS_OK);
+        assert_int_equal(protocol_send(fd, &hello, &pages[i], NULL), STATUS_OK);
         close(pages[i]);
         enum status status = STATUS_TIMEOUT;
         for (int tries = 0; tries < 1000 && status == STATUS_TIMEOUT; tries++) {
             progress(server);
-            status = message_receive(fd, &reply, NULL, NULL);
+            status = protocol_receive(fd, &reply, NULL, NULL);
         }
         assert_int_equal(status, STATUS_OK);
         assert_int_equal(reply.fail.status, STATUS_PROTOCOL);
@@ -288,14 +289,14 @@ static void a_tail_that_moves_back_loses_that_trainer(void **state)
 static struct couple couple_with_page(struct place_page *ret_page, int *ret_socket)
 {
     struct couple couple = {.place = place_new()};
-    struct message hello = {.type = MESSAGE_HELLO, .hello = {.rank = 1, .world_size = 2}};
+    struct protocol_message hello = {.type = PROTOCOL_HELLO, .hello = {.rank = 1, .world_size = 2}};
     struct dialing dialing;
     couple.server = support_server(couple.place.path, 2, SUPPORT_SLOTS, 0);
     dial(&dialing, couple.place.path, 0, 2);
     pump_until(couple.server, 1);
     *ret_socket = raw_connect(couple.place.path);
     assert_int_equal(place_page_new(ret_page, NULL), STATUS_OK);
-    assert_int_equal(message_send(*ret_socket, &hello, &ret_page->memfd, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(*ret_socket, &hello, &ret_page->memfd, NULL), STATUS_OK);
     pump_until(couple.server, 2);
     assert_int_equal(server_start(couple.server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
@@ -439,13 +440,13 @@ static int wrong_one(const struct fake *fake, int *ret_index)
 }
 
 /* The packet of a right WELCOME, as it would be sent. */
-static size_t welcome_packet(const struct fake *fake, struct message *ret_message)
+static size_t welcome_packet(const struct fake *fake, struct protocol_message *ret_message)
 {
     int ends[2];
     const int fds[WELCOME_FDS] = {fake->ring.memfd, fake->events[0], fake->events[1]};
-    struct message welcome = {.type = MESSAGE_WELCOME};
+    struct protocol_message welcome = {.type = PROTOCOL_WELCOME};
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(message_send(ends[0], &welcome, fds, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(ends[0], &welcome, fds, NULL), STATUS_OK);
     ssize_t size = recv(ends[1], ret_message, sizeof *ret_message, 0);
     assert_true(size > 0);
     close(ends[0]), close(ends[1]);
@@ -454,7 +455,7 @@ static size_t welcome_packet(const struct fake *fake, struct message *ret_messag
 
 static void send_welcome(const struct fake *fake, int fd)
 {
-    struct message welcome;
+    struct protocol_message welcome;
     size_t size = welcome_packet(fake, &welcome);
     int index, fds[] = {fake->ring.memfd, fake->events[0], fake->events[1], fake->events[1]};
     int wrong = wrong_one(fake, &index);
@@ -475,14 +476,14 @@ static void send_welcome(const struct fake *fake, int fd)
 static void *answer_once(void *argument)
 {
     const struct fake *fake = argument;
-    struct message_hello hello;
+    struct protocol_hello hello;
     int page_fd;
     struct pollfd polled = {.fd = fake->listener, .events = POLLIN};
     assert_int_equal(poll(&polled, 1, 5000), 1);
     int fd = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     polled.fd = fd;
     assert_int_equal(poll(&polled, 1, 5000), 1);
-    assert_int_equal(message_receive_hello(fd, &hello, &page_fd, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive_hello(fd, &hello, &page_fd, NULL), STATUS_OK);
     close(page_fd);
     send_welcome(fake, fd);
     close(fd);
@@ -562,14 +563,14 @@ static int as_a_stranger(int (*act)(void *argument), void *argument)
 /* Connects to a socket and says hello; 0 if what comes is a refusal that names the user. */
 static int connect_as_stranger(void *argument)
 {
-    struct message reply;
+    struct protocol_message reply;
     struct error error;
     int dir = *(int *)argument, fd;
     if (rundir_connect(dir, 0, &fd, &error))
         return strstr(error.message, "Permission denied") ? 1 : 2;
     for (int i = 0; i < 5000; i++) {
-        if (message_receive(fd, &reply, NULL, NULL) == STATUS_OK)
-            return reply.type == MESSAGE_FAIL && reply.fail.status == STATUS_REFUSED &&
+        if (protocol_receive(fd, &reply, NULL, NULL) == STATUS_OK)
+            return reply.type == PROTOCOL_FAIL && reply.fail.status == STATUS_REFUSED &&
                            strstr(reply.fail.message, "of user 54321")
                        ? 0
                        : 3;

@@ -2,7 +2,7 @@
  * threads and several connections. Server and client are turned by one thread where they can be. */
 #include "delivery_support.h"
 
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 
 #include <sys/wait.h>
 

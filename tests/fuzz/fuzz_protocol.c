@@ -7,7 +7,7 @@
  * It is refused with a message, or is a message: and no descriptor is left open, either way. */
 #include "fuzz.h"
 
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -38,20 +38,20 @@ static bool send_packet(int socket, const uint8_t *bytes, size_t size, int fd, s
 
 static void receive(int socket, bool wants_welcome)
 {
-    struct message message;
+    struct protocol_message message;
     struct error err;
     int fds[WELCOME_FDS] = {-1, -1, -1};
-    enum status status = message_receive(socket, &message, wants_welcome ? fds : NULL, &err);
+    enum status status = protocol_receive(socket, &message, wants_welcome ? fds : NULL, &err);
     if (status) {
         CHECK(err.status == (int32_t)status && err.message[0]);
         CHECK(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
         return;
     }
-    CHECK((message.type == MESSAGE_WELCOME) == (fds[0] >= 0));
+    CHECK((message.type == PROTOCOL_WELCOME) == (fds[0] >= 0));
     for (int i = 0; i < WELCOME_FDS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    if (message.type == MESSAGE_FAIL) {
+    if (message.type == PROTOCOL_FAIL) {
         CHECK(message.fail.status > STATUS_OK && message.fail.status <= STATUS_MPI);
         CHECK(memchr(message.fail.message, '\0', sizeof message.fail.message));
         CHECK(message.fail.message[0]);
@@ -61,10 +61,10 @@ static void receive(int socket, bool wants_welcome)
 
 static void receive_hello(int socket)
 {
-    struct message_hello hello;
+    struct protocol_hello hello;
     struct error err;
     int page_fd = -1;
-    enum status status = message_receive_hello(socket, &hello, &page_fd, &err);
+    enum status status = protocol_receive_hello(socket, &hello, &page_fd, &err);
     if (status) {
         CHECK(err.status == (int32_t)status && err.message[0]);
         return;

@@ -1,5 +1,5 @@
-/* See message.h. */
-#include "delivery/message.h"
+/* See protocol.h. */
+#include "delivery/protocol.h"
 
 #include "delivery/fdpass.h"
 
@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PREFIX_BYTES = offsetof(struct message, hello) };
+enum { PREFIX_BYTES = offsetof(struct protocol_message, hello) };
 
 _Static_assert(PREFIX_BYTES == 16, "wire layout");
-_Static_assert(sizeof(struct message_hello) == 12 + MESSAGE_STATE_BYTES, "wire layout");
-_Static_assert(sizeof(struct message_wait) == 16, "wire layout");
-_Static_assert(sizeof(struct message_welcome) == 16, "wire layout");
-_Static_assert(sizeof(struct message_goodbye) == 16, "wire layout");
+_Static_assert(sizeof(struct protocol_hello) == 12 + PROTOCOL_STATE_BYTES, "wire layout");
+_Static_assert(sizeof(struct protocol_wait) == 16, "wire layout");
+_Static_assert(sizeof(struct protocol_welcome) == 16, "wire layout");
+_Static_assert(sizeof(struct protocol_goodbye) == 16, "wire layout");
 _Static_assert(sizeof(struct error) == 16 + ERROR_FILE_BYTES + ERROR_MESSAGE_BYTES, "wire layout");
 _Static_assert(sizeof(int[WELCOME_FDS]) <= sizeof(int[PACKET_MAX_FDS]), "a WELCOME is one packet");
 
@@ -26,13 +26,13 @@ static const struct kind {
     size_t body_bytes;
     size_t fd_count;
 } kinds[] = {
-    [MESSAGE_HELLO] = {"HELLO", sizeof(struct message_hello), 1},
-    [MESSAGE_WAIT] = {"WAIT", sizeof(struct message_wait), 0},
-    [MESSAGE_WELCOME] = {"WELCOME", sizeof(struct message_welcome), WELCOME_FDS},
-    [MESSAGE_GOODBYE] = {"GOODBYE", sizeof(struct message_goodbye), 0},
-    [MESSAGE_END] = {"END", 0, 0},
-    [MESSAGE_FAIL] = {"FAIL", sizeof(struct error), 0},
-    [MESSAGE_DONE] = {"DONE", 0, 0},
+    [PROTOCOL_HELLO] = {"HELLO", sizeof(struct protocol_hello), 1},
+    [PROTOCOL_WAIT] = {"WAIT", sizeof(struct protocol_wait), 0},
+    [PROTOCOL_WELCOME] = {"WELCOME", sizeof(struct protocol_welcome), WELCOME_FDS},
+    [PROTOCOL_GOODBYE] = {"GOODBYE", sizeof(struct protocol_goodbye), 0},
+    [PROTOCOL_END] = {"END", 0, 0},
+    [PROTOCOL_FAIL] = {"FAIL", sizeof(struct error), 0},
+    [PROTOCOL_DONE] = {"DONE", 0, 0},
 };
 
 static const struct kind *kind_of(uint32_t type)
@@ -41,31 +41,31 @@ static const struct kind *kind_of(uint32_t type)
     return known ? &kinds[type] : NULL;
 }
 
-enum status message_send(int socket, const struct message *message, const int *fds,
-                         struct error *err)
+enum status protocol_send(int socket, const struct protocol_message *message, const int *fds,
+                          struct error *err)
 {
     const struct kind *kind = kind_of(message->type);
     if (!kind)
         return error_set(err, STATUS_INVALID, "no message has type %" PRIu32, message->type);
-    struct message stamped = *message;
-    stamped.magic = MESSAGE_MAGIC;
-    stamped.version = MESSAGE_VERSION;
+    struct protocol_message stamped = *message;
+    stamped.magic = PROTOCOL_MAGIC;
+    stamped.version = PROTOCOL_VERSION;
     stamped.reserved = 0;
     enum status status = packet_send(socket, &stamped, PREFIX_BYTES + kind->body_bytes, fds,
                                      kind->fd_count, MSG_DONTWAIT, err);
     return status ? error_prefix(err, status, "%s: ", kind->name) : STATUS_OK;
 }
 
-static enum status check(const struct message *message, size_t size, size_t fd_count,
+static enum status check(const struct protocol_message *message, size_t size, size_t fd_count,
                          struct error *err)
 {
-    if (size < PREFIX_BYTES || message->magic != MESSAGE_MAGIC)
+    if (size < PREFIX_BYTES || message->magic != PROTOCOL_MAGIC)
         return error_set(err, STATUS_PROTOCOL, "%zu bytes that are not a Penstock message", size);
-    if (message->version != MESSAGE_VERSION)
+    if (message->version != PROTOCOL_VERSION)
         return error_set(err, STATUS_UNSUPPORTED,
                          "the peer speaks protocol version %" PRIu32 ", this program version %d; "
                          "install the same release of Penstock on both sides",
-                         message->version, MESSAGE_VERSION);
+                         message->version, PROTOCOL_VERSION);
     const struct kind *kind = kind_of(message->type);
     if (!kind)
         return error_set(err, STATUS_PROTOCOL, "a message of unknown type %" PRIu32, message->type);
@@ -75,8 +75,8 @@ static enum status check(const struct message *message, size_t size, size_t fd_c
     if (fd_count != kind->fd_count)
         return error_set(err, STATUS_PROTOCOL, "a %s with %zu descriptors, it has %zu", kind->name,
                          fd_count, kind->fd_count);
-    const struct message_hello *hello = &message->hello;
-    if (message->type == MESSAGE_HELLO &&
+    const struct protocol_hello *hello = &message->hello;
+    if (message->type == PROTOCOL_HELLO &&
         (hello->wish >= WISH_COUNT || !memchr(hello->state, '\0', sizeof hello->state) ||
          (hello->wish == WISH_FRESH) != (hello->state[0] == '\0')))
         return error_set(err, STATUS_PROTOCOL,
@@ -99,10 +99,10 @@ static void tame(struct error *fail)
 }
 
 /* `carrier`: the type whose descriptors the caller takes in `ret_fds`; 0: it takes none. */
-static enum status receive(int socket, uint32_t carrier, struct message *ret_message, int *ret_fds,
-                           struct error *err)
+static enum status receive(int socket, uint32_t carrier, struct protocol_message *ret_message,
+                           int *ret_fds, struct error *err)
 {
-    struct message message = {0};
+    struct protocol_message message = {0};
     int fds[PACKET_MAX_FDS];
     size_t size, fd_count;
     enum status status =
@@ -118,10 +118,10 @@ static enum status receive(int socket, uint32_t carrier, struct message *ret_mes
             close(fds[i]);
         return status;
     }
-    if (message.type == MESSAGE_WAIT && message.wait.reconnect_ms > MESSAGE_MOST_RECONNECT_MS)
+    if (message.type == PROTOCOL_WAIT && message.wait.reconnect_ms > PROTOCOL_MOST_RECONNECT_MS)
         return error_set(err, STATUS_PROTOCOL, "a WAIT that asks to reconnect for %" PRIu64 " ms",
                          message.wait.reconnect_ms);
-    if (message.type == MESSAGE_FAIL)
+    if (message.type == PROTOCOL_FAIL)
         tame(&message.fail);
     if (fd_count > 0)
         memcpy(ret_fds, fds, fd_count * sizeof *fds);
@@ -129,18 +129,18 @@ static enum status receive(int socket, uint32_t carrier, struct message *ret_mes
     return STATUS_OK;
 }
 
-enum status message_receive(int socket, struct message *ret_message, int ret_fds[WELCOME_FDS],
-                            struct error *err)
+enum status protocol_receive(int socket, struct protocol_message *ret_message,
+                             int ret_fds[WELCOME_FDS], struct error *err)
 {
-    return receive(socket, ret_fds ? MESSAGE_WELCOME : 0, ret_message, ret_fds, err);
+    return receive(socket, ret_fds ? PROTOCOL_WELCOME : 0, ret_message, ret_fds, err);
 }
 
-enum status message_receive_hello(int socket, struct message_hello *ret_hello, int *ret_page_fd,
-                                  struct error *err)
+enum status protocol_receive_hello(int socket, struct protocol_hello *ret_hello, int *ret_page_fd,
+                                   struct error *err)
 {
-    struct message message;
-    enum status status = receive(socket, MESSAGE_HELLO, &message, ret_page_fd, err);
-    if (!status && message.type != MESSAGE_HELLO)
+    struct protocol_message message;
+    enum status status = receive(socket, PROTOCOL_HELLO, &message, ret_page_fd, err);
+    if (!status && message.type != PROTOCOL_HELLO)
         status = error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
     if (!status)
         *ret_hello = message.hello;

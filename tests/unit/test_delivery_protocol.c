@@ -1,6 +1,6 @@
 /* Messages and packets: what passes, and that nonsense leaves no descriptors behind. */
 #include "delivery/fdpass.h"
-#include "delivery/message.h"
+#include "delivery/protocol.h"
 #include "delivery/server.h"
 
 #include <dirent.h>
@@ -50,71 +50,74 @@ static int open_fds(void)
 static void bodies_arrive(void **state)
 {
     (void)state;
-    struct message sent = {.type = MESSAGE_GOODBYE, .goodbye = {.epoch = 3, .step = 8}}, got;
-    assert_int_equal(message_send(left, &sent, NULL, NULL), STATUS_OK);
-    assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_OK);
-    assert_int_equal(got.type, MESSAGE_GOODBYE);
+    struct protocol_message sent = {.type = PROTOCOL_GOODBYE, .goodbye = {.epoch = 3, .step = 8}},
+                            got;
+    assert_int_equal(protocol_send(left, &sent, NULL, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_OK);
+    assert_int_equal(got.type, PROTOCOL_GOODBYE);
     assert_int_equal(got.goodbye.step, 8);
-    assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_TIMEOUT);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_TIMEOUT);
     close(left);
-    assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_LOST);
-    assert_int_equal(message_send(right, &sent, NULL, NULL), STATUS_LOST);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_LOST);
+    assert_int_equal(protocol_send(right, &sent, NULL, NULL), STATUS_LOST);
 }
 
 static void failures_are_tamed(void **state)
 {
     (void)state;
-    struct message sent = {.type = MESSAGE_FAIL, .fail = {.status = 99}}, got;
+    struct protocol_message sent = {.type = PROTOCOL_FAIL, .fail = {.status = 99}}, got;
     memset(sent.fail.message, '\n', sizeof sent.fail.message);
-    assert_int_equal(message_send(left, &sent, NULL, NULL), STATUS_OK);
-    assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(left, &sent, NULL, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_OK);
     assert_int_equal(got.fail.status, STATUS_PROTOCOL);
     assert_int_equal(strlen(got.fail.message), sizeof got.fail.message - 1);
     assert_int_equal(got.fail.message[0], ' ');
     sent.fail.status = STATUS_OK;
-    assert_int_equal(message_send(left, &sent, NULL, NULL), STATUS_OK);
-    assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(left, &sent, NULL, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_OK);
     assert_int_equal(got.fail.status, STATUS_PROTOCOL);
 }
 
 static void descriptors_come_with_a_welcome_only(void **state)
 {
     (void)state;
-    struct message welcome = {.type = MESSAGE_WELCOME}, got;
+    struct protocol_message welcome = {.type = PROTOCOL_WELCOME}, got;
     int fds[WELCOME_FDS] = {left, right, STDIN_FILENO}, got_fds[WELCOME_FDS];
     int before = open_fds();
-    assert_int_equal(message_send(left, &welcome, fds, NULL), STATUS_OK);
-    assert_int_equal(message_receive(right, &got, got_fds, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(left, &welcome, fds, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive(right, &got, got_fds, NULL), STATUS_OK);
     assert_int_equal(open_fds(), before + WELCOME_FDS);
     for (int i = 0; i < WELCOME_FDS; i++) {
         assert_true(fcntl(got_fds[i], F_GETFD) & FD_CLOEXEC);
         close(got_fds[i]);
     }
-    assert_int_equal(message_send(left, &welcome, fds, NULL), STATUS_OK);
-    assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_PROTOCOL);
+    assert_int_equal(protocol_send(left, &welcome, fds, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_PROTOCOL);
     assert_int_equal(open_fds(), before);
 }
 
 static void a_hello_comes_with_a_page(void **state)
 {
     (void)state;
-    struct message sent = {.type = MESSAGE_HELLO, .hello = {.rank = 3, .world_size = 8}}, got;
-    struct message welcome = {.type = MESSAGE_WELCOME}, goodbye = {.type = MESSAGE_GOODBYE};
-    struct message_hello hello;
+    struct protocol_message sent = {.type = PROTOCOL_HELLO, .hello = {.rank = 3, .world_size = 8}},
+                            got;
+    struct protocol_message welcome = {.type = PROTOCOL_WELCOME},
+                            goodbye = {.type = PROTOCOL_GOODBYE};
+    struct protocol_hello hello;
     int fds[WELCOME_FDS] = {left, right, STDIN_FILENO}, got_fds[WELCOME_FDS], page_fd;
     int before = open_fds();
-    assert_int_equal(message_send(left, &sent, fds, NULL), STATUS_OK);
-    assert_int_equal(message_receive_hello(right, &hello, &page_fd, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(left, &sent, fds, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive_hello(right, &hello, &page_fd, NULL), STATUS_OK);
     assert_int_equal(hello.world_size, 8);
     assert_int_equal(open_fds(), before + 1);
     assert_true(fcntl(page_fd, F_GETFD) & FD_CLOEXEC);
     close(page_fd);
-    assert_int_equal(message_send(left, &sent, fds, NULL), STATUS_OK);
-    assert_int_equal(message_receive(right, &got, got_fds, NULL), STATUS_PROTOCOL);
-    assert_int_equal(message_send(left, &welcome, fds, NULL), STATUS_OK);
-    assert_int_equal(message_receive_hello(right, &hello, &page_fd, NULL), STATUS_PROTOCOL);
-    assert_int_equal(message_send(left, &goodbye, NULL, NULL), STATUS_OK);
-    assert_int_equal(message_receive_hello(right, &hello, &page_fd, NULL), STATUS_PROTOCOL);
+    assert_int_equal(protocol_send(left, &sent, fds, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive(right, &got, got_fds, NULL), STATUS_PROTOCOL);
+    assert_int_equal(protocol_send(left, &welcome, fds, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive_hello(right, &hello, &page_fd, NULL), STATUS_PROTOCOL);
+    assert_int_equal(protocol_send(left, &goodbye, NULL, NULL), STATUS_OK);
+    assert_int_equal(protocol_receive_hello(right, &hello, &page_fd, NULL), STATUS_PROTOCOL);
     assert_int_equal(open_fds(), before);
 }
 
@@ -122,19 +125,19 @@ static void a_hello_comes_with_a_page(void **state)
 static void too_few_descriptors_are_said_to_be_that(void **state)
 {
     (void)state;
-    struct message sent = {.type = MESSAGE_HELLO};
-    struct message_hello hello;
+    struct protocol_message sent = {.type = PROTOCOL_HELLO};
+    struct protocol_hello hello;
     struct rlimit usual, few;
     struct error error;
     int page_fd;
     int lowest = dup(left);
     close(lowest);
-    assert_int_equal(message_send(left, &sent, &left, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(left, &sent, &left, NULL), STATUS_OK);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
     few = usual;
     few.rlim_cur = (rlim_t)lowest;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    enum status status = message_receive_hello(right, &hello, &page_fd, &error);
+    enum status status = protocol_receive_hello(right, &hello, &page_fd, &error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
     assert_int_equal(status, STATUS_NO_MEMORY);
     assert_non_null(strstr(error.message, "ulimit -n"));
@@ -145,11 +148,11 @@ static void too_few_descriptors_are_said_to_be_that(void **state)
 static void refused(const void *data, size_t size, size_t fd_count, enum status expected)
 {
     int fds[PACKET_MAX_FDS] = {left, left, left, left}, got_fds[WELCOME_FDS];
-    struct message got;
+    struct protocol_message got;
     struct error error = {0};
     int before = open_fds();
     assert_int_equal(packet_send(left, data, size, fds, fd_count, 0, NULL), STATUS_OK);
-    assert_int_equal(message_receive(right, &got, got_fds, &error), expected);
+    assert_int_equal(protocol_receive(right, &got, got_fds, &error), expected);
     assert_true(error.message[0] != '\0');
     assert_int_equal(open_fds(), before);
 }
@@ -157,10 +160,10 @@ static void refused(const void *data, size_t size, size_t fd_count, enum status 
 static void nonsense_is_refused(void **state)
 {
     (void)state;
-    struct message good = {
-        .magic = MESSAGE_MAGIC, .version = MESSAGE_VERSION, .type = MESSAGE_GOODBYE};
-    size_t size = offsetof(struct message, hello) + sizeof good.goodbye;
-    struct message bad = good;
+    struct protocol_message good = {
+        .magic = PROTOCOL_MAGIC, .version = PROTOCOL_VERSION, .type = PROTOCOL_GOODBYE};
+    size_t size = offsetof(struct protocol_message, hello) + sizeof good.goodbye;
+    struct protocol_message bad = good;
     refused("x", 1, 0, STATUS_PROTOCOL);
     refused(&good, 15, 0, STATUS_PROTOCOL);
     refused(&good, size - 1, 0, STATUS_PROTOCOL);
@@ -172,20 +175,20 @@ static void nonsense_is_refused(void **state)
     bad.magic ^= 1;
     refused(&bad, size, 0, STATUS_PROTOCOL);
     bad = good;
-    bad.version = MESSAGE_VERSION + 1;
+    bad.version = PROTOCOL_VERSION + 1;
     refused(&bad, size, 0, STATUS_UNSUPPORTED);
-    static const uint32_t types[] = {0, MESSAGE_DONE + 1, UINT32_MAX};
+    static const uint32_t types[] = {0, PROTOCOL_DONE + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         bad = good;
         bad.type = types[i];
         refused(&bad, size, 0, STATUS_PROTOCOL);
     }
     bad = good;
-    bad.type = MESSAGE_WELCOME;
-    size = offsetof(struct message, hello) + sizeof bad.welcome;
+    bad.type = PROTOCOL_WELCOME;
+    size = offsetof(struct protocol_message, hello) + sizeof bad.welcome;
     refused(&bad, size, WELCOME_FDS - 1, STATUS_PROTOCOL);
     refused(&bad, size, WELCOME_FDS + 1, STATUS_PROTOCOL);
-    static const char huge[sizeof(struct message) + 1];
+    static const char huge[sizeof(struct protocol_message) + 1];
     refused(huge, sizeof huge, 2, STATUS_PROTOCOL);
 }
 
@@ -213,18 +216,18 @@ static void floods_of_descriptors_are_closed(void **state)
     memcpy(CMSG_DATA(&control.header), fds, sizeof fds);
     int before = open_fds();
     assert_int_equal(sendmsg(left, &flood, 0), 1);
-    struct message got;
-    assert_int_equal(message_receive(right, &got, NULL, NULL), STATUS_PROTOCOL);
+    struct protocol_message got;
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_PROTOCOL);
     assert_int_equal(open_fds(), before);
 }
 
 static void a_peer_that_does_not_read_is_no_obstacle(void **state)
 {
     (void)state;
-    struct message end = {.type = MESSAGE_END};
+    struct protocol_message end = {.type = PROTOCOL_END};
     enum status status = STATUS_OK;
     for (int i = 0; i < 100000 && !status; i++)
-        status = message_send(left, &end, NULL, NULL);
+        status = protocol_send(left, &end, NULL, NULL);
     assert_int_equal(status, STATUS_TIMEOUT);
 }
 
