@@ -152,14 +152,15 @@ static enum status check_service(const struct connect_options *options,
 
 /* Takes the descriptors of a WELCOME, and the socket. */
 static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
-                             const struct protocol_welcome *welcome, struct link *ret_link,
-                             struct link_terms *ret_terms, struct error *err)
+                             const struct protocol_welcome *welcome,
+                             struct connection *ret_connection, struct connection_terms *ret_terms,
+                             struct error *err)
 {
-    struct link link = {
+    struct connection connection = {
         .socket = dial->socket, .ring = {.memfd = -1}, .publish_fd = fds[1], .release_fd = fds[2]};
-    struct link_terms terms = {.welcome = *welcome, .reconnect_ms = dial->news.reconnect_ms};
+    struct connection_terms terms = {.welcome = *welcome, .reconnect_ms = dial->news.reconnect_ms};
     dial->socket = -1;
-    enum status status = ring_open(fds[0], &link.ring, &terms.header, err);
+    enum status status = ring_open(fds[0], &connection.ring, &terms.header, err);
     if (!status)
         status = check_service(dial->options, &terms.header.service, err);
     for (int i = 1; !status && i < WELCOME_FDS; i++)
@@ -167,10 +168,10 @@ static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
             status = error_set(err, STATUS_PROTOCOL,
                                "ring: a wake-up descriptor is no eventfd, or would block");
     if (status) {
-        link_done(&link);
+        connection_done(&connection);
         return status;
     }
-    *ret_link = link;
+    *ret_connection = connection;
     *ret_terms = terms;
     return STATUS_OK;
 }
@@ -225,8 +226,8 @@ static enum status reader_gone(struct dial *dial, bool *ret_over, uint64_t *ret_
 
 /* One look at what the reader says. As look_for_reader(). */
 static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_until,
-                               struct link *ret_link, struct link_terms *ret_terms,
-                               struct error *err)
+                               struct connection *ret_connection,
+                               struct connection_terms *ret_terms, struct error *err)
 {
     struct protocol_message message;
     int fds[WELCOME_FDS];
@@ -251,7 +252,7 @@ static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_
         dial->deadline_ns = clock_deadline_ns(dial->options->timeout_ms);
         return STATUS_OK;
     case PROTOCOL_WELCOME:
-        return take_ring(dial, fds, &message.welcome, ret_link, ret_terms, err);
+        return take_ring(dial, fds, &message.welcome, ret_connection, ret_terms, err);
     case PROTOCOL_FAIL:
         if (err)
             *err = message.fail;
@@ -268,13 +269,14 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 }
 
 enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd, bool *ret_over,
-                          struct link *ret_link, struct link_terms *ret_terms, struct error *err)
+                          struct connection *ret_connection, struct connection_terms *ret_terms,
+                          struct error *err)
 {
     for (;;) {
         uint64_t again = 0;
-        enum status status = dial->socket < 0
-                                 ? look_for_reader(dial, ret_over, &again, err)
-                                 : hear_reader(dial, ret_over, &again, ret_link, ret_terms, err);
+        enum status status =
+            dial->socket < 0 ? look_for_reader(dial, ret_over, &again, err)
+                             : hear_reader(dial, ret_over, &again, ret_connection, ret_terms, err);
         if (*ret_over) {
             dial_done(dial);
             return status;
@@ -300,15 +302,15 @@ void dial_done(struct dial *dial)
     close_fd(&dial->socket);
 }
 
-void link_hang_up(struct link *link)
+void connection_hang_up(struct connection *connection)
 {
-    close_fd(&link->publish_fd);
-    close_fd(&link->release_fd);
-    close_fd(&link->socket);
+    close_fd(&connection->publish_fd);
+    close_fd(&connection->release_fd);
+    close_fd(&connection->socket);
 }
 
-void link_done(struct link *link)
+void connection_done(struct connection *connection)
 {
-    ring_done(&link->ring);
-    link_hang_up(link);
+    ring_done(&connection->ring);
+    connection_hang_up(connection);
 }

@@ -29,7 +29,7 @@ struct connect_options {
     const char *places;      /* where places outlive processes (kept_place.h); NULL: nowhere */
 };
 
-struct link {
+struct connection {
     int socket; /* non-blocking */
     struct ring ring;
     int publish_fd; /* eventfd: readable after a publish that was waited for */
@@ -37,7 +37,7 @@ struct link {
 };
 
 /* What a service has agreed to. */
-struct link_terms {
+struct connection_terms {
     struct ring_header header;       /* a checked private copy */
     struct protocol_welcome welcome; /* this trainer's first batch */
     uint64_t reconnect_ms;           /* how long to look for a reader again; 0: not at all */
@@ -56,12 +56,12 @@ void dial_begin(struct dial *ret_dial, const struct connect_options *options);
 
 /* Goes on until the connection stands or has failed; *ret_over is false if instead `until_ns`
  * (UINT64_MAX: never) is reached or `wake_fd` (-1: none) is readable: then call again.
- * OK: the link is made. NOT_FOUND: nobody listened there within the timeout. TIMEOUT: connected,
- * but the service did not start. REFUSED: by the service, or the run directory is not ours. LOST:
- * the service went away for good. Any other: from the service or the system. */
+ * OK: the connection is made. NOT_FOUND: nobody listened there within the timeout. TIMEOUT:
+ * connected, but the service did not start. REFUSED: by the service, or the run directory is not
+ * ours. LOST: the service went away for good. Any other: from the service or the system. */
 MUST_USE enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd,
-                                   bool *ret_over, struct link *ret_link,
-                                   struct link_terms *ret_terms, struct error *err);
+                                   bool *ret_over, struct connection *ret_connection,
+                                   struct connection_terms *ret_terms, struct error *err);
 
 /* Gives up. Twice is fine. */
 void dial_done(struct dial *dial);
@@ -70,8 +70,8 @@ void dial_done(struct dial *dial);
 uint32_t connect_share(uint32_t local_rank, uint32_t local_world_size, uint32_t count);
 
 /* Closes all but the ring: what is held of it stays mapped. */
-void link_hang_up(struct link *link);
+void connection_hang_up(struct connection *connection);
 
-void link_done(struct link *link);
+void connection_done(struct connection *connection);
 
 #endif

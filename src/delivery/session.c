@@ -25,14 +25,14 @@ struct tenant {
 
 /* A ring and what is held of it. */
 struct use {
-    struct link link;       /* of an old one, the ring alone */
-    uint64_t start;         /* place of its first slot */
-    uint64_t first;         /* place of the first that was not passed over */
-    struct tenant *tenants; /* [slot_count] */
-    uint32_t spare_slots;   /* of slot_count */
-    _Atomic uint32_t held;  /* slots */
-    bool vacated;           /* nothing comes any more: what is not held has been given back */
-    struct use *older;      /* that something is held of still */
+    struct connection connection; /* of an old one, the ring alone */
+    uint64_t start;               /* place of its first slot */
+    uint64_t first;               /* place of the first that was not passed over */
+    struct tenant *tenants;       /* [slot_count] */
+    uint32_t spare_slots;         /* of slot_count */
+    _Atomic uint32_t held;        /* slots */
+    bool vacated;                 /* nothing comes any more: what is not held has been given back */
+    struct use *older;            /* that something is held of still */
 };
 
 struct session {
@@ -65,7 +65,7 @@ static void use_free(struct use *use)
 {
     if (!use)
         return;
-    link_done(&use->link);
+    connection_done(&use->connection);
     free(use->tenants);
     free(use);
 }
@@ -89,7 +89,7 @@ static void send_farewell(struct session *session)
                                         .goodbye = {.epoch = place.epoch, .step = place.step}};
     if (session->failure.status)
         farewell = (struct protocol_message){.type = PROTOCOL_FAIL, .fail = session->failure};
-    enum status status = protocol_send(session->use->link.socket, &farewell, NULL, NULL);
+    enum status status = protocol_send(session->use->connection.socket, &farewell, NULL, NULL);
     (void)status; /* a service that is gone needs none */
 }
 
@@ -100,7 +100,7 @@ static uint64_t released_place(const struct session *session)
     const struct use *oldest = session->use;
     while (oldest->older)
         oldest = oldest->older;
-    uint64_t place = oldest->start + atomic_load(&oldest->link.ring.control->tail);
+    uint64_t place = oldest->start + atomic_load(&oldest->connection.ring.control->tail);
     return place > oldest->first ? place : oldest->first;
 }
 
@@ -113,13 +113,13 @@ static void note_released(struct session *session)
     if (atomic_load(session->page.place) >= place)
         return;
     atomic_store(session->page.place, place);
-    if (use->link.release_fd >= 0 && atomic_load(&use->link.ring.control->reader_waits))
-        event_signal(use->link.release_fd);
+    if (use->connection.release_fd >= 0 && atomic_load(&use->connection.ring.control->reader_waits))
+        event_signal(use->connection.release_fd);
 }
 
 /* Makes a new ring the current one. Slots held of the one before stay mapped. */
-static enum status attach(struct session *session, struct link *link,
-                          const struct link_terms *terms, struct error *err)
+static enum status attach(struct session *session, struct connection *connection,
+                          const struct connection_terms *terms, struct error *err)
 {
     const struct ring_service *service = &terms->header.service;
     struct use *use = calloc(1, sizeof *use);
@@ -127,10 +127,10 @@ static enum status attach(struct session *session, struct link *link,
     if (!use || !tenants) {
         free(use);
         free(tenants);
-        link_done(link);
+        connection_done(connection);
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
     }
-    *use = (struct use){.link = *link,
+    *use = (struct use){.connection = *connection,
                         .start = place_of(service, service->start_epoch, service->start_step),
                         .first = atomic_load(&session->place),
                         .tenants = tenants,
@@ -143,7 +143,7 @@ static enum status attach(struct session *session, struct link *link,
     struct use *old = session->use;
     session->use = use;
     if (old && atomic_load(&old->held) > 0) {
-        link_hang_up(&old->link);
+        connection_hang_up(&old->connection);
         use->older = old;
     } else if (old) {
         use->older = old->older;
@@ -156,7 +156,8 @@ static enum status attach(struct session *session, struct link *link,
     return STATUS_OK;
 }
 
-static enum status check_start(const struct link_terms *terms, uint64_t place, struct error *err)
+static enum status check_start(const struct connection_terms *terms, uint64_t place,
+                               struct error *err)
 {
     const struct ring_service *service = &terms->header.service;
     const struct protocol_welcome *welcome = &terms->welcome;
@@ -207,7 +208,7 @@ static void say_done(struct session *session)
     if (atomic_load(&session->place) < session->end || session->lost || session->said_done)
         return;
     session->said_done = true;
-    enum status status = protocol_send(session->use->link.socket, &done, NULL, NULL);
+    enum status status = protocol_send(session->use->connection.socket, &done, NULL, NULL);
     (void)status; /* a reader that is gone is found when it is heard */
 }
 
@@ -249,10 +250,11 @@ static bool take_up_place(struct session *session)
 static enum status connect_first(struct session *session, struct error *err)
 {
     bool over, found = take_up_place(session);
-    struct link link;
-    struct link_terms terms;
+    struct connection connection;
+    struct connection_terms terms;
     dial_begin(&session->dial, &session->options);
-    enum status status = dial_continue(&session->dial, UINT64_MAX, -1, &over, &link, &terms, err);
+    enum status status =
+        dial_continue(&session->dial, UINT64_MAX, -1, &over, &connection, &terms, err);
     if (status == STATUS_REFUSED && found)
         return error_prefix(err, status,
                             "with the place in '%s%" PRIu32 "': ", session->options.places,
@@ -263,7 +265,7 @@ static enum status connect_first(struct session *session, struct error *err)
     uint64_t place = place_of(service, terms.welcome.epoch, terms.welcome.step);
     status = check_start(&terms, place, err);
     if (status) {
-        link_done(&link);
+        connection_done(&connection);
         return status;
     }
     session->header = terms.header;
@@ -272,7 +274,7 @@ static enum status connect_first(struct session *session, struct error *err)
     if (session->options.places)
         session->kept =
             kept_place_open(session->options.places, session->options.rank, service, place);
-    return attach(session, &link, &terms, err);
+    return attach(session, &connection, &terms, err);
 }
 
 enum status session_open(const struct connect_options *options, struct session **ret_session,
@@ -331,7 +333,8 @@ static void hear_service(struct session *session)
     while (!session->ended && !session->lost && session->final.status == STATUS_OK) {
         struct protocol_message message;
         struct error error;
-        enum status status = protocol_receive(session->use->link.socket, &message, NULL, &error);
+        enum status status =
+            protocol_receive(session->use->connection.socket, &message, NULL, &error);
         if (status == STATUS_TIMEOUT)
             return;
         if (status == STATUS_LOST)
@@ -378,13 +381,13 @@ static enum status check_slot(const struct session *session, const struct slot_h
 
 static bool published(const struct session *session)
 {
-    return atomic_load(&session->use->link.ring.control->head) != session->taken;
+    return atomic_load(&session->use->connection.ring.control->head) != session->taken;
 }
 
 /* Takes the next slot if one is published. */
 static bool take_slot(struct session *session, struct session_batch *ret_batch)
 {
-    struct ring *ring = &session->use->link.ring;
+    struct ring *ring = &session->use->connection.ring;
     uint64_t head = atomic_load(&ring->control->head);
     if (head == session->taken)
         return false;
@@ -414,7 +417,7 @@ static bool take_slot(struct session *session, struct session_batch *ret_batch)
  * exactly one. */
 static void advance_tail(struct use *use)
 {
-    struct ring *ring = &use->link.ring;
+    struct ring *ring = &use->connection.ring;
     _Atomic uint64_t *shared_tail = &ring->control->tail;
     bool moved = false;
     for (;;) {
@@ -424,8 +427,8 @@ static void advance_tail(struct use *use)
             break;
         moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
     }
-    if (moved && use->link.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
-        event_signal(use->link.release_fd);
+    if (moved && use->connection.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
+        event_signal(use->connection.release_fd);
 }
 
 /* A batch that the trainer had before: nobody is to wait for it. */
@@ -463,30 +466,30 @@ static bool take(struct session *session, struct session_batch *ret_batch)
 /* Sleeps until a publish, a word from the service, or the deadline (UINT64_MAX: none). */
 static enum status sleep_until(struct session *session, uint64_t deadline, struct error *err)
 {
-    struct link *link = &session->use->link;
+    struct connection *connection = &session->use->connection;
     enum status status = STATUS_OK;
-    atomic_store(&link->ring.control->trainer_waits, 1);
+    atomic_store(&connection->ring.control->trainer_waits, 1);
     if (!published(session)) {
         uint64_t now = clock_now_ns();
         uint64_t left = deadline > now ? deadline - now : 0;
         struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
                                    .tv_nsec = (long)(left % 1000000000u)};
         /* Once the end is known, the socket has nothing to say and may be hung up. */
-        struct pollfd fds[] = {{.fd = link->publish_fd, .events = POLLIN},
+        struct pollfd fds[] = {{.fd = connection->publish_fd, .events = POLLIN},
                                {.fd = session->wake_fd, .events = POLLIN},
-                               {.fd = session->ended ? -1 : link->socket, .events = POLLIN}};
+                               {.fd = session->ended ? -1 : connection->socket, .events = POLLIN}};
         if (ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
             status = error_set_errno(err, STATUS_IO, "poll");
     }
-    atomic_store(&link->ring.control->trainer_waits, 0);
-    event_drain(link->publish_fd);
+    atomic_store(&connection->ring.control->trainer_waits, 0);
+    event_drain(connection->publish_fd);
     return status;
 }
 
 /* The slots that a trainer may count on. */
 static uint32_t slots_to_hold(const struct session *session)
 {
-    return session->use->link.ring.slot_count - session->use->spare_slots;
+    return session->use->connection.ring.slot_count - session->use->spare_slots;
 }
 
 /* The batch that keeps the ring from moving, even when later ones are released: the oldest held
@@ -496,7 +499,7 @@ static const struct tenant *obstacle(const struct session *session)
 {
     if (session->lost || atomic_load(&session->place) == session->end)
         return NULL;
-    const struct ring *ring = &session->use->link.ring;
+    const struct ring *ring = &session->use->connection.ring;
     uint64_t tail = atomic_load(&ring->control->tail);
     const struct tenant *oldest = &session->use->tenants[tail % ring->slot_count];
     bool held = atomic_load(&oldest->stamp) == 2 * tail + 1;
@@ -521,9 +524,9 @@ static void vacate(struct session *session)
     pthread_mutex_lock(&session->lock);
     struct use *use = session->use;
     use->vacated = true;
-    for (uint32_t slot = 0; slot < use->link.ring.slot_count; slot++)
+    for (uint32_t slot = 0; slot < use->connection.ring.slot_count; slot++)
         if (atomic_load(&use->tenants[slot].stamp) % 2 == 0)
-            ring_give_back(&use->link.ring, slot);
+            ring_give_back(&use->connection.ring, slot);
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -543,10 +546,10 @@ static enum status find_reader(struct session *session, uint64_t deadline, struc
         session->dialing = true;
     }
     bool over;
-    struct link link;
-    struct link_terms terms;
+    struct connection connection;
+    struct connection_terms terms;
     enum status status =
-        dial_continue(&session->dial, deadline, session->wake_fd, &over, &link, &terms, err);
+        dial_continue(&session->dial, deadline, session->wake_fd, &over, &connection, &terms, err);
     if (!over)
         return STATUS_OK;
     session->dialing = false;
@@ -558,10 +561,10 @@ static enum status find_reader(struct session *session, uint64_t deadline, struc
     if (!status)
         status = check_start(&terms, atomic_load(&session->place), err);
     if (status) {
-        link_done(&link);
+        connection_done(&connection);
         return status;
     }
-    return attach(session, &link, &terms, err);
+    return attach(session, &connection, &terms, err);
 }
 
 /* One turn of session_next() where nothing could be taken: sleeps until something may have changed.
@@ -630,7 +633,7 @@ enum status session_next(struct session *session, int64_t timeout_ms,
 /* False: this ring's slot does not hold the batch. */
 static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t step)
 {
-    if (slot >= use->link.ring.slot_count)
+    if (slot >= use->connection.ring.slot_count)
         return false;
     struct tenant *tenant = &use->tenants[slot];
     uint64_t held = atomic_load(&tenant->stamp);
@@ -640,7 +643,7 @@ static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t ste
         return false;
     advance_tail(use);
     if (use->vacated)
-        ring_give_back(&use->link.ring, slot);
+        ring_give_back(&use->connection.ring, slot);
     atomic_fetch_sub(&use->held, 1);
     return true;
 }
