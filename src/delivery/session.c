@@ -15,24 +15,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a slot holds. The stamp is 2s+1 while the batch of sequence s is held and 2s+2 once it is
+/* What a slot holds. The stamp is 2s+1 while the batch of sequence s is leased and 2s+2 once it is
  * released, so that a slot's lives are never confused. Epoch and step are atomic only for a wrong
  * caller's sake: one that releases a batch twice may do so while the slot gets its next one. */
-struct tenant {
+struct lease {
     _Atomic uint64_t stamp;
     _Atomic uint64_t epoch, step;
 };
 
-/* A ring and what is held of it. */
-struct use {
+/* A ring and what is leased of it. */
+struct attached_ring {
     struct connection connection; /* of an old one, the ring alone */
     uint64_t start;               /* place of its first slot */
     uint64_t first;               /* place of the first that was not passed over */
-    struct tenant *tenants;       /* [slot_count] */
+    struct lease *leases;         /* [slot_count] */
     uint32_t spare_slots;         /* of slot_count */
-    _Atomic uint32_t held;        /* slots */
-    bool vacated;                 /* nothing comes any more: what is not held has been given back */
-    struct use *older;            /* that something is held of still */
+    _Atomic uint32_t leased;      /* slots */
+    bool vacated; /* nothing comes any more: what is not leased has been given back */
+    struct attached_ring *older; /* that something is leased of still */
 };
 
 struct session {
@@ -56,18 +56,18 @@ struct session {
     int wake_fd;             /* eventfd: session_leave() was called */
     _Atomic bool left;
     struct error failure; /* why it has left, if it has failed; set before `left` */
-    pthread_mutex_t lock; /* on `use` for all but session_next()'s reading it, on older ones, and on
-                             leaving */
-    struct use *use;
+    pthread_mutex_t lock; /* on `attached` for all but session_next()'s reading it, on older ones,
+                             and on leaving */
+    struct attached_ring *attached;
 };
 
-static void use_free(struct use *use)
+static void attached_ring_free(struct attached_ring *attached)
 {
-    if (!use)
+    if (!attached)
         return;
-    connection_done(&use->connection);
-    free(use->tenants);
-    free(use);
+    connection_done(&attached->connection);
+    free(attached->leases);
+    free(attached);
 }
 
 static uint64_t place_of(const struct ring_service *service, uint64_t epoch, uint64_t step)
@@ -89,15 +89,15 @@ static void send_farewell(struct session *session)
                                         .goodbye = {.epoch = place.epoch, .step = place.step}};
     if (session->failure.status)
         farewell = (struct protocol_message){.type = PROTOCOL_FAIL, .fail = session->failure};
-    enum status status = protocol_send(session->use->connection.socket, &farewell, NULL, NULL);
+    enum status status = protocol_send(session->attached->connection.socket, &farewell, NULL, NULL);
     (void)status; /* a service that is gone needs none */
 }
 
 /* The place behind the last batch that was released, in order: older rings have earlier batches,
- * and stay only as long as something is held of them. Under the lock. */
+ * and stay only as long as something is leased of them. Under the lock. */
 static uint64_t released_place(const struct session *session)
 {
-    const struct use *oldest = session->use;
+    const struct attached_ring *oldest = session->attached;
     while (oldest->older)
         oldest = oldest->older;
     uint64_t place = oldest->start + atomic_load(&oldest->connection.ring.control->tail);
@@ -107,47 +107,49 @@ static uint64_t released_place(const struct session *session)
 /* Tells the reader, or the next one, and the file of that place. Under the lock. */
 static void note_released(struct session *session)
 {
-    struct use *use = session->use;
+    struct attached_ring *attached = session->attached;
     uint64_t place = released_place(session);
     kept_place_note(session->kept, place); /* before anybody hears of it */
     if (atomic_load(session->page.place) >= place)
         return;
     atomic_store(session->page.place, place);
-    if (use->connection.release_fd >= 0 && atomic_load(&use->connection.ring.control->reader_waits))
-        event_signal(use->connection.release_fd);
+    if (attached->connection.release_fd >= 0 &&
+        atomic_load(&attached->connection.ring.control->reader_waits))
+        event_signal(attached->connection.release_fd);
 }
 
-/* Makes a new ring the current one. Slots held of the one before stay mapped. */
+/* Makes a new ring the current one. Slots leased of the one before stay mapped. */
 static enum status attach(struct session *session, struct connection *connection,
                           const struct connection_terms *terms, struct error *err)
 {
     const struct ring_service *service = &terms->header.service;
-    struct use *use = calloc(1, sizeof *use);
-    struct tenant *tenants = calloc(terms->header.layout.slot_count, sizeof *tenants);
-    if (!use || !tenants) {
-        free(use);
-        free(tenants);
+    struct attached_ring *attached = calloc(1, sizeof *attached);
+    struct lease *leases = calloc(terms->header.layout.slot_count, sizeof *leases);
+    if (!attached || !leases) {
+        free(attached);
+        free(leases);
         connection_done(connection);
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
     }
-    *use = (struct use){.connection = *connection,
-                        .start = place_of(service, service->start_epoch, service->start_step),
-                        .first = atomic_load(&session->place),
-                        .tenants = tenants,
-                        .spare_slots = terms->header.layout.spare_slots};
+    *attached = (struct attached_ring){
+        .connection = *connection,
+        .start = place_of(service, service->start_epoch, service->start_step),
+        .first = atomic_load(&session->place),
+        .leases = leases,
+        .spare_slots = terms->header.layout.spare_slots};
     session->reconnect_ms = terms->reconnect_ms;
-    session->expected = use->start;
+    session->expected = attached->start;
     session->taken = 0;
     session->lost = session->ended = session->said_done = false;
     pthread_mutex_lock(&session->lock);
-    struct use *old = session->use;
-    session->use = use;
-    if (old && atomic_load(&old->held) > 0) {
+    struct attached_ring *old = session->attached;
+    session->attached = attached;
+    if (old && atomic_load(&old->leased) > 0) {
         connection_hang_up(&old->connection);
-        use->older = old;
+        attached->older = old;
     } else if (old) {
-        use->older = old->older;
-        use_free(old);
+        attached->older = old->older;
+        attached_ring_free(old);
     }
     note_released(session);
     if (atomic_load(&session->left))
@@ -208,7 +210,7 @@ static void say_done(struct session *session)
     if (atomic_load(&session->place) < session->end || session->lost || session->said_done)
         return;
     session->said_done = true;
-    enum status status = protocol_send(session->use->connection.socket, &done, NULL, NULL);
+    enum status status = protocol_send(session->attached->connection.socket, &done, NULL, NULL);
     (void)status; /* a reader that is gone is found when it is heard */
 }
 
@@ -334,7 +336,7 @@ static void hear_service(struct session *session)
         struct protocol_message message;
         struct error error;
         enum status status =
-            protocol_receive(session->use->connection.socket, &message, NULL, &error);
+            protocol_receive(session->attached->connection.socket, &message, NULL, &error);
         if (status == STATUS_TIMEOUT)
             return;
         if (status == STATUS_LOST)
@@ -381,13 +383,13 @@ static enum status check_slot(const struct session *session, const struct slot_h
 
 static bool published(const struct session *session)
 {
-    return atomic_load(&session->use->connection.ring.control->head) != session->taken;
+    return atomic_load(&session->attached->connection.ring.control->head) != session->taken;
 }
 
 /* Takes the next slot if one is published. */
 static bool take_slot(struct session *session, struct session_batch *ret_batch)
 {
-    struct ring *ring = &session->use->connection.ring;
+    struct ring *ring = &session->attached->connection.ring;
     uint64_t head = atomic_load(&ring->control->head);
     if (head == session->taken)
         return false;
@@ -415,28 +417,28 @@ static bool take_slot(struct session *session, struct session_batch *ret_batch)
 
 /* Moves the tail over everything that is released. Any number of threads; each slot is passed by
  * exactly one. */
-static void advance_tail(struct use *use)
+static void advance_tail(struct attached_ring *attached)
 {
-    struct ring *ring = &use->connection.ring;
+    struct ring *ring = &attached->connection.ring;
     _Atomic uint64_t *shared_tail = &ring->control->tail;
     bool moved = false;
     for (;;) {
         uint64_t tail = atomic_load(shared_tail);
-        struct tenant *oldest = &use->tenants[tail % ring->slot_count];
+        struct lease *oldest = &attached->leases[tail % ring->slot_count];
         if (atomic_load(&oldest->stamp) != 2 * tail + 2)
             break;
         moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
     }
-    if (moved && use->connection.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
-        event_signal(use->connection.release_fd);
+    if (moved && attached->connection.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
+        event_signal(attached->connection.release_fd);
 }
 
 /* A batch that the trainer had before: nobody is to wait for it. */
-static void pass_over(struct session *session, struct tenant *tenant, uint64_t sequence)
+static void pass_over(struct session *session, struct lease *lease, uint64_t sequence)
 {
     pthread_mutex_lock(&session->lock);
-    atomic_store(&tenant->stamp, 2 * sequence + 2);
-    advance_tail(session->use);
+    atomic_store(&lease->stamp, 2 * sequence + 2);
+    advance_tail(session->attached);
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -444,18 +446,18 @@ static void pass_over(struct session *session, struct tenant *tenant, uint64_t s
 static bool take(struct session *session, struct session_batch *ret_batch)
 {
     struct session_batch batch;
-    struct use *use = session->use;
+    struct attached_ring *attached = session->attached;
     while (take_slot(session, &batch)) {
         uint64_t sequence = session->taken - 1;
-        struct tenant *tenant = &use->tenants[batch.slot];
+        struct lease *lease = &attached->leases[batch.slot];
         if (session->expected <= atomic_load(&session->place)) {
-            pass_over(session, tenant, sequence);
+            pass_over(session, lease, sequence);
             continue;
         }
-        atomic_store_explicit(&tenant->epoch, batch.header.epoch, memory_order_relaxed);
-        atomic_store_explicit(&tenant->step, batch.header.step, memory_order_relaxed);
-        atomic_fetch_add(&use->held, 1);
-        atomic_store(&tenant->stamp, 2 * sequence + 1);
+        atomic_store_explicit(&lease->epoch, batch.header.epoch, memory_order_relaxed);
+        atomic_store_explicit(&lease->step, batch.header.step, memory_order_relaxed);
+        atomic_fetch_add(&attached->leased, 1);
+        atomic_store(&lease->stamp, 2 * sequence + 1);
         atomic_store(&session->place, session->expected);
         *ret_batch = batch;
         return true;
@@ -466,7 +468,7 @@ static bool take(struct session *session, struct session_batch *ret_batch)
 /* Sleeps until a publish, a word from the service, or the deadline (UINT64_MAX: none). */
 static enum status sleep_until(struct session *session, uint64_t deadline, struct error *err)
 {
-    struct connection *connection = &session->use->connection;
+    struct connection *connection = &session->attached->connection;
     enum status status = STATUS_OK;
     atomic_store(&connection->ring.control->trainer_waits, 1);
     if (!published(session)) {
@@ -487,46 +489,46 @@ static enum status sleep_until(struct session *session, uint64_t deadline, struc
 }
 
 /* The slots that a trainer may count on. */
-static uint32_t slots_to_hold(const struct session *session)
+static uint32_t slots_to_lease(const struct session *session)
 {
-    return session->use->connection.ring.slot_count - session->use->spare_slots;
+    return session->attached->connection.ring.slot_count - session->attached->spare_slots;
 }
 
-/* The batch that keeps the ring from moving, even when later ones are released: the oldest held
+/* The batch that keeps the ring from moving, even when later ones are released: the oldest leased
  * one, if as many batches have been taken since as a trainer may hold, and more are to come. NULL
  * if there is none. */
-static const struct tenant *obstacle(const struct session *session)
+static const struct lease *obstacle(const struct session *session)
 {
     if (session->lost || atomic_load(&session->place) == session->end)
         return NULL;
-    const struct ring *ring = &session->use->connection.ring;
+    const struct ring *ring = &session->attached->connection.ring;
     uint64_t tail = atomic_load(&ring->control->tail);
-    const struct tenant *oldest = &session->use->tenants[tail % ring->slot_count];
-    bool held = atomic_load(&oldest->stamp) == 2 * tail + 1;
-    return held && session->taken - tail >= slots_to_hold(session) ? oldest : NULL;
+    const struct lease *oldest = &session->attached->leases[tail % ring->slot_count];
+    bool leased = atomic_load(&oldest->stamp) == 2 * tail + 1;
+    return leased && session->taken - tail >= slots_to_lease(session) ? oldest : NULL;
 }
 
-static enum status all_held(const struct session *session, const struct tenant *oldest,
-                            struct error *err)
+static enum status all_leased(const struct session *session, const struct lease *oldest,
+                              struct error *err)
 {
     return error_set(err, STATUS_INVALID,
                      "all %" PRIu32 " slots are taken and the oldest batch, epoch %" PRIu64
                      " step %" PRIu64 ", is not released: release it before asking for another, or "
                      "raise delivery.slots",
-                     slots_to_hold(session), atomic_load(&oldest->epoch),
+                     slots_to_lease(session), atomic_load(&oldest->epoch),
                      atomic_load(&oldest->step));
 }
 
 /* All that was published has been taken, and the reader makes another ring once it has heard of all
- * trainers: what is not held makes room for that. */
+ * trainers: what is not leased makes room for that. */
 static void vacate(struct session *session)
 {
     pthread_mutex_lock(&session->lock);
-    struct use *use = session->use;
-    use->vacated = true;
-    for (uint32_t slot = 0; slot < use->connection.ring.slot_count; slot++)
-        if (atomic_load(&use->tenants[slot].stamp) % 2 == 0)
-            ring_give_back(&use->connection.ring, slot);
+    struct attached_ring *attached = session->attached;
+    attached->vacated = true;
+    for (uint32_t slot = 0; slot < attached->connection.ring.slot_count; slot++)
+        if (atomic_load(&attached->leases[slot].stamp) % 2 == 0)
+            ring_give_back(&attached->connection.ring, slot);
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -581,8 +583,8 @@ static enum status wait_for_more(struct session *session, uint64_t deadline, str
         }
         return STATUS_OK;
     }
-    const struct tenant *oldest = obstacle(session);
-    return oldest ? all_held(session, oldest, err) : sleep_until(session, deadline, err);
+    const struct lease *oldest = obstacle(session);
+    return oldest ? all_leased(session, oldest, err) : sleep_until(session, deadline, err);
 }
 
 static void say_end(struct session *session)
@@ -618,8 +620,8 @@ enum status session_next(struct session *session, int64_t timeout_ms,
         }
         bool late = deadline != UINT64_MAX && clock_now_ns() >= deadline;
         if (late && (waited || !session->lost)) {
-            const struct tenant *oldest = obstacle(session);
-            return oldest ? all_held(session, oldest, err)
+            const struct lease *oldest = obstacle(session);
+            return oldest ? all_leased(session, oldest, err)
                           : error_set(
                                 err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms%s", timeout_ms,
                                 session->lost ? ": the reader went away, and is not back yet" : "");
@@ -631,20 +633,20 @@ enum status session_next(struct session *session, int64_t timeout_ms,
 }
 
 /* False: this ring's slot does not hold the batch. */
-static bool give_up(struct use *use, uint32_t slot, uint64_t epoch, uint64_t step)
+static bool give_up(struct attached_ring *attached, uint32_t slot, uint64_t epoch, uint64_t step)
 {
-    if (slot >= use->connection.ring.slot_count)
+    if (slot >= attached->connection.ring.slot_count)
         return false;
-    struct tenant *tenant = &use->tenants[slot];
-    uint64_t held = atomic_load(&tenant->stamp);
+    struct lease *lease = &attached->leases[slot];
+    uint64_t stamp = atomic_load(&lease->stamp);
     bool ours =
-        held % 2 == 1 && atomic_load(&tenant->epoch) == epoch && atomic_load(&tenant->step) == step;
-    if (!ours || !atomic_compare_exchange_strong(&tenant->stamp, &held, held + 1))
+        stamp % 2 == 1 && atomic_load(&lease->epoch) == epoch && atomic_load(&lease->step) == step;
+    if (!ours || !atomic_compare_exchange_strong(&lease->stamp, &stamp, stamp + 1))
         return false;
-    advance_tail(use);
-    if (use->vacated)
-        ring_give_back(&use->connection.ring, slot);
-    atomic_fetch_sub(&use->held, 1);
+    advance_tail(attached);
+    if (attached->vacated)
+        ring_give_back(&attached->connection.ring, slot);
+    atomic_fetch_sub(&attached->leased, 1);
     return true;
 }
 
@@ -652,23 +654,23 @@ enum status session_release(struct session *session, uint32_t slot, uint64_t epo
                             struct error *err)
 {
     pthread_mutex_lock(&session->lock);
-    struct use **at = &session->use, *done = NULL;
+    struct attached_ring **at = &session->attached, *done = NULL;
     while (*at && !give_up(*at, slot, epoch, step))
         at = &(*at)->older;
     bool found = *at != NULL;
-    if (found && *at != session->use && atomic_load(&(*at)->held) == 0) {
+    if (found && *at != session->attached && atomic_load(&(*at)->leased) == 0) {
         done = *at;
         *at = done->older;
     }
     if (found)
         note_released(session);
     pthread_mutex_unlock(&session->lock);
-    use_free(done);
+    attached_ring_free(done);
     if (found)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "the batch of epoch %" PRIu64 " step %" PRIu64
-                     " is not held: it was released before",
+                     " is not leased: it was released before",
                      epoch, step);
 }
 
@@ -703,9 +705,9 @@ void session_close(struct session *session)
 {
     if (!session)
         return;
-    for (struct use *use = session->use, *older; use; use = older) {
-        older = use->older;
-        use_free(use);
+    for (struct attached_ring *attached = session->attached, *older; attached; attached = older) {
+        older = attached->older;
+        attached_ring_free(attached);
     }
     dial_done(&session->dial);
     place_page_done(&session->page);

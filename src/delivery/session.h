@@ -1,10 +1,10 @@
 /* The trainer's side of delivery: takes slots from the ring and gives them back, and finds its way
  * to a reader again when it has lost one.
  *
- *     slot's life       published -> held by session_next() -> released by session_release() ->
+ *     slot's life       published -> leased by session_next() -> released by session_release() ->
  * behind the tail
  *
- *     ring's life       current --reader gone, all that it published is taken--> old --last held
+ *     ring's life       current --reader gone, all that it published is taken--> old --last leased
  *                       slot released--> unmapped
  *
  * The session knows its place: the step that comes next. A reader that comes back is told of it,
@@ -25,7 +25,7 @@
 
 struct session;
 
-/* A slot that is held. */
+/* A slot that is leased. */
 struct session_batch {
     unsigned char *memory; /* the slot; fields at their layout's offsets */
     uint32_t slot;
@@ -43,16 +43,16 @@ const struct ring_header *session_header(const struct session *session);
 struct protocol_welcome session_place(const struct session *session);
 
 /* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet, or the reader is gone
- * and none is back yet. INVALID: all slots are held, release one first. Others are final, and come
- * again with the same message: ENDED, LOST, PROTOCOL, IO, or what the service failed with. */
+ * and none is back yet. INVALID: all slots are leased, release one first. Others are final, and
+ * come again with the same message: ENDED, LOST, PROTOCOL, IO, or what the service failed with. */
 MUST_USE enum status session_next(struct session *session, int64_t timeout_ms,
                                   struct session_batch *ret_batch, struct error *err);
 
-/* Gives back the slot that holds the batch of (epoch, step). INVALID: it is not held. */
+/* Gives back the slot that holds the batch of (epoch, step). INVALID: it is not leased. */
 MUST_USE enum status session_release(struct session *session, uint32_t slot, uint64_t epoch,
                                      uint64_t step, struct error *err);
 
-/* Says goodbye, naming the place; held slots stay mapped. A session_next() under way in another
+/* Says goodbye, naming the place; leased slots stay mapped. A session_next() under way in another
  * thread ends: ENDED. Later calls do nothing. */
 void session_leave(struct session *session);
 

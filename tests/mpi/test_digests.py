@@ -127,7 +127,7 @@ class Shapes(JobTest):
         self.assertEqual(self.digests(1, 1, {**settings, "readers.memory_limit": least}),
                          self.digests(1, 1, settings))
 
-    def test_batches_may_be_held(self):
+    def test_batches_may_be_leased(self):
         """All slots but one may be leased, whatever a round carries."""
         try:
             import numpy  # noqa: F401

@@ -126,7 +126,7 @@ class Lifetime(unittest.TestCase):
             slots = [next(loader).slot for _ in range(9)]
             self.assertEqual(slots, [0, 1, 2] * 3)
 
-    def test_several_batches_may_be_held(self):
+    def test_several_batches_may_be_leased(self):
         with Demo(slots=3, samples=400) as demo, connect(demo) as loader:
             held = [next(loader) for _ in range(3)]
             self.assertEqual([b.slot for b in held], [0, 1, 2])

@@ -44,7 +44,7 @@ static bool write_count(const char *path, long count)
     return fclose(file) == 0 && written;
 }
 
-/* Tests that set huge pages aside take turns: this lock is held until it is closed; -1: there are
+/* Tests that set huge pages aside take turns: this lock is leased until it is closed; -1: there are
  * no huge pages. */
 static int lock_pages(void)
 {

@@ -135,7 +135,7 @@ static void release(struct scene *scene, const struct penstock_batch *batch)
     assert_int_equal(penstock_release(scene->client, batch), PENSTOCK_OK);
 }
 
-/* What a dead reader has published is taken, what is held stays, and the next reader's batches
+/* What a dead reader has published is taken, what is leased stays, and the next reader's batches
  * follow, whatever it starts with. */
 static void a_trainer_goes_on_with_the_next_reader(void **state)
 {
@@ -143,7 +143,7 @@ static void a_trainer_goes_on_with_the_next_reader(void **state)
     struct scene scene = scene_new(usual);
     for (int i = 0; i < 3; i++)
         publish_next(&scene);
-    struct penstock_batch held = next(&scene, 0);
+    struct penstock_batch leased = next(&scene, 0);
     server_free(scene.server); /* as when it dies: without a word */
     struct penstock_batch second = next(&scene, 1), third = next(&scene, 2);
     release(&scene, &second);
@@ -157,11 +157,11 @@ static void a_trainer_goes_on_with_the_next_reader(void **state)
         publish_next(&scene);
     struct penstock_batch fourth = next(&scene, 3), fifth = next(&scene, 4);
     assert_true(server_slot_free(scene.server, 0, SUPPORT_SLOTS + 1)); /* passed over: given back */
-    assert_int_equal(held.indices[0], 0);                              /* of the old ring */
+    assert_int_equal(leased.indices[0], 0);                            /* of the old ring */
     assert_int_equal(third.indices[0], 2);
     release(&scene, &fifth);
-    release(&scene, &held);
-    assert_int_equal(penstock_release(scene.client, &held), PENSTOCK_INVALID);
+    release(&scene, &leased);
+    assert_int_equal(penstock_release(scene.client, &leased), PENSTOCK_INVALID);
     release(&scene, &third);
     assert_int_equal(penstock_release(scene.client, &second), PENSTOCK_INVALID);
     release(&scene, &fourth);
@@ -185,18 +185,18 @@ static void one_reader_after_another(void **state)
 {
     (void)state;
     struct scene scene = scene_new(usual);
-    struct penstock_batch held[6];
+    struct penstock_batch leased[6];
     for (uint64_t i = 0; i < 6; i++) {
         publish_next(&scene);
-        held[i] = next(&scene, i);
+        leased[i] = next(&scene, i);
         change_reader(&scene, usual, i > 0 ? i - 1 : 0, i + 1);
         while (scene.start + scene.published <= i)
             publish_next(&scene);
     }
     static const int order[] = {3, 0, 5, 1, 4, 2};
     for (int i = 0; i < 6; i++) {
-        assert_int_equal(held[order[i]].indices[0], order[i]);
-        release(&scene, &held[order[i]]);
+        assert_int_equal(leased[order[i]].indices[0], order[i]);
+        release(&scene, &leased[order[i]]);
     }
     publish_next(&scene);
     next(&scene, 6);
@@ -282,10 +282,10 @@ static void releases_are_seen_on_the_way_to_a_reader(void **state)
 {
     (void)state;
     struct scene scene = scene_new(usual);
-    struct penstock_batch held[3];
+    struct penstock_batch leased[3];
     for (uint64_t i = 0; i < 3; i++) {
         publish_next(&scene);
-        held[i] = next(&scene, i);
+        leased[i] = next(&scene, i);
     }
     server_free(scene.server);
     scene.server = serve(scene.place.path, usual);
@@ -294,12 +294,12 @@ static void releases_are_seen_on_the_way_to_a_reader(void **state)
     pthread_create(&thread, NULL, wait_in_next, &waiting);
     pump_until(scene.server, 1);
     assert_int_equal(server_trainer_place(scene.server, 0), 0);
-    release(&scene, &held[0]);
+    release(&scene, &leased[0]);
     assert_int_equal(server_trainer_place(scene.server, 0), 1);
     begin(&scene, 3, 3);
-    release(&scene, &held[1]);
+    release(&scene, &leased[1]);
     assert_int_equal(server_trainer_place(scene.server, 0), 2);
-    release(&scene, &held[2]);
+    release(&scene, &leased[2]);
     assert_int_equal(server_trainer_place(scene.server, 0), 3);
     publish_next(&scene);
     pthread_join(thread, NULL);
@@ -391,7 +391,7 @@ static struct scene scene_at_the_end(struct shape shape, struct penstock_batch *
 
 /* Who dies with its last batch in hand comes again for it: it is not done before it asks for more.
  */
-static void the_last_batch_may_be_held(void **state)
+static void the_last_batch_may_be_leased(void **state)
 {
     (void)state;
     struct shape shape = usual;
@@ -520,13 +520,13 @@ static void progress_between_sessions_is_seen(void **state)
     scene_done(&scene);
 }
 
-static int use_in_child(struct penstock *client, struct penstock_batch *held)
+static int use_in_child(struct penstock *client, struct penstock_batch *leased)
 {
     struct penstock_batch batch;
     if (penstock_next(client, &batch, 0) != PENSTOCK_INVALID ||
         !strstr(penstock_last_error(client), "was forked by the one that connected"))
         return 1;
-    if (penstock_release(client, held) != PENSTOCK_INVALID)
+    if (penstock_release(client, leased) != PENSTOCK_INVALID)
         return 2;
     penstock_leave(client);
     penstock_close(client);
@@ -538,10 +538,10 @@ static void a_forked_process_is_told(void **state)
     (void)state;
     struct scene scene = scene_new(usual);
     publish_next(&scene);
-    struct penstock_batch held = next(&scene, 0);
+    struct penstock_batch leased = next(&scene, 0);
     pid_t child = fork();
     if (child == 0)
-        _exit(use_in_child(scene.client, &held));
+        _exit(use_in_child(scene.client, &leased));
     int end = -1;
     assert_int_equal(waitpid(child, &end, 0), child);
     assert_int_equal(end, 0);
@@ -549,7 +549,7 @@ static void a_forked_process_is_told(void **state)
     assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
     assert_int_equal(server_trainer_state(scene.server, 0, NULL), SERVER_PEER_CONNECTED);
     assert_false(server_slot_free(scene.server, 0, SUPPORT_SLOTS)); /* the child released nothing */
-    release(&scene, &held);
+    release(&scene, &leased);
     publish_next(&scene);
     next(&scene, 1);
     scene_done(&scene);
@@ -734,7 +734,7 @@ int main(void)
         cmocka_unit_test(releases_are_seen_on_the_way_to_a_reader),
         cmocka_unit_test(the_longest_timeout_waits),
         cmocka_unit_test(a_trainer_says_that_it_failed),
-        cmocka_unit_test(the_last_batch_may_be_held),
+        cmocka_unit_test(the_last_batch_may_be_leased),
         cmocka_unit_test(the_last_batch_is_told),
         cmocka_unit_test(sessions_of_one_server),
         cmocka_unit_test(progress_between_sessions_is_seen),

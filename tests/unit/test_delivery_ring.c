@@ -320,7 +320,7 @@ static void a_dead_reader_is_seen_at_once(void **state)
     uint64_t start = clock_now_ns();
     assert_int_equal(penstock_next(client, &second, -1), PENSTOCK_LOST);
     assert_true(ms_since(start) < 2000);
-    assert_int_equal(((int64_t *)batch.data[1])[1], 1); /* what is held stays readable */
+    assert_int_equal(((int64_t *)batch.data[1])[1], 1); /* what is leased stays readable */
     assert_int_equal(penstock_release(client, &batch), PENSTOCK_OK);
     penstock_close(client);
     waitpid(reader, NULL, 0);
@@ -424,7 +424,7 @@ static void *release_thread(void *argument)
             continue;
         }
         if (penstock_release(releaser->client, &releaser->batch))
-            fail_msg("a held batch was not released");
+            fail_msg("a leased batch was not released");
         atomic_store(&releaser->full, 0);
     }
 }

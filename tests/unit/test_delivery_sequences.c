@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-enum { EPOCHS = 2, END = EPOCHS * SUPPORT_STEPS, SEEDS = 50, TURNS = 120, MOST_HELD = 64 };
+enum { EPOCHS = 2, END = EPOCHS * SUPPORT_STEPS, SEEDS = 50, TURNS = 120, MOST_LEASED = 64 };
 
 struct world {
     struct place place;
@@ -22,8 +22,8 @@ struct world {
     uint64_t start, published; /* of the session under way */
     uint64_t left_off; /* place + 1, as readers have noted and a supervisor keeps; 0: nothing */
     struct session *trainer; /* NULL: dead */
-    struct session_batch held[MOST_HELD];
-    uint32_t held_count;
+    struct session_batch leased[MOST_LEASED];
+    uint32_t leased_count;
     uint64_t next; /* the model: place of the batch that comes next */
     char log[16384];
     size_t log_length;
@@ -58,9 +58,9 @@ static uint64_t place_of(const struct session_batch *batch)
 static uint64_t released(const struct world *world)
 {
     uint64_t least = world->next;
-    for (uint32_t i = 0; i < world->held_count; i++)
-        if (place_of(&world->held[i]) < least)
-            least = place_of(&world->held[i]);
+    for (uint32_t i = 0; i < world->leased_count; i++)
+        if (place_of(&world->leased[i]) < least)
+            least = place_of(&world->leased[i]);
     return least;
 }
 
@@ -136,7 +136,7 @@ static void end_trainer(struct world *world)
     session_close(world->trainer);
     world->trainer = NULL;
     world->next = released(world);
-    world->held_count = 0;
+    world->leased_count = 0;
     note(world, 't');
 }
 
@@ -234,24 +234,24 @@ static void take_one(struct world *world)
     CHECK(world, place_of(&batch) == world->next, "got %" PRIu64 ", not %" PRIu64, place_of(&batch),
           world->next);
     world->next++;
-    assert_true(world->held_count < MOST_HELD);
-    world->held[world->held_count++] = batch;
+    assert_true(world->leased_count < MOST_LEASED);
+    world->leased[world->leased_count++] = batch;
     note(world, '+');
 }
 
 static void release_at(struct world *world, uint64_t at)
 {
-    const struct session_batch *batch = &world->held[at];
+    const struct session_batch *batch = &world->leased[at];
     assert_int_equal(
         session_release(world->trainer, batch->slot, batch->header.epoch, batch->header.step, NULL),
         STATUS_OK);
-    world->held[at] = world->held[--world->held_count];
+    world->leased[at] = world->leased[--world->leased_count];
     note(world, '-');
 }
 
 static void release_one(struct world *world)
 {
-    release_at(world, draw(world, world->held_count));
+    release_at(world, draw(world, world->leased_count));
 }
 
 /* A trainer that lives looks for the reader, and may have said hello then. */
@@ -290,7 +290,7 @@ static void turn(struct world *world)
             publish_batches(world, draw(world, SUPPORT_SLOTS + 1));
         take_one(world);
     } else if (what < RELEASE) {
-        if (world->held_count > 0)
+        if (world->leased_count > 0)
             release_one(world);
     } else if (what < READER) {
         if (world->server)
@@ -331,7 +331,7 @@ static void world_done(struct world *world)
         if (world->delivers)
             publish_batches(world, draw(world, SUPPORT_SLOTS + 1));
         take_one(world);
-        while (world->held_count > 0)
+        while (world->leased_count > 0)
             release_one(world);
     }
     CHECK(world, released(world) == END, "it came no further than %" PRIu64, released(world));
@@ -370,7 +370,7 @@ static void any_sequence_in_which_somebody_lives(void **state)
 static struct world on_the_way_with_three(bool files)
 {
     struct world world = world_new(0, files);
-    while (world.held_count < 3) {
+    while (world.leased_count < 3) {
         publish_batches(&world, 1);
         take_one(&world);
     }
@@ -392,7 +392,7 @@ static struct world holding_three(bool files)
 }
 
 /* Held when the reader went, lost with the trainer: they come again. */
-static void held_batches_outlive_two_deaths(void **state)
+static void leased_batches_outlive_two_deaths(void **state)
 {
     (void)state;
     for (int files = 0; files < 2; files++) {
@@ -409,7 +409,7 @@ static void later_releases_are_not_earlier_ones(void **state)
 {
     (void)state;
     struct world world = holding_three(true);
-    while (world.held_count < 4) {
+    while (world.leased_count < 4) {
         publish_batches(&world, 1);
         take_one(&world);
     }
@@ -476,7 +476,7 @@ static void what_is_released_at_a_sessions_end_does_not_come_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(held_batches_outlive_two_deaths),
+        cmocka_unit_test(leased_batches_outlive_two_deaths),
         cmocka_unit_test(later_releases_are_not_earlier_ones),
         cmocka_unit_test(what_is_released_before_the_welcome_does_not_come_again),
         cmocka_unit_test(what_is_released_before_the_ring_is_taken_does_not_come_again),
