@@ -1,11 +1,11 @@
-/* The public API, see penstock.h: options and environment in front, a session (src/delivery)
+/* The public API, see penstock.h: options and environment in front, a loader (src/delivery)
  * behind. */
 #include "penstock.h"
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "client/environment.h"
-#include "delivery/session.h"
+#include "delivery/loader.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ _Static_assert(sizeof((struct penstock_batch){0}.data) / sizeof(void *) == RING_
                "any field fits");
 
 struct penstock {
-    struct session *session;
+    struct loader *loader;
     struct penstock_info info;
     struct penstock_field fields[RING_MAX_FIELDS];
     struct error error; /* of the last penstock_next(), if it failed */
@@ -52,7 +52,7 @@ static struct penstock_field field_of(const struct ring_field *field)
 
 static void fill_info(struct penstock *connection)
 {
-    const struct ring_header *header = session_header(connection->session);
+    const struct ring_header *header = loader_header(connection->loader);
     const struct ring_layout *layout = &header->layout;
     const struct ring_service *service = &header->service;
     for (uint32_t f = 0; f < layout->field_count; f++)
@@ -68,8 +68,8 @@ static void fill_info(struct penstock *connection)
                                .dataset_samples = service->dataset_samples,
                                .steps_per_epoch = service->steps_per_epoch,
                                .epochs = service->epochs,
-                               .start_epoch = session_place(connection->session).epoch,
-                               .start_step = session_place(connection->session).step,
+                               .start_epoch = loader_place(connection->loader).epoch,
+                               .start_step = loader_place(connection->loader).step,
                                .seed = service->order.seed,
                                .fingerprint = service->order.fingerprint,
                                .order_id = service->order.id};
@@ -114,7 +114,7 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
     enum status status = connection ? settle_options(options, state, &settled, &error)
                                     : error_set(&error, STATUS_NO_MEMORY, "no memory to connect");
     if (!status)
-        status = session_open(&settled, &connection->session, &error);
+        status = loader_open(&settled, &connection->loader, &error);
     if (message)
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
     if (status) {
@@ -156,10 +156,10 @@ static void leave(struct penstock *connection)
     pthread_mutex_unlock(&connection->lock);
 }
 
-static void fill_batch(const struct penstock *connection, const struct session_batch *taken,
+static void fill_batch(const struct penstock *connection, const struct loader_batch *taken,
                        struct penstock_batch *ret_batch)
 {
-    const struct ring_layout *layout = &session_header(connection->session)->layout;
+    const struct ring_layout *layout = &loader_header(connection->loader)->layout;
     ret_batch->epoch = taken->header.epoch;
     ret_batch->step = taken->header.step;
     ret_batch->sample_count = taken->header.sample_count;
@@ -175,7 +175,7 @@ static void fill_batch(const struct penstock *connection, const struct session_b
 enum penstock_status penstock_next(struct penstock *connection, struct penstock_batch *ret_batch,
                                    int64_t timeout_ms)
 {
-    struct session_batch taken;
+    struct loader_batch taken;
     if (is_forked(connection))
         return (enum penstock_status)error_set(
             &connection->error, STATUS_INVALID,
@@ -184,7 +184,7 @@ enum penstock_status penstock_next(struct penstock *connection, struct penstock_
             (long)getpid(), (long)connection->pid);
     enter(connection);
     error_clear(&connection->error);
-    enum status status = session_next(connection->session, timeout_ms, &taken, &connection->error);
+    enum status status = loader_next(connection->loader, timeout_ms, &taken, &connection->error);
     if (!status)
         fill_batch(connection, &taken, ret_batch);
     leave(connection);
@@ -197,15 +197,15 @@ enum penstock_status penstock_release(struct penstock *connection,
 {
     if (is_forked(connection))
         return PENSTOCK_INVALID;
-    return (enum penstock_status)session_release(connection->session, batch->slot, batch->epoch,
-                                                 batch->step, NULL);
+    return (enum penstock_status)loader_release(connection->loader, batch->slot, batch->epoch,
+                                                batch->step, NULL);
 }
 
 enum penstock_status penstock_state(const struct penstock *connection, char *buffer, size_t size)
 {
-    struct protocol_welcome place = session_place(connection->session);
+    struct protocol_welcome place = loader_place(connection->loader);
     char text[ORDER_STATE_BYTES];
-    int length = order_print_state(&session_header(connection->session)->service.order, place.epoch,
+    int length = order_print_state(&loader_header(connection->loader)->service.order, place.epoch,
                                    place.step, text, sizeof text);
     if ((size_t)length >= size)
         return PENSTOCK_INVALID;
@@ -240,13 +240,13 @@ const char *penstock_version(void)
 void penstock_leave(struct penstock *connection)
 {
     if (!is_forked(connection))
-        session_leave(connection->session);
+        loader_leave(connection->loader);
 }
 
 void penstock_fail(struct penstock *connection, const char *reason)
 {
     if (!is_forked(connection))
-        session_fail(connection->session, reason && *reason ? reason : "it gave no reason");
+        loader_fail(connection->loader, reason && *reason ? reason : "it gave no reason");
 }
 
 void penstock_close(struct penstock *connection)
@@ -254,7 +254,7 @@ void penstock_close(struct penstock *connection)
     if (!connection)
         return;
     if (!is_forked(connection)) {
-        session_leave(connection->session);
+        loader_leave(connection->loader);
         pthread_mutex_lock(&connection->lock);
         while (connection->inside > 0)
             pthread_cond_wait(&connection->outside, &connection->lock);
@@ -262,6 +262,6 @@ void penstock_close(struct penstock *connection)
         pthread_cond_destroy(&connection->outside);
         pthread_mutex_destroy(&connection->lock);
     }
-    session_close(connection->session);
+    loader_close(connection->loader);
     free(connection);
 }

@@ -25,7 +25,7 @@ struct connect_options {
     int64_t timeout_ms;      /* -1: for ever */
     enum protocol_wish wish; /* FRESH: `state` is NULL */
     const char *state;       /* JSON, at most PROTOCOL_STATE_BYTES with NUL */
-    int page_fd;             /* of the place page (place_page.h); session_open() sets it */
+    int page_fd;             /* of the place page (place_page.h); loader_open() sets it */
     const char *places;      /* where places outlive processes (kept_place.h); NULL: nowhere */
 };
 

@@ -10,7 +10,7 @@
  *
  * There is no lock in shared memory: a process that dies anywhere leaves at worst a flag set, which
  * costs the other side a system call a slot. Here is the producer's end (one thread) and what both
- * share; the consumer's end, with its releases from any thread, is in session.c.
+ * share; the consumer's end, with its releases from any thread, is in loader.c.
  */
 #ifndef PENSTOCK_DELIVERY_RING_H
 #define PENSTOCK_DELIVERY_RING_H

@@ -6,7 +6,7 @@
 #include "delivery_support.h"
 
 #include "base/random.h"
-#include "delivery/session.h"
+#include "delivery/loader.h"
 
 #include <unistd.h>
 
@@ -21,8 +21,8 @@ struct world {
     bool knows;                /* the server has heard the trainer's HELLO */
     uint64_t start, published; /* of the session under way */
     uint64_t left_off; /* place + 1, as readers have noted and a supervisor keeps; 0: nothing */
-    struct session *trainer; /* NULL: dead */
-    struct session_batch leased[MOST_LEASED];
+    struct loader *trainer; /* NULL: dead */
+    struct loader_batch leased[MOST_LEASED];
     uint32_t leased_count;
     uint64_t next; /* the model: place of the batch that comes next */
     char log[16384];
@@ -49,7 +49,7 @@ static uint64_t draw(struct world *world, uint64_t bound)
         }                                                                       \
     } while (0)
 
-static uint64_t place_of(const struct session_batch *batch)
+static uint64_t place_of(const struct loader_batch *batch)
 {
     return batch->header.epoch * SUPPORT_STEPS + batch->header.step;
 }
@@ -133,7 +133,7 @@ static void end_session(struct world *world)
 
 static void end_trainer(struct world *world)
 {
-    session_close(world->trainer);
+    loader_close(world->trainer);
     world->trainer = NULL;
     world->next = released(world);
     world->leased_count = 0;
@@ -175,7 +175,7 @@ static void start_session(struct world *world)
 
 struct opening {
     struct connect_options options;
-    struct session *session;
+    struct loader *loader;
     enum status status;
     struct error error;
 };
@@ -183,7 +183,7 @@ struct opening {
 static void *open_thread(void *argument)
 {
     struct opening *opening = argument;
-    opening->status = session_open(&opening->options, &opening->session, &opening->error);
+    opening->status = loader_open(&opening->options, &opening->loader, &opening->error);
     return NULL;
 }
 
@@ -202,8 +202,8 @@ static void start_trainer(struct world *world)
     }
     start_session(world);
     pthread_join(thread, NULL);
-    CHECK(world, opening.status == STATUS_OK, "session_open: %s", opening.error.message);
-    world->trainer = opening.session;
+    CHECK(world, opening.status == STATUS_OK, "loader_open: %s", opening.error.message);
+    world->trainer = opening.loader;
     note(world, 'T');
 }
 
@@ -224,9 +224,9 @@ static void publish_batches(struct world *world, uint64_t count)
 /* Also how a trainer that has lost its reader looks for the next one. */
 static void take_one(struct world *world)
 {
-    struct session_batch batch;
+    struct loader_batch batch;
     struct error error;
-    enum status status = session_next(world->trainer, 0, &batch, &error);
+    enum status status = loader_next(world->trainer, 0, &batch, &error);
     CHECK(world, !status || status == STATUS_TIMEOUT || status == STATUS_INVALID, "next: %s",
           error.message);
     if (status)
@@ -241,9 +241,9 @@ static void take_one(struct world *world)
 
 static void release_at(struct world *world, uint64_t at)
 {
-    const struct session_batch *batch = &world->leased[at];
+    const struct loader_batch *batch = &world->leased[at];
     assert_int_equal(
-        session_release(world->trainer, batch->slot, batch->header.epoch, batch->header.step, NULL),
+        loader_release(world->trainer, batch->slot, batch->header.epoch, batch->header.step, NULL),
         STATUS_OK);
     world->leased[at] = world->leased[--world->leased_count];
     note(world, '-');
@@ -335,8 +335,8 @@ static void world_done(struct world *world)
             release_one(world);
     }
     CHECK(world, released(world) == END, "it came no further than %" PRIu64, released(world));
-    session_leave(world->trainer);
-    session_close(world->trainer);
+    loader_leave(world->trainer);
+    loader_close(world->trainer);
     server_free(world->server);
     char path[96];
     snprintf(path, sizeof path, "%s0", world->files);

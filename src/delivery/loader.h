@@ -1,66 +1,66 @@
 /* The trainer's side of delivery: takes slots from the ring and gives them back, and finds its way
  * to a reader again when it has lost one.
  *
- *     slot's life       published -> leased by session_next() -> released by session_release() ->
+ *     slot's life       published -> leased by loader_next() -> released by loader_release() ->
  * behind the tail
  *
  *     ring's life       current --reader gone, all that it published is taken--> old --last leased
  *                       slot released--> unmapped
  *
- * The session knows its place: the step that comes next. A reader that comes back is told of it,
+ * The loader knows its place: the step that comes next. A reader that comes back is told of it,
  * and may start earlier, where another trainer needs that: batches before the place are passed
- * over. So what session_next() gives is one sequence without a gap or a repetition, or an error.
+ * over. So what loader_next() gives is one sequence without a gap or a repetition, or an error.
  *
- * One thread at a time calls session_next(); session_release() and session_leave() may come from
+ * One thread at a time calls loader_next(); loader_release() and loader_leave() may come from
  * any thread, and never block for long: slots carry a stamp of their sequence number, whoever
  * releases the oldest one moves the tail over all that are released, and a lock keeps rings from
  * being exchanged meanwhile.
  */
-#ifndef PENSTOCK_DELIVERY_SESSION_H
-#define PENSTOCK_DELIVERY_SESSION_H
+#ifndef PENSTOCK_DELIVERY_LOADER_H
+#define PENSTOCK_DELIVERY_LOADER_H
 
 #include "base/error.h"
 #include "delivery/connect.h"
 #include "delivery/layout.h"
 
-struct session;
+struct loader;
 
 /* A slot that is leased. */
-struct session_batch {
+struct loader_batch {
     unsigned char *memory; /* the slot; fields at their layout's offsets */
     uint32_t slot;
     struct slot_header header; /* private copy, checked */
 };
 
 /* Statuses: see dial_continue(). What `options` points at is copied. */
-MUST_USE enum status session_open(const struct connect_options *options,
-                                  struct session **ret_session, struct error *err);
+MUST_USE enum status loader_open(const struct connect_options *options, struct loader **ret_loader,
+                                 struct error *err);
 
 /* Of the first reader. Others are the same in all but slot_count and the service's start. */
-const struct ring_header *session_header(const struct session *session);
+const struct ring_header *loader_header(const struct loader *loader);
 
 /* The place: epoch and step of the next batch. Any thread. */
-struct protocol_welcome session_place(const struct session *session);
+struct protocol_welcome loader_place(const struct loader *loader);
 
 /* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet, or the reader is gone
  * and none is back yet. INVALID: all slots are leased, release one first. Others are final, and
  * come again with the same message: ENDED, LOST, PROTOCOL, IO, or what the service failed with. */
-MUST_USE enum status session_next(struct session *session, int64_t timeout_ms,
-                                  struct session_batch *ret_batch, struct error *err);
+MUST_USE enum status loader_next(struct loader *loader, int64_t timeout_ms,
+                                 struct loader_batch *ret_batch, struct error *err);
 
 /* Gives back the slot that holds the batch of (epoch, step). INVALID: it is not leased. */
-MUST_USE enum status session_release(struct session *session, uint32_t slot, uint64_t epoch,
-                                     uint64_t step, struct error *err);
+MUST_USE enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,
+                                    uint64_t step, struct error *err);
 
-/* Says goodbye, naming the place; leased slots stay mapped. A session_next() under way in another
+/* Says goodbye, naming the place; leased slots stay mapped. A loader_next() under way in another
  * thread ends: ENDED. Later calls do nothing. */
-void session_leave(struct session *session);
+void loader_leave(struct loader *loader);
 
 /* The same of a trainer that has failed: says so in place of a goodbye, and why, so that it is not
  * taken for one that has left as it wished. Nothing once it has left. */
-void session_fail(struct session *session, const char *reason);
+void loader_fail(struct loader *loader, const char *reason);
 
 /* Frees everything, without a word. Nobody may be in another call. NULL is fine. */
-void session_close(struct session *session);
+void loader_close(struct loader *loader);
 
 #endif

@@ -1,5 +1,5 @@
-/* See session.h, and ring.h for how the two ends wake each other. */
-#include "delivery/session.h"
+/* See loader.h, and ring.h for how the two ends wake each other. */
+#include "delivery/loader.h"
 
 #include "base/clock.h"
 #include "delivery/kept_place.h"
@@ -35,7 +35,7 @@ struct attached_ring {
     struct attached_ring *older; /* that something is leased of still */
 };
 
-struct session {
+struct loader {
     struct connect_options options;   /* strings are owned */
     char state[PROTOCOL_STATE_BYTES]; /* that the reader is told */
     struct ring_header header;        /* of the first reader; checked private copy */
@@ -53,10 +53,10 @@ struct session {
     struct place_page page;  /* that readers see */
     struct kept_place *kept; /* NULL: none */
     struct error final;      /* status is OK as long as batches may come */
-    int wake_fd;             /* eventfd: session_leave() was called */
+    int wake_fd;             /* eventfd: loader_leave() was called */
     _Atomic bool left;
     struct error failure; /* why it has left, if it has failed; set before `left` */
-    pthread_mutex_t lock; /* on `attached` for all but session_next()'s reading it, on older ones,
+    pthread_mutex_t lock; /* on `attached` for all but loader_next()'s reading it, on older ones,
                              and on leaving */
     struct attached_ring *attached;
 };
@@ -75,29 +75,29 @@ static uint64_t place_of(const struct ring_service *service, uint64_t epoch, uin
     return epoch * service->steps_per_epoch + step;
 }
 
-struct protocol_welcome session_place(const struct session *session)
+struct protocol_welcome loader_place(const struct loader *loader)
 {
-    uint64_t place = atomic_load(&session->place), steps = session->header.service.steps_per_epoch;
+    uint64_t place = atomic_load(&loader->place), steps = loader->header.service.steps_per_epoch;
     return (struct protocol_welcome){.epoch = place / steps, .step = place % steps};
 }
 
 /* A goodbye, or why there is none. Under the lock. */
-static void send_farewell(struct session *session)
+static void send_farewell(struct loader *loader)
 {
-    struct protocol_welcome place = session_place(session);
+    struct protocol_welcome place = loader_place(loader);
     struct protocol_message farewell = {.type = PROTOCOL_GOODBYE,
                                         .goodbye = {.epoch = place.epoch, .step = place.step}};
-    if (session->failure.status)
-        farewell = (struct protocol_message){.type = PROTOCOL_FAIL, .fail = session->failure};
-    enum status status = protocol_send(session->attached->connection.socket, &farewell, NULL, NULL);
+    if (loader->failure.status)
+        farewell = (struct protocol_message){.type = PROTOCOL_FAIL, .fail = loader->failure};
+    enum status status = protocol_send(loader->attached->connection.socket, &farewell, NULL, NULL);
     (void)status; /* a service that is gone needs none */
 }
 
 /* The place behind the last batch that was released, in order: older rings have earlier batches,
  * and stay only as long as something is leased of them. Under the lock. */
-static uint64_t released_place(const struct session *session)
+static uint64_t released_place(const struct loader *loader)
 {
-    const struct attached_ring *oldest = session->attached;
+    const struct attached_ring *oldest = loader->attached;
     while (oldest->older)
         oldest = oldest->older;
     uint64_t place = oldest->start + atomic_load(&oldest->connection.ring.control->tail);
@@ -105,21 +105,21 @@ static uint64_t released_place(const struct session *session)
 }
 
 /* Tells the reader, or the next one, and the file of that place. Under the lock. */
-static void note_released(struct session *session)
+static void note_released(struct loader *loader)
 {
-    struct attached_ring *attached = session->attached;
-    uint64_t place = released_place(session);
-    kept_place_note(session->kept, place); /* before anybody hears of it */
-    if (atomic_load(session->page.place) >= place)
+    struct attached_ring *attached = loader->attached;
+    uint64_t place = released_place(loader);
+    kept_place_note(loader->kept, place); /* before anybody hears of it */
+    if (atomic_load(loader->page.place) >= place)
         return;
-    atomic_store(session->page.place, place);
+    atomic_store(loader->page.place, place);
     if (attached->connection.release_fd >= 0 &&
         atomic_load(&attached->connection.ring.control->reader_waits))
         event_signal(attached->connection.release_fd);
 }
 
 /* Makes a new ring the current one. Slots leased of the one before stay mapped. */
-static enum status attach(struct session *session, struct connection *connection,
+static enum status attach(struct loader *loader, struct connection *connection,
                           const struct connection_terms *terms, struct error *err)
 {
     const struct ring_service *service = &terms->header.service;
@@ -134,16 +134,16 @@ static enum status attach(struct session *session, struct connection *connection
     *attached = (struct attached_ring){
         .connection = *connection,
         .start = place_of(service, service->start_epoch, service->start_step),
-        .first = atomic_load(&session->place),
+        .first = atomic_load(&loader->place),
         .leases = leases,
         .spare_slots = terms->header.layout.spare_slots};
-    session->reconnect_ms = terms->reconnect_ms;
-    session->expected = attached->start;
-    session->taken = 0;
-    session->lost = session->ended = session->said_done = false;
-    pthread_mutex_lock(&session->lock);
-    struct attached_ring *old = session->attached;
-    session->attached = attached;
+    loader->reconnect_ms = terms->reconnect_ms;
+    loader->expected = attached->start;
+    loader->taken = 0;
+    loader->lost = loader->ended = loader->said_done = false;
+    pthread_mutex_lock(&loader->lock);
+    struct attached_ring *old = loader->attached;
+    loader->attached = attached;
     if (old && atomic_load(&old->leased) > 0) {
         connection_hang_up(&old->connection);
         attached->older = old;
@@ -151,10 +151,10 @@ static enum status attach(struct session *session, struct connection *connection
         attached->older = old->older;
         attached_ring_free(old);
     }
-    note_released(session);
-    if (atomic_load(&session->left))
-        send_farewell(session);
-    pthread_mutex_unlock(&session->lock);
+    note_released(loader);
+    if (atomic_load(&loader->left))
+        send_farewell(loader);
+    pthread_mutex_unlock(&loader->lock);
     return STATUS_OK;
 }
 
@@ -204,63 +204,63 @@ static enum status check_same(const struct ring_header *before, const struct rin
 
 /* The trainer asks for more than there is: it may hold its last batches still, but does not come
  * again for them. The others may not be so far. */
-static void say_done(struct session *session)
+static void say_done(struct loader *loader)
 {
     struct protocol_message done = {.type = PROTOCOL_DONE};
-    if (atomic_load(&session->place) < session->end || session->lost || session->said_done)
+    if (atomic_load(&loader->place) < loader->end || loader->lost || loader->said_done)
         return;
-    session->said_done = true;
-    enum status status = protocol_send(session->attached->connection.socket, &done, NULL, NULL);
+    loader->said_done = true;
+    enum status status = protocol_send(loader->attached->connection.socket, &done, NULL, NULL);
     (void)status; /* a reader that is gone is found when it is heard */
 }
 
-static enum status own_options(struct session *session, const struct connect_options *options,
+static enum status own_options(struct loader *loader, const struct connect_options *options,
                                struct error *err)
 {
-    session->options = *options;
-    session->options.run_dir = strdup(options->run_dir);
-    if (!session->options.run_dir)
+    loader->options = *options;
+    loader->options.run_dir = strdup(options->run_dir);
+    if (!loader->options.run_dir)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
     if (options->state) {
-        if ((size_t)snprintf(session->state, sizeof session->state, "%s", options->state) >=
-            sizeof session->state)
+        if ((size_t)snprintf(loader->state, sizeof loader->state, "%s", options->state) >=
+            sizeof loader->state)
             return error_set(err, STATUS_INVALID, "the state has %zu bytes; at most %zu are sent",
-                             strlen(options->state), sizeof session->state - 1);
-        session->options.state = session->state;
+                             strlen(options->state), sizeof loader->state - 1);
+        loader->options.state = loader->state;
     }
-    enum status status = place_page_new(&session->page, err);
-    session->options.page_fd = session->page.memfd;
-    return status ? status : event_new(&session->wake_fd, err);
+    enum status status = place_page_new(&loader->page, err);
+    loader->options.page_fd = loader->page.memfd;
+    return status ? status : event_new(&loader->wake_fd, err);
 }
 
 /* A process that comes fresh goes on where one before it was, if that can still be told. */
-static bool take_up_place(struct session *session)
+static bool take_up_place(struct loader *loader)
 {
     struct ring_service service;
     uint64_t place;
-    if (session->options.wish != WISH_FRESH || !session->options.places ||
-        !kept_place_read(session->options.places, session->options.rank, &service, &place))
+    if (loader->options.wish != WISH_FRESH || !loader->options.places ||
+        !kept_place_read(loader->options.places, loader->options.rank, &service, &place))
         return false;
     order_print_state(&service.order, place / service.steps_per_epoch,
-                      place % service.steps_per_epoch, session->state, sizeof session->state);
-    session->options.state = session->state;
-    session->options.wish = WISH_CONTINUE;
-    atomic_store(session->page.place, place);
+                      place % service.steps_per_epoch, loader->state, sizeof loader->state);
+    loader->options.state = loader->state;
+    loader->options.wish = WISH_CONTINUE;
+    atomic_store(loader->page.place, place);
     return true;
 }
 
-static enum status connect_first(struct session *session, struct error *err)
+static enum status connect_first(struct loader *loader, struct error *err)
 {
-    bool over, found = take_up_place(session);
+    bool over, found = take_up_place(loader);
     struct connection connection;
     struct connection_terms terms;
-    dial_begin(&session->dial, &session->options);
+    dial_begin(&loader->dial, &loader->options);
     enum status status =
-        dial_continue(&session->dial, UINT64_MAX, -1, &over, &connection, &terms, err);
+        dial_continue(&loader->dial, UINT64_MAX, -1, &over, &connection, &terms, err);
     if (status == STATUS_REFUSED && found)
         return error_prefix(err, status,
-                            "with the place in '%s%" PRIu32 "': ", session->options.places,
-                            session->options.rank);
+                            "with the place in '%s%" PRIu32 "': ", loader->options.places,
+                            loader->options.rank);
     if (status)
         return status;
     const struct ring_service *service = &terms.header.service;
@@ -270,95 +270,95 @@ static enum status connect_first(struct session *session, struct error *err)
         connection_done(&connection);
         return status;
     }
-    session->header = terms.header;
-    session->end = place_of(service, service->epochs, 0);
-    atomic_store(&session->place, place);
-    if (session->options.places)
-        session->kept =
-            kept_place_open(session->options.places, session->options.rank, service, place);
-    return attach(session, &connection, &terms, err);
+    loader->header = terms.header;
+    loader->end = place_of(service, service->epochs, 0);
+    atomic_store(&loader->place, place);
+    if (loader->options.places)
+        loader->kept =
+            kept_place_open(loader->options.places, loader->options.rank, service, place);
+    return attach(loader, &connection, &terms, err);
 }
 
-enum status session_open(const struct connect_options *options, struct session **ret_session,
-                         struct error *err)
+enum status loader_open(const struct connect_options *options, struct loader **ret_loader,
+                        struct error *err)
 {
-    struct session *session = calloc(1, sizeof *session);
-    if (!session)
+    struct loader *loader = calloc(1, sizeof *loader);
+    if (!loader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
-    session->wake_fd = session->dial.socket = -1;
-    pthread_mutex_init(&session->lock, NULL);
-    enum status status = own_options(session, options, err);
+    loader->wake_fd = loader->dial.socket = -1;
+    pthread_mutex_init(&loader->lock, NULL);
+    enum status status = own_options(loader, options, err);
     if (!status)
-        status = connect_first(session, err);
+        status = connect_first(loader, err);
     if (status) {
-        session_close(session);
+        loader_close(loader);
         return status;
     }
-    *ret_session = session;
+    *ret_loader = loader;
     return STATUS_OK;
 }
 
-const struct ring_header *session_header(const struct session *session)
+const struct ring_header *loader_header(const struct loader *loader)
 {
-    return &session->header;
+    return &loader->header;
 }
 
 /* No more batches. TIMEOUT would say that there may be. */
-static void set_final(struct session *session, const struct error *error)
+static void set_final(struct loader *loader, const struct error *error)
 {
-    session->final = *error;
+    loader->final = *error;
     if (error->status == STATUS_TIMEOUT)
-        session->final.status = STATUS_LOST;
+        loader->final.status = STATUS_LOST;
 }
 
 /* The socket is closed: the reader is gone, or wants us to come again. */
-static void lose_reader(struct session *session)
+static void lose_reader(struct loader *loader)
 {
-    session->lost = session->reconnect_ms > 0;
-    if (!session->lost)
-        error_set(&session->final, STATUS_LOST,
+    loader->lost = loader->reconnect_ms > 0;
+    if (!loader->lost)
+        error_set(&loader->final, STATUS_LOST,
                   "the reader on this node went away without an end or an error: it crashed or "
                   "was killed; see its output, and restart with --resume");
 }
 
 /* All trainers of the run have their last batch: nobody can get one again. */
-static void hear_end(struct session *session)
+static void hear_end(struct loader *loader)
 {
-    session->ended = true;
-    if (atomic_load(&session->place) >= session->end)
-        kept_place_note(session->kept, session->end);
+    loader->ended = true;
+    if (atomic_load(&loader->place) >= loader->end)
+        kept_place_note(loader->kept, loader->end);
 }
 
-/* Reads what the service said. Final statuses are kept in session->final. */
-static void hear_service(struct session *session)
+/* Reads what the service said. Final statuses are kept in loader->final. */
+static void hear_service(struct loader *loader)
 {
-    while (!session->ended && !session->lost && session->final.status == STATUS_OK) {
+    while (!loader->ended && !loader->lost && loader->final.status == STATUS_OK) {
         struct protocol_message message;
         struct error error;
         enum status status =
-            protocol_receive(session->attached->connection.socket, &message, NULL, &error);
+            protocol_receive(loader->attached->connection.socket, &message, NULL, &error);
         if (status == STATUS_TIMEOUT)
             return;
         if (status == STATUS_LOST)
-            lose_reader(session);
+            lose_reader(loader);
         else if (status)
-            set_final(session, &error);
+            set_final(loader, &error);
         else if (message.type == PROTOCOL_END)
-            hear_end(session);
+            hear_end(loader);
         else if (message.type == PROTOCOL_FAIL)
-            set_final(session, &message.fail);
+            set_final(loader, &message.fail);
         else if (message.type != PROTOCOL_WAIT)
-            error_set(&session->final, STATUS_PROTOCOL,
+            error_set(&loader->final, STATUS_PROTOCOL,
                       "the service sent message %" PRIu32 " during delivery", message.type);
     }
 }
 
 /* Steps come one after another. In a full step every trainer's share begins at its rank's place. */
-static enum status check_slot(const struct session *session, const struct slot_header *slot,
+static enum status check_slot(const struct loader *loader, const struct slot_header *slot,
                               struct error *err)
 {
-    const struct ring_layout *layout = &session->header.layout;
-    const struct ring_service *service = &session->header.service;
+    const struct ring_layout *layout = &loader->header.layout;
+    const struct ring_service *service = &loader->header.service;
     if (slot->sample_count > layout->batch_size || slot->step >= service->steps_per_epoch)
         return error_set(err, STATUS_PROTOCOL,
                          "ring: a batch of %" PRIu32 " samples at epoch %" PRIu64 " step %" PRIu64
@@ -366,12 +366,12 @@ static enum status check_slot(const struct session *session, const struct slot_h
                          slot->sample_count, slot->epoch, slot->step, layout->batch_size,
                          service->steps_per_epoch);
     if (slot->epoch >= service->epochs ||
-        place_of(service, slot->epoch, slot->step) != session->expected)
+        place_of(service, slot->epoch, slot->step) != loader->expected)
         return error_set(err, STATUS_PROTOCOL,
                          "ring: the batch of epoch %" PRIu64 " step %" PRIu64
                          " came where that of epoch %" PRIu64 " step %" PRIu64 " should",
-                         slot->epoch, slot->step, session->expected / service->steps_per_epoch,
-                         session->expected % service->steps_per_epoch);
+                         slot->epoch, slot->step, loader->expected / service->steps_per_epoch,
+                         loader->expected % service->steps_per_epoch);
     uint64_t first = (uint64_t)service->rank * layout->batch_size;
     if (slot->step + 1 < service->steps_per_epoch && slot->first_position != first)
         return error_set(err, STATUS_PROTOCOL,
@@ -381,36 +381,36 @@ static enum status check_slot(const struct session *session, const struct slot_h
     return STATUS_OK;
 }
 
-static bool published(const struct session *session)
+static bool published(const struct loader *loader)
 {
-    return atomic_load(&session->attached->connection.ring.control->head) != session->taken;
+    return atomic_load(&loader->attached->connection.ring.control->head) != loader->taken;
 }
 
 /* Takes the next slot if one is published. */
-static bool take_slot(struct session *session, struct session_batch *ret_batch)
+static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
 {
-    struct ring *ring = &session->attached->connection.ring;
+    struct ring *ring = &loader->attached->connection.ring;
     uint64_t head = atomic_load(&ring->control->head);
-    if (head == session->taken)
+    if (head == loader->taken)
         return false;
-    uint64_t sequence = session->taken;
-    struct session_batch batch = {.memory = ring_slot(ring, sequence),
-                                  .slot = (uint32_t)(sequence % ring->slot_count)};
+    uint64_t sequence = loader->taken;
+    struct loader_batch batch = {.memory = ring_slot(ring, sequence),
+                                 .slot = (uint32_t)(sequence % ring->slot_count)};
     struct error error = {0};
     if (head < sequence || head - sequence > ring->slot_count) {
         error_set(&error, STATUS_PROTOCOL,
                   "ring: head is %" PRIu64 " where %" PRIu64 " batches were taken", head, sequence);
     } else {
         memcpy(&batch.header, batch.memory, sizeof batch.header);
-        enum status status = check_slot(session, &batch.header, &error);
+        enum status status = check_slot(loader, &batch.header, &error);
         (void)status; /* it is in error */
     }
     if (error.status) {
-        session->final = error;
+        loader->final = error;
         return false;
     }
-    session->taken++;
-    session->expected++;
+    loader->taken++;
+    loader->expected++;
     *ret_batch = batch;
     return true;
 }
@@ -434,31 +434,31 @@ static void advance_tail(struct attached_ring *attached)
 }
 
 /* A batch that the trainer had before: nobody is to wait for it. */
-static void pass_over(struct session *session, struct lease *lease, uint64_t sequence)
+static void pass_over(struct loader *loader, struct lease *lease, uint64_t sequence)
 {
-    pthread_mutex_lock(&session->lock);
+    pthread_mutex_lock(&loader->lock);
     atomic_store(&lease->stamp, 2 * sequence + 2);
-    advance_tail(session->attached);
-    pthread_mutex_unlock(&session->lock);
+    advance_tail(loader->attached);
+    pthread_mutex_unlock(&loader->lock);
 }
 
 /* Takes the next slot for the trainer; passes over those that it does not need again. */
-static bool take(struct session *session, struct session_batch *ret_batch)
+static bool take(struct loader *loader, struct loader_batch *ret_batch)
 {
-    struct session_batch batch;
-    struct attached_ring *attached = session->attached;
-    while (take_slot(session, &batch)) {
-        uint64_t sequence = session->taken - 1;
+    struct loader_batch batch;
+    struct attached_ring *attached = loader->attached;
+    while (take_slot(loader, &batch)) {
+        uint64_t sequence = loader->taken - 1;
         struct lease *lease = &attached->leases[batch.slot];
-        if (session->expected <= atomic_load(&session->place)) {
-            pass_over(session, lease, sequence);
+        if (loader->expected <= atomic_load(&loader->place)) {
+            pass_over(loader, lease, sequence);
             continue;
         }
         atomic_store_explicit(&lease->epoch, batch.header.epoch, memory_order_relaxed);
         atomic_store_explicit(&lease->step, batch.header.step, memory_order_relaxed);
         atomic_fetch_add(&attached->leased, 1);
         atomic_store(&lease->stamp, 2 * sequence + 1);
-        atomic_store(&session->place, session->expected);
+        atomic_store(&loader->place, loader->expected);
         *ret_batch = batch;
         return true;
     }
@@ -466,20 +466,20 @@ static bool take(struct session *session, struct session_batch *ret_batch)
 }
 
 /* Sleeps until a publish, a word from the service, or the deadline (UINT64_MAX: none). */
-static enum status sleep_until(struct session *session, uint64_t deadline, struct error *err)
+static enum status sleep_until(struct loader *loader, uint64_t deadline, struct error *err)
 {
-    struct connection *connection = &session->attached->connection;
+    struct connection *connection = &loader->attached->connection;
     enum status status = STATUS_OK;
     atomic_store(&connection->ring.control->trainer_waits, 1);
-    if (!published(session)) {
+    if (!published(loader)) {
         uint64_t now = clock_now_ns();
         uint64_t left = deadline > now ? deadline - now : 0;
         struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
                                    .tv_nsec = (long)(left % 1000000000u)};
         /* Once the end is known, the socket has nothing to say and may be hung up. */
         struct pollfd fds[] = {{.fd = connection->publish_fd, .events = POLLIN},
-                               {.fd = session->wake_fd, .events = POLLIN},
-                               {.fd = session->ended ? -1 : connection->socket, .events = POLLIN}};
+                               {.fd = loader->wake_fd, .events = POLLIN},
+                               {.fd = loader->ended ? -1 : connection->socket, .events = POLLIN}};
         if (ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
             status = error_set_errno(err, STATUS_IO, "poll");
     }
@@ -489,144 +489,144 @@ static enum status sleep_until(struct session *session, uint64_t deadline, struc
 }
 
 /* The slots that a trainer may count on. */
-static uint32_t slots_to_lease(const struct session *session)
+static uint32_t slots_to_lease(const struct loader *loader)
 {
-    return session->attached->connection.ring.slot_count - session->attached->spare_slots;
+    return loader->attached->connection.ring.slot_count - loader->attached->spare_slots;
 }
 
 /* The batch that keeps the ring from moving, even when later ones are released: the oldest leased
  * one, if as many batches have been taken since as a trainer may hold, and more are to come. NULL
  * if there is none. */
-static const struct lease *obstacle(const struct session *session)
+static const struct lease *obstacle(const struct loader *loader)
 {
-    if (session->lost || atomic_load(&session->place) == session->end)
+    if (loader->lost || atomic_load(&loader->place) == loader->end)
         return NULL;
-    const struct ring *ring = &session->attached->connection.ring;
+    const struct ring *ring = &loader->attached->connection.ring;
     uint64_t tail = atomic_load(&ring->control->tail);
-    const struct lease *oldest = &session->attached->leases[tail % ring->slot_count];
+    const struct lease *oldest = &loader->attached->leases[tail % ring->slot_count];
     bool leased = atomic_load(&oldest->stamp) == 2 * tail + 1;
-    return leased && session->taken - tail >= slots_to_lease(session) ? oldest : NULL;
+    return leased && loader->taken - tail >= slots_to_lease(loader) ? oldest : NULL;
 }
 
-static enum status all_leased(const struct session *session, const struct lease *oldest,
+static enum status all_leased(const struct loader *loader, const struct lease *oldest,
                               struct error *err)
 {
     return error_set(err, STATUS_INVALID,
                      "all %" PRIu32 " slots are taken and the oldest batch, epoch %" PRIu64
                      " step %" PRIu64 ", is not released: release it before asking for another, or "
                      "raise delivery.slots",
-                     slots_to_lease(session), atomic_load(&oldest->epoch),
+                     slots_to_lease(loader), atomic_load(&oldest->epoch),
                      atomic_load(&oldest->step));
 }
 
 /* All that was published has been taken, and the reader makes another ring once it has heard of all
  * trainers: what is not leased makes room for that. */
-static void vacate(struct session *session)
+static void vacate(struct loader *loader)
 {
-    pthread_mutex_lock(&session->lock);
-    struct attached_ring *attached = session->attached;
+    pthread_mutex_lock(&loader->lock);
+    struct attached_ring *attached = loader->attached;
     attached->vacated = true;
     for (uint32_t slot = 0; slot < attached->connection.ring.slot_count; slot++)
         if (atomic_load(&attached->leases[slot].stamp) % 2 == 0)
             ring_give_back(&attached->connection.ring, slot);
-    pthread_mutex_unlock(&session->lock);
+    pthread_mutex_unlock(&loader->lock);
 }
 
-/* Looks for a reader again. OK: there is one, or there was no time, or session_leave() was called;
+/* Looks for a reader again. OK: there is one, or there was no time, or loader_leave() was called;
  * otherwise the error is final. */
-static enum status find_reader(struct session *session, uint64_t deadline, struct error *err)
+static enum status find_reader(struct loader *loader, uint64_t deadline, struct error *err)
 {
-    if (!session->dialing) {
-        vacate(session);
-        struct protocol_welcome place = session_place(session);
-        order_print_state(&session->header.service.order, place.epoch, place.step, session->state,
-                          sizeof session->state);
-        session->options.state = session->state;
-        session->options.wish = WISH_CONTINUE;
-        session->options.timeout_ms = (int64_t)session->reconnect_ms;
-        dial_begin(&session->dial, &session->options);
-        session->dialing = true;
+    if (!loader->dialing) {
+        vacate(loader);
+        struct protocol_welcome place = loader_place(loader);
+        order_print_state(&loader->header.service.order, place.epoch, place.step, loader->state,
+                          sizeof loader->state);
+        loader->options.state = loader->state;
+        loader->options.wish = WISH_CONTINUE;
+        loader->options.timeout_ms = (int64_t)loader->reconnect_ms;
+        dial_begin(&loader->dial, &loader->options);
+        loader->dialing = true;
     }
     bool over;
     struct connection connection;
     struct connection_terms terms;
     enum status status =
-        dial_continue(&session->dial, deadline, session->wake_fd, &over, &connection, &terms, err);
+        dial_continue(&loader->dial, deadline, loader->wake_fd, &over, &connection, &terms, err);
     if (!over)
         return STATUS_OK;
-    session->dialing = false;
+    loader->dialing = false;
     if (status == STATUS_NOT_FOUND)
         status = STATUS_LOST;
     if (status)
         return error_prefix(err, status, "the reader on this node went away: ");
-    status = check_same(&session->header, &terms.header, err);
+    status = check_same(&loader->header, &terms.header, err);
     if (!status)
-        status = check_start(&terms, atomic_load(&session->place), err);
+        status = check_start(&terms, atomic_load(&loader->place), err);
     if (status) {
         connection_done(&connection);
         return status;
     }
-    return attach(session, &connection, &terms, err);
+    return attach(loader, &connection, &terms, err);
 }
 
-/* One turn of session_next() where nothing could be taken: sleeps until something may have changed.
+/* One turn of loader_next() where nothing could be taken: sleeps until something may have changed.
  * A failure is final, unless INVALID. */
-static enum status wait_for_more(struct session *session, uint64_t deadline, struct error *err)
+static enum status wait_for_more(struct loader *loader, uint64_t deadline, struct error *err)
 {
-    if (session->lost) {
+    if (loader->lost) {
         struct error error;
-        bool had_all = atomic_load(&session->place) == session->end;
-        if (find_reader(session, deadline, &error)) {
-            session->ended = had_all; /* it looked for a reader for the others' sake */
+        bool had_all = atomic_load(&loader->place) == loader->end;
+        if (find_reader(loader, deadline, &error)) {
+            loader->ended = had_all; /* it looked for a reader for the others' sake */
             if (!had_all)
-                set_final(session, &error);
+                set_final(loader, &error);
         }
         return STATUS_OK;
     }
-    const struct lease *oldest = obstacle(session);
-    return oldest ? all_leased(session, oldest, err) : sleep_until(session, deadline, err);
+    const struct lease *oldest = obstacle(loader);
+    return oldest ? all_leased(loader, oldest, err) : sleep_until(loader, deadline, err);
 }
 
-static void say_end(struct session *session)
+static void say_end(struct loader *loader)
 {
-    struct protocol_welcome place = session_place(session);
-    if (atomic_load(&session->place) >= session->end)
-        error_set(&session->final, STATUS_ENDED, "all epochs are consumed");
+    struct protocol_welcome place = loader_place(loader);
+    if (atomic_load(&loader->place) >= loader->end)
+        error_set(&loader->final, STATUS_ENDED, "all epochs are consumed");
     else
-        error_set(&session->final, STATUS_ENDED,
+        error_set(&loader->final, STATUS_ENDED,
                   "the service was told to stop, and has, for all trainers, before epoch %" PRIu64
                   " step %" PRIu64,
                   place.epoch, place.step);
 }
 
-enum status session_next(struct session *session, int64_t timeout_ms,
-                         struct session_batch *ret_batch, struct error *err)
+enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader_batch *ret_batch,
+                        struct error *err)
 {
     uint64_t deadline = clock_deadline_ns(timeout_ms);
     for (bool waited = false;; waited = true) {
-        hear_service(session);
-        if (atomic_load(&session->left) && !session->final.status)
-            error_set(&session->final, STATUS_ENDED, "this trainer has said goodbye");
-        if (!session->final.status && take(session, ret_batch))
+        hear_service(loader);
+        if (atomic_load(&loader->left) && !loader->final.status)
+            error_set(&loader->final, STATUS_ENDED, "this trainer has said goodbye");
+        if (!loader->final.status && take(loader, ret_batch))
             return STATUS_OK;
-        if (!session->final.status && session->ended)
-            say_end(session);
-        if (!session->final.status)
-            say_done(session);
-        if (session->final.status) {
+        if (!loader->final.status && loader->ended)
+            say_end(loader);
+        if (!loader->final.status)
+            say_done(loader);
+        if (loader->final.status) {
             if (err)
-                *err = session->final;
-            return (enum status)session->final.status;
+                *err = loader->final;
+            return (enum status)loader->final.status;
         }
         bool late = deadline != UINT64_MAX && clock_now_ns() >= deadline;
-        if (late && (waited || !session->lost)) {
-            const struct lease *oldest = obstacle(session);
-            return oldest ? all_leased(session, oldest, err)
+        if (late && (waited || !loader->lost)) {
+            const struct lease *oldest = obstacle(loader);
+            return oldest ? all_leased(loader, oldest, err)
                           : error_set(
                                 err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms%s", timeout_ms,
-                                session->lost ? ": the reader went away, and is not back yet" : "");
+                                loader->lost ? ": the reader went away, and is not back yet" : "");
         }
-        enum status status = wait_for_more(session, deadline, err);
+        enum status status = wait_for_more(loader, deadline, err);
         if (status)
             return status;
     }
@@ -650,21 +650,21 @@ static bool give_up(struct attached_ring *attached, uint32_t slot, uint64_t epoc
     return true;
 }
 
-enum status session_release(struct session *session, uint32_t slot, uint64_t epoch, uint64_t step,
-                            struct error *err)
+enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch, uint64_t step,
+                           struct error *err)
 {
-    pthread_mutex_lock(&session->lock);
-    struct attached_ring **at = &session->attached, *done = NULL;
+    pthread_mutex_lock(&loader->lock);
+    struct attached_ring **at = &loader->attached, *done = NULL;
     while (*at && !give_up(*at, slot, epoch, step))
         at = &(*at)->older;
     bool found = *at != NULL;
-    if (found && *at != session->attached && atomic_load(&(*at)->leased) == 0) {
+    if (found && *at != loader->attached && atomic_load(&(*at)->leased) == 0) {
         done = *at;
         *at = done->older;
     }
     if (found)
-        note_released(session);
-    pthread_mutex_unlock(&session->lock);
+        note_released(loader);
+    pthread_mutex_unlock(&loader->lock);
     attached_ring_free(done);
     if (found)
         return STATUS_OK;
@@ -675,46 +675,46 @@ enum status session_release(struct session *session, uint32_t slot, uint64_t epo
 }
 
 /* `reason`: NULL, or of a trainer that fails, whose place another is to take. */
-static void leave(struct session *session, const char *reason)
+static void leave(struct loader *loader, const char *reason)
 {
-    pthread_mutex_lock(&session->lock);
-    bool before = atomic_load(&session->left);
+    pthread_mutex_lock(&loader->lock);
+    bool before = atomic_load(&loader->left);
     if (!before && reason)
-        error_set(&session->failure, STATUS_LOST, "%s", reason);
-    atomic_store(&session->left, true);
+        error_set(&loader->failure, STATUS_LOST, "%s", reason);
+    atomic_store(&loader->left, true);
     if (!before && !reason)
-        kept_place_remove(session->kept);
+        kept_place_remove(loader->kept);
     if (!before)
-        send_farewell(session);
-    pthread_mutex_unlock(&session->lock);
+        send_farewell(loader);
+    pthread_mutex_unlock(&loader->lock);
     if (!before)
-        event_signal(session->wake_fd);
+        event_signal(loader->wake_fd);
 }
 
-void session_leave(struct session *session)
+void loader_leave(struct loader *loader)
 {
-    leave(session, NULL);
+    leave(loader, NULL);
 }
 
-void session_fail(struct session *session, const char *reason)
+void loader_fail(struct loader *loader, const char *reason)
 {
-    leave(session, reason);
+    leave(loader, reason);
 }
 
-void session_close(struct session *session)
+void loader_close(struct loader *loader)
 {
-    if (!session)
+    if (!loader)
         return;
-    for (struct attached_ring *attached = session->attached, *older; attached; attached = older) {
+    for (struct attached_ring *attached = loader->attached, *older; attached; attached = older) {
         older = attached->older;
         attached_ring_free(attached);
     }
-    dial_done(&session->dial);
-    place_page_done(&session->page);
-    kept_place_close(session->kept);
-    if (session->wake_fd >= 0)
-        close(session->wake_fd);
-    pthread_mutex_destroy(&session->lock);
-    free((char *)session->options.run_dir);
-    free(session);
+    dial_done(&loader->dial);
+    place_page_done(&loader->page);
+    kept_place_close(loader->kept);
+    if (loader->wake_fd >= 0)
+        close(loader->wake_fd);
+    pthread_mutex_destroy(&loader->lock);
+    free((char *)loader->options.run_dir);
+    free(loader);
 }
