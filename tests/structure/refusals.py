@@ -1,4 +1,4 @@
-"""structure.includes and structure.calls refuse what they are there to refuse: small trees that are wrong in one way each.
+"""structure.includes, structure.calls and structure.graph refuse what they are there to refuse: small trees that are wrong in one way each.
 
     python refusals.py NM COMPILER
 """
@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import calls
+import graph
 import includes
 import tree
 
@@ -19,11 +20,11 @@ TABLE = """# Design
 
 | folder | what | uses |
 |---|---|---|
-| base | [text](a.md), and `sizes` | |
+| base | text ([how](a.md)), and `sizes` | |
 | store | bytes by key | base |
-| zarr | chunks | base store |
-| zarr/tool | knows penstock.h alone | |
-| mpi/ | the program | zarr |
+| client | chunks | base store |
+| client/tool | knows penstock.h alone | |
+| mpi/ | the program | client |
 
 ## Another
 
@@ -37,11 +38,11 @@ FILES = {
     "src/base/text.c": '#include "base/text.h"\nint text_size(void) { return 1; }\n',
     "src/store/store.h": '#include "base/text.h"\n',
     "src/store/store.c": '#include "store/store.h"\nint text_size(void); int store_get(void) { return text_size(); }\n',
-    "src/zarr/array.h": '  #  include "store/store.h"\n',
-    "src/zarr/array.c": '#include "zarr/array.h"\n#include "base/text.h"\n#include "penstock.h"\n',
-    "src/zarr/tool/main.c": '#include "penstock.h"\n#include "tool/part.h"\n',
-    "src/zarr/tool/part.h": "",
-    "mpi/main.c": '#include "zarr/array.h"\n#include "near.h"\n',
+    "src/client/array.h": '  #  include "store/store.h"\n',
+    "src/client/array.c": '#include "client/array.h"\n#include "base/text.h"\n#include "penstock.h"\n',
+    "src/client/tool/main.c": '#include "penstock.h"\n#include "tool/part.h"\n',
+    "src/client/tool/part.h": "",
+    "mpi/main.c": '#include "client/array.h"\n#include "near.h"\n',
     "mpi/near.h": "",
 }
 
@@ -72,16 +73,16 @@ class Includes(MadeUp):
         self.assertEqual("text, and sizes", tree.described(self.root)["base"])
 
     def test_arrow_that_is_not_listed(self):
-        self.write("src/store/zip.c", '#include "base/text.h"\n#include "zarr/array.h"\n')
+        self.write("src/store/zip.c", '#include "base/text.h"\n#include "client/array.h"\n')
         wrong, _ = includes.check(self.root)
-        self.assertIn('store is not listed with zarr in docs/design.md: src/store/zip.c includes "src/zarr/array.h"', wrong)
+        self.assertIn('store is not listed with client in docs/design.md: src/store/zip.c includes "src/client/array.h"', wrong)
 
     def test_trainer_that_knows_more_than_the_public_header(self):
-        self.write("src/zarr/tool/main.c", '#include "base/text.h"\n')
-        self.refused("zarr/tool is not listed with base", "src/zarr/tool/main.c")
+        self.write("src/client/tool/main.c", '#include "base/text.h"\n')
+        self.refused("client/tool is not listed with base", "src/client/tool/main.c")
 
     def test_arrow_that_is_listed_and_not_there(self):
-        self.write("docs/design.md", TABLE.replace("| the program | zarr |", "| the program | zarr store |"))
+        self.write("docs/design.md", TABLE.replace("| the program | client |", "| the program | client store |"))
         self.refused("mpi with store", "includes nothing")
 
     def test_folder_that_is_not_listed(self):
@@ -97,7 +98,7 @@ class Includes(MadeUp):
         self.refused("src/store/store.c", "store/gone.h")
 
     def test_circle_of_files_of_different_folders(self):
-        self.write("docs/design.md", TABLE.replace("| base | [text](a.md), and `sizes` | |", "| base | text | store |"))
+        self.write("docs/design.md", TABLE.replace("| base | text ([how](a.md)), and `sizes` | |", "| base | text | store |"))
         self.write("src/base/text.c", '#include "store/store.h"\n')
         wrong, _ = includes.check(self.root)
         self.assertEqual(["docs/design.md lists a circle: base, store",
@@ -107,6 +108,27 @@ class Includes(MadeUp):
         self.write("src/store/zip.h", '#include "store/store.h"\n')
         self.write("src/store/store.c", '#include "store/zip.h"\n')
         self.assertEqual([], includes.check(self.root)[0])
+
+
+class Graph(MadeUp):
+    def test_picture_of_another_tree(self):
+        old = graph.folders(self.root)
+        self.assertEqual([], graph.outdated(old, graph.folders(self.root)))
+        self.write("src/store/zip.c", '#include "client/array.h"\n')
+        self.write("src/more/more.c", "")
+        self.write("docs/design.md", TABLE.replace("| mpi/ |", "| more | it | store |\n| mpi/ |").replace("base store", "base"))
+        self.write("src/client/array.h", "")
+        wrong = "\n".join(graph.outdated(old, graph.folders(self.root)))
+        for word in ("lacks: more", "lacks: store includes client", "no more: client includes store", "--target graph"):
+            self.assertIn(word, wrong)
+
+    def test_boxes_do_not_overlap(self):
+        arrows = {name: set("abcdefgh"[index + 1:]) for index, name in enumerate("abcdefgh")} | {"x": {"h"}, "y": {"x", "a"}}
+        _, _, _, corners = graph.drawn(arrows, lambda node: (50, 20), 5, 30)
+        for one, (x, y) in corners.items():
+            for two, (left, top) in corners.items():
+                self.assertTrue(one == two or y != top or abs(x - left) >= 55, (one, two))
+                self.assertTrue(two not in arrows[one] or y < top, (one, two))
 
 
 class Calls(MadeUp):

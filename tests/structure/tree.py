@@ -20,11 +20,11 @@ def listed(source):
 
 
 def described(source):
-    """Folder -> its second column, without links and marks."""
+    """Folder -> its second column, without marks, and without links in parentheses."""
     design = (source / "docs" / "design.md").read_text(encoding="utf-8")
     table = design.split("## Folders", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| ([\w/]+) \| (.*) \|[^|]*\|$", table, re.MULTILINE)
-    return {name.rstrip("/"): re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", text) for name, text in rows if name != "folder"}
+    return {name.rstrip("/"): re.sub(r" \(\[[^]]*\]\([^)]*\)\)|`", "", text) for name, text in rows if name != "folder"}
 
 
 def folder_of(path):
