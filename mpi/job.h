@@ -14,12 +14,12 @@
 #include "comm.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
-#include "delivery/server.h"
 #include "masks.h"
 #include "plan/assign.h"
 #include "read/pool.h"
 #include "read/row_store.h"
 #include "run/setup.h"
+#include "server/server.h"
 #include "watchdog.h"
 
 /* What the command line says. */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "delivery/protocol.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -22,7 +22,7 @@
 #define PENSTOCK_CLIENT_ENVIRONMENT_H
 
 #include "base/error.h"
-#include "delivery/connect.h"
+#include "client/connect.h"
 
 /* Fills what is not given: run_dir where NULL, rank and world_size where world_size is 0, and
  * always the place on the node, the reader (PENSTOCK_READER, or -1), and where places outlive

@@ -1,11 +1,11 @@
-/* The public API, see penstock.h: options and environment in front, a loader (src/delivery)
+/* The public API, see penstock.h: options and environment in front, a loader
  * behind. */
 #include "penstock.h"
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "client/environment.h"
-#include "delivery/loader.h"
+#include "client/loader.h"
 
 #include <inttypes.h>
 #include <pthread.h>

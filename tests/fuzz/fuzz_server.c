@@ -16,7 +16,7 @@
 #include "delivery/fdpass.h"
 #include "delivery/place_page.h"
 #include "delivery/rundir.h"
-#include "delivery/server.h"
+#include "server/server.h"
 
 #include <stdbool.h>
 #include <sys/stat.h>

@@ -15,7 +15,7 @@
  * all trainers are gone. */
 #include "base/clock.h"
 #include "base/random.h"
-#include "delivery/server.h"
+#include "server/server.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "delivery/place_page.h"
-#include "delivery/server.h"
 #include "penstock.h"
+#include "server/server.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * whose trainer is not quite dead; and that a trainer goes on without one. */
 #include "delivery_support.h"
 
-#include "delivery/kept_place.h"
+#include "client/kept_place.h"
 #include "run/state.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The run directory: who may use it, and how places of dead readers are found and taken. */
-#include "delivery/connect.h"
+#include "client/connect.h"
 #include "delivery/rundir.h"
 
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "delivery_support.h"
 
 #include "base/random.h"
-#include "delivery/loader.h"
+#include "client/loader.h"
 
 #include <unistd.h>
 

@@ -7,8 +7,8 @@
  *
  *     PREFIX<rank>   | magic | struct order | steps per epoch | place |
  */
-#ifndef PENSTOCK_DELIVERY_KEPT_PLACE_H
-#define PENSTOCK_DELIVERY_KEPT_PLACE_H
+#ifndef PENSTOCK_CLIENT_KEPT_PLACE_H
+#define PENSTOCK_CLIENT_KEPT_PLACE_H
 
 #include "delivery/layout.h"
 

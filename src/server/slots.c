@@ -1,5 +1,5 @@
 /* See server.h. This part makes the rings, publishes slots and watches the trainers' tails. */
-#include "delivery/server_internal.h"
+#include "server/server_internal.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -16,11 +16,11 @@
  * releases the oldest one moves the tail over all that are released, and a lock keeps rings from
  * being exchanged meanwhile.
  */
-#ifndef PENSTOCK_DELIVERY_LOADER_H
-#define PENSTOCK_DELIVERY_LOADER_H
+#ifndef PENSTOCK_CLIENT_LOADER_H
+#define PENSTOCK_CLIENT_LOADER_H
 
 #include "base/error.h"
-#include "delivery/connect.h"
+#include "client/connect.h"
 #include "delivery/layout.h"
 
 struct loader;

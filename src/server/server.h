@@ -30,8 +30,8 @@
  * descriptor for one that connects, the server looks for one four times a second, and does not poll
  * meanwhile.
  */
-#ifndef PENSTOCK_DELIVERY_SERVER_H
-#define PENSTOCK_DELIVERY_SERVER_H
+#ifndef PENSTOCK_SERVER_SERVER_H
+#define PENSTOCK_SERVER_SERVER_H
 
 #include "base/error.h"
 #include "delivery/layout.h"

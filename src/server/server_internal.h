@@ -1,12 +1,12 @@
 /* What server.c (listening, hearing trainers), server_hello.c (connections until they are trainers)
  * and server_ring.c (rings, slots) share. Not for others. */
-#ifndef PENSTOCK_DELIVERY_SERVER_INTERNAL_H
-#define PENSTOCK_DELIVERY_SERVER_INTERNAL_H
+#ifndef PENSTOCK_SERVER_SERVER_INTERNAL_H
+#define PENSTOCK_SERVER_SERVER_INTERNAL_H
 
 #include "delivery/place_page.h"
 #include "delivery/protocol.h"
 #include "delivery/ring.h"
-#include "delivery/server.h"
+#include "server/server.h"
 
 enum { MAX_PENDING = 64 };
 

@@ -1,11 +1,11 @@
 /* See server.h. This part listens, hears what trainers say, and tells them; one thread, nothing
  * blocks. Before server_start() a trainer that hangs up is forgotten, so that it may be started
  * again. */
-#include "delivery/server.h"
+#include "server/server.h"
 
 #include "base/clock.h"
 #include "delivery/rundir.h"
-#include "delivery/server_internal.h"
+#include "server/server_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -6,8 +6,8 @@
  * nothing wrong. A reader that goes away during the handshake is looked for again, if it had said
  * so or had not said anything yet. One thread.
  */
-#ifndef PENSTOCK_DELIVERY_CONNECT_H
-#define PENSTOCK_DELIVERY_CONNECT_H
+#ifndef PENSTOCK_CLIENT_CONNECT_H
+#define PENSTOCK_CLIENT_CONNECT_H
 
 #include "base/error.h"
 #include "delivery/protocol.h"

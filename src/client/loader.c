@@ -1,8 +1,8 @@
 /* See loader.h, and ring.h for how the two ends wake each other. */
-#include "delivery/loader.h"
+#include "client/loader.h"
 
 #include "base/clock.h"
-#include "delivery/kept_place.h"
+#include "client/kept_place.h"
 #include "delivery/place_page.h"
 #include "delivery/protocol.h"
 

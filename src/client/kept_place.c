@@ -1,5 +1,5 @@
 /* See kept_place.h. */
-#include "delivery/kept_place.h"
+#include "client/kept_place.h"
 
 #include "base/clock.h"
 

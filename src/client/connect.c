@@ -1,5 +1,5 @@
 /* See connect.h. */
-#include "delivery/connect.h"
+#include "client/connect.h"
 
 #include "base/clock.h"
 #include "delivery/protocol.h"

@@ -4,7 +4,7 @@
  * others wait for its place, so that silent ones do not keep trainers out), and a trainer from then
  * on, or from the next session on. */
 #include "base/clock.h"
-#include "delivery/server_internal.h"
+#include "server/server_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
