@@ -122,7 +122,7 @@ static enum status read_pair(const struct pair *pairs, uint32_t *ret_number, uin
     return STATUS_OK;
 }
 
-static enum status fill_rank(struct connect_options *options, struct error *err)
+static enum status fill_rank(struct dial_options *options, struct error *err)
 {
     enum status status = read_pair(worlds, &options->rank, &options->world_size, err);
     if (status || options->world_size)
@@ -139,7 +139,7 @@ static enum status fill_rank(struct connect_options *options, struct error *err)
 }
 
 /* Choosing among the readers of a node. */
-static enum status fill_place(struct connect_options *options, struct error *err)
+static enum status fill_place(struct dial_options *options, struct error *err)
 {
     options->local_rank = 0;
     options->local_world_size = 1;
@@ -158,9 +158,9 @@ static bool same_directory(const char *a, const char *b)
            first.st_ino == second.st_ino;
 }
 
-enum status environment_fill(struct connect_options *options, struct error *err)
+enum status environment_fill(struct dial_options *options, struct error *err)
 {
-    struct connect_options filled = *options;
+    struct dial_options filled = *options;
     enum status status = filled.world_size == 0 ? fill_rank(&filled, err) : STATUS_OK;
     if (!status)
         status = fill_place(&filled, err);

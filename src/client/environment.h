@@ -22,7 +22,7 @@
 #define PENSTOCK_CLIENT_ENVIRONMENT_H
 
 #include "base/error.h"
-#include "client/connect.h"
+#include "client/dial.h"
 
 /* Fills what is not given: run_dir where NULL, rank and world_size where world_size is 0, and
  * always the place on the node, the reader (PENSTOCK_READER, or -1), and where places outlive
@@ -30,7 +30,7 @@
  * another). Strings are borrowed from the environment. INVALID: a variable that is not a number, no
  * run_dir, a rank that is not below its world size, one of RANK and WORLD_SIZE without the other
  * and no other launcher's pair. */
-MUST_USE enum status environment_fill(struct connect_options *options, struct error *err);
+MUST_USE enum status environment_fill(struct dial_options *options, struct error *err);
 
 /* The state of PENSTOCK_STATE: what it holds if that begins with {, else what is in the file of
  * that name, read into `buffer`. *ret_state is NULL if it is not set, else borrowed from the

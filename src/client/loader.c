@@ -36,7 +36,7 @@ struct attached_ring {
 };
 
 struct loader {
-    struct connect_options options;   /* strings are owned */
+    struct dial_options options;      /* strings are owned */
     char state[PROTOCOL_STATE_BYTES]; /* that the reader is told */
     struct ring_header header;        /* of the first reader; checked private copy */
     uint64_t end;                     /* the place behind the last step: a place is epoch *
@@ -214,7 +214,7 @@ static void say_done(struct loader *loader)
     (void)status; /* a reader that is gone is found when it is heard */
 }
 
-static enum status own_options(struct loader *loader, const struct connect_options *options,
+static enum status own_options(struct loader *loader, const struct dial_options *options,
                                struct error *err)
 {
     loader->options = *options;
@@ -279,7 +279,7 @@ static enum status connect_first(struct loader *loader, struct error *err)
     return attach(loader, &connection, &terms, err);
 }
 
-enum status loader_open(const struct connect_options *options, struct loader **ret_loader,
+enum status loader_open(const struct dial_options *options, struct loader **ret_loader,
                         struct error *err)
 {
     struct loader *loader = calloc(1, sizeof *loader);

@@ -20,7 +20,7 @@
 #define PENSTOCK_CLIENT_LOADER_H
 
 #include "base/error.h"
-#include "client/connect.h"
+#include "client/dial.h"
 #include "delivery/layout.h"
 
 struct loader;
@@ -33,7 +33,7 @@ struct loader_batch {
 };
 
 /* Statuses: see dial_continue(). What `options` points at is copied. */
-MUST_USE enum status loader_open(const struct connect_options *options, struct loader **ret_loader,
+MUST_USE enum status loader_open(const struct dial_options *options, struct loader **ret_loader,
                                  struct error *err);
 
 /* Of the first reader. Others are the same in all but slot_count and the service's start. */

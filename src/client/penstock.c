@@ -78,7 +78,7 @@ static void fill_info(struct penstock *connection)
 /* `buffer` is for a state that is read from a file. */
 static enum status settle_options(const struct penstock_options *given,
                                   char buffer[PROTOCOL_STATE_BYTES],
-                                  struct connect_options *ret_options, struct error *err)
+                                  struct dial_options *ret_options, struct error *err)
 {
     static const struct penstock_options from_environment;
     const struct penstock_options *options = given ? given : &from_environment;
@@ -87,11 +87,11 @@ static enum status settle_options(const struct penstock_options *given,
                          "options: rank %" PRId32 ", world_size %" PRId32 ", timeout_ms %" PRId64
                          "; none may be negative but a timeout of -1",
                          options->rank, options->world_size, options->timeout_ms);
-    struct connect_options settled = {.run_dir = options->run_dir,
-                                      .rank = (uint32_t)options->rank,
-                                      .world_size = (uint32_t)options->world_size,
-                                      .timeout_ms = options->timeout_ms ? options->timeout_ms
-                                                                        : DEFAULT_TIMEOUT_MS};
+    struct dial_options settled = {.run_dir = options->run_dir,
+                                   .rank = (uint32_t)options->rank,
+                                   .world_size = (uint32_t)options->world_size,
+                                   .timeout_ms = options->timeout_ms ? options->timeout_ms
+                                                                     : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);
     if (!status && options->state && *options->state)
         settled.state = options->state;
@@ -108,7 +108,7 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
                                       struct penstock **ret_connection, char *message)
 {
     struct error error = {0};
-    struct connect_options settled;
+    struct dial_options settled;
     char state[PROTOCOL_STATE_BYTES];
     struct penstock *connection = calloc(1, sizeof *connection);
     enum status status = connection ? settle_options(options, state, &settled, &error)

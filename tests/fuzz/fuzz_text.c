@@ -51,7 +51,7 @@ static void set_variable(char *line)
 
 static void parse_environment(char *text)
 {
-    struct connect_options options = {0};
+    struct dial_options options = {0};
     struct error err;
     CHECK(clearenv() == 0);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))

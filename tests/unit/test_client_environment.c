@@ -68,7 +68,7 @@ static void innermost_launcher_counts(void **state)
         {{"PMIX_RANK=3"}, 0, 1, 0, 1},
     };
     for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
-        struct connect_options options = {.run_dir = "/tmp"};
+        struct dial_options options = {.run_dir = "/tmp"};
         set_environment(environments[i].variables);
         assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
         assert_int_equal(options.rank, environments[i].rank);
@@ -94,7 +94,7 @@ static void pairs_are_whole(void **state)
         {{"RANK=4", "WORLD_SIZE=5", SLURM, "SLURM_LOCALID=1", "SLURM_NODEID=0"}, 4, 5, 1, 2},
     };
     for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
-        struct connect_options options = {.run_dir = "/tmp"};
+        struct dial_options options = {.run_dir = "/tmp"};
         set_environment(environments[i].variables);
         assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
         assert_int_equal(options.rank, environments[i].rank);
@@ -124,7 +124,7 @@ static void tasks_are_listed_by_node(void **state)
         {"1,16(x1000)", "999", 16},
     };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        struct connect_options options = {.run_dir = "/tmp"};
+        struct dial_options options = {.run_dir = "/tmp"};
         clearenv();
         setenv("SLURM_LOCALID", "0", 1);
         setenv("SLURM_NODEID", lists[i].node, 1);
@@ -139,7 +139,7 @@ static void given_options_win(void **state)
     (void)state;
     static const char *const variables[] = {OPEN_MPI, "PENSTOCK_RUN_DIR=/tmp/run",
                                             "PENSTOCK_READER=7", NULL};
-    struct connect_options options = {.rank = 1, .world_size = 2};
+    struct dial_options options = {.rank = 1, .world_size = 2};
     set_environment(variables);
     assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
     assert_int_equal(options.rank, 1);
@@ -155,8 +155,8 @@ static void another_service_has_no_places(void **state)
     (void)state;
     static const char *const variables[] = {"PENSTOCK_RUN_DIR=/tmp/run",
                                             "PENSTOCK_PLACES=/tmp/run/place-", NULL};
-    struct connect_options usual = {0}, same = {.run_dir = "/tmp/run"},
-                           other = {.run_dir = "/tmp/validation"};
+    struct dial_options usual = {0}, same = {.run_dir = "/tmp/run"},
+                        other = {.run_dir = "/tmp/validation"};
     set_environment(variables);
     assert_int_equal(environment_fill(&usual, NULL), STATUS_OK);
     assert_string_equal(usual.places, "/tmp/run/place-");
@@ -166,7 +166,7 @@ static void another_service_has_no_places(void **state)
     assert_null(other.places);
     static const char *const there[] = {"PENSTOCK_RUN_DIR=/tmp", "PENSTOCK_PLACES=/tmp/place-",
                                         NULL};
-    struct connect_options spelt = {.run_dir = "/tmp/../tmp/"};
+    struct dial_options spelt = {.run_dir = "/tmp/../tmp/"};
     set_environment(there);
     assert_int_equal(environment_fill(&spelt, NULL), STATUS_OK);
     assert_string_equal(spelt.places, "/tmp/place-");
@@ -194,8 +194,8 @@ static void nonsense_is_named(void **state)
         {{"PENSTOCK_READER=first"}, "PENSTOCK_READER='first'"},
     };
     for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
-        const struct connect_options before = {.timeout_ms = 5};
-        struct connect_options options = before;
+        const struct dial_options before = {.timeout_ms = 5};
+        struct dial_options options = before;
         struct error error;
         error_clear(&error);
         set_environment(environments[i].variables);

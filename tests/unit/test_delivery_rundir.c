@@ -1,5 +1,5 @@
 /* The run directory: who may use it, and how places of dead readers are found and taken. */
-#include "client/connect.h"
+#include "client/dial.h"
 #include "delivery/rundir.h"
 
 #include <fcntl.h>
@@ -153,14 +153,14 @@ static void readers_are_listed_by_number(void **state)
 static void trainers_are_shared_out(void **state)
 {
     (void)state;
-    assert_int_equal(connect_share(0, 8, 2), 0);
-    assert_int_equal(connect_share(3, 8, 2), 0);
-    assert_int_equal(connect_share(4, 8, 2), 1);
-    assert_int_equal(connect_share(7, 8, 2), 1);
-    assert_int_equal(connect_share(1, 2, 3), 1);
-    assert_int_equal(connect_share(0, 1, 5), 0);
-    assert_int_equal(connect_share(9, 4, 2), 0); /* nonsense: the first */
-    assert_int_equal(connect_share(0, 0, 2), 0);
+    assert_int_equal(dial_reader_of(0, 8, 2), 0);
+    assert_int_equal(dial_reader_of(3, 8, 2), 0);
+    assert_int_equal(dial_reader_of(4, 8, 2), 1);
+    assert_int_equal(dial_reader_of(7, 8, 2), 1);
+    assert_int_equal(dial_reader_of(1, 2, 3), 1);
+    assert_int_equal(dial_reader_of(0, 1, 5), 0);
+    assert_int_equal(dial_reader_of(9, 4, 2), 0); /* nonsense: the first */
+    assert_int_equal(dial_reader_of(0, 0, 2), 0);
 }
 
 int main(void)

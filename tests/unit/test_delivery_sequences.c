@@ -174,7 +174,7 @@ static void start_session(struct world *world)
 }
 
 struct opening {
-    struct connect_options options;
+    struct dial_options options;
     struct loader *loader;
     enum status status;
     struct error error;

@@ -1,5 +1,5 @@
-/* See connect.h. */
-#include "client/connect.h"
+/* See dial.h. */
+#include "client/dial.h"
 
 #include "base/clock.h"
 #include "delivery/protocol.h"
@@ -16,15 +16,15 @@ enum { MAX_READERS = 1024, RETRY_MS = 20 };
 
 static const uint64_t ms_ns = 1000000;
 
-uint32_t connect_share(uint32_t local_rank, uint32_t local_world_size, uint32_t count)
+uint32_t dial_reader_of(uint32_t local_rank, uint32_t local_world_size, uint32_t count)
 {
     if (local_world_size == 0 || local_rank >= local_world_size)
         return 0;
     return (uint32_t)((uint64_t)local_rank * count / local_world_size);
 }
 
-static enum status choose_reader(const struct connect_options *options, int dir,
-                                 uint32_t *ret_reader, struct error *err)
+static enum status choose_reader(const struct dial_options *options, int dir, uint32_t *ret_reader,
+                                 struct error *err)
 {
     if (options->reader >= 0) {
         *ret_reader = (uint32_t)options->reader;
@@ -35,12 +35,12 @@ static enum status choose_reader(const struct connect_options *options, int dir,
     if (count == 0)
         return error_set(err, STATUS_NOT_FOUND, "no reader is alive in it");
     *ret_reader =
-        readers[connect_share(options->local_rank, options->local_world_size, (uint32_t)count)];
+        readers[dial_reader_of(options->local_rank, options->local_world_size, (uint32_t)count)];
     return STATUS_OK;
 }
 
 /* One try. NOT_FOUND: worth another. Readers that have come since the choice may change it. */
-static enum status reach(const struct connect_options *options, int *ret_socket, struct error *err)
+static enum status reach(const struct dial_options *options, int *ret_socket, struct error *err)
 {
     int dir, socket = -1;
     uint32_t reader = 0, again = 0;
@@ -67,7 +67,7 @@ static double seconds(int64_t ms)
     return (double)ms / 1000;
 }
 
-static enum status nobody_there(const struct connect_options *options, const char *reason,
+static enum status nobody_there(const struct dial_options *options, const char *reason,
                                 struct error *err)
 {
     return error_set(
@@ -111,7 +111,7 @@ static bool is_readable(int fd)
 
 static enum status not_started(const struct dial *dial, struct error *err)
 {
-    const struct connect_options *options = dial->options;
+    const struct dial_options *options = dial->options;
     if (!dial->heard)
         return error_set(err, STATUS_TIMEOUT,
                          "the service in '%s' took the connection but said nothing for %.3g s",
@@ -125,7 +125,7 @@ static enum status not_started(const struct dial *dial, struct error *err)
 
 static enum status say_hello(const struct dial *dial, struct error *err)
 {
-    const struct connect_options *options = dial->options;
+    const struct dial_options *options = dial->options;
     struct protocol_message hello = {
         .type = PROTOCOL_HELLO,
         .hello = {.rank = options->rank, .world_size = options->world_size, .wish = options->wish}};
@@ -137,46 +137,23 @@ static enum status say_hello(const struct dial *dial, struct error *err)
     return status == STATUS_LOST ? STATUS_OK : status; /* who hung up may have said why */
 }
 
-static enum status check_service(const struct connect_options *options,
-                                 const struct ring_service *service, struct error *err)
-{
-    if (service->rank == options->rank && service->world_size == options->world_size &&
-        service->steps_per_epoch > 0 && order_makes_sense(&service->order))
-        return STATUS_OK;
-    return error_set(err, STATUS_PROTOCOL,
-                     "ring: made for trainer %" PRIu32 " of %" PRIu32 " with %" PRIu64
-                     " steps an epoch, this is trainer %" PRIu32 " of %" PRIu32,
-                     service->rank, service->world_size, service->steps_per_epoch, options->rank,
-                     options->world_size);
-}
-
 /* Takes the descriptors of a WELCOME, and the socket. */
 static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
                              const struct protocol_welcome *welcome,
                              struct connection *ret_connection, struct connection_terms *ret_terms,
                              struct error *err)
 {
-    struct connection connection = {
-        .socket = dial->socket, .ring = {.memfd = -1}, .publish_fd = fds[1], .release_fd = fds[2]};
+    const struct dial_options *options = dial->options;
     struct connection_terms terms = {.welcome = *welcome, .reconnect_ms = dial->news.reconnect_ms};
+    enum status status = connection_open(dial->socket, fds, options->rank, options->world_size,
+                                         ret_connection, &terms.header, err);
     dial->socket = -1;
-    enum status status = ring_open(fds[0], &connection.ring, &terms.header, err);
     if (!status)
-        status = check_service(dial->options, &terms.header.service, err);
-    for (int i = 1; !status && i < WELCOME_FDS; i++)
-        if (!event_check(fds[i]))
-            status = error_set(err, STATUS_PROTOCOL,
-                               "ring: a wake-up descriptor is no eventfd, or would block");
-    if (status) {
-        connection_done(&connection);
-        return status;
-    }
-    *ret_connection = connection;
-    *ret_terms = terms;
-    return STATUS_OK;
+        *ret_terms = terms;
+    return status;
 }
 
-void dial_begin(struct dial *ret_dial, const struct connect_options *options)
+void dial_begin(struct dial *ret_dial, const struct dial_options *options)
 {
     *ret_dial = (struct dial){
         .options = options, .socket = -1, .deadline_ns = clock_deadline_ns(options->timeout_ms)};
@@ -290,27 +267,9 @@ enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd, boo
     }
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 void dial_done(struct dial *dial)
 {
-    close_fd(&dial->socket);
-}
-
-void connection_hang_up(struct connection *connection)
-{
-    close_fd(&connection->publish_fd);
-    close_fd(&connection->release_fd);
-    close_fd(&connection->socket);
-}
-
-void connection_done(struct connection *connection)
-{
-    ring_done(&connection->ring);
-    connection_hang_up(connection);
+    if (dial->socket >= 0)
+        close(dial->socket);
+    dial->socket = -1;
 }

@@ -6,17 +6,17 @@
  * nothing wrong. A reader that goes away during the handshake is looked for again, if it had said
  * so or had not said anything yet. One thread.
  */
-#ifndef PENSTOCK_CLIENT_CONNECT_H
-#define PENSTOCK_CLIENT_CONNECT_H
+#ifndef PENSTOCK_CLIENT_DIAL_H
+#define PENSTOCK_CLIENT_DIAL_H
 
 #include "base/error.h"
+#include "client/connection.h"
 #include "delivery/protocol.h"
-#include "delivery/ring.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct connect_options {
+struct dial_options {
     const char *run_dir;
     int64_t
         reader; /* -1: the local_rank-th of local_world_size shares of the readers that are there */
@@ -29,13 +29,6 @@ struct connect_options {
     const char *places;      /* where places outlive processes (kept_place.h); NULL: nowhere */
 };
 
-struct connection {
-    int socket; /* non-blocking */
-    struct ring ring;
-    int publish_fd; /* eventfd: readable after a publish that was waited for */
-    int release_fd; /* eventfd: wakes the reader */
-};
-
 /* What a service has agreed to. */
 struct connection_terms {
     struct ring_header header;       /* a checked private copy */
@@ -45,14 +38,14 @@ struct connection_terms {
 
 /* A connection in the making. */
 struct dial {
-    const struct connect_options *options; /* borrowed */
-    int socket;                            /* -1: nobody reached yet */
-    uint64_t deadline_ns;                  /* UINT64_MAX: none */
-    struct protocol_wait news;             /* the last one */
-    bool heard;                            /* `news` is of the reader at `socket` */
+    const struct dial_options *options; /* borrowed */
+    int socket;                         /* -1: nobody reached yet */
+    uint64_t deadline_ns;               /* UINT64_MAX: none */
+    struct protocol_wait news;          /* the last one */
+    bool heard;                         /* `news` is of the reader at `socket` */
 };
 
-void dial_begin(struct dial *ret_dial, const struct connect_options *options);
+void dial_begin(struct dial *ret_dial, const struct dial_options *options);
 
 /* Goes on until the connection stands or has failed; *ret_over is false if instead `until_ns`
  * (UINT64_MAX: never) is reached or `wake_fd` (-1: none) is readable: then call again.
@@ -67,11 +60,6 @@ MUST_USE enum status dial_continue(struct dial *dial, uint64_t until_ns, int wak
 void dial_done(struct dial *dial);
 
 /* Which of `count` readers (> 0) serves local trainer `local_rank` of `local_world_size`. */
-uint32_t connect_share(uint32_t local_rank, uint32_t local_world_size, uint32_t count);
-
-/* Closes all but the ring: what is held of it stays mapped. */
-void connection_hang_up(struct connection *connection);
-
-void connection_done(struct connection *connection);
+uint32_t dial_reader_of(uint32_t local_rank, uint32_t local_world_size, uint32_t count);
 
 #endif
