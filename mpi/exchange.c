@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum {
-    SEND_WINDOW = 64,
+    SENDS_AT_ONCE = 64,
     TAG = 0,
     UNIT_BYTES = 16, /* records are multiples of this: 32 GiB fit an int of units */
 };
@@ -32,7 +32,7 @@ _Static_assert(sizeof(MPI_Request) <= BUDGET_RECEIVE_BYTES, "counted in the budg
 struct sends {
     struct message *messages; /* [capacity] */
     uint64_t capacity, count, started, done;
-    MPI_Request requests[SEND_WINDOW];
+    MPI_Request requests[SENDS_AT_ONCE];
 };
 
 struct lane {
@@ -278,11 +278,11 @@ static bool test_receives(struct receives *receives)
 
 static void start_sends(const struct exchange *exchange, uint32_t lane, struct sends *sends)
 {
-    for (; sends->started < sends->count && sends->started < sends->done + SEND_WINDOW;
+    for (; sends->started < sends->count && sends->started < sends->done + SENDS_AT_ONCE;
          sends->started++) {
         const struct message *message = &sends->messages[sends->started];
         MPI_Isend(message->memory, message->bytes, MPI_BYTE, message->peer, TAG,
-                  exchange->comm->lanes[lane], &sends->requests[sends->started % SEND_WINDOW]);
+                  exchange->comm->lanes[lane], &sends->requests[sends->started % SENDS_AT_ONCE]);
     }
 }
 
@@ -290,7 +290,7 @@ static bool test_sends(const struct exchange *exchange, uint32_t lane, struct se
 {
     for (; sends->done < sends->started; sends->done++) {
         int complete = 0;
-        MPI_Test(&sends->requests[sends->done % SEND_WINDOW], &complete, MPI_STATUS_IGNORE);
+        MPI_Test(&sends->requests[sends->done % SENDS_AT_ONCE], &complete, MPI_STATUS_IGNORE);
         if (!complete)
             break;
     }

@@ -3,11 +3,12 @@
  *
  * One memfd per trainer, sealed against resizing:
  *
- *     0        struct ring_header      what this is: magic, version, sizes, fields (read-only)
- *     4096*k   struct ring_control     head, tail, wait flags: one cache line each
- *     data     slot 0 | slot 1 | ...   each slot_stride bytes, page aligned (2 MiB where that is
- * small against the slot) slot     struct slot_header | indices u64[batch] | keys u64[batch] |
- * valid u8[batch] | field 0 | ... every part on a 64-byte boundary
+ *     0        struct ring_header    magic, version, sizes, fields (read-only)
+ *     4096*k   struct ring_control   head, tail, wait flags: one cache line each
+ *     data     slot 0 | slot 1 | ... each slot_stride bytes, on pages (of 2 MiB for large slots)
+ *
+ *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch]
+ *              | field 0 | ...       every array on a boundary of 64 bytes
  *
  * The ring is single-producer single-consumer. `head` counts slots published, `tail` slots released
  * in order; both only grow, slot n lies at n % slot_count. The trainer may release out of order: it

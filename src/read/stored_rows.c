@@ -6,9 +6,9 @@
  * long as it takes to unlink the pages of one chunk.
  *
  * What is whose: the index from row to entry is the owner's. An entry's pages belong to the worker
- * that records them until it sets HELD (release), then to whoever holds the entry. `holders` counts
- * the owner (until it drops the row) and the load under way; the last one to let go frees pages and
- * entry, so that a row may be dropped at any time.
+ * that records them until it sets RECORDED (release), then to whoever holds the entry. `holders`
+ * counts the owner (until it drops the row) and the load under way; the last one to let go frees
+ * pages and entry, so that a row may be dropped at any time.
  */
 #include "read/stored_rows.h"
 
@@ -28,7 +28,7 @@ enum { NO_PAGE = -1, MIN_PAGE_BYTES = 256, MAX_PAGE_BYTES = 65536, PAGES_PER_ROW
 /* What stands instead of a size: a chunk that is not there, or is damaged. */
 static const uint32_t missing = UINT32_MAX, damaged = UINT32_MAX - 1;
 
-enum entry_state { ENTRY_ASKED, ENTRY_HELD };
+enum entry_state { ENTRY_ASKED, ENTRY_RECORDED };
 
 struct entry {
     _Atomic int state; /* enum entry_state */
@@ -56,7 +56,7 @@ struct stored_rows {
     struct row_index index;
     pthread_mutex_t entry_mutex;
     int32_t first_free_entry;
-    _Atomic uint64_t held_rows, recorded_count, played_count, full_count;
+    _Atomic uint64_t recorded_rows, recorded_count, played_count, full_count;
 };
 
 /* Layout
@@ -208,8 +208,8 @@ static void let_go(struct stored_rows *rows, int32_t index)
     assert(before > 0);
     if (before > 1)
         return;
-    if (entry->state == ENTRY_HELD)
-        rows->held_rows--;
+    if (entry->state == ENTRY_RECORDED)
+        rows->recorded_rows--;
     free_pages(rows, entry->first_page);
     pthread_mutex_lock(&rows->entry_mutex);
     entry->next_free = rows->first_free_entry;
@@ -353,19 +353,19 @@ void stored_rows_drop(struct stored_rows *rows, uint64_t row)
     let_go(rows, index);
 }
 
-/* The entry of a held row, NULL if it is not held. */
-static const struct entry *held_entry(const struct stored_rows *rows, uint64_t row)
+/* The entry of a recorded row, NULL if it is not recorded. */
+static const struct entry *recorded_entry(const struct stored_rows *rows, uint64_t row)
 {
     int32_t index = row_index_find(&rows->index, row);
     if (index == ROW_NONE)
         return NULL;
     const struct entry *entry = &rows->entries[index];
-    return entry->state == ENTRY_HELD ? entry : NULL;
+    return entry->state == ENTRY_RECORDED ? entry : NULL;
 }
 
 bool stored_rows_has(const struct stored_rows *rows, uint64_t row)
 {
-    return held_entry(rows, row) != NULL;
+    return recorded_entry(rows, row) != NULL;
 }
 
 bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row)
@@ -375,7 +375,7 @@ bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row)
 
 uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row)
 {
-    const struct entry *entry = held_entry(rows, row);
+    const struct entry *entry = recorded_entry(rows, row);
     return entry ? entry->page_count * rows->page_bytes : 0;
 }
 
@@ -392,7 +392,7 @@ void stored_rows_stats(const struct stored_rows *rows, struct stored_rows_stats 
     *ret_stats =
         (struct stored_rows_stats){.arena_bytes = pages * rows->page_bytes,
                                    .used_bytes = (pages - free_pages_now) * rows->page_bytes,
-                                   .held_rows = rows->held_rows,
+                                   .recorded_rows = rows->recorded_rows,
                                    .recorded_count = rows->recorded_count,
                                    .played_count = rows->played_count,
                                    .full_count = rows->full_count};
@@ -527,15 +527,16 @@ void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t numa,
                        struct stored_rows_pass *ret_pass)
 {
     const struct entry *entry = &rows->entries[index];
-    bool held = entry->state == ENTRY_HELD;
-    *ret_pass = (struct stored_rows_pass){.tape = {.play = held ? play : NULL, .record = record},
-                                          .rows = rows,
-                                          .entry = index,
-                                          .numa = numa,
-                                          .first_page = held ? entry->first_page : NO_PAGE,
-                                          .page = NO_PAGE,
-                                          .at = rows->page_bytes,
-                                          .bytes = held ? entry->bytes : 0};
+    bool recorded = entry->state == ENTRY_RECORDED;
+    *ret_pass =
+        (struct stored_rows_pass){.tape = {.play = recorded ? play : NULL, .record = record},
+                                  .rows = rows,
+                                  .entry = index,
+                                  .numa = numa,
+                                  .first_page = recorded ? entry->first_page : NO_PAGE,
+                                  .page = NO_PAGE,
+                                  .at = rows->page_bytes,
+                                  .bytes = recorded ? entry->bytes : 0};
 }
 
 static void end_recording(struct stored_rows_pass *pass, bool loaded)
@@ -551,8 +552,8 @@ static void end_recording(struct stored_rows_pass *pass, bool loaded)
     entry->page_count = pass->page_count;
     entry->bytes = pass->bytes;
     rows->recorded_count++;
-    rows->held_rows++;
-    entry->state = ENTRY_HELD;
+    rows->recorded_rows++;
+    entry->state = ENTRY_RECORDED;
 }
 
 void stored_rows_end(struct stored_rows_pass *pass, bool loaded)

@@ -5,7 +5,7 @@
  * (zarr/chunk.h): the answers of the store, one after another. The owner asks for a row to be kept;
  * its next load records the tape, later loads play it instead of asking the store:
  *
- *     keep --> ASKED --load--> HELD --load, load, ...--> drop
+ *     keep --> ASKED --load--> RECORDED --load, load, ...--> drop
  *                ^        |
  *                +--------+ the load failed, or was incomplete, or the arena was full
  *
@@ -55,12 +55,12 @@ MUST_USE enum status stored_rows_new(struct pool *pool, uint64_t memory_bytes,
 /* No load may be under way. NULL is fine. */
 void stored_rows_free(struct stored_rows *rows);
 
-/* Asks that the next load of `row` records it; nothing if it is asked for or held already. false:
- * as many rows as there is room for are asked for or held. O(1). */
+/* Asks that the next load of `row` records it; nothing if it is asked for or recorded already.
+ * false: as many rows as there is room for are asked for or recorded. O(1). */
 bool stored_rows_keep(struct stored_rows *rows, uint64_t row);
 
-/* Forgets the row; nothing if it is neither asked for nor held. Its pages are free at once, or when
- * the load that records or plays it now is over. O(pages of the row). */
+/* Forgets the row; nothing if it is neither asked for nor recorded. Its pages are free at once, or
+ * when the load that records or plays it now is over. O(pages of the row). */
 void stored_rows_drop(struct stored_rows *rows, uint64_t row);
 
 /* Whether the next load of `row` will not touch the store. O(1). */
@@ -69,14 +69,14 @@ bool stored_rows_has(const struct stored_rows *rows, uint64_t row);
 /* Whether stored_rows_keep() was called and stored_rows_drop() was not. O(1). */
 bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row);
 
-/* Bytes of the arena that a held row takes, whole pages; 0 if it is not held. O(1). */
+/* Bytes of the arena that a recorded row takes, whole pages; 0 if it is not recorded. O(1). */
 uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row);
 
 /* A snapshot; from any thread. */
 struct stored_rows_stats {
     uint64_t arena_bytes;    /* pages, without tables */
-    uint64_t used_bytes;     /* of those, by held rows and such as are being recorded */
-    uint64_t held_rows;      /* that can be played, dropped ones that are being played included */
+    uint64_t used_bytes;     /* of those, by recorded rows and such as are being recorded */
+    uint64_t recorded_rows;  /* that can be played, dropped ones that are being played included */
     uint64_t recorded_count; /* loads that recorded a row */
     uint64_t played_count;   /* loads that played one */
     uint64_t full_count;     /* recordings given up because the arena was full */

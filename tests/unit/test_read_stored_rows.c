@@ -243,7 +243,7 @@ static void test_second_time_without_the_store(void **state)
     assert_int_equal(last.read.chunk_count, 3 * first.read.chunk_count);
     assert_int_equal(last.read.missing_chunk_count, 3 * first.read.missing_chunk_count);
     struct stored_rows_stats stats = stats_now(setting);
-    assert_int_equal(stats.held_rows, ROWS);
+    assert_int_equal(stats.recorded_rows, ROWS);
     assert_int_equal(stats.recorded_count, ROWS);
     assert_int_equal(stats.played_count, 2 * ROWS);
     assert_int_equal(stats.full_count, 0);
@@ -263,7 +263,7 @@ static void test_rows_that_nobody_asked_for(void **state)
     assert_false(stored_rows_has(setting->stored, 0));
 }
 
-/* What does not fit is read again, and is held once there is room. */
+/* What does not fit is read again, and is recorded once there is room. */
 static void test_full_arena(void **state)
 {
     struct setting *setting = *state;
@@ -271,15 +271,15 @@ static void test_full_arena(void **state)
     for (uint64_t row = 0; row < ROWS; row++)
         stored_rows_keep(setting->stored, row);
     load_all(setting);
-    uint64_t held = 0, without = ROWS;
+    uint64_t recorded = 0, without = ROWS;
     for (uint64_t row = 0; row < ROWS; row++) {
-        held += stored_rows_has(setting->stored, row);
+        recorded += stored_rows_has(setting->stored, row);
         if (stored_rows_is_asked(setting->stored, row) && !stored_rows_has(setting->stored, row))
             without = row;
     }
     struct stored_rows_stats stats = stats_now(setting);
-    assert_in_range(held, ROWS / 4, ROWS / 2);
-    assert_int_equal(stats.held_rows, held);
+    assert_in_range(recorded, ROWS / 4, ROWS / 2);
+    assert_int_equal(stats.recorded_rows, recorded);
     assert_true(stats.full_count > 0);
     assert_int_not_equal(without, ROWS);
     load_all(setting);
@@ -334,10 +334,10 @@ static void test_dropped_under_way(void **state)
     for (uint64_t i = 0; i < BUFFERS; i++)
         stored_rows_drop(setting->stored, i);
     assert_int_equal(stats_now(setting).used_bytes, 0);
-    assert_int_equal(stats_now(setting).held_rows, 0);
+    assert_int_equal(stats_now(setting).recorded_rows, 0);
 }
 
-static void test_failed_loads_are_not_held(void **state)
+static void test_failed_loads_are_not_recorded(void **state)
 {
     struct setting *setting = *state;
     struct error err;
@@ -378,7 +378,7 @@ static void test_a_load_that_is_not_submitted(void **state)
 }
 
 /* Random asking, dropping and loading in an arena for a third of the rows. The model knows what may
- * be held; a full arena decides what is. */
+ * be recorded; a full arena decides what is. */
 static void test_random_use(void **state)
 {
     struct setting *setting = *state;
@@ -408,13 +408,13 @@ static void test_random_use(void **state)
         finish_load(setting, under_way[--count]);
     struct stored_rows_stats stats = stats_now(setting);
     assert_true(stats.played_count > 300 && stats.full_count > 100 && stats.recorded_count > 150);
-    uint64_t used = 0, held = 0;
+    uint64_t used = 0, recorded = 0;
     for (uint64_t row = 0; row < ROWS; row++) {
         used += stored_rows_row_bytes(setting->stored, row);
-        held += stored_rows_has(setting->stored, row);
+        recorded += stored_rows_has(setting->stored, row);
     }
     assert_int_equal(stats.used_bytes, used); /* nothing was lost */
-    assert_int_equal(stats.held_rows, held);
+    assert_int_equal(stats.recorded_rows, recorded);
     for (uint64_t row = 0; row < ROWS; row++)
         stored_rows_drop(setting->stored, row);
     assert_int_equal(stats_now(setting).used_bytes, 0);
@@ -501,7 +501,7 @@ int main(void)
         TEST(test_full_arena),
         TEST(test_too_many_asked_for),
         TEST(test_dropped_under_way),
-        TEST(test_failed_loads_are_not_held),
+        TEST(test_failed_loads_are_not_recorded),
         TEST(test_a_load_that_is_not_submitted),
         TEST(test_random_use),
         TEST(test_tapes_of_any_size),
