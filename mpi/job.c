@@ -303,8 +303,8 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
 }
 
 /* A reader of the job before may still be dying. */
-static enum status take_place(struct job *job, const struct server_options *options,
-                              bool supervised, struct error *err)
+static enum status make_server(struct job *job, const struct server_options *options,
+                               bool supervised, struct error *err)
 {
     const uint64_t patience_ns = 10000000000u, deadline = clock_now_ns() + patience_ns;
     for (;;) {
@@ -341,7 +341,7 @@ static enum status open_server(struct job *job, const struct job_options *job_op
     job->reconnect_s = job->config.reconnect_timeout_s;
     if (job->reconnect_s == 0 && job_options->command && job->config.restarts > 0)
         job->reconnect_s = job->config.connect_timeout_s;
-    /* What a child leaves behind may take its grace before another is started in its place. */
+    /* What a child leaves behind may take its grace before another is started instead. */
     if (job_options->command && job->config.restarts > 0)
         job->reconnect_s += job->config.grace_s + CHILDREN_LAST_S;
     struct server_options options = {.run_dir = job->run_dir,
@@ -354,7 +354,7 @@ static enum status open_server(struct job *job, const struct job_options *job_op
                                      .state_argument = job,
                                      .fill = fill_ring,
                                      .fill_argument = job};
-    enum status status = take_place(job, &options, job_options->supervised, err);
+    enum status status = make_server(job, &options, job_options->supervised, err);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_listen(job->server, err), err);
@@ -380,7 +380,7 @@ static uint32_t free_port(void)
         bound = fd >= 0 && bind(fd, (struct sockaddr *)&four, sizeof four) == 0;
     }
     if (bound && getsockname(fd, (struct sockaddr *)&six, &length) == 0)
-        port = ntohs(six.sin6_port); /* at the same place in both */
+        port = ntohs(six.sin6_port); /* at the same offset in both */
     if (fd >= 0)
         close(fd);
     return port;
@@ -433,7 +433,7 @@ static enum status spawn_trainers(struct job *job, const struct job_options *opt
     return comm_agree(&job->comm, status, err);
 }
 
-/* The place for stored rows, if any are to be kept. */
+/* The memory for stored rows, if any are to be kept. */
 static enum status keep_stored(struct job *job, struct error *err)
 {
     const struct budget *budget = &job->setup.budget;
@@ -468,7 +468,7 @@ static enum status take_memory(struct job *job, struct error *err)
     job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
     job->given = calloc(job->config.trainers, sizeof *job->given);
     if (status == STATUS_OK && (!job->left_off || !job->given))
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers");
     if (status == STATUS_OK)
         status = keep_stored(job, err);
     if (status == STATUS_OK)

@@ -494,7 +494,7 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
     return status;
 }
 
-/* For those who come fresh in the place of another. */
+/* For those who come fresh instead of another. */
 static void note_places(struct job *job)
 {
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {

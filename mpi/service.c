@@ -211,7 +211,7 @@ static void tell_loss(struct service *service, const struct error *loss)
         stop_event_error(service->stop, loss);
 }
 
-/* Whether a trainer that dies now has had everything, and another may come in its place, which has
+/* Whether a trainer that dies now has had everything, and another may come instead, which has
  * to find somebody that tells it so. */
 static bool outlives_trainers(const struct service *service)
 {
@@ -443,7 +443,7 @@ static bool turn(struct service *service)
     active |= progress_to_end(service);
     active |= end_delivery(service);
     active |= tell_epochs(service);
-    bool draining = service->signal_ns && !job->stopped_by; /* the end's place is not agreed on */
+    bool draining = service->signal_ns && !job->stopped_by; /* the end's cursor is not agreed on */
     if (!draining && service->left_count == job->trainer_count && service->children_running == 0 &&
         masks_sent(job->masks) && tally_is_told(service->tally, service->published))
         stop_event_idle(service->stop, &service->early);

@@ -97,7 +97,7 @@ def save(folder, model, optimizer, state):
 
 
 def load(folder, model, optimizer, info, device):
-    """The checkpoint of the place where the service starts."""
+    """The checkpoint with which the service starts."""
     place = {"epoch": info.start_epoch, "step": info.start_step}
     saved = torch.load(path_of(folder, place), map_location=device, weights_only=True)
     plain(model).load_state_dict(saved["model"])

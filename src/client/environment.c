@@ -23,7 +23,7 @@ static const struct pair worlds[] = {
     {"PMI_RANK", "PMI_SIZE", false},
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false},
 };
-static const struct pair places[] = {
+static const struct pair local_ranks[] = {
     {"LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
     {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", false},
     {"MPI_LOCALRANKID", "MPI_LOCALNRANKS", false},
@@ -139,12 +139,13 @@ static enum status fill_rank(struct dial_options *options, struct error *err)
 }
 
 /* Choosing among the readers of a node. */
-static enum status fill_place(struct dial_options *options, struct error *err)
+static enum status fill_local_rank(struct dial_options *options, struct error *err)
 {
     options->local_rank = 0;
     options->local_world_size = 1;
     options->reader = -1;
-    enum status status = read_pair(places, &options->local_rank, &options->local_world_size, err);
+    enum status status =
+        read_pair(local_ranks, &options->local_rank, &options->local_world_size, err);
     return status ? status : read_number("PENSTOCK_READER", &options->reader, err);
 }
 
@@ -163,7 +164,7 @@ enum status environment_fill(struct dial_options *options, struct error *err)
     struct dial_options filled = *options;
     enum status status = filled.world_size == 0 ? fill_rank(&filled, err) : STATUS_OK;
     if (!status)
-        status = fill_place(&filled, err);
+        status = fill_local_rank(&filled, err);
     if (status)
         return status;
     const char *usual = value_of("PENSTOCK_RUN_DIR");

@@ -1,10 +1,10 @@
-/* What the environment says about this trainer: its rank, its place on the node, where the service
+/* What the environment says about this trainer: its rank, its local rank, where the service
  * is.
  *
  * Launchers nest: torchrun runs under mpirun, mpirun under Slurm, and a process finds the variables
  * of all of them. The innermost one knows it as a trainer, so these are asked in turn:
  *
- *              rank and world size                   place among the trainers of the node
+ *              rank and world size                   local rank and world size
  *   torchrun   RANK, WORLD_SIZE                      LOCAL_RANK, LOCAL_WORLD_SIZE
  *   Open MPI   OMPI_COMM_WORLD_RANK, …_SIZE          OMPI_COMM_WORLD_LOCAL_RANK, …_LOCAL_SIZE
  *   PMI        PMI_RANK, PMI_SIZE                    MPI_LOCALRANKID, MPI_LOCALNRANKS
@@ -25,7 +25,7 @@
 #include "client/dial.h"
 
 /* Fills what is not given: run_dir where NULL, rank and world_size where world_size is 0, and
- * always the place on the node, the reader (PENSTOCK_READER, or -1), and where places outlive
+ * always the local rank, the reader (PENSTOCK_READER, or -1), and where places outlive
  * processes (PENSTOCK_PLACES, of the supervisor of the service at PENSTOCK_RUN_DIR; not for
  * another). Strings are borrowed from the environment. INVALID: a variable that is not a number, no
  * run_dir, a rank that is not below its world size, one of RANK and WORLD_SIZE without the other

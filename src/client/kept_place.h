@@ -1,4 +1,4 @@
-/* A trainer's place in a file that outlives it, so that a process that comes fresh in its place
+/* A trainer's place in a file that outlives it, so that a process that comes fresh instead
  * goes on behind the last batch that was released, even if trainers and readers die in one instant.
  *
  * A supervisor names the files (PENSTOCK_PLACES), new ones for each run; without it there are none.
@@ -23,7 +23,7 @@ struct kept_place;
 bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
                      uint64_t *ret_place);
 
-/* Makes the file, or takes it over, waiting likewise; NULL where that fails: then nothing is kept.
+/* Makes the file, or takes it over, waiting likewise; NULL where that fails: then there is none.
  */
 struct kept_place *kept_place_open(const char *prefix, uint32_t rank,
                                    const struct ring_service *service, uint64_t place);

@@ -353,7 +353,8 @@ static void hear_service(struct loader *loader)
     }
 }
 
-/* Steps come one after another. In a full step every trainer's share begins at its rank's place. */
+/* Steps come one after another. In a full step every trainer's share begins at its rank's offset.
+ */
 static enum status check_slot(const struct loader *loader, const struct slot_header *slot,
                               struct error *err)
 {
@@ -674,7 +675,7 @@ enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,
                      epoch, step);
 }
 
-/* `reason`: NULL, or of a trainer that fails, whose place another is to take. */
+/* `reason`: NULL, or of a trainer that fails, whom another is to replace. */
 static void leave(struct loader *loader, const char *reason)
 {
     pthread_mutex_lock(&loader->lock);

@@ -56,7 +56,7 @@ MUST_USE enum status loader_release(struct loader *loader, uint32_t slot, uint64
  * thread ends: ENDED. Later calls do nothing. */
 void loader_leave(struct loader *loader);
 
-/* The same of a trainer that has failed: says so in place of a goodbye, and why, so that it is not
+/* The same of a trainer that has failed: says so instead of a goodbye, and why, so that it is not
  * taken for one that has left as it wished. Nothing once it has left. */
 void loader_fail(struct loader *loader, const char *reason);
 

@@ -205,8 +205,7 @@ static const char *cut_property(char *name)
     return NULL;
 }
 
-/* `name` is "NAME" or "NAME.PROPERTY"; `value` "ARRAY", "ARRAY[INDEX]" or a property's; cut up in
- * place. */
+/* `name` is "NAME" or "NAME.PROPERTY"; `value` "ARRAY", "ARRAY[INDEX]" or a property's; cut up. */
 static enum status set_field(struct config *config, char *name, char *value, struct error *err)
 {
     const char *property = cut_property(name);

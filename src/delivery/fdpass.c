@@ -53,7 +53,7 @@ enum status packet_send(int socket, const void *data, size_t size, const int *fd
     return error_set_errno(err, STATUS_IO, "send to the peer");
 }
 
-/* All descriptors that came, however many control messages carry them; those without a place are
+/* All descriptors that came, however many control messages carry them; those without room are
  * closed. */
 static size_t collect_fds(struct msghdr *message, int fds[PACKET_MAX_FDS])
 {

@@ -55,7 +55,7 @@ static enum status settle_field(struct ring_field *field, struct error *err)
 }
 
 /* Appends a part of `count` items to a slot of *bytes bytes; false beyond the limit. */
-static bool place(uint64_t *bytes, uint64_t count, uint64_t item_bytes, uint64_t *ret_offset)
+static bool lay_out(uint64_t *bytes, uint64_t count, uint64_t item_bytes, uint64_t *ret_offset)
 {
     uint64_t part;
     if (!size_multiply(count, item_bytes, &part) || part > max_ring_bytes)
@@ -69,12 +69,12 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
 {
     uint64_t count = layout->batch_size;
     uint64_t bytes = size_round_up(sizeof(struct slot_header), MEMORY_LINE_BYTES);
-    bool fits = place(&bytes, count, sizeof(uint64_t), &layout->indices_offset) &&
-                place(&bytes, count, sizeof(uint64_t), &layout->keys_offset) &&
-                place(&bytes, count, sizeof(uint8_t), &layout->valid_offset);
+    bool fits = lay_out(&bytes, count, sizeof(uint64_t), &layout->indices_offset) &&
+                lay_out(&bytes, count, sizeof(uint64_t), &layout->keys_offset) &&
+                lay_out(&bytes, count, sizeof(uint8_t), &layout->valid_offset);
     for (uint32_t f = 0; fits && f < layout->field_count; f++) {
         struct ring_field *field = &layout->fields[f];
-        fits = place(&bytes, count, field->sample_bytes, &field->slot_offset);
+        fits = lay_out(&bytes, count, field->sample_bytes, &field->slot_offset);
         if (!fits)
             return error_set(err, STATUS_INVALID,
                              "field '%s': %" PRIu32 " samples of %s make a slot beyond %s",

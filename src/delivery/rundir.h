@@ -23,11 +23,11 @@
  * NOT_FOUND: no such directory. REFUSED: a symbolic link, another user's, or open to others. IO. */
 MUST_USE enum status rundir_open(const char *path, bool create, int *ret_dir, struct error *err);
 
-/* Makes this process the owner of reader's place, removing what a dead owner left.
+/* Makes this process the owner of the reader's lock, removing what a dead owner left.
  * REFUSED: a live process holds it; the message names its pid. IO. */
 MUST_USE enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struct error *err);
 
-/* A socket at reader's place, which must be claimed: from now on others find this reader, and can
+/* The reader's socket, whose lock must be claimed: from now on others find this reader, and can
  * connect once listen() has been called. Non-blocking. IO. */
 MUST_USE enum status rundir_bind(int dir, uint32_t reader, int *ret_socket, struct error *err);
 

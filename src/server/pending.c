@@ -1,8 +1,8 @@
 /* See server.h. This part accepts connections and shakes hands; one thread, nothing blocks.
  *
  * A connection is `pending` until its HELLO came (5 seconds at most; a fifth of a second where
- * others wait for its place, so that silent ones do not keep trainers out), and a trainer from then
- * on, or from the next session on. */
+ * others wait for a free entry, so that silent ones do not keep trainers out), and a trainer from
+ * then on, or from the next session on. */
 #include "base/clock.h"
 #include "server/server_internal.h"
 
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const uint64_t hello_timeout_ns = UINT64_C(5000000000);
-static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when all places are taken */
+static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when no entry is free */
 
 static void drop_pending(struct server *server, uint32_t index)
 {
@@ -39,7 +39,7 @@ static void accept_later(struct server *server, int failure)
 static bool accept_one(struct server *server)
 {
     if (server->pending_count == MAX_PENDING)
-        return false; /* the kernel's backlog holds the others until places are free */
+        return false; /* the kernel's backlog holds the others until entries are free */
     if (clock_now_ns() < server->accept_ns)
         return false;
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -185,7 +185,7 @@ static void admit(struct server *server, const struct pending *pending,
     peer_wait(server, trainer->socket, 0, 0);
 }
 
-/* Whether a trainer's place is still taken by one that it may be there to replace: a process takes
+/* Whether a trainer's rank is still taken by one that it may be there to replace: a process takes
  * a moment to die. */
 static bool comes_early(const struct server *server, const struct pending *pending, uint32_t rank)
 {

@@ -21,7 +21,7 @@ static const uint64_t second_ns = UINT64_C(1000000000);
 
 enum { BACKLOG = 1024 };
 
-static enum status open_place(struct server *server, struct error *err)
+static enum status open_socket(struct server *server, struct error *err)
 {
     enum status status = rundir_open(server->run_dir, true, &server->dir, err);
     if (!status)
@@ -60,7 +60,7 @@ enum status server_new(const struct server_options *options, struct server **ret
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu32 " trainers",
                            options->max_trainers);
     else
-        status = open_place(server, err);
+        status = open_socket(server, err);
     if (status) {
         server_free(server);
         return status;
@@ -190,7 +190,7 @@ static bool hear_trainer(const struct server *server, struct trainer *trainer,
     return true;
 }
 
-/* One has hung up when no session is under way: who comes fresh in its place goes on there. */
+/* One has hung up when no session is under way: who comes fresh instead goes on there. */
 static void note_left(struct server *server, const struct trainer *trainer)
 {
     uint64_t *left = &server->left[trainer->rank], place = trainer_place(trainer);

@@ -62,13 +62,13 @@ struct server_options {
     void *fill_argument;           /* borrowed while the server lives */
 };
 
-/* Creates the run directory and takes its place there. REFUSED: the directory belongs to someone
- * else or is open to others; another live reader has this socket (its pid is named; a dead one's
- * socket is taken over). IO. */
+/* Creates the run directory and the reader's socket there. REFUSED: the directory belongs to
+ * someone else or is open to others; another live reader has this socket (its pid is named; a dead
+ * one's socket is taken over). IO. */
 MUST_USE enum status server_new(const struct server_options *options, struct server **ret_server,
                                 struct error *err);
 
-/* From now on trainers can connect. Only when all readers of the node have taken their places: a
+/* From now on trainers can connect. Only when all readers of the node have their sockets: a
  * trainer that gets through to one has then seen them all, and chosen among all. IO. */
 MUST_USE enum status server_listen(struct server *server, struct error *err);
 

@@ -613,7 +613,7 @@ class Trainers(RecoveryTest):
         self.assert_nothing_left_behind()
 
     def test_dies_between_the_last_batch_and_its_goodbye(self):
-        """The one that comes in its place hears that there is nothing more; one that wants batches again hears no."""
+        """The one that comes instead hears that there is nothing more; one that wants batches again hears no."""
         script = ("import os, penstock\n"
                   "loader = penstock.connect()\n"
                   "try:\n"

@@ -21,25 +21,25 @@
 
 enum { SUPPORT_BATCH = 3, SUPPORT_SLOTS = 4, SUPPORT_STEPS = 10, SUPPORT_SAMPLES = 1000 };
 
-struct place {
+struct run_folder {
     char path[64]; /* of a run directory that does not exist yet */
 };
 
-static inline struct place place_new(void)
+static inline struct run_folder run_folder_new(void)
 {
-    struct place place;
+    struct run_folder folder;
     char parent[] = "/tmp/penstock-test-XXXXXX";
     assert_non_null(mkdtemp(parent));
-    snprintf(place.path, sizeof place.path, "%s/run", parent);
-    return place;
+    snprintf(folder.path, sizeof folder.path, "%s/run", parent);
+    return folder;
 }
 
 /* The server removes the run directory, this its parent: a test that leaves something behind fails.
  */
-static inline void place_done(const struct place *place)
+static inline void run_folder_done(const struct run_folder *folder)
 {
-    char parent[sizeof place->path];
-    snprintf(parent, sizeof parent, "%s", place->path);
+    char parent[sizeof folder->path];
+    snprintf(parent, sizeof parent, "%s", folder->path);
     *strrchr(parent, '/') = '\0';
     assert_int_equal(rmdir(parent), 0);
 }
@@ -72,8 +72,8 @@ static inline struct ring_service support_service(uint32_t world_size)
 }
 
 /* One that does not listen yet. */
-static inline struct server *support_place(const char *run_dir, uint32_t world_size, uint32_t slots,
-                                           uint32_t reader)
+static inline struct server *support_unopened(const char *run_dir, uint32_t world_size,
+                                              uint32_t slots, uint32_t reader)
 {
     struct ring_layout layout = support_layout(slots);
     struct ring_service service = support_service(world_size);
@@ -92,7 +92,7 @@ static inline struct server *support_place(const char *run_dir, uint32_t world_s
 static inline struct server *support_server(const char *run_dir, uint32_t world_size,
                                             uint32_t slots, uint32_t reader)
 {
-    struct server *server = support_place(run_dir, world_size, slots, reader);
+    struct server *server = support_unopened(run_dir, world_size, slots, reader);
     assert_int_equal(server_listen(server, NULL), STATUS_OK);
     return server;
 }
@@ -154,7 +154,7 @@ static inline void pump_until(struct server *server, uint32_t count)
 
 /* A server and its only trainer, rank 0 of 1, delivery started. */
 struct pair {
-    struct place place;
+    struct run_folder folder;
     struct server *server;
     struct penstock *client;
     uint64_t filled; /* batches published by publish() */
@@ -162,10 +162,10 @@ struct pair {
 
 static inline struct pair pair_new(uint32_t slots)
 {
-    struct pair pair = {.place = place_new()};
-    pair.server = support_server(pair.place.path, 1, slots, 0);
+    struct pair pair = {.folder = run_folder_new()};
+    pair.server = support_server(pair.folder.path, 1, slots, 0);
     struct dialing dialing;
-    dial(&dialing, pair.place.path, 0, 1);
+    dial(&dialing, pair.folder.path, 0, 1);
     pump_until(pair.server, 1);
     assert_int_equal(server_start(pair.server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
@@ -179,7 +179,7 @@ static inline void pair_done(struct pair *pair)
 {
     penstock_close(pair->client);
     server_free(pair->server);
-    place_done(&pair->place);
+    run_folder_done(&pair->folder);
 }
 
 /* Fills and publishes the next batch of `trainer`; its labels are 1000 * sequence + sample. */

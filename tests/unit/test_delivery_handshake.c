@@ -40,9 +40,9 @@ static enum status answer(struct server *server, int fd, struct protocol_message
 static void who_does_not_read_is_not_lost(void **unused)
 {
     (void)unused;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
-    int fd = raw_connect(place.path);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(folder.path);
     support_hello(fd, 0, 2);
     pump_until(server, 1);
     for (uint32_t i = 0; i < 5000; i++)
@@ -60,16 +60,16 @@ static void who_does_not_read_is_not_lost(void **unused)
         close(fds[i]);
     close(fd);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* Who reads hears each number that is another than before. */
 static void who_reads_is_told(void **unused)
 {
     (void)unused;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
-    int fd = raw_connect(place.path);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(folder.path);
     support_hello(fd, 0, 2);
     struct protocol_message message;
     assert_int_equal(answer(server, fd, &message), STATUS_OK);
@@ -86,14 +86,14 @@ static void who_reads_is_told(void **unused)
     assert_int_equal(protocol_receive(fd, &message, NULL, NULL), STATUS_OK); /* a sign of life */
     close(fd);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void nonsense_is_answered_and_dropped(void **unused)
 {
     (void)unused;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
     struct protocol_message good = {.magic = PROTOCOL_MAGIC,
                                     .version = PROTOCOL_VERSION,
                                     .type = PROTOCOL_HELLO,
@@ -124,7 +124,7 @@ static void nonsense_is_answered_and_dropped(void **unused)
     assert_int_equal(place_page_new(&page, NULL), STATUS_OK);
     const int fds[] = {page.memfd, page.memfd};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int fd = raw_connect(place.path);
+        int fd = raw_connect(folder.path);
         assert_int_equal(
             packet_send(fd, cases[i].packet, cases[i].bytes, fds, cases[i].pages, 0, NULL),
             STATUS_OK);
@@ -138,15 +138,15 @@ static void nonsense_is_answered_and_dropped(void **unused)
     assert_int_equal(server_trainer_count(server), 0);
     place_page_done(&page);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void silence_is_dropped_after_five_seconds(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
-    int fd = raw_connect(place.path);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(folder.path);
     uint64_t start = clock_now_ns();
     struct protocol_message reply;
     enum status status = STATUS_TIMEOUT;
@@ -157,7 +157,7 @@ static void silence_is_dropped_after_five_seconds(void **state)
     assert_in_range((clock_now_ns() - start) / 1000000, 4900, 30000);
     close(fd);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* More silent connections than may be pending: the rest waits in the backlog, and a trainer still
@@ -166,11 +166,11 @@ static void a_hundred_connections_are_survived(void **state)
 {
     (void)state;
     enum { MANY = 100 };
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     int fds[MANY];
     for (int i = 0; i < MANY; i++)
-        fds[i] = raw_connect(place.path);
+        fds[i] = raw_connect(folder.path);
     bool active;
     assert_int_equal(server_progress(server, &active, NULL), STATUS_OK);
     struct pollfd polled[2 * MANY];
@@ -179,21 +179,21 @@ static void a_hundred_connections_are_survived(void **state)
     for (int i = 0; i < MANY; i++)
         close(fds[i]);
     struct dialing dialing;
-    dial(&dialing, place.path, 0, 1);
+    dial(&dialing, folder.path, 0, 1);
     pump_until(server, 1);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
     assert_int_equal(dialing.status, PENSTOCK_OK);
     penstock_close(dialing.client);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* Connects as (rank, world_size), which must be refused with a message that has `text`. */
-static void refused(struct server *server, const struct place *place, uint32_t rank,
+static void refused(struct server *server, const struct run_folder *folder, uint32_t rank,
                     uint32_t world_size, const char *text)
 {
-    int fd = raw_connect(place->path);
+    int fd = raw_connect(folder->path);
     support_hello(fd, rank, world_size);
     enum status status = STATUS_OK;
     struct error error;
@@ -217,9 +217,9 @@ static void refused(struct server *server, const struct place *place, uint32_t r
 static void a_connection_waits_for_a_descriptor(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
-    int fd = raw_connect(place.path);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(folder.path);
     struct rlimit limit, low;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     low = limit;
@@ -247,16 +247,16 @@ static void a_connection_waits_for_a_descriptor(void **state)
     assert_int_equal(reply.type, PROTOCOL_FAIL); /* of another world size */
     close(fd);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* Nor is there one for what comes with a HELLO: the trainer hears nothing, and comes again. */
 static void a_page_waits_for_a_descriptor(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
-    int fd = raw_connect(place.path);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
+    int fd = raw_connect(folder.path);
     support_hello(fd, 0, 1);
     struct rlimit limit, low;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -273,70 +273,70 @@ static void a_page_waits_for_a_descriptor(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     close(fd);
     struct dialing dialing;
-    dial(&dialing, place.path, 0, 1);
+    dial(&dialing, folder.path, 0, 1);
     pump_until(server, 1);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
     assert_int_equal(dialing.status, PENSTOCK_OK);
     penstock_close(dialing.client);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void wrong_ranks_are_told_why(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
-    refused(server, &place, 0, 3, "3 trainers, the service was started for 2");
-    refused(server, &place, 2, 2, "rank 2 is not below the 2");
-    int first = raw_connect(place.path);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
+    refused(server, &folder, 0, 3, "3 trainers, the service was started for 2");
+    refused(server, &folder, 2, 2, "rank 2 is not below the 2");
+    int first = raw_connect(folder.path);
     support_hello(first, 1, 2);
     pump_until(server, 1);
     assert_int_equal(server_trainer_rank(server, 0), 1);
-    refused(server, &place, 1, 2, "rank 1 is taken by process");
+    refused(server, &folder, 1, 2, "rank 1 is taken by process");
 
     close(first); /* its rank is free again */
     pump_until(server, 0);
-    first = raw_connect(place.path);
+    first = raw_connect(folder.path);
     support_hello(first, 1, 2);
     pump_until(server, 1);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
-    refused(server, &place, 0, 2, "too late");
+    refused(server, &folder, 0, 2, "too late");
     close(first);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void a_reader_serves_no_more_than_it_should(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     struct ring_layout layout = support_layout(2);
     struct ring_service service = support_service(4);
     struct server_options options = {
-        .run_dir = place.path, .max_trainers = 1, .layout = &layout, .service = &service};
+        .run_dir = folder.path, .max_trainers = 1, .layout = &layout, .service = &service};
     struct server *server;
     assert_int_equal(server_new(&options, &server, NULL), STATUS_OK);
     assert_int_equal(server_listen(server, NULL), STATUS_OK);
-    int fd = raw_connect(place.path);
+    int fd = raw_connect(folder.path);
     support_hello(fd, 2, 4);
     pump_until(server, 1);
-    refused(server, &place, 3, 4, "one too many");
+    refused(server, &folder, 3, 4, "one too many");
     close(fd);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void waiting_trainers_hear_of_progress_and_failure(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
     struct dialing dialing;
-    dial(&dialing, place.path, 1, 2);
+    dial(&dialing, folder.path, 1, 2);
     pump_until(server, 1);
-    int silent = raw_connect(place.path); /* still without a HELLO */
+    int silent = raw_connect(folder.path); /* still without a HELLO */
     bool active;
     assert_int_equal(server_progress(server, &active, NULL), STATUS_OK);
     server_announce(server, 1, 2);
@@ -350,29 +350,29 @@ static void waiting_trainers_hear_of_progress_and_failure(void **state)
     assert_int_equal(protocol_receive(silent, &reply, NULL, NULL), STATUS_OK);
     assert_int_equal(reply.fail.status, STATUS_MPI);
     close(silent);
-    silent = raw_connect(place.path); /* and who comes later still hears it */
+    silent = raw_connect(folder.path); /* and who comes later still hears it */
     support_hello(silent, 0, 2);
     assert_int_equal(answer(server, silent, &reply), STATUS_OK);
     assert_int_equal(reply.fail.status, STATUS_MPI);
     close(silent);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void a_service_that_does_not_start_is_named(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
     struct dialing dialing;
-    dial(&dialing, place.path, 0, 2);
+    dial(&dialing, folder.path, 0, 2);
     pump_until(server, 1);
     server_free(server);
     pthread_join(dialing.thread, NULL);
     assert_int_equal(dialing.status, PENSTOCK_LOST);
 
-    server = support_server(place.path, 2, SUPPORT_SLOTS, 0);
-    dial_for(&dialing, place.path, 0, 2, 2000);
+    server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
+    dial_for(&dialing, folder.path, 0, 2, 2000);
     pump_until(server, 1);
     clock_sleep_ns(500000000);
     uint64_t start = clock_now_ns();
@@ -382,7 +382,7 @@ static void a_service_that_does_not_start_is_named(void **state)
     assert_int_equal(dialing.status, PENSTOCK_TIMEOUT);
     assert_non_null(strstr(dialing.message, "1 of 2 are there"));
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* Without a limit, and with that of 60 s which 0 stands for. */
@@ -391,18 +391,18 @@ static void a_service_may_come_late(void **state)
     (void)state;
     const int64_t timeouts[] = {-1, 0};
     for (size_t i = 0; i < 2; i++) {
-        struct place place = place_new();
+        struct run_folder folder = run_folder_new();
         struct dialing dialing;
-        dial_for(&dialing, place.path, 0, 1, timeouts[i]);
+        dial_for(&dialing, folder.path, 0, 1, timeouts[i]);
         clock_sleep_ns(150000000);
-        struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+        struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
         pump_until(server, 1);
         assert_int_equal(server_start(server, NULL), STATUS_OK);
         pthread_join(dialing.thread, NULL);
         assert_int_equal(dialing.status, PENSTOCK_OK);
         penstock_close(dialing.client);
         server_free(server);
-        place_done(&place);
+        run_folder_done(&folder);
     }
 }
 
@@ -418,16 +418,16 @@ static enum penstock_status try_connect(const struct penstock_options *options, 
 static void missing_services_are_explained(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     char message[PENSTOCK_MESSAGE_BYTES];
-    struct penstock_options options = {.run_dir = place.path, .world_size = 1, .timeout_ms = 60};
+    struct penstock_options options = {.run_dir = folder.path, .world_size = 1, .timeout_ms = 60};
     uint64_t start = clock_now_ns();
     assert_int_equal(try_connect(&options, message), PENSTOCK_NOT_FOUND);
     assert_in_range((clock_now_ns() - start) / 1000000, 59, 20000);
-    assert_non_null(strstr(message, place.path));
+    assert_non_null(strstr(message, folder.path));
     assert_non_null(strstr(message, "penstock-reader"));
 
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     assert_int_equal(try_connect(&options, message), PENSTOCK_TIMEOUT); /* nobody accepts */
     assert_non_null(strstr(message, "said nothing"));
     assert_int_equal(setenv("PENSTOCK_READER", "5", 1), 0);
@@ -435,7 +435,7 @@ static void missing_services_are_explained(void **state)
     assert_non_null(strstr(message, "reader-5.sock"));
     unsetenv("PENSTOCK_READER");
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void the_environment_is_checked(void **state)
@@ -470,15 +470,15 @@ static void the_environment_is_checked(void **state)
 static void readers_share_the_trainers_of_a_node(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     struct server *servers[2];
     for (uint32_t i = 0; i < 2; i++)
-        servers[i] = support_server(place.path, 2, SUPPORT_SLOTS, 10 * i);
+        servers[i] = support_server(folder.path, 2, SUPPORT_SLOTS, 10 * i);
     for (int rank = 0; rank < 2; rank++) {
         setenv("LOCAL_RANK", rank ? "1" : "0", 1);
         setenv("LOCAL_WORLD_SIZE", "2", 1);
         struct dialing dialing;
-        dial(&dialing, place.path, rank, 2);
+        dial(&dialing, folder.path, rank, 2);
         pump_until(servers[rank], 1);
         assert_int_equal(server_trainer_rank(servers[rank], 0), rank);
         assert_int_equal(server_start(servers[rank], NULL), STATUS_OK);
@@ -491,21 +491,21 @@ static void readers_share_the_trainers_of_a_node(void **state)
     unsetenv("LOCAL_WORLD_SIZE");
     server_free(servers[0]);
     server_free(servers[1]);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* A trainer that comes while the readers of its node do chooses among all of them. */
 static void early_trainers_wait_for_all_readers(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *servers[2] = {NULL, support_place(place.path, 2, SUPPORT_SLOTS, 1)};
+    struct run_folder folder = run_folder_new();
+    struct server *servers[2] = {NULL, support_unopened(folder.path, 2, SUPPORT_SLOTS, 1)};
     setenv("LOCAL_RANK", "0", 1);
     setenv("LOCAL_WORLD_SIZE", "2", 1);
     struct dialing dialing;
-    dial(&dialing, place.path, 0, 2);
+    dial(&dialing, folder.path, 0, 2);
     clock_sleep_ns(100000000); /* it has tried the one that is there */
-    servers[0] = support_place(place.path, 2, SUPPORT_SLOTS, 0);
+    servers[0] = support_unopened(folder.path, 2, SUPPORT_SLOTS, 0);
     for (int i = 1; i >= 0; i--)
         assert_int_equal(server_listen(servers[i], NULL), STATUS_OK);
     pump_until(servers[0], 1);
@@ -517,27 +517,27 @@ static void early_trainers_wait_for_all_readers(void **state)
     unsetenv("LOCAL_WORLD_SIZE");
     server_free(servers[0]);
     server_free(servers[1]);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void a_live_reader_keeps_its_socket(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0), *second;
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0), *second;
     struct ring_layout layout = support_layout(1);
     struct ring_service service = support_service(1);
     struct server_options options = {
-        .run_dir = place.path, .max_trainers = 1, .layout = &layout, .service = &service};
+        .run_dir = folder.path, .max_trainers = 1, .layout = &layout, .service = &service};
     struct error error;
     assert_int_equal(server_new(&options, &second, &error), STATUS_REFUSED);
     assert_non_null(strstr(error.message, "alive already"));
-    int fd = raw_connect(place.path); /* the attempt did no harm */
+    int fd = raw_connect(folder.path); /* the attempt did no harm */
     support_hello(fd, 0, 1);
     pump_until(server, 1);
     close(fd);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 int main(void)

@@ -61,13 +61,13 @@ static void silent_connections_keep_nobody_out(void **state)
     if (limit.rlim_cur < SILENT + 300)
         skip();
     static int silent[SILENT];
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     int before = lowest_free_fd();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     for (int i = 0; i < SILENT; i++)
-        silent[i] = raw_connect(place.path);
+        silent[i] = raw_connect(folder.path);
     struct dialing dialing;
-    dial_for(&dialing, place.path, 0, 1, 30000);
+    dial_for(&dialing, folder.path, 0, 1, 30000);
     pump_until(server, 1);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
@@ -77,19 +77,19 @@ static void silent_connections_keep_nobody_out(void **state)
     for (int i = 0; i < SILENT; i++)
         close(silent[i]);
     assert_int_equal(lowest_free_fd(), before);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
-/* Each stops at another place in the handshake; one that does not is served. */
+/* Each stops at another point of the handshake; one that does not is served. */
 static void handshakes_that_stop_half_way(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     int before = lowest_free_fd();
-    struct server *server = support_server(place.path, 3, SUPPORT_SLOTS, 0);
-    int silent = raw_connect(place.path), half = raw_connect(place.path);
-    int gone = raw_connect(place.path), twice = raw_connect(place.path);
-    int deaf = raw_connect(place.path);
+    struct server *server = support_server(folder.path, 3, SUPPORT_SLOTS, 0);
+    int silent = raw_connect(folder.path), half = raw_connect(folder.path);
+    int gone = raw_connect(folder.path), twice = raw_connect(folder.path);
+    int deaf = raw_connect(folder.path);
     assert_int_equal(packet_send(half, "PNSM", 4, NULL, 0, 0, NULL), STATUS_OK);
     support_hello(gone, 0, 3);
     pump_until(server, 1);
@@ -105,7 +105,7 @@ static void handshakes_that_stop_half_way(void **state)
         server_announce(server, 1, 3); /* more than a socket would hold */
 
     struct dialing dialing;
-    dial(&dialing, place.path, 0, 3);
+    dial(&dialing, folder.path, 0, 3);
     pump_until(server, 2);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
@@ -120,23 +120,23 @@ static void handshakes_that_stop_half_way(void **state)
     server_free(server);
     close(silent), close(half), close(twice), close(deaf);
     assert_int_equal(lowest_free_fd(), before);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* Who sends a reader other descriptors than a page is dropped, and they are closed. */
 static void a_reader_takes_no_other_descriptors(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     int before = lowest_free_fd();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     struct protocol_message hello = {.magic = PROTOCOL_MAGIC,
                                      .version = PROTOCOL_VERSION,
                                      .type = PROTOCOL_HELLO,
                                      .hello = {.world_size = 1}};
     struct protocol_message welcome = {.type = PROTOCOL_WELCOME};
     for (int i = 0; i < 2; i++) {
-        int fd = raw_connect(place.path), fds[WELCOME_FDS] = {fd, fd, fd};
+        int fd = raw_connect(folder.path), fds[WELCOME_FDS] = {fd, fd, fd};
         if (i == 0)
             assert_int_equal(
                 packet_send(fd, &hello,
@@ -159,7 +159,7 @@ static void a_reader_takes_no_other_descriptors(void **state)
     assert_int_equal(server_trainer_count(server), 0);
     server_free(server);
     assert_int_equal(lowest_free_fd(), before);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static int memory_of_size(off_t bytes, int seals)
@@ -176,9 +176,9 @@ static void a_page_of_the_wrong_kind_is_refused(void **state)
 {
     (void)state;
     enum { SEALED = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     int before = lowest_free_fd();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     const int pages[] = {memory_of_size(4096, F_SEAL_GROW | F_SEAL_SEAL),
                          memory_of_size(0, SEALED),
                          memory_of_size(8192, SEALED),
@@ -187,7 +187,7 @@ static void a_page_of_the_wrong_kind_is_refused(void **state)
                          open("/tmp", O_PATH | O_CLOEXEC)};
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
         struct protocol_message hello = {.type = PROTOCOL_HELLO, .hello = {.world_size = 1}}, reply;
-        int fd = raw_connect(place.path);
+        int fd = raw_connect(folder.path);
         assert_int_equal(protocol_send(fd, &hello, &pages[i], NULL), STATUS_OK);
         close(pages[i]);
         enum status status = STATUS_TIMEOUT;
@@ -203,7 +203,7 @@ static void a_page_of_the_wrong_kind_is_refused(void **state)
     assert_int_equal(server_trainer_count(server), 0);
     server_free(server);
     assert_int_equal(lowest_free_fd(), before);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* Rings
@@ -219,7 +219,7 @@ static unsigned char *memory_of(const struct penstock_batch *batch)
 
 /* Two trainers, delivery started; each has taken its first batch. */
 struct couple {
-    struct place place;
+    struct run_folder folder;
     struct server *server;
     struct penstock *clients[2];
     struct penstock_batch first[2];
@@ -227,11 +227,11 @@ struct couple {
 
 static struct couple couple_new(void)
 {
-    struct couple couple = {.place = place_new()};
+    struct couple couple = {.folder = run_folder_new()};
     struct dialing dialings[2];
-    couple.server = support_server(couple.place.path, 2, SUPPORT_SLOTS, 0);
+    couple.server = support_server(couple.folder.path, 2, SUPPORT_SLOTS, 0);
     for (int i = 0; i < 2; i++) {
-        dial(&dialings[i], couple.place.path, i, 2);
+        dial(&dialings[i], couple.folder.path, i, 2);
         pump_until(couple.server, (uint32_t)i + 1);
     }
     assert_int_equal(server_start(couple.server, NULL), STATUS_OK);
@@ -250,7 +250,7 @@ static void couple_done(struct couple *couple)
     for (int i = 0; i < 2; i++)
         penstock_close(couple->clients[i]);
     server_free(couple->server);
-    place_done(&couple->place);
+    run_folder_done(&couple->folder);
 }
 
 /* Trainer 0 gets its next batch as it should be. */
@@ -288,13 +288,13 @@ static void a_tail_that_moves_back_loses_that_trainer(void **state)
 /* A couple whose trainer 1 is played by hand, from its page on. */
 static struct couple couple_with_page(struct place_page *ret_page, int *ret_socket)
 {
-    struct couple couple = {.place = place_new()};
+    struct couple couple = {.folder = run_folder_new()};
     struct protocol_message hello = {.type = PROTOCOL_HELLO, .hello = {.rank = 1, .world_size = 2}};
     struct dialing dialing;
-    couple.server = support_server(couple.place.path, 2, SUPPORT_SLOTS, 0);
-    dial(&dialing, couple.place.path, 0, 2);
+    couple.server = support_server(couple.folder.path, 2, SUPPORT_SLOTS, 0);
+    dial(&dialing, couple.folder.path, 0, 2);
     pump_until(couple.server, 1);
-    *ret_socket = raw_connect(couple.place.path);
+    *ret_socket = raw_connect(couple.folder.path);
     assert_int_equal(place_page_new(ret_page, NULL), STATUS_OK);
     assert_int_equal(protocol_send(*ret_socket, &hello, &ret_page->memfd, NULL), STATUS_OK);
     pump_until(couple.server, 2);
@@ -516,16 +516,16 @@ static void fake_done(struct fake *fake, const char *run_dir)
 static void descriptors_of_the_wrong_kind_are_refused(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     for (enum kind kind = KIND_RIGHT; kind < KIND_COUNT; kind++) {
         int before = lowest_free_fd();
         struct fake fake;
         pthread_t thread;
         struct penstock *client = NULL;
         struct penstock_options options = {
-            .run_dir = place.path, .world_size = 1, .timeout_ms = 5000};
+            .run_dir = folder.path, .world_size = 1, .timeout_ms = 5000};
         char message[PENSTOCK_MESSAGE_BYTES];
-        fake_new(&fake, place.path, kind);
+        fake_new(&fake, folder.path, kind);
         assert_int_equal(pthread_create(&thread, NULL, answer_once, &fake), 0);
         enum penstock_status status = penstock_connect(&options, &client, message);
         pthread_join(thread, NULL);
@@ -536,10 +536,10 @@ static void descriptors_of_the_wrong_kind_are_refused(void **state)
             fail_msg("kind %d: status %d, '%s'", (int)kind, (int)status, message);
         if (!status)
             penstock_close(client);
-        fake_done(&fake, place.path);
+        fake_done(&fake, folder.path);
         assert_int_equal(lowest_free_fd(), before);
     }
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* Other users
@@ -594,19 +594,19 @@ static void strangers_are_told_and_dropped(void **state)
     (void)state;
     if (geteuid() != 0)
         skip(); /* nobody else can become another user */
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     char socket_path[96];
     int dir;
-    assert_int_equal(rundir_open(place.path, false, &dir, NULL), STATUS_OK);
+    assert_int_equal(rundir_open(folder.path, false, &dir, NULL), STATUS_OK);
     assert_int_equal(as_a_stranger(connect_as_stranger, &dir), 1); /* 0700 */
 
     /* Someone has opened it to the world. */
-    snprintf(socket_path, sizeof socket_path, "%s/reader-0.sock", place.path);
-    assert_int_equal(chmod(place.path, 0711), 0);
+    snprintf(socket_path, sizeof socket_path, "%s/reader-0.sock", folder.path);
+    assert_int_equal(chmod(folder.path, 0711), 0);
     assert_int_equal(chmod(socket_path, 0777), 0);
-    char parent[sizeof place.path];
-    snprintf(parent, sizeof parent, "%s", place.path);
+    char parent[sizeof folder.path];
+    snprintf(parent, sizeof parent, "%s", folder.path);
     *strrchr(parent, '/') = '\0';
     assert_int_equal(chmod(parent, 0711), 0);
     pthread_t thread;
@@ -616,7 +616,7 @@ static void strangers_are_told_and_dropped(void **state)
     assert_int_equal(server_trainer_count(server), 0);
     close(dir);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static int listen_as_stranger(void *argument)
@@ -624,27 +624,27 @@ static int listen_as_stranger(void *argument)
     return listen(*(int *)argument, 4) == 0 ? 0 : 1;
 }
 
-/* Someone else listens at a reader's place: a trainer does not talk to them. */
+/* Someone else listens at a reader's socket: a trainer does not talk to them. */
 static void a_strangers_service_is_refused(void **state)
 {
     (void)state;
     if (geteuid() != 0)
         skip();
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     int dir, lock, listener;
-    assert_int_equal(rundir_open(place.path, true, &dir, NULL), STATUS_OK);
+    assert_int_equal(rundir_open(folder.path, true, &dir, NULL), STATUS_OK);
     assert_int_equal(rundir_claim(dir, 0, &lock, NULL), STATUS_OK);
     assert_int_equal(rundir_bind(dir, 0, &listener, NULL), STATUS_OK);
     assert_int_equal(as_a_stranger(listen_as_stranger, &listener), 0);
-    struct penstock_options options = {.run_dir = place.path, .world_size = 1, .timeout_ms = 2000};
+    struct penstock_options options = {.run_dir = folder.path, .world_size = 1, .timeout_ms = 2000};
     struct penstock *client;
     char message[PENSTOCK_MESSAGE_BYTES];
     assert_int_equal(penstock_connect(&options, &client, message), PENSTOCK_REFUSED);
     assert_non_null(strstr(message, "of user 54321"));
     rundir_leave(dir, 0);
     close(dir), close(lock), close(listener);
-    assert_int_equal(rmdir(place.path), 0);
-    place_done(&place);
+    assert_int_equal(rmdir(folder.path), 0);
+    run_folder_done(&folder);
 }
 
 /* Run directories
@@ -654,15 +654,15 @@ static void a_strangers_service_is_refused(void **state)
 static void strange_files_in_the_run_directory(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     char lock_path[96], socket_path[96], target[96];
     int dir, lock, fd;
     struct error error;
     struct stat info;
-    snprintf(lock_path, sizeof lock_path, "%s/reader-0.lock", place.path);
-    snprintf(socket_path, sizeof socket_path, "%s/reader-0.sock", place.path);
-    snprintf(target, sizeof target, "%s/target", place.path);
-    assert_int_equal(rundir_open(place.path, true, &dir, NULL), STATUS_OK);
+    snprintf(lock_path, sizeof lock_path, "%s/reader-0.lock", folder.path);
+    snprintf(socket_path, sizeof socket_path, "%s/reader-0.sock", folder.path);
+    snprintf(target, sizeof target, "%s/target", folder.path);
+    assert_int_equal(rundir_open(folder.path, true, &dir, NULL), STATUS_OK);
     fd = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, "mine", 4), 4);
     close(fd);
@@ -691,8 +691,8 @@ static void strange_files_in_the_run_directory(void **state)
     rmdir(socket_path);
     unlink(target), unlink(lock_path);
     close(dir);
-    assert_int_equal(rmdir(place.path), 0);
-    place_done(&place);
+    assert_int_equal(rmdir(folder.path), 0);
+    run_folder_done(&folder);
 }
 
 /* A socket that was replaced by a file, a link to nowhere or a folder is a service that is not
@@ -700,10 +700,10 @@ static void strange_files_in_the_run_directory(void **state)
 static void a_replaced_socket_is_no_service(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     char socket_path[96];
-    snprintf(socket_path, sizeof socket_path, "%s/reader-0.sock", place.path);
+    snprintf(socket_path, sizeof socket_path, "%s/reader-0.sock", folder.path);
     for (int kind = 0; kind < 3; kind++) {
         remove(socket_path);
         if (kind == 0)
@@ -712,7 +712,7 @@ static void a_replaced_socket_is_no_service(void **state)
             assert_int_equal(
                 kind == 1 ? symlink("/nonexistent", socket_path) : mkdir(socket_path, 0700), 0);
         struct penstock_options options = {
-            .run_dir = place.path, .world_size = 1, .timeout_ms = 100};
+            .run_dir = folder.path, .world_size = 1, .timeout_ms = 100};
         struct penstock *client;
         char message[PENSTOCK_MESSAGE_BYTES];
         enum penstock_status status = penstock_connect(&options, &client, message);
@@ -721,7 +721,7 @@ static void a_replaced_socket_is_no_service(void **state)
     }
     remove(socket_path);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 int main(void)

@@ -260,7 +260,7 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
 
 /* A reader of such a run, and a trainer that finds this test's files in its environment. */
 struct scene {
-    struct place place;
+    struct run_folder folder;
     uint64_t fingerprint;
     struct server *server;
     struct dialing dialing; /* over */
@@ -271,9 +271,9 @@ static void scene_init(struct scene *scene, uint64_t fingerprint)
 {
     struct ring_layout layout = support_layout(SUPPORT_SLOTS);
     struct ring_service service = support_service(1);
-    scene->place = place_new();
+    scene->folder = run_folder_new();
     scene->fingerprint = fingerprint;
-    struct server_options options = {.run_dir = scene->place.path,
+    struct server_options options = {.run_dir = scene->folder.path,
                                      .max_trainers = 1,
                                      .layout = &layout,
                                      .service = &service,
@@ -282,7 +282,7 @@ static void scene_init(struct scene *scene, uint64_t fingerprint)
     assert_int_equal(server_new(&options, &scene->server, NULL), STATUS_OK);
     assert_int_equal(server_listen(scene->server, NULL), STATUS_OK);
     setenv("PENSTOCK_PLACES", prefix, 1);
-    dial(&scene->dialing, scene->place.path, 0, 1);
+    dial(&scene->dialing, scene->folder.path, 0, 1);
     bool over = false, active;
     while (!over && server_trainer_count(scene->server) == 0) {
         enum status status = server_progress(scene->server, &active, NULL);
@@ -321,7 +321,7 @@ static void scene_done(struct scene *scene)
 {
     penstock_close(scene->dialing.client);
     server_free(scene->server);
-    place_done(&scene->place);
+    run_folder_done(&scene->folder);
 }
 
 /* The content alone: the trainer, this process, has it locked. */

@@ -172,19 +172,21 @@ static void check_sees_every_flipped_bit(void **state)
         unsigned char *byte = (unsigned char *)&layout + bit / 8;
         unsigned char mask = (unsigned char)(1u << bit % 8);
         const struct ring_field *field = layout.fields;
-        size_t place = bit / 8;
+        size_t byte_index = bit / 8;
         bool free_text = false, unused_shape = false;
         for (int f = 0; f < 2; f++) {
             size_t at = offsetof(struct ring_layout, fields) + (size_t)f * sizeof *field;
-            free_text |= place >= at && place < at + RING_NAME_BYTES;
+            free_text |= byte_index >= at && byte_index < at + RING_NAME_BYTES;
             size_t shape = at + offsetof(struct ring_field, shape) + field[f].rank * 8;
             unused_shape |=
-                place >= shape && place < at + offsetof(struct ring_field, sample_bytes);
+                byte_index >= shape && byte_index < at + offsetof(struct ring_field, sample_bytes);
         }
         size_t dtype = offsetof(struct ring_layout, fields) + offsetof(struct ring_field, dtype);
-        bool spare = place == offsetof(struct ring_layout, spare_slots); /* fewer than all may be */
-        bool may_be_valid = free_text || unused_shape || spare || place == dtype ||
-                            place == dtype + sizeof *field; /* another dtype of the same size */
+        bool spare =
+            byte_index == offsetof(struct ring_layout, spare_slots); /* fewer than all may be */
+        bool may_be_valid =
+            free_text || unused_shape || spare || byte_index == dtype ||
+            byte_index == dtype + sizeof *field; /* another dtype of the same size */
         *byte ^= mask;
         if (!may_be_valid && !ring_layout_check(&layout, bytes, NULL))
             fail_msg("bit %zu flipped, and nobody saw it", bit);

@@ -50,9 +50,9 @@ static struct server *serve(const char *run_dir, struct shape shape)
     return server;
 }
 
-/* A place and the client that is connected to its only server. */
+/* A run folder and the client that is connected to its only server. */
 struct scene {
-    struct place place;
+    struct run_folder folder;
     struct server *server;
     struct penstock *client;
     uint64_t start, published; /* of the session under way */
@@ -60,10 +60,10 @@ struct scene {
 
 static struct scene scene_new(struct shape shape)
 {
-    struct scene scene = {.place = place_new()};
-    scene.server = serve(scene.place.path, shape);
+    struct scene scene = {.folder = run_folder_new()};
+    scene.server = serve(scene.folder.path, shape);
     struct dialing dialing;
-    dial(&dialing, scene.place.path, 0, 1);
+    dial(&dialing, scene.folder.path, 0, 1);
     pump_until(scene.server, 1);
     assert_int_equal(server_start(scene.server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
@@ -77,7 +77,7 @@ static void scene_done(struct scene *scene)
 {
     penstock_close(scene->client);
     server_free(scene->server);
-    place_done(&scene->place);
+    run_folder_done(&scene->folder);
 }
 
 static void publish_next(struct scene *scene)
@@ -150,7 +150,7 @@ static void a_trainer_goes_on_with_the_next_reader(void **state)
     struct penstock_batch none;
     assert_int_equal(penstock_next(scene.client, &none, 30), PENSTOCK_TIMEOUT);
 
-    scene.server = serve(scene.place.path, usual);
+    scene.server = serve(scene.folder.path, usual);
     assert_int_equal(come_back(&scene), 3);
     begin(&scene, 1, 3); /* another trainer needs step 1 again */
     for (int i = 0; i < SUPPORT_SLOTS; i++)
@@ -176,7 +176,7 @@ static void a_trainer_goes_on_with_the_next_reader(void **state)
 static void change_reader(struct scene *scene, struct shape shape, uint64_t start, uint64_t first)
 {
     server_free(scene->server);
-    scene->server = serve(scene->place.path, shape);
+    scene->server = serve(scene->folder.path, shape);
     come_back(scene);
     begin(scene, start, first);
 }
@@ -288,7 +288,7 @@ static void releases_are_seen_on_the_way_to_a_reader(void **state)
         leased[i] = next(&scene, i);
     }
     server_free(scene.server);
-    scene.server = serve(scene.place.path, usual);
+    scene.server = serve(scene.folder.path, usual);
     struct waiting waiting = {.client = scene.client, .timeout_ms = 20000};
     pthread_t thread;
     pthread_create(&thread, NULL, wait_in_next, &waiting);
@@ -312,10 +312,10 @@ static void releases_are_seen_on_the_way_to_a_reader(void **state)
 static void the_longest_timeout_waits(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = serve(place.path, usual);
+    struct run_folder folder = run_folder_new();
+    struct server *server = serve(folder.path, usual);
     struct dialing dialing;
-    dial_for(&dialing, place.path, 0, 1, INT64_MAX);
+    dial_for(&dialing, folder.path, 0, 1, INT64_MAX);
     pump_until(server, 1);
     clock_sleep_ns(30000000);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
@@ -334,10 +334,10 @@ static void the_longest_timeout_waits(void **state)
     }
     penstock_close(dialing.client);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
-/* In place of a goodbye: the reader knows who, where and why, and nobody takes it for an end. */
+/* Instead of a goodbye: the reader knows who, where and why, and nobody takes it for an end. */
 static void a_trainer_says_that_it_failed(void **state)
 {
     (void)state;
@@ -439,11 +439,11 @@ static void sessions_of_one_server(void **state)
     (void)state;
     struct shape shape = usual;
     shape.world_size = 2;
-    struct scene scene = {.place = place_new()};
-    scene.server = serve(scene.place.path, shape);
+    struct scene scene = {.folder = run_folder_new()};
+    scene.server = serve(scene.folder.path, shape);
     struct dialing dialing[3];
     for (int rank = 0; rank < 2; rank++) {
-        dial(&dialing[rank], scene.place.path, rank, 2);
+        dial(&dialing[rank], scene.folder.path, rank, 2);
         pump_until(scene.server, (uint32_t)rank + 1);
     }
     assert_int_equal(server_start(scene.server, NULL), STATUS_OK);
@@ -458,7 +458,7 @@ static void sessions_of_one_server(void **state)
     assert_int_equal(server_trainer_state(scene.server, 1, NULL), SERVER_PEER_CLOSED);
     assert_true(server_trainer_done(scene.server, 1));
     assert_false(server_trainer_returns(scene.server));
-    dial(&dialing[2], scene.place.path, 1, 2);
+    dial(&dialing[2], scene.folder.path, 1, 2);
     for (int i = 0; i < 2000 && !server_trainer_returns(scene.server); i++) {
         assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
         clock_sleep_ns(1000000);
@@ -492,7 +492,7 @@ static void sessions_of_one_server(void **state)
 
 /* A forked child's own words come back as its exit code. */
 /* After the end of a session a trainer goes on with what it has; where it stopped is known when it
- * is gone, for the one that comes in its place. */
+ * is gone, for the one that comes instead. */
 static void progress_between_sessions_is_seen(void **state)
 {
     (void)state;
@@ -559,14 +559,14 @@ static void a_forked_process_is_told(void **state)
 static void a_dead_parent_is_seen_although_its_child_lives(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = serve(place.path, usual);
+    struct run_folder folder = run_folder_new();
+    struct server *server = serve(folder.path, usual);
     int ready[2];
     assert_int_equal(pipe(ready), 0);
     pid_t trainer = fork();
     if (trainer == 0) {
         struct penstock_options options = {
-            .run_dir = place.path, .world_size = 1, .timeout_ms = 5000};
+            .run_dir = folder.path, .world_size = 1, .timeout_ms = 5000};
         struct penstock *client;
         if (penstock_connect(&options, &client, NULL))
             _exit(1);
@@ -596,7 +596,7 @@ static void a_dead_parent_is_seen_although_its_child_lives(void **state)
     kill(grandchild, SIGKILL);
     close(ready[0]);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static bool is_asleep(pid_t thread)
@@ -647,11 +647,11 @@ static void two_connections_of_one_process(void **state)
     (void)state;
     struct shape shape = usual;
     shape.world_size = 2;
-    struct place place = place_new();
-    struct server *server = serve(place.path, shape);
+    struct run_folder folder = run_folder_new();
+    struct server *server = serve(folder.path, shape);
     struct dialing dialing[2];
     for (int rank = 0; rank < 2; rank++) {
-        dial(&dialing[rank], place.path, rank, 2);
+        dial(&dialing[rank], folder.path, rank, 2);
         pump_until(server, (uint32_t)rank + 1);
     }
     assert_int_equal(server_start(server, NULL), STATUS_OK);
@@ -670,15 +670,15 @@ static void two_connections_of_one_process(void **state)
     assert_int_equal(batch[1].step, 1);
     penstock_close(dialing[1].client);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 static void a_state_is_told(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = serve(place.path, usual);
-    struct dialing dialing = {.options = {.run_dir = place.path,
+    struct run_folder folder = run_folder_new();
+    struct server *server = serve(folder.path, usual);
+    struct dialing dialing = {.options = {.run_dir = folder.path,
                                           .world_size = 1,
                                           .timeout_ms = 5000,
                                           .state = "{\"epoch\":2,\"step\":3}"}};
@@ -697,7 +697,7 @@ static void a_state_is_told(void **state)
     penstock_close(dialing.client);
     server_free(server);
 
-    server = serve(place.path, usual);
+    server = serve(folder.path, usual);
     dialing.options.state = "{}";
     pthread_create(&dialing.thread, NULL, dial_thread, &dialing);
     struct error error;
@@ -720,7 +720,7 @@ static void a_state_is_told(void **state)
     assert_int_equal(penstock_connect(&dialing.options, &dialing.client, message),
                      PENSTOCK_INVALID);
     assert_non_null(strstr(message, "the state has 3999 bytes"));
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 int main(void)

@@ -303,11 +303,11 @@ static void serve_and_sleep(const char *run_dir)
 static void a_dead_reader_is_seen_at_once(void **state)
 {
     (void)state;
-    struct place place = place_new();
+    struct run_folder folder = run_folder_new();
     pid_t reader = fork();
     if (reader == 0)
-        serve_and_sleep(place.path);
-    struct penstock_options options = {.run_dir = place.path, .world_size = 1, .timeout_ms = 5000};
+        serve_and_sleep(folder.path);
+    struct penstock_options options = {.run_dir = folder.path, .world_size = 1, .timeout_ms = 5000};
     struct penstock *client;
     char message[PENSTOCK_MESSAGE_BYTES];
     if (penstock_connect(&options, &client, message))
@@ -325,8 +325,8 @@ static void a_dead_reader_is_seen_at_once(void **state)
     penstock_close(client);
     waitpid(reader, NULL, 0);
     server_free(
-        support_server(place.path, 1, 1, 0)); /* takes the dead one's place, and cleans up */
-    place_done(&place);
+        support_server(folder.path, 1, 1, 0)); /* takes the dead one's place, and cleans up */
+    run_folder_done(&folder);
 }
 
 static void consume_and_sleep(const char *run_dir)
@@ -345,11 +345,11 @@ static void consume_and_sleep(const char *run_dir)
 static void a_dead_trainer_is_seen_at_once(void **state)
 {
     (void)state;
-    struct place place = place_new();
-    struct server *server = support_server(place.path, 1, SUPPORT_SLOTS, 0);
+    struct run_folder folder = run_folder_new();
+    struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
     pid_t trainer = fork();
     if (trainer == 0)
-        consume_and_sleep(place.path);
+        consume_and_sleep(folder.path);
     pump_until(server, 1);
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     assert_int_equal(server_trainer_state(server, 0, NULL), SERVER_PEER_CONNECTED);
@@ -370,7 +370,7 @@ static void a_dead_trainer_is_seen_at_once(void **state)
         publish_to(server, 0, sequence);
     assert_int_equal(server_trainer_place(server, 0), 2);
     server_free(server);
-    place_done(&place);
+    run_folder_done(&folder);
 }
 
 /* A server that sleeps whenever it has nothing to do, as a reader does. */

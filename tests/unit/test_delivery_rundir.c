@@ -1,4 +1,4 @@
-/* The run directory: who may use it, and how places of dead readers are found and taken. */
+/* The run directory: who may use it, and how sockets of dead readers are found and taken. */
 #include "client/dial.h"
 #include "delivery/rundir.h"
 
@@ -87,7 +87,7 @@ static void another_users_is_refused(void **state)
     assert_non_null(strstr(error.message, "12345"));
 }
 
-static void a_place_has_one_live_owner(void **state)
+static void a_socket_has_one_live_owner(void **state)
 {
     (void)state;
     int dir, lock, listener, second;
@@ -168,7 +168,7 @@ int main(void)
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, make_parent, remove_parent)
     const struct CMUnitTest tests[] = {
         FRESH(it_is_made_private),           FRESH(links_and_files_are_refused),
-        FRESH(another_users_is_refused),     FRESH(a_place_has_one_live_owner),
+        FRESH(another_users_is_refused),     FRESH(a_socket_has_one_live_owner),
         FRESH(readers_are_listed_by_number), cmocka_unit_test(trainers_are_shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 enum { EPOCHS = 2, END = EPOCHS * SUPPORT_STEPS, SEEDS = 50, TURNS = 120, MOST_LEASED = 64 };
 
 struct world {
-    struct place place;
+    struct run_folder folder;
     char files[80]; /* prefix of kept places; "": none */
     uint64_t seed, drawn;
     struct server *server; /* NULL: dead */
@@ -80,7 +80,7 @@ static void start_reader(struct world *world)
     struct ring_layout layout = support_layout(SUPPORT_SLOTS);
     struct ring_service service = support_service(1);
     service.epochs = EPOCHS;
-    struct server_options options = {.run_dir = world->place.path,
+    struct server_options options = {.run_dir = world->folder.path,
                                      .max_trainers = 1,
                                      .layout = &layout,
                                      .service = &service,
@@ -189,7 +189,7 @@ static void *open_thread(void *argument)
 
 static void start_trainer(struct world *world)
 {
-    struct opening opening = {.options = {.run_dir = world->place.path,
+    struct opening opening = {.options = {.run_dir = world->folder.path,
                                           .world_size = 1,
                                           .local_world_size = 1,
                                           .timeout_ms = 20000,
@@ -311,9 +311,9 @@ static void turn(struct world *world)
 
 static struct world world_new(uint64_t seed, bool files)
 {
-    struct world world = {.place = place_new(), .seed = seed};
+    struct world world = {.folder = run_folder_new(), .seed = seed};
     if (files)
-        snprintf(world.files, sizeof world.files, "%s-place-", world.place.path);
+        snprintf(world.files, sizeof world.files, "%s-place-", world.folder.path);
     start_reader(&world);
     start_trainer(&world);
     return world;
@@ -341,7 +341,7 @@ static void world_done(struct world *world)
     char path[96];
     snprintf(path, sizeof path, "%s0", world->files);
     unlink(path);
-    place_done(&world->place);
+    run_folder_done(&world->folder);
 }
 
 static void any_sequence(bool files)

@@ -112,31 +112,31 @@ static void put(struct config *config, const struct fixture *fixture, const char
     text_done(&text);
 }
 
-enum { PLACES = 1000 };
+enum { POSITIONS = 1000 };
 
-/* Of the run's places [first, first + PLACES), all epochs one after another: in which step, which
- * sample, and whether it only pads. */
-static void hash_places(const struct plan *plan, uint64_t first, XXH3_state_t *hash)
+/* Of the run's positions [first, first + POSITIONS), all epochs one after another: in which step,
+ * which sample, and whether it only pads. */
+static void hash_positions(const struct plan *plan, uint64_t first, XXH3_state_t *hash)
 {
     struct plan_epoch epoch = {.epoch = UINT64_MAX};
-    for (uint64_t i = first; i < first + PLACES; i++) {
+    for (uint64_t i = first; i < first + POSITIONS; i++) {
         uint64_t number = i / plan->position_count, position = i % plan->position_count;
         if (epoch.epoch != number)
             plan_epoch_init(&epoch, plan, number);
-        uint64_t place[] = {number, position / plan->global_batch, plan_sample_at(&epoch, position),
-                            position >= plan->sample_count};
-        XXH3_64bits_update(hash, place, sizeof place);
+        uint64_t row[] = {number, position / plan->global_batch, plan_sample_at(&epoch, position),
+                          position >= plan->sample_count};
+        XXH3_64bits_update(hash, row, sizeof row);
     }
 }
 
-/* The first places, and those in the middle of two epochs, where one goes over into the next. */
+/* The first positions, and those in the middle of two epochs, where one goes over into the next. */
 static uint64_t order_of(const struct plan *plan)
 {
     XXH3_state_t *hash = XXH3_createState();
     assert_non_null(hash);
     XXH3_64bits_reset(hash);
-    hash_places(plan, 0, hash);
-    hash_places(plan, 5500, hash);
+    hash_positions(plan, 0, hash);
+    hash_positions(plan, 5500, hash);
     uint64_t order = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
     return order;

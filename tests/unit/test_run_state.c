@@ -17,10 +17,10 @@
 #define OLD                                                                                \
     "{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":17,\"epoch\":2,\"step\":41," \
     "\"global_batch\":256}"
-#define PLACE "\"dataset\":\"1f0c94d33ac07e52\",\"order_id\":\"0123456789abcdef\",\"seed\":17,"
-#define ORDER "\"global_batch\":256,\"row_length\":8,\"window_rows\":64,"
-#define GOOD                                                 \
-    "{\"version\":2," PLACE "\"epoch\":2,\"step\":41," ORDER \
+#define IDENTITY "\"dataset\":\"1f0c94d33ac07e52\",\"order_id\":\"0123456789abcdef\",\"seed\":17,"
+#define ORDER    "\"global_batch\":256,\"row_length\":8,\"window_rows\":64,"
+#define GOOD                                                    \
+    "{\"version\":2," IDENTITY "\"epoch\":2,\"step\":41," ORDER \
     "\"shuffle\":true,\"last\":\"partial\"}"
 
 static const struct run_state good = {.version = 2,
@@ -122,12 +122,13 @@ static void foreign_texts(void **state)
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":1,\"epoch\":0,\"step\":0,"
          "\"global_batch\":0}",
          "'global_batch' 0 is not from 1"},
-        {"{\"version\":2," PLACE "\"epoch\":2,\"step\":41,\"global_batch\":256,\"row_length\":8,"
+        {"{\"version\":2," IDENTITY "\"epoch\":2,\"step\":41,\"global_batch\":256,\"row_length\":8,"
          "\"window_rows\":4294967296,\"shuffle\":true,\"last\":\"pad\"}",
          "'window_rows' 4294967296 is not from 1"},
-        {"{\"version\":2," PLACE "\"epoch\":2,\"step\":41," ORDER "\"shuffle\":1,\"last\":\"pad\"}",
+        {"{\"version\":2," IDENTITY "\"epoch\":2,\"step\":41," ORDER
+         "\"shuffle\":1,\"last\":\"pad\"}",
          "'shuffle' is not true or false"},
-        {"{\"version\":2," PLACE "\"epoch\":2,\"step\":41," ORDER
+        {"{\"version\":2," IDENTITY "\"epoch\":2,\"step\":41," ORDER
          "\"shuffle\":true,\"last\":\"most\"}",
          "'last' is none of drop, pad and partial"},
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":NaN}", "not"},

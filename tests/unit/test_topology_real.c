@@ -1,4 +1,4 @@
-/* The machine at hand: what is placed can be bound to, and the kernel agrees. */
+/* The machine at hand: what is in a placement can be bound to, and the kernel agrees. */
 #include "topology/topology.h"
 
 #include <dirent.h>

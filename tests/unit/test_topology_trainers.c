@@ -168,7 +168,7 @@ static void test_visible_devices(void **state)
     topology_free(topology);
 }
 
-/* A reader bound by its launcher is placed by itself, and still knows which GPUs are its. */
+/* A reader bound by its launcher has a placement by itself, and still knows which GPUs are its. */
 static void test_later_local_ranks(void **state)
 {
     (void)state;
