@@ -7,8 +7,8 @@
 #   readers     are started again when they fail, on the nodes that answer. Not for codes that would come again
 #               (FINAL_CODES), nor after a signal to penstock-run. What they print on standard output is for this
 #               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay,
-#               "left RANK PLACE" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
-#               the newest word, for places go back with trainers that start again from a checkpoint;
+#               "left RANK CURSOR" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
+#               the newest word, for cursors go back with trainers that start again from a checkpoint;
 #               "alive" every few seconds. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
@@ -23,7 +23,7 @@ readonly SILENCE=200       # turns of a tenth of a second without a word from re
 readonly FIRST_WORD=6000   # the same before their first word: a launcher may have thousands to start
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
-declare -A left_off=() # places, by rank
+declare -A left_off=() # cursors, by rank
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
 starting='' deferred='' # a code to end with, once what is being started is known
@@ -99,7 +99,7 @@ heed() {
     silence=0
     case $1 in
         alive) patience=$SILENCE ;;
-        "left "*) read -r _ rank place <<<"$1" && left_off[$rank]=$place ;;
+        "left "*) read -r _ rank cursor <<<"$1" && left_off[$rank]=$cursor ;;
         gathered) unserved='' ;;
         "serving "*)
             failures=0 left_off=()
@@ -123,7 +123,7 @@ ending() {
 }
 
 # After nodes were left out: trainers that ran there go to others, if there is room and a state that all of them go on
-# from: places of trainers are on their nodes. False, with the reason said, if the run cannot go on.
+# from: cursors of trainers are on their nodes. False, with the reason said, if the run cannot go on.
 move_trainers() {
     local host lost=''
     for host in "${trainer_hosts[@]}"; do
@@ -257,7 +257,7 @@ clean_up() {
             [ -e "$1" ] || alive "$0" || break
             sleep 0.2
         done
-        alive "$0" || { cd "$0" && rm -f reader-*.sock reader-*.lock place-* && rmdir "$0"; }
+        alive "$0" || { cd "$0" && rm -f reader-*.sock reader-*.lock cursor-* && rmdir "$0"; }
         true' "$run_dir" "$scratch")
     "${remove[@]}" 2>/dev/null
     # With --restarts MPI's files lie where we said, and that stays even if all went well.

@@ -282,7 +282,7 @@ static enum status name_run_dir(struct job *job, struct error *err)
 
 /* What a trainer says to go on from, see server.h. One that has all batches has nothing to go on
  * with, but may have come back to hear of the end. */
-static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
                               struct error *err)
 {
     struct job *job = argument;
@@ -298,7 +298,7 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
     if (status != STATUS_OK)
         return status;
     job->old_states += state.version == 1;
-    *ret_place = job_place(job, state.epoch, state.step);
+    *ret_cursor = job_cursor(job, state.epoch, state.step);
     return STATUS_OK;
 }
 
@@ -530,7 +530,7 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         status = take_memory(job, err);
     if (status == STATUS_OK)
         status = left_share(&job->comm, options->left_path, job->config.trainers,
-                            job_place(job, job->setup.service.epochs, 0), job->left_off, err);
+                            job_cursor(job, job->setup.service.epochs, 0), job->left_off, err);
     if (status == STATUS_OK)
         status = held_share(&job->comm, job->dataset, &job->held, err);
     return status;

@@ -81,14 +81,14 @@ struct job {
     struct fetch_stage *fetches; /* NULL: the dataset is not remote */
     uint64_t stored_row_bytes;   /* of a row in the store, on average */
     uint64_t session_count;
-    uint64_t old_states; /* that this rank has read, and that do not say all of the order */
-    bool told_of_states; /* that there are such, on all ranks */
-    int stopped_by;      /* the signal that a session ended of in good order; 0: none */
-    uint64_t stop_place; /* then: what comes before, every trainer has had, and nothing else */
-    bool over;           /* no session follows: all trainers that came back have their last batch */
-    uint64_t ended_ns;   /* when the last session did */
-    uint64_t *left_off;  /* [trainers] place + 1 at which one that is gone stopped, or 0 */
-    uint64_t *given;     /* [trainers] place up to which this reader has counted for each of them */
+    uint64_t old_states;  /* that this rank has read, and that do not say all of the order */
+    bool told_of_states;  /* that there are such, on all ranks */
+    int stopped_by;       /* the signal that a session ended of in good order; 0: none */
+    uint64_t stop_cursor; /* then: what comes before, every trainer has had, and nothing else */
+    bool over;          /* no session follows: all trainers that came back have their last batch */
+    uint64_t ended_ns;  /* when the last session did */
+    uint64_t *left_off; /* [trainers] cursor + 1 at which one that is gone stopped, or 0 */
+    uint64_t *given;    /* [trainers] cursor up to which this reader has counted for each of them */
     struct assigner *assigner;             /* rank 0 only; from the first session on */
     uint32_t *reader_of_trainer;           /* session; [trainers] */
     struct job_trainer *trainers;          /* session */
@@ -103,7 +103,7 @@ MUST_USE enum status job_start(struct job *job, const struct job_options *option
                                struct error *err);
 
 /* Collective: waits for all trainers, settles where they go on, and gives them their rings, so that
- * service_run() can serve. A session starts at the least place that any trainer asks for: at
+ * service_run() can serve. A session starts at the least cursor that any trainer asks for: at
  * --resume, or the beginning, if none does. TIMEOUT: some did not come; they are named. But if all
  * who came only want to hear of the end, the others have heard of it, and job->over is set: soon
  * where the readers before these have told that all had everything, else after the timeout.

@@ -5,7 +5,7 @@
 #include "job.h"
 
 /* A step of the run, counted from the beginning of its first epoch. */
-static inline uint64_t job_place(const struct job *job, uint64_t epoch, uint64_t step)
+static inline uint64_t job_cursor(const struct job *job, uint64_t epoch, uint64_t step)
 {
     return epoch * job->setup.service.steps_per_epoch + step;
 }

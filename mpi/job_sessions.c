@@ -122,38 +122,38 @@ static enum status too_late(struct job *job, uint64_t connected, uint64_t timeou
 }
 
 /* A supervisor is told, too, in case the readers die before the one that comes fresh is there. */
-static void note_place(struct job *job, uint32_t rank, uint64_t place)
+static void note_cursor(struct job *job, uint32_t rank, uint64_t cursor)
 {
-    if (job->left_off[rank] >= place + 1)
+    if (job->left_off[rank] >= cursor + 1)
         return;
-    job->left_off[rank] = place + 1;
+    job->left_off[rank] = cursor + 1;
     if (job->supervised)
-        printf("left %u %llu\n", rank, (unsigned long long)place);
+        printf("left %u %llu\n", rank, (unsigned long long)cursor);
 }
 
 /* Trainers that have gone on since the session's end, for those who come fresh should these die. */
 static void note_progress(struct job *job)
 {
     uint32_t rank;
-    uint64_t place;
-    while (server_take_parted(job->server, &rank, &place))
-        note_place(job, rank, place);
+    uint64_t cursor;
+    while (server_take_parted(job->server, &rank, &cursor))
+        note_cursor(job, rank, cursor);
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
-        if (server_trainer_wish(job->server, peer, &place) == WISH_CONTINUE)
-            note_place(job, server_trainer_rank(job->server, peer),
-                       server_trainer_place(job->server, peer));
+        if (server_trainer_wish(job->server, peer, &cursor) == WISH_CONTINUE)
+            note_cursor(job, server_trainer_rank(job->server, peer),
+                        server_trainer_cursor(job->server, peer));
     fflush(stdout);
 }
 
-static uint64_t end_place(const struct job *job)
+static uint64_t end_cursor(const struct job *job)
 {
-    return job_place(job, job->setup.service.epochs, 0);
+    return job_cursor(job, job->setup.service.epochs, 0);
 }
 
 void job_note_end(struct job *job)
 {
     for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        note_place(job, server_trainer_rank(job->server, peer), end_place(job));
+        note_cursor(job, server_trainer_rank(job->server, peer), end_cursor(job));
     fflush(stdout);
 }
 
@@ -161,12 +161,12 @@ void job_note_end(struct job *job)
  * that died after it. */
 static uint64_t count_at_end(const struct job *job)
 {
-    uint64_t count = 0, place;
+    uint64_t count = 0, cursor;
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++) {
-        enum protocol_wish wish = server_trainer_wish(job->server, peer, &place);
+        enum protocol_wish wish = server_trainer_wish(job->server, peer, &cursor);
         uint64_t left = job->left_off[server_trainer_rank(job->server, peer)];
-        count += (wish == WISH_CONTINUE && place == end_place(job)) ||
-                 (wish != WISH_STATE && left == end_place(job) + 1);
+        count += (wish == WISH_CONTINUE && cursor == end_cursor(job)) ||
+                 (wish != WISH_STATE && left == end_cursor(job) + 1);
     }
     return count;
 }
@@ -175,7 +175,7 @@ static uint64_t count_at_end(const struct job *job)
 static bool all_had_all(const struct job *job)
 {
     for (uint64_t rank = 0; rank < job->config.trainers; rank++)
-        if (job->left_off[rank] != end_place(job) + 1)
+        if (job->left_off[rank] != end_cursor(job) + 1)
             return false;
     return true;
 }
@@ -297,7 +297,7 @@ static enum status map_trainers(struct job *job, struct error *err)
 /* What trainers ask for. */
 struct wishes {
     uint64_t count;
-    uint64_t *wish; /* [count] 0: fresh, else 2 * (place + 1), and 1 more for a state */
+    uint64_t *wish; /* [count] 0: fresh, else 2 * (cursor + 1), and 1 more for a state */
 };
 
 static bool is_state(uint64_t wish)
@@ -305,7 +305,7 @@ static bool is_state(uint64_t wish)
     return wish & 1;
 }
 
-static uint64_t place_in(uint64_t wish)
+static uint64_t cursor_in(uint64_t wish)
 {
     return wish / 2 - 1;
 }
@@ -320,11 +320,11 @@ static enum status check_states(const struct job *job, const struct wishes *wish
     while (first < wishes->count && !is_state(wishes->wish[first]))
         first++;
     for (uint64_t t = first; t < wishes->count; t++) {
-        uint64_t place = place_in(wishes->wish[t]);
-        bool differs = is_state(wishes->wish[t]) && place != place_in(wishes->wish[first]);
+        uint64_t cursor = cursor_in(wishes->wish[t]);
+        bool differs = is_state(wishes->wish[t]) && cursor != cursor_in(wishes->wish[first]);
         if (differs && named++ < MOST_NAMES)
             text_append(&names, ", trainer %" PRIu64 " epoch %" PRIu64 " step %" PRIu64, t,
-                        place / steps, place % steps);
+                        cursor / steps, cursor % steps);
     }
     enum status status = STATUS_OK;
     if (named > 1)
@@ -332,47 +332,47 @@ static enum status check_states(const struct job *job, const struct wishes *wish
             err, STATUS_REFUSED,
             "trainers have states of different steps: trainer %" PRIu64 " epoch %" PRIu64
             " step %" PRIu64 "%s%s: give all of them the state of one checkpoint",
-            first, place_in(wishes->wish[first]) / steps, place_in(wishes->wish[first]) % steps,
+            first, cursor_in(wishes->wish[first]) / steps, cursor_in(wishes->wish[first]) % steps,
             names.data ? names.data : "", named > MOST_NAMES ? " and more" : "");
     text_done(&names);
     return status;
 }
 
 /* Where a trainer's first batch is, if it is known without the others': true. */
-static bool own_place(const struct job *job, const struct wishes *wishes, uint64_t rank,
-                      uint64_t *ret_place)
+static bool own_cursor(const struct job *job, const struct wishes *wishes, uint64_t rank,
+                       uint64_t *ret_cursor)
 {
     uint64_t wish = wishes->wish[rank], left_off = job->left_off[rank];
     if (!wish && !left_off)
         return false;
     bool has_state = wish % 2 == 1;
-    *ret_place = wish ? place_in(wish) : left_off - 1;
+    *ret_cursor = wish ? cursor_in(wish) : left_off - 1;
     /* What one that is not gone says of itself is never less than what was seen of it; what it has
      * read of one before it may be. */
-    if (wish && !has_state && left_off && left_off - 1 > *ret_place)
-        *ret_place = left_off - 1;
+    if (wish && !has_state && left_off && left_off - 1 > *ret_cursor)
+        *ret_cursor = left_off - 1;
     return true;
 }
 
-static uint64_t least_place(const struct job *job, const struct wishes *wishes)
+static uint64_t least_cursor(const struct job *job, const struct wishes *wishes)
 {
     const struct ring_service *service = &job->setup.service;
-    uint64_t least = UINT64_MAX, place;
+    uint64_t least = UINT64_MAX, cursor;
     for (uint64_t t = 0; t < wishes->count; t++)
-        if (own_place(job, wishes, t, &place) && place < least)
-            least = place;
-    return least < UINT64_MAX ? least : job_place(job, service->start_epoch, service->start_step);
+        if (own_cursor(job, wishes, t, &cursor) && cursor < least)
+            least = cursor;
+    return least < UINT64_MAX ? least : job_cursor(job, service->start_epoch, service->start_step);
 }
 
 /* Collective: every rank learns what all trainers ask for. */
 static void share_wishes(struct job *job, const struct wishes *wishes)
 {
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-        uint64_t place;
-        enum protocol_wish wish = server_trainer_wish(job->server, peer, &place);
+        uint64_t cursor;
+        enum protocol_wish wish = server_trainer_wish(job->server, peer, &cursor);
         if (wish != WISH_FRESH)
             wishes->wish[server_trainer_rank(job->server, peer)] =
-                2 * (place + 1) + (wish == WISH_STATE);
+                2 * (cursor + 1) + (wish == WISH_STATE);
     }
     MPI_Request requests[2];
     MPI_Iallreduce(MPI_IN_PLACE, wishes->wish, (int)wishes->count, MPI_UINT64_T, MPI_SUM,
@@ -384,14 +384,14 @@ static void share_wishes(struct job *job, const struct wishes *wishes)
 }
 
 /* What a supervisor has heard before may be of another session, which trainers have gone back
- * behind since: it knows better before any of them hears of its place. */
-static void tell_first_places(const struct job *job, const struct wishes *wishes)
+ * behind since: it knows better before any of them hears of its cursor. */
+static void tell_first_cursors(const struct job *job, const struct wishes *wishes)
 {
-    uint64_t place;
+    uint64_t cursor;
     for (uint32_t peer = 0; job->supervised && peer < job->trainer_count; peer++) {
         uint32_t rank = server_trainer_rank(job->server, peer);
-        if (own_place(job, wishes, rank, &place))
-            printf("left %u %llu\n", rank, (unsigned long long)place);
+        if (own_cursor(job, wishes, rank, &cursor))
+            printf("left %u %llu\n", rank, (unsigned long long)cursor);
     }
     fflush(stdout);
 }
@@ -404,7 +404,7 @@ static enum status settle_start(struct job *job, bool quiet, struct error *err)
     wishes.wish = calloc(wishes.count, sizeof *wishes.wish);
     enum status status = STATUS_OK;
     if (!wishes.wish)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' places");
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers' cursors");
     status = comm_agree(&job->comm, status, err);
     if (status != STATUS_OK) {
         free(wishes.wish);
@@ -413,16 +413,16 @@ static enum status settle_start(struct job *job, bool quiet, struct error *err)
     assert(wishes.wish); /* comm_agree() returns OK only where every rank came with it */
     share_wishes(job, &wishes);
     status = check_states(job, &wishes, err);
-    uint64_t before = job_place(job, service->start_epoch, service->start_step);
-    uint64_t start = status == STATUS_OK ? least_place(job, &wishes) : before, place;
+    uint64_t before = job_cursor(job, service->start_epoch, service->start_step);
+    uint64_t start = status == STATUS_OK ? least_cursor(job, &wishes) : before, cursor;
     server_set_start(job->server, start);
     service->start_epoch = start / service->steps_per_epoch;
     service->start_step = start % service->steps_per_epoch;
     for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        if (own_place(job, &wishes, server_trainer_rank(job->server, peer), &place))
-            server_set_first(job->server, peer, place);
+        if (own_cursor(job, &wishes, server_trainer_rank(job->server, peer), &cursor))
+            server_set_first(job->server, peer, cursor);
     if (status == STATUS_OK)
-        tell_first_places(job, &wishes);
+        tell_first_cursors(job, &wishes);
     if (job->comm.rank == 0 && !quiet && (start != before || job->session_count > 0))
         fprintf(stderr, "trainers go on from epoch %" PRIu64 " step %" PRIu64 "\n",
                 service->start_epoch, service->start_step);
@@ -495,14 +495,14 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
 }
 
 /* For those who come fresh instead of another. */
-static void note_places(struct job *job)
+static void note_cursors(struct job *job)
 {
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-        uint64_t epoch, step, place = server_trainer_place(job->server, peer);
+        uint64_t epoch, step, cursor = server_trainer_cursor(job->server, peer);
         server_trainer_goodbye(job->server, peer, &epoch, &step);
         if (server_trainer_state(job->server, peer, NULL) == SERVER_PEER_CLOSED)
-            place = job_place(job, epoch, step);
-        note_place(job, server_trainer_rank(job->server, peer), place);
+            cursor = job_cursor(job, epoch, step);
+        note_cursor(job, server_trainer_rank(job->server, peer), cursor);
     }
     fflush(stdout);
 }
@@ -510,7 +510,7 @@ static void note_places(struct job *job)
 enum status job_scatter(struct job *job, struct error *err)
 {
     job->ended_ns = clock_now_ns();
-    note_places(job);
+    note_cursors(job);
     row_store_forget_uses(job->store);
     server_restart(job->server);
     uint32_t restarted;

@@ -49,14 +49,14 @@ static enum status parse(char *text, uint64_t trainers, uint64_t end, uint64_t *
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line && strcmp(line, ".") != 0;
          line = strtok_r(NULL, "\n", &rest)) {
-        uint64_t rank, place;
+        uint64_t rank, cursor;
         char more;
-        if (sscanf(line, "left %" SCNu64 " %" SCNu64 "%c", &rank, &place, &more) != 2 ||
-            rank >= trainers || place > end)
+        if (sscanf(line, "left %" SCNu64 " %" SCNu64 "%c", &rank, &cursor, &more) != 2 ||
+            rank >= trainers || cursor > end)
             return error_set(err, STATUS_INVALID,
-                             "--left: '%.*s' is no 'left RANK PLACE' of this run", LINE_BYTES,
+                             "--left: '%.*s' is no 'left RANK CURSOR' of this run", LINE_BYTES,
                              line);
-        ret_left[rank] = place + 1;
+        ret_left[rank] = cursor + 1;
     }
     return STATUS_OK;
 }

@@ -49,9 +49,9 @@ static const char usage[] =
     "                       of SIGTERM, and come back (needs delivery.reconnect_timeout); rank 0\n"
     "                       writes 'gathered' to standard output when all trainers are there,\n"
     "                       'serving epoch E step S' when they have the first batch, 'alive' now\n"
-    "                       and then, and all 'left RANK PLACE' for those that are "
+    "                       and then, and all 'left RANK CURSOR' for those that are "
     "gone\n"
-    "      --left FILE      where trainers had stopped: the lines 'left RANK PLACE' that the "
+    "      --left FILE      where trainers had stopped: the lines 'left RANK CURSOR' that the "
     "readers\n"
     "                       before these ones wrote, and a line '.'; - is standard input of rank "
     "0\n"
@@ -286,8 +286,8 @@ static void save_state(const struct job *job, const char *path)
 {
     const struct ring_service *service = &job->setup.service;
     struct run_state state = {.order = service->order,
-                              .epoch = job->stop_place / service->steps_per_epoch,
-                              .step = job->stop_place % service->steps_per_epoch};
+                              .epoch = job->stop_cursor / service->steps_per_epoch,
+                              .step = job->stop_cursor % service->steps_per_epoch};
     struct text json = {0}, line = {0}, beside = {0};
     struct error err;
     run_state_print(&state, &json);

@@ -27,7 +27,7 @@ struct service {
     struct stall *stall;
     struct service_summary *summary;
     struct tally *tally;
-    uint64_t published; /* the place of the first step that is not */
+    uint64_t published; /* the cursor of the first step that is not */
     struct pollfd *fds;
     size_t fd_capacity;
     bool *left; /* [trainer_count], in order of the server's peers */
@@ -40,7 +40,7 @@ struct service {
     int signal_number;  /* that came here; 0: none */
     uint64_t signal_ns; /* when it came, or the news of one */
     bool holds, ends_early; /* no further rounds; the end is agreed on, and it is an early one */
-    uint64_t least_place;   /* at which a trainer of ours said goodbye; INT64_MAX: none did */
+    uint64_t least_cursor;  /* at which a trainer of ours said goodbye; INT64_MAX: none did */
     uint32_t children_running;
     bool outside_ready;  /* poll() has seen a socket or a signal */
     uint64_t outside_ns; /* when sockets, signals and children were last looked at */
@@ -159,7 +159,7 @@ static void keep_books(struct service *service)
     say_serving(service, epoch, step);
     while (service->epoch < epoch)
         turn_epoch(service, service->epoch + 1);
-    service->published = job_place(service->job, epoch, step);
+    service->published = job_cursor(service->job, epoch, step);
     if (!service->show_progress)
         return;
     uint64_t steps = (epoch - span->start_epoch) * span->steps_per_epoch + step - span->start_step;
@@ -170,15 +170,15 @@ static void keep_books(struct service *service)
 
 /* A trainer has left. After the last step that is what it should do; before, the others go on
  * without it. */
-static void note_left(struct service *service, uint32_t peer, uint64_t place)
+static void note_left(struct service *service, uint32_t peer, uint64_t cursor)
 {
     const struct job *job = service->job;
     const struct ring_service *run = &job->setup.service;
-    uint64_t epoch = place / run->steps_per_epoch, step = place % run->steps_per_epoch;
+    uint64_t epoch = cursor / run->steps_per_epoch, step = cursor % run->steps_per_epoch;
     service->left[peer] = true;
     service->left_count++;
-    if (place < service->least_place)
-        service->least_place = place;
+    if (cursor < service->least_cursor)
+        service->least_cursor = cursor;
     if (epoch >= run->epochs || service->early.status != STATUS_OK)
         return;
     error_set(&service->early, STATUS_ENDED,
@@ -195,7 +195,7 @@ static void handle_goodbye(struct service *service, uint32_t peer)
 {
     uint64_t epoch, step;
     server_trainer_goodbye(service->job->server, peer, &epoch, &step);
-    note_left(service, peer, job_place(service->job, epoch, step));
+    note_left(service, peer, job_cursor(service->job, epoch, step));
 }
 
 /* A trainer is gone that was still needed: the session ends, and with it the run unless the trainer
@@ -241,7 +241,7 @@ static void handle_loss(struct service *service, uint32_t peer, const struct err
     }
     tell_loss(service, status == STATUS_OK ? loss : &error);
     if (service->signal_ns && loss->status == STATUS_LOST)
-        note_left(service, peer, server_trainer_place(job->server, peer));
+        note_left(service, peer, server_trainer_cursor(job->server, peer));
 }
 
 static bool serve_sockets(struct service *service)
@@ -378,7 +378,7 @@ static void finish_delivery(struct service *service)
         turn_epoch(service, service->epoch + 1);
     if (step > 0)
         turn_epoch(service, epoch + 1);
-    service->published = job_place(service->job, epoch, step);
+    service->published = job_cursor(service->job, epoch, step);
 }
 
 static bool trainers_done(const struct service *service)
@@ -545,7 +545,7 @@ static enum status service_init(struct service *service, struct job *job, struct
     service->left = calloc(job->trainer_count + 1, sizeof *service->left);
     service->lost = calloc(job->trainer_count + 1, sizeof *service->lost);
     service->all_done = MPI_REQUEST_NULL;
-    service->least_place = INT64_MAX;
+    service->least_cursor = INT64_MAX;
     if (!service->fds || !service->left || !service->lost)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the service");
     enum status status = windows_new(job, &service->windows, err);
@@ -578,7 +578,7 @@ static void start_books(struct service *service, bool quiet)
     service->loop_ns = service->active_ns = service->epoch_start_ns = clock_now_ns();
     service->epoch_cpu_ns = clock_process_cpu_ns();
     service->epoch = span->start_epoch;
-    service->published = job_place(service->job, span->start_epoch, span->start_step);
+    service->published = job_cursor(service->job, span->start_epoch, span->start_step);
     if (service->summary->session_count++ == 0)
         service->summary->first_epoch = span->start_epoch;
     service->children_running = service->job->children ? service->job->trainer_count : 0;
@@ -604,14 +604,14 @@ static void break_off(struct service *service)
 /* Where a trainer has stopped that comes first, which is where all have unless one left early.
  * MPICH 4.0 compares unsigned integers as if they were signed: what no reader has must not be
  * UINT64_MAX. */
-static void settle_stop_place(struct service *service)
+static void settle_stop_cursor(struct service *service)
 {
     MPI_Request request;
-    uint64_t place = service->least_place;
-    MPI_Iallreduce(MPI_IN_PLACE, &place, 1, MPI_UINT64_T, MPI_MIN, service->job->comm.world,
+    uint64_t cursor = service->least_cursor;
+    MPI_Iallreduce(MPI_IN_PLACE, &cursor, 1, MPI_UINT64_T, MPI_MIN, service->job->comm.world,
                    &request);
     comm_wait(&service->job->comm, &request);
-    service->job->stop_place = place;
+    service->job->stop_cursor = cursor;
 }
 
 static enum status serve(struct service *service, bool *ret_again, struct error *err)
@@ -633,7 +633,7 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     }
     drain(service, again);
     if (outcome->status == STATUS_INTERRUPTED)
-        settle_stop_place(service);
+        settle_stop_cursor(service);
     if ((outcome->status == STATUS_OK || service->ends_early) && !service->finished)
         finish_delivery(
             service); /* a reader without trainers may hear of the end before it gets there */

@@ -46,7 +46,7 @@ struct epoch_stats *service_epoch(struct service_summary *summary, uint64_t epoc
 
 /* Collective. Serves until all is delivered and consumed, and adds to *summary, which is zero
  * before the first session. ENDED: the trainers left early. INTERRUPTED: a signal ended it in good
- * order, job->stopped_by and stop_place. Any other status: what went wrong. The same on all ranks.
+ * order, job->stopped_by and stop_cursor. Any other status: what went wrong. The same on all ranks.
  * *ret_again, with OK: a trainer was lost that is to be waited for; job_scatter() and job_gather()
  * come next. */
 MUST_USE enum status service_run(struct job *job, bool quiet, struct service_summary *summary,

@@ -10,14 +10,14 @@ static const uint64_t second_ns = 1000000000;
 
 /* What a trainer did last. */
 struct last {
-    uint64_t place; /* behind its last release */
+    uint64_t cursor; /* behind its last release */
     uint64_t since_ns;
 };
 
 struct stall {
     const struct job *job;
     uint64_t looked_ns;
-    uint64_t place;     /* of the stall that was warned of */
+    uint64_t cursor;    /* of the stall that was warned of */
     uint64_t next_ns;   /* how long it has to last for the next warning; 0: none was given */
     struct last last[]; /* [trainer_count] */
 };
@@ -48,21 +48,21 @@ static void update(struct stall *stall, uint64_t now_ns)
 {
     for (uint32_t peer = 0; peer < stall->job->trainer_count; peer++) {
         struct last *last = &stall->last[peer];
-        uint64_t place = server_trainer_place(stall->job->server, peer);
-        if (last->since_ns == 0 || place != last->place || !is_busy(stall->job, peer))
-            *last = (struct last){.place = place, .since_ns = now_ns};
+        uint64_t cursor = server_trainer_cursor(stall->job->server, peer);
+        if (last->since_ns == 0 || cursor != last->cursor || !is_busy(stall->job, peer))
+            *last = (struct last){.cursor = cursor, .since_ns = now_ns};
     }
 }
 
-/* The least place of any trainer that has batches, and how long it has not moved. */
+/* The least cursor of any trainer that has batches, and how long it has not moved. */
 static bool find_least(const struct stall *stall, uint64_t now_ns, struct last *ret_least)
 {
-    struct last least = {.place = UINT64_MAX};
+    struct last least = {.cursor = UINT64_MAX};
     for (uint32_t peer = 0; peer < stall->job->trainer_count; peer++)
-        if (is_busy(stall->job, peer) && stall->last[peer].place < least.place)
+        if (is_busy(stall->job, peer) && stall->last[peer].cursor < least.cursor)
             least = stall->last[peer];
-    *ret_least = (struct last){.place = least.place, .since_ns = now_ns - least.since_ns};
-    return least.place != UINT64_MAX;
+    *ret_least = (struct last){.cursor = least.cursor, .since_ns = now_ns - least.since_ns};
+    return least.cursor != UINT64_MAX;
 }
 
 static void describe(const struct stall *stall, const struct last *least, struct error *ret_warning)
@@ -72,7 +72,7 @@ static void describe(const struct stall *stall, const struct last *least, struct
     uint32_t named = 0;
     struct text names = {0};
     for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        if (is_busy(job, peer) && stall->last[peer].place == least->place && named++ < MOST_NAMES)
+        if (is_busy(job, peer) && stall->last[peer].cursor == least->cursor && named++ < MOST_NAMES)
             text_append(&names, "%s%" PRIu32 " (process %ld)", named > 1 ? ", " : "",
                         server_trainer_rank(job->server, peer),
                         (long)server_trainer_pid(job->server, peer));
@@ -81,7 +81,7 @@ static void describe(const struct stall *stall, const struct last *least, struct
               "all wait for trainer %s%s: no batch was released for %" PRIu64
               " s, since epoch %" PRIu64 " step %" PRIu64,
               names.data ? names.data : "", named > MOST_NAMES ? " and more" : "",
-              least->since_ns / second_ns, least->place / steps, least->place % steps);
+              least->since_ns / second_ns, least->cursor / steps, least->cursor % steps);
     text_done(&names);
 }
 
@@ -96,8 +96,8 @@ bool stall_look(struct stall *stall, uint64_t now_ns, bool waiting, struct error
     update(stall, now_ns);
     if (!waiting || !find_least(stall, now_ns, &least))
         return false;
-    if (stall->next_ns == 0 || least.place != stall->place) {
-        stall->place = least.place;
+    if (stall->next_ns == 0 || least.cursor != stall->cursor) {
+        stall->cursor = least.cursor;
         stall->next_ns = patience_ns;
     }
     if (least.since_ns < stall->next_ns)

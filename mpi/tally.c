@@ -9,7 +9,7 @@ struct tally {
     struct job *job;
     struct service_summary *summary;
     uint64_t steps;   /* of an epoch */
-    uint64_t reached; /* the place of the trainer here that has come furthest */
+    uint64_t reached; /* the cursor of the trainer here that has come furthest */
     uint64_t least;   /* and of the one that has come least far, of those that are there */
     uint64_t first;   /* epoch of the session */
     uint64_t posted;  /* epochs, from that one on */
@@ -38,17 +38,17 @@ void tally_free(struct tally *tally)
     free(tally);
 }
 
-/* The place behind the last batch that a trainer was given. What it says itself is not believed
+/* The cursor behind the last batch that a trainer was given. What it says itself is not believed
  * beyond what there is. */
-static uint64_t given_place(const struct tally *tally, uint32_t peer, uint64_t published)
+static uint64_t given_cursor(const struct tally *tally, uint32_t peer, uint64_t published)
 {
     const struct server *server = tally->job->server;
-    uint64_t epoch, step, place = server_trainer_place(server, peer);
+    uint64_t epoch, step, cursor = server_trainer_cursor(server, peer);
     if (server_trainer_state(server, peer, NULL) == SERVER_PEER_CLOSED) {
         server_trainer_goodbye(server, peer, &epoch, &step);
-        place = job_place(tally->job, epoch, step);
+        cursor = job_cursor(tally->job, epoch, step);
     }
-    return place < published ? place : published;
+    return cursor < published ? cursor : published;
 }
 
 /* A process that goes on at an older checkpoint is given batches again. */
@@ -61,9 +61,9 @@ void tally_begin(struct tally *tally)
     comm_wait(&job->comm, &request);
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
         uint64_t *given = &job->given[server_trainer_rank(job->server, peer)];
-        uint64_t place = given_place(tally, peer, INT64_MAX);
-        if (job->session_count == 1 || place < *given)
-            *given = place;
+        uint64_t cursor = given_cursor(tally, peer, INT64_MAX);
+        if (job->session_count == 1 || cursor < *given)
+            *given = cursor;
         if (*given > tally->reached)
             tally->reached = *given;
     }
@@ -86,18 +86,18 @@ static uint64_t samples_between(const struct plan *plan, uint64_t first, uint64_
            local_batch_samples(plan, end - 1, rank);
 }
 
-/* Up to where a count goes in one go: `place`, or the end of the epoch that `from` is in. */
-static uint64_t within_epoch(const struct tally *tally, uint64_t from, uint64_t place)
+/* Up to where a count goes in one go: `cursor`, or the end of the epoch that `from` is in. */
+static uint64_t within_epoch(const struct tally *tally, uint64_t from, uint64_t cursor)
 {
     uint64_t end = (from / tally->steps + 1) * tally->steps;
-    return place < end ? place : end;
+    return cursor < end ? cursor : end;
 }
 
-static void count_samples(struct tally *tally, uint32_t rank, uint64_t place)
+static void count_samples(struct tally *tally, uint32_t rank, uint64_t cursor)
 {
     uint64_t *given = &tally->job->given[rank];
-    while (*given < place) {
-        uint64_t count = within_epoch(tally, *given, place) - *given;
+    while (*given < cursor) {
+        uint64_t count = within_epoch(tally, *given, cursor) - *given;
         uint64_t first = *given % tally->steps;
         service_epoch(tally->summary, *given / tally->steps)->samples +=
             samples_between(&tally->job->setup.plan, first, first + count, rank);
@@ -105,10 +105,10 @@ static void count_samples(struct tally *tally, uint32_t rank, uint64_t place)
     }
 }
 
-static void count_steps(struct tally *tally, uint64_t place)
+static void count_steps(struct tally *tally, uint64_t cursor)
 {
-    while (tally->reached < place) {
-        uint64_t end = within_epoch(tally, tally->reached, place);
+    while (tally->reached < cursor) {
+        uint64_t end = within_epoch(tally, tally->reached, cursor);
         service_epoch(tally->summary, tally->reached / tally->steps)->steps += end - tally->reached;
         tally->reached = end;
     }
@@ -119,12 +119,12 @@ void tally_count(struct tally *tally, uint64_t published)
     const struct job *job = tally->job;
     tally->least = UINT64_MAX;
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-        uint64_t place = given_place(tally, peer, published);
-        count_samples(tally, server_trainer_rank(job->server, peer), place);
-        count_steps(tally, place);
+        uint64_t cursor = given_cursor(tally, peer, published);
+        count_samples(tally, server_trainer_rank(job->server, peer), cursor);
+        count_steps(tally, cursor);
         if (server_trainer_state(job->server, peer, NULL) == SERVER_PEER_CONNECTED &&
-            place < tally->least)
-            tally->least = place;
+            cursor < tally->least)
+            tally->least = cursor;
     }
 }
 

@@ -23,7 +23,7 @@ void tally_free(struct tally *tally);
 /* Collective: a session begins. What trainers were given between sessions counts in this one. */
 void tally_begin(struct tally *tally);
 
-/* Counts what trainers were given of the batches before place `published`. */
+/* Counts what trainers were given of the batches before cursor `published`. */
 void tally_count(struct tally *tally, uint64_t published);
 
 /* Moves on; `published` as above. True on rank 0, once for each epoch: all trainers had what they

@@ -73,8 +73,8 @@ def train_step(model, optimizer, batch, device):
     return loss.item()
 
 
-def path_of(folder, place):
-    return os.path.join(folder, f"epoch{place['epoch']}-step{place['step']}.pt")
+def path_of(folder, cursor):
+    return os.path.join(folder, f"epoch{cursor['epoch']}-step{cursor['step']}.pt")
 
 
 def plain(model):
@@ -98,8 +98,8 @@ def save(folder, model, optimizer, state):
 
 def load(folder, model, optimizer, info, device):
     """The checkpoint with which the service starts."""
-    place = {"epoch": info.start_epoch, "step": info.start_step}
-    saved = torch.load(path_of(folder, place), map_location=device, weights_only=True)
+    cursor = {"epoch": info.start_epoch, "step": info.start_step}
+    saved = torch.load(path_of(folder, cursor), map_location=device, weights_only=True)
     plain(model).load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
 

@@ -263,7 +263,7 @@ class Loader:
             raise error_for(status, message.value.decode(errors="replace"))
         self._connection = _Connection(library, pointer)
         self.info = _info(library, pointer)
-        self._place = (self.info.start_epoch, self.info.start_step)  # of the next batch
+        self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch
 
     def __enter__(self):
         return self
@@ -326,7 +326,7 @@ class Loader:
 
     def _batch(self, connection, raw):
         last = raw.step + 1 == self.info.steps_per_epoch
-        self._place = (raw.epoch + 1, 0) if last else (raw.epoch, raw.step + 1)
+        self._cursor = (raw.epoch + 1, 0) if last else (raw.epoch, raw.step + 1)
         return Batch(self.info, _Memory(connection, raw), raw)
 
     def __iter__(self):
@@ -341,8 +341,8 @@ class Loader:
     def epochs(self):
         """Epochs, each an iterable of its batches with an attribute `number`. What is left of an
         epoch is skipped when the next one is asked for."""
-        while not self._ended and self._place[0] < self.info.epochs:
-            epoch = Epoch(self, self._place[0])
+        while not self._ended and self._cursor[0] < self.info.epochs:
+            epoch = Epoch(self, self._cursor[0])
             yield epoch
             for _ in epoch:
                 pass
@@ -353,7 +353,7 @@ class Loader:
     def complete(self):
         """Whether all batches of all epochs were handed out; after the last one False means that the
         service was told to stop (a signal, preemption): save state(), and go on from there."""
-        return self._place[0] >= self.info.epochs
+        return self._cursor[0] >= self.info.epochs
 
     def _await_end(self):
         """Until all trainers have their last batch: should the service have to start again, they
@@ -392,7 +392,7 @@ class Epoch:
         return self
 
     def __next__(self):
-        if self._loader._place[0] != self.number:
+        if self._loader._cursor[0] != self.number:
             raise StopIteration
         return next(self._loader)
 

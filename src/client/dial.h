@@ -25,8 +25,8 @@ struct dial_options {
     int64_t timeout_ms;      /* -1: for ever */
     enum protocol_wish wish; /* FRESH: `state` is NULL */
     const char *state;       /* JSON, at most PROTOCOL_STATE_BYTES with NUL */
-    int page_fd;             /* of the place page (place_page.h); loader_open() sets it */
-    const char *places;      /* where places outlive processes (kept_place.h); NULL: nowhere */
+    int page_fd;             /* of the cursor page (cursor_page.h); loader_open() sets it */
+    const char *cursors;     /* where cursors outlive processes (cursor_file.h); NULL: nowhere */
 };
 
 /* What a service has agreed to. */

@@ -171,7 +171,7 @@ enum status environment_fill(struct dial_options *options, struct error *err)
     if (!filled.run_dir)
         filled.run_dir = usual;
     if (!usual || same_directory(filled.run_dir, usual))
-        filled.places = value_of("PENSTOCK_PLACES");
+        filled.cursors = value_of("PENSTOCK_CURSORS");
     if (!filled.run_dir || !*filled.run_dir)
         return error_set(
             err, STATUS_INVALID,

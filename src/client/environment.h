@@ -25,8 +25,8 @@
 #include "client/dial.h"
 
 /* Fills what is not given: run_dir where NULL, rank and world_size where world_size is 0, and
- * always the local rank, the reader (PENSTOCK_READER, or -1), and where places outlive
- * processes (PENSTOCK_PLACES, of the supervisor of the service at PENSTOCK_RUN_DIR; not for
+ * always the local rank, the reader (PENSTOCK_READER, or -1), and where cursors outlive
+ * processes (PENSTOCK_CURSORS, of the supervisor of the service at PENSTOCK_RUN_DIR; not for
  * another). Strings are borrowed from the environment. INVALID: a variable that is not a number, no
  * run_dir, a rank that is not below its world size, one of RANK and WORLD_SIZE without the other
  * and no other launcher's pair. */

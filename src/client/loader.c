@@ -2,8 +2,8 @@
 #include "client/loader.h"
 
 #include "base/clock.h"
-#include "client/kept_place.h"
-#include "delivery/place_page.h"
+#include "client/cursor_file.h"
+#include "delivery/cursor_page.h"
 #include "delivery/protocol.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ struct lease {
 /* A ring and what is leased of it. */
 struct attached_ring {
     struct connection connection; /* of an old one, the ring alone */
-    uint64_t start;               /* place of its first slot */
-    uint64_t first;               /* place of the first that was not passed over */
+    uint64_t start;               /* cursor of its first slot */
+    uint64_t first;               /* cursor of the first that was not passed over */
     struct lease *leases;         /* [slot_count] */
     uint32_t spare_slots;         /* of slot_count */
     _Atomic uint32_t leased;      /* slots */
@@ -39,10 +39,10 @@ struct loader {
     struct dial_options options;      /* strings are owned */
     char state[PROTOCOL_STATE_BYTES]; /* that the reader is told */
     struct ring_header header;        /* of the first reader; checked private copy */
-    uint64_t end;                     /* the place behind the last step: a place is epoch *
+    uint64_t end;                     /* the cursor behind the last step: a cursor is epoch *
                                          steps_per_epoch + step */
-    _Atomic uint64_t place;           /* of the next batch for the trainer */
-    uint64_t expected;                /* place of the next slot in the ring, at most `place` */
+    _Atomic uint64_t cursor;          /* of the next batch for the trainer */
+    uint64_t expected;                /* cursor of the next slot in the ring, at most `cursor` */
     uint64_t taken;                   /* slots of the ring seen so far */
     uint64_t reconnect_ms;
     bool lost;    /* the reader is gone: there is no more than what is published */
@@ -50,10 +50,10 @@ struct loader {
     bool ended;   /* END came: what is published is all there is */
     bool said_done;
     struct dial dial;
-    struct place_page page;  /* that readers see */
-    struct kept_place *kept; /* NULL: none */
-    struct error final;      /* status is OK as long as batches may come */
-    int wake_fd;             /* eventfd: loader_leave() was called */
+    struct cursor_page page;         /* that readers see */
+    struct cursor_file *cursor_file; /* NULL: none */
+    struct error final;              /* status is OK as long as batches may come */
+    int wake_fd;                     /* eventfd: loader_leave() was called */
     _Atomic bool left;
     struct error failure; /* why it has left, if it has failed; set before `left` */
     pthread_mutex_t lock; /* on `attached` for all but loader_next()'s reading it, on older ones,
@@ -70,49 +70,49 @@ static void attached_ring_free(struct attached_ring *attached)
     free(attached);
 }
 
-static uint64_t place_of(const struct ring_service *service, uint64_t epoch, uint64_t step)
+static uint64_t cursor_of(const struct ring_service *service, uint64_t epoch, uint64_t step)
 {
     return epoch * service->steps_per_epoch + step;
 }
 
-struct protocol_welcome loader_place(const struct loader *loader)
+struct protocol_welcome loader_cursor(const struct loader *loader)
 {
-    uint64_t place = atomic_load(&loader->place), steps = loader->header.service.steps_per_epoch;
-    return (struct protocol_welcome){.epoch = place / steps, .step = place % steps};
+    uint64_t cursor = atomic_load(&loader->cursor), steps = loader->header.service.steps_per_epoch;
+    return (struct protocol_welcome){.epoch = cursor / steps, .step = cursor % steps};
 }
 
 /* A goodbye, or why there is none. Under the lock. */
 static void send_farewell(struct loader *loader)
 {
-    struct protocol_welcome place = loader_place(loader);
+    struct protocol_welcome cursor = loader_cursor(loader);
     struct protocol_message farewell = {.type = PROTOCOL_GOODBYE,
-                                        .goodbye = {.epoch = place.epoch, .step = place.step}};
+                                        .goodbye = {.epoch = cursor.epoch, .step = cursor.step}};
     if (loader->failure.status)
         farewell = (struct protocol_message){.type = PROTOCOL_FAIL, .fail = loader->failure};
     enum status status = protocol_send(loader->attached->connection.socket, &farewell, NULL, NULL);
     (void)status; /* a service that is gone needs none */
 }
 
-/* The place behind the last batch that was released, in order: older rings have earlier batches,
+/* The cursor behind the last batch that was released, in order: older rings have earlier batches,
  * and stay only as long as something is leased of them. Under the lock. */
-static uint64_t released_place(const struct loader *loader)
+static uint64_t released_cursor(const struct loader *loader)
 {
     const struct attached_ring *oldest = loader->attached;
     while (oldest->older)
         oldest = oldest->older;
-    uint64_t place = oldest->start + atomic_load(&oldest->connection.ring.control->tail);
-    return place > oldest->first ? place : oldest->first;
+    uint64_t cursor = oldest->start + atomic_load(&oldest->connection.ring.control->tail);
+    return cursor > oldest->first ? cursor : oldest->first;
 }
 
-/* Tells the reader, or the next one, and the file of that place. Under the lock. */
+/* Tells the reader, or the next one, and the file of that cursor. Under the lock. */
 static void note_released(struct loader *loader)
 {
     struct attached_ring *attached = loader->attached;
-    uint64_t place = released_place(loader);
-    kept_place_note(loader->kept, place); /* before anybody hears of it */
-    if (atomic_load(loader->page.place) >= place)
+    uint64_t cursor = released_cursor(loader);
+    cursor_file_note(loader->cursor_file, cursor); /* before anybody hears of it */
+    if (atomic_load(loader->page.cursor) >= cursor)
         return;
-    atomic_store(loader->page.place, place);
+    atomic_store(loader->page.cursor, cursor);
     if (attached->connection.release_fd >= 0 &&
         atomic_load(&attached->connection.ring.control->reader_waits))
         event_signal(attached->connection.release_fd);
@@ -133,8 +133,8 @@ static enum status attach(struct loader *loader, struct connection *connection,
     }
     *attached = (struct attached_ring){
         .connection = *connection,
-        .start = place_of(service, service->start_epoch, service->start_step),
-        .first = atomic_load(&loader->place),
+        .start = cursor_of(service, service->start_epoch, service->start_step),
+        .first = atomic_load(&loader->cursor),
         .leases = leases,
         .spare_slots = terms->header.layout.spare_slots};
     loader->reconnect_ms = terms->reconnect_ms;
@@ -158,15 +158,15 @@ static enum status attach(struct loader *loader, struct connection *connection,
     return STATUS_OK;
 }
 
-static enum status check_start(const struct connection_terms *terms, uint64_t place,
+static enum status check_start(const struct connection_terms *terms, uint64_t cursor,
                                struct error *err)
 {
     const struct ring_service *service = &terms->header.service;
     const struct protocol_welcome *welcome = &terms->welcome;
-    uint64_t start = place_of(service, service->start_epoch, service->start_step);
-    if (service->epochs > UINT64_MAX / service->steps_per_epoch || start > place ||
-        place != place_of(service, welcome->epoch, welcome->step) ||
-        place > place_of(service, service->epochs, 0))
+    uint64_t start = cursor_of(service, service->start_epoch, service->start_step);
+    if (service->epochs > UINT64_MAX / service->steps_per_epoch || start > cursor ||
+        cursor != cursor_of(service, welcome->epoch, welcome->step) ||
+        cursor > cursor_of(service, service->epochs, 0))
         return error_set(err, STATUS_PROTOCOL,
                          "the service starts at epoch %" PRIu64 " step %" PRIu64
                          " and this trainer at epoch %" PRIu64 " step %" PRIu64
@@ -207,7 +207,7 @@ static enum status check_same(const struct ring_header *before, const struct rin
 static void say_done(struct loader *loader)
 {
     struct protocol_message done = {.type = PROTOCOL_DONE};
-    if (atomic_load(&loader->place) < loader->end || loader->lost || loader->said_done)
+    if (atomic_load(&loader->cursor) < loader->end || loader->lost || loader->said_done)
         return;
     loader->said_done = true;
     enum status status = protocol_send(loader->attached->connection.socket, &done, NULL, NULL);
@@ -228,30 +228,30 @@ static enum status own_options(struct loader *loader, const struct dial_options 
                              strlen(options->state), sizeof loader->state - 1);
         loader->options.state = loader->state;
     }
-    enum status status = place_page_new(&loader->page, err);
+    enum status status = cursor_page_new(&loader->page, err);
     loader->options.page_fd = loader->page.memfd;
     return status ? status : event_new(&loader->wake_fd, err);
 }
 
 /* A process that comes fresh goes on where one before it was, if that can still be told. */
-static bool take_up_place(struct loader *loader)
+static bool take_up_cursor(struct loader *loader)
 {
     struct ring_service service;
-    uint64_t place;
-    if (loader->options.wish != WISH_FRESH || !loader->options.places ||
-        !kept_place_read(loader->options.places, loader->options.rank, &service, &place))
+    uint64_t cursor;
+    if (loader->options.wish != WISH_FRESH || !loader->options.cursors ||
+        !cursor_file_read(loader->options.cursors, loader->options.rank, &service, &cursor))
         return false;
-    order_print_state(&service.order, place / service.steps_per_epoch,
-                      place % service.steps_per_epoch, loader->state, sizeof loader->state);
+    order_print_state(&service.order, cursor / service.steps_per_epoch,
+                      cursor % service.steps_per_epoch, loader->state, sizeof loader->state);
     loader->options.state = loader->state;
     loader->options.wish = WISH_CONTINUE;
-    atomic_store(loader->page.place, place);
+    atomic_store(loader->page.cursor, cursor);
     return true;
 }
 
 static enum status connect_first(struct loader *loader, struct error *err)
 {
-    bool over, found = take_up_place(loader);
+    bool over, found = take_up_cursor(loader);
     struct connection connection;
     struct connection_terms terms;
     dial_begin(&loader->dial, &loader->options);
@@ -259,23 +259,23 @@ static enum status connect_first(struct loader *loader, struct error *err)
         dial_continue(&loader->dial, UINT64_MAX, -1, &over, &connection, &terms, err);
     if (status == STATUS_REFUSED && found)
         return error_prefix(err, status,
-                            "with the place in '%s%" PRIu32 "': ", loader->options.places,
+                            "with the cursor in '%s%" PRIu32 "': ", loader->options.cursors,
                             loader->options.rank);
     if (status)
         return status;
     const struct ring_service *service = &terms.header.service;
-    uint64_t place = place_of(service, terms.welcome.epoch, terms.welcome.step);
-    status = check_start(&terms, place, err);
+    uint64_t cursor = cursor_of(service, terms.welcome.epoch, terms.welcome.step);
+    status = check_start(&terms, cursor, err);
     if (status) {
         connection_done(&connection);
         return status;
     }
     loader->header = terms.header;
-    loader->end = place_of(service, service->epochs, 0);
-    atomic_store(&loader->place, place);
-    if (loader->options.places)
-        loader->kept =
-            kept_place_open(loader->options.places, loader->options.rank, service, place);
+    loader->end = cursor_of(service, service->epochs, 0);
+    atomic_store(&loader->cursor, cursor);
+    if (loader->options.cursors)
+        loader->cursor_file =
+            cursor_file_open(loader->options.cursors, loader->options.rank, service, cursor);
     return attach(loader, &connection, &terms, err);
 }
 
@@ -325,8 +325,8 @@ static void lose_reader(struct loader *loader)
 static void hear_end(struct loader *loader)
 {
     loader->ended = true;
-    if (atomic_load(&loader->place) >= loader->end)
-        kept_place_note(loader->kept, loader->end);
+    if (atomic_load(&loader->cursor) >= loader->end)
+        cursor_file_note(loader->cursor_file, loader->end);
 }
 
 /* Reads what the service said. Final statuses are kept in loader->final. */
@@ -367,7 +367,7 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
                          slot->sample_count, slot->epoch, slot->step, layout->batch_size,
                          service->steps_per_epoch);
     if (slot->epoch >= service->epochs ||
-        place_of(service, slot->epoch, slot->step) != loader->expected)
+        cursor_of(service, slot->epoch, slot->step) != loader->expected)
         return error_set(err, STATUS_PROTOCOL,
                          "ring: the batch of epoch %" PRIu64 " step %" PRIu64
                          " came where that of epoch %" PRIu64 " step %" PRIu64 " should",
@@ -451,7 +451,7 @@ static bool take(struct loader *loader, struct loader_batch *ret_batch)
     while (take_slot(loader, &batch)) {
         uint64_t sequence = loader->taken - 1;
         struct lease *lease = &attached->leases[batch.slot];
-        if (loader->expected <= atomic_load(&loader->place)) {
+        if (loader->expected <= atomic_load(&loader->cursor)) {
             pass_over(loader, lease, sequence);
             continue;
         }
@@ -459,7 +459,7 @@ static bool take(struct loader *loader, struct loader_batch *ret_batch)
         atomic_store_explicit(&lease->step, batch.header.step, memory_order_relaxed);
         atomic_fetch_add(&attached->leased, 1);
         atomic_store(&lease->stamp, 2 * sequence + 1);
-        atomic_store(&loader->place, loader->expected);
+        atomic_store(&loader->cursor, loader->expected);
         *ret_batch = batch;
         return true;
     }
@@ -500,7 +500,7 @@ static uint32_t slots_to_lease(const struct loader *loader)
  * if there is none. */
 static const struct lease *obstacle(const struct loader *loader)
 {
-    if (loader->lost || atomic_load(&loader->place) == loader->end)
+    if (loader->lost || atomic_load(&loader->cursor) == loader->end)
         return NULL;
     const struct ring *ring = &loader->attached->connection.ring;
     uint64_t tail = atomic_load(&ring->control->tail);
@@ -539,8 +539,8 @@ static enum status find_reader(struct loader *loader, uint64_t deadline, struct 
 {
     if (!loader->dialing) {
         vacate(loader);
-        struct protocol_welcome place = loader_place(loader);
-        order_print_state(&loader->header.service.order, place.epoch, place.step, loader->state,
+        struct protocol_welcome cursor = loader_cursor(loader);
+        order_print_state(&loader->header.service.order, cursor.epoch, cursor.step, loader->state,
                           sizeof loader->state);
         loader->options.state = loader->state;
         loader->options.wish = WISH_CONTINUE;
@@ -562,7 +562,7 @@ static enum status find_reader(struct loader *loader, uint64_t deadline, struct 
         return error_prefix(err, status, "the reader on this node went away: ");
     status = check_same(&loader->header, &terms.header, err);
     if (!status)
-        status = check_start(&terms, atomic_load(&loader->place), err);
+        status = check_start(&terms, atomic_load(&loader->cursor), err);
     if (status) {
         connection_done(&connection);
         return status;
@@ -576,7 +576,7 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
 {
     if (loader->lost) {
         struct error error;
-        bool had_all = atomic_load(&loader->place) == loader->end;
+        bool had_all = atomic_load(&loader->cursor) == loader->end;
         if (find_reader(loader, deadline, &error)) {
             loader->ended = had_all; /* it looked for a reader for the others' sake */
             if (!had_all)
@@ -590,14 +590,14 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
 
 static void say_end(struct loader *loader)
 {
-    struct protocol_welcome place = loader_place(loader);
-    if (atomic_load(&loader->place) >= loader->end)
+    struct protocol_welcome cursor = loader_cursor(loader);
+    if (atomic_load(&loader->cursor) >= loader->end)
         error_set(&loader->final, STATUS_ENDED, "all epochs are consumed");
     else
         error_set(&loader->final, STATUS_ENDED,
                   "the service was told to stop, and has, for all trainers, before epoch %" PRIu64
                   " step %" PRIu64,
-                  place.epoch, place.step);
+                  cursor.epoch, cursor.step);
 }
 
 enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader_batch *ret_batch,
@@ -684,7 +684,7 @@ static void leave(struct loader *loader, const char *reason)
         error_set(&loader->failure, STATUS_LOST, "%s", reason);
     atomic_store(&loader->left, true);
     if (!before && !reason)
-        kept_place_remove(loader->kept);
+        cursor_file_remove(loader->cursor_file);
     if (!before)
         send_farewell(loader);
     pthread_mutex_unlock(&loader->lock);
@@ -711,8 +711,8 @@ void loader_close(struct loader *loader)
         attached_ring_free(attached);
     }
     dial_done(&loader->dial);
-    place_page_done(&loader->page);
-    kept_place_close(loader->kept);
+    cursor_page_done(&loader->page);
+    cursor_file_close(loader->cursor_file);
     if (loader->wake_fd >= 0)
         close(loader->wake_fd);
     pthread_mutex_destroy(&loader->lock);

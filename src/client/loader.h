@@ -7,8 +7,8 @@
  *     ring's life       current --reader gone, all that it published is taken--> old --last leased
  *                       slot released--> unmapped
  *
- * The loader knows its place: the step that comes next. A reader that comes back is told of it,
- * and may start earlier, where another trainer needs that: batches before the place are passed
+ * The loader knows its cursor: the step that comes next. A reader that comes back is told of it,
+ * and may start earlier, where another trainer needs that: batches before the cursor are passed
  * over. So what loader_next() gives is one sequence without a gap or a repetition, or an error.
  *
  * One thread at a time calls loader_next(); loader_release() and loader_leave() may come from
@@ -39,8 +39,8 @@ MUST_USE enum status loader_open(const struct dial_options *options, struct load
 /* Of the first reader. Others are the same in all but slot_count and the service's start. */
 const struct ring_header *loader_header(const struct loader *loader);
 
-/* The place: epoch and step of the next batch. Any thread. */
-struct protocol_welcome loader_place(const struct loader *loader);
+/* The cursor: epoch and step of the next batch. Any thread. */
+struct protocol_welcome loader_cursor(const struct loader *loader);
 
 /* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet, or the reader is gone
  * and none is back yet. INVALID: all slots are leased, release one first. Others are final, and
@@ -52,7 +52,7 @@ MUST_USE enum status loader_next(struct loader *loader, int64_t timeout_ms,
 MUST_USE enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,
                                     uint64_t step, struct error *err);
 
-/* Says goodbye, naming the place; leased slots stay mapped. A loader_next() under way in another
+/* Says goodbye, naming the cursor; leased slots stay mapped. A loader_next() under way in another
  * thread ends: ENDED. Later calls do nothing. */
 void loader_leave(struct loader *loader);
 

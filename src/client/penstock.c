@@ -68,8 +68,8 @@ static void fill_info(struct penstock *connection)
                                .dataset_samples = service->dataset_samples,
                                .steps_per_epoch = service->steps_per_epoch,
                                .epochs = service->epochs,
-                               .start_epoch = loader_place(connection->loader).epoch,
-                               .start_step = loader_place(connection->loader).step,
+                               .start_epoch = loader_cursor(connection->loader).epoch,
+                               .start_step = loader_cursor(connection->loader).step,
                                .seed = service->order.seed,
                                .fingerprint = service->order.fingerprint,
                                .order_id = service->order.id};
@@ -203,10 +203,10 @@ enum penstock_status penstock_release(struct penstock *connection,
 
 enum penstock_status penstock_state(const struct penstock *connection, char *buffer, size_t size)
 {
-    struct protocol_welcome place = loader_place(connection->loader);
+    struct protocol_welcome cursor = loader_cursor(connection->loader);
     char text[ORDER_STATE_BYTES];
-    int length = order_print_state(&loader_header(connection->loader)->service.order, place.epoch,
-                                   place.step, text, sizeof text);
+    int length = order_print_state(&loader_header(connection->loader)->service.order, cursor.epoch,
+                                   cursor.step, text, sizeof text);
     if ((size_t)length >= size)
         return PENSTOCK_INVALID;
     memcpy(buffer, text, (size_t)length + 1);

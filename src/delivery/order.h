@@ -1,5 +1,5 @@
 /* What decides the order of samples, as a run has settled it: told to trainers with their ring,
- * kept in states and with places, and held against what comes back. Pure.
+ * kept in states and with cursors, and held against what comes back. Pure.
  *
  * A state, what a training script keeps in its checkpoints, is one line of JSON (docs/layouts.md):
  *
@@ -40,8 +40,8 @@ bool order_makes_sense(const struct order *order);
 MUST_USE enum status order_check_same(const struct order *before, const struct order *now,
                                       struct error *err);
 
-/* The state of a place (`epoch` * steps of an epoch + `step` is below 2^64), cut at `size`; returns
- * the length that it has whole, as snprintf(). */
+/* The state of a cursor (`epoch` * steps of an epoch + `step` is below 2^64), cut at `size`;
+ * returns the length that it has whole, as snprintf(). */
 int order_print_state(const struct order *order, uint64_t epoch, uint64_t step, char *buffer,
                       size_t size);
 

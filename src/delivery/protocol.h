@@ -73,8 +73,8 @@ struct protocol_message {
 };
 
 /* Sends a message of which `type` and the body are filled in. `fds`: WELCOME_FDS of them with
- * WELCOME, the place page's (place_page.h) with HELLO, else NULL. TIMEOUT: the peer does not read.
- * LOST: it is gone. IO. */
+ * WELCOME, the cursor page's (cursor_page.h) with HELLO, else NULL. TIMEOUT: the peer does not
+ * read. LOST: it is gone. IO. */
 MUST_USE enum status protocol_send(int socket, const struct protocol_message *message,
                                    const int *fds, struct error *err);
 

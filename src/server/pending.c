@@ -16,7 +16,7 @@ static const uint64_t crowded_timeout_ns = UINT64_C(200000000); /* when no entry
 
 static void drop_pending(struct server *server, uint32_t index)
 {
-    place_page_done(&server->pending[index].page);
+    cursor_page_done(&server->pending[index].page);
     close(server->pending[index].socket);
     server->pending[index] = server->pending[--server->pending_count];
 }
@@ -90,9 +90,9 @@ static enum status check_rank(const struct server *server, const struct protocol
     return STATUS_OK;
 }
 
-/* *ret_place stays as it is if the trainer is fresh. */
+/* *ret_cursor stays as it is if the trainer is fresh. */
 static enum status check_state(const struct server *server, const struct protocol_hello *hello,
-                               uint64_t *ret_place, struct error *err)
+                               uint64_t *ret_cursor, struct error *err)
 {
     if (hello->wish == WISH_FRESH)
         return STATUS_OK;
@@ -100,7 +100,7 @@ static enum status check_state(const struct server *server, const struct protoco
     enum status status =
         server->read_state
             ? server->read_state(server->state_argument, hello->state, hello->wish == WISH_CONTINUE,
-                                 ret_place, &reason)
+                                 ret_cursor, &reason)
             : error_set(&reason, STATUS_UNSUPPORTED, "this service does not take states");
     if (status)
         return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank,
@@ -112,13 +112,13 @@ static enum status check_state(const struct server *server, const struct protoco
 static enum status judge_late(const struct server *server, const struct protocol_hello *hello,
                               struct error *err)
 {
-    uint64_t end = server->service.epochs * server->service.steps_per_epoch, place = end;
+    uint64_t end = server->service.epochs * server->service.steps_per_epoch, cursor = end;
     enum status status = STATUS_OK;
     if (server->outcome.status == STATUS_ENDED)
-        status = check_state(server, hello, &place, err);
+        status = check_state(server, hello, &cursor, err);
     if (status)
         return status;
-    if (place < end && hello->wish == WISH_STATE)
+    if (cursor < end && hello->wish == WISH_STATE)
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " has the state of an earlier step, and all trainers "
                          "had their last batch: start the service again, too",
@@ -128,13 +128,13 @@ static enum status judge_late(const struct server *server, const struct protocol
 
 /* *ret_waits: not now, but in the next session. */
 static enum status judge_hello(const struct server *server, const struct protocol_hello *hello,
-                               uint64_t *ret_place, bool *ret_waits, struct error *err)
+                               uint64_t *ret_cursor, bool *ret_waits, struct error *err)
 {
     if (server->finished)
         return judge_late(server, hello, err);
     enum status status = check_rank(server, hello, err);
     if (!status)
-        status = check_state(server, hello, ret_place, err);
+        status = check_state(server, hello, ret_cursor, err);
     if (status)
         return status;
     *ret_waits = server->started && server->reconnect_ms > 0;
@@ -153,17 +153,17 @@ static enum status judge_hello(const struct server *server, const struct protoco
     return STATUS_OK;
 }
 
-/* What a trainer holds of an earlier ring lies before the place that it wishes; the page says how
+/* What a trainer holds of an earlier ring lies before the cursor that it wishes; the page says how
  * far. */
 static uint64_t released_before(const struct pending *pending, const struct protocol_hello *hello,
                                 uint64_t wished)
 {
-    uint64_t place = atomic_load(pending->page.place);
-    return hello->wish == WISH_CONTINUE && place < wished ? place : wished;
+    uint64_t cursor = atomic_load(pending->page.cursor);
+    return hello->wish == WISH_CONTINUE && cursor < wished ? cursor : wished;
 }
 
 static void admit(struct server *server, const struct pending *pending,
-                  const struct protocol_hello *hello, uint64_t place)
+                  const struct protocol_hello *hello, uint64_t cursor)
 {
     struct trainer *trainer =
         trainer_of_rank(server, hello->rank); /* it said goodbye, and is back */
@@ -174,10 +174,10 @@ static void admit(struct server *server, const struct pending *pending,
                                 .rank = hello->rank,
                                 .state = SERVER_PEER_CONNECTED,
                                 .wish = (enum protocol_wish)hello->wish,
-                                .wished = place,
+                                .wished = cursor,
                                 .first = UINT64_MAX,
-                                .given = place,
-                                .released = released_before(pending, hello, place),
+                                .given = cursor,
+                                .released = released_before(pending, hello, cursor),
                                 .page = pending->page,
                                 .ring = {.memfd = -1},
                                 .publish_fd = -1,
@@ -211,16 +211,16 @@ static enum status handle_hello(struct server *server, struct pending *pending,
                                 const struct protocol_hello *hello, bool *ret_kept,
                                 struct error *err)
 {
-    uint64_t place = 0;
+    uint64_t cursor = 0;
     bool waits = comes_early(server, pending, hello->rank);
-    enum status status = waits ? STATUS_OK : judge_hello(server, hello, &place, &waits, err);
+    enum status status = waits ? STATUS_OK : judge_hello(server, hello, &cursor, &waits, err);
     *ret_kept = false;
     if (status == STATUS_ENDED)
         close_lost(server, hello->rank);
     if (status)
         return status;
     if (!waits) {
-        admit(server, pending, hello, place);
+        admit(server, pending, hello, cursor);
         return STATUS_OK;
     }
     *ret_kept = true;
@@ -247,7 +247,7 @@ static enum status read_hello(struct pending *pending, uint64_t patience_ns,
                          (double)patience_ns / 1e9,
                          patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
     if (status || !pending->waits)
-        return status ? status : place_page_open(page_fd, &pending->page, err);
+        return status ? status : cursor_page_open(page_fd, &pending->page, err);
     close(page_fd);
     return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
 }

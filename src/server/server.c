@@ -105,7 +105,7 @@ void trainer_done(struct trainer *trainer)
     close_fd(&trainer->publish_fd);
     close_fd(&trainer->release_fd);
     ring_done(&trainer->ring);
-    place_page_done(&trainer->page);
+    cursor_page_done(&trainer->page);
 }
 
 struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
@@ -144,11 +144,11 @@ static bool is_gone(const struct trainer *trainer)
 static void trainer_fail(const struct server *server, struct trainer *trainer,
                          const struct error *reason)
 {
-    uint64_t place = trainer_place(trainer), steps = server->service.steps_per_epoch;
+    uint64_t cursor = trainer_cursor(trainer), steps = server->service.steps_per_epoch;
     struct error error;
     error_set(&error, STATUS_LOST,
               "trainer %" PRIu32 " (process %ld) failed at epoch %" PRIu64 " step %" PRIu64 ": %s",
-              trainer->rank, (long)trainer->pid, place / steps, place % steps, reason->message);
+              trainer->rank, (long)trainer->pid, cursor / steps, cursor % steps, reason->message);
     trainer->failed = true;
     trainer_lose(trainer, &error);
 }
@@ -193,9 +193,9 @@ static bool hear_trainer(const struct server *server, struct trainer *trainer,
 /* One has hung up when no session is under way: who comes fresh instead goes on there. */
 static void note_left(struct server *server, const struct trainer *trainer)
 {
-    uint64_t *left = &server->left[trainer->rank], place = trainer_place(trainer);
-    if (*left < place + 1)
-        *left = place + 1;
+    uint64_t *left = &server->left[trainer->rank], cursor = trainer_cursor(trainer);
+    if (*left < cursor + 1)
+        *left = cursor + 1;
 }
 
 static bool hear_trainers(struct server *server)
@@ -321,12 +321,12 @@ pid_t server_trainer_pid(const struct server *server, uint32_t trainer)
 }
 
 enum protocol_wish server_trainer_wish(const struct server *server, uint32_t trainer,
-                                       uint64_t *ret_place)
+                                       uint64_t *ret_cursor)
 {
     const struct trainer *t = &server->trainers[trainer];
     const struct ring_service *service = &server->service;
     bool gone = t->state == SERVER_PEER_CLOSED;
-    *ret_place = gone ? service->epochs * service->steps_per_epoch : t->wished;
+    *ret_cursor = gone ? service->epochs * service->steps_per_epoch : t->wished;
     return gone ? WISH_CONTINUE : t->wish;
 }
 
@@ -365,7 +365,7 @@ void server_restart(struct server *server)
             *parting = *trainer;
             parting->publish_fd = parting->release_fd = -1;
             parting->ring = (struct ring){.memfd = -1};
-            trainer->page = (struct place_page){0};
+            trainer->page = (struct cursor_page){0};
             trainer->socket = -1;
         } else if (trainer->state == SERVER_PEER_LOST) {
             note_left(server, trainer);
@@ -392,13 +392,13 @@ void server_expect(struct server *server, uint32_t rank)
         }
 }
 
-bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_place)
+bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_cursor)
 {
     for (uint32_t rank = 0; rank < server->service.world_size; rank++) {
         if (server->left[rank] == 0)
             continue;
         *ret_rank = rank;
-        *ret_place = server->left[rank] - 1;
+        *ret_cursor = server->left[rank] - 1;
         server->left[rank] = 0;
         return true;
     }

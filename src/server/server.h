@@ -7,7 +7,7 @@
  *
  *     trainer                              reader
  *     HELLO {rank, world_size, wish}     ->      uid checked by SO_PEERCRED
- *       + memfd of its place
+ *       + memfd of its cursor
  *                                        <-      WAIT {connected, expected, reconnect}   at once,
  *                                                and now and then, for progress
  *                                        <-      WELCOME {first step} + memfd + 2 eventfds
@@ -21,7 +21,7 @@
  * come again for another: those that were connected find the socket closed. Who said goodbye is not
  * waited for any more: it stays in the list as closed, and has a ring that nobody reads.
  *
- * A place is a step counted from epoch 0 on: epoch * steps_per_epoch + step.
+ * A cursor is a step counted from epoch 0 on: epoch * steps_per_epoch + step.
  *
  * One thread owns the server: none of this blocks, everything happens in server_progress(). Errors
  * of a single trainer (nonsense on its socket, a wild tail) concern that trainer; the owner asks
@@ -44,9 +44,9 @@
 struct server;
 
 /* Reads the state of a HELLO, and judges whether this service can go on from it (for a trainer that
- * goes on, the end is a place, too). */
+ * goes on, the end is a cursor, too). */
 typedef enum status server_read_state(void *argument, const char *json, bool goes_on,
-                                      uint64_t *ret_place, struct error *err);
+                                      uint64_t *ret_cursor, struct error *err);
 
 struct server_options {
     const char *run_dir;   /* created 0700 if it is not there; borrowed during the call */
@@ -92,15 +92,16 @@ uint32_t server_trainer_count(const struct server *server);
 uint32_t server_trainer_rank(const struct server *server, uint32_t trainer);
 pid_t server_trainer_pid(const struct server *server, uint32_t trainer);
 
-/* What it asked for; the place unless it is fresh. One that said goodbye wants to go on at the end.
+/* What it asked for; the cursor unless it is fresh. One that said goodbye wants to go on at the
+ * end.
  */
 enum protocol_wish server_trainer_wish(const struct server *server, uint32_t trainer,
-                                       uint64_t *ret_place);
+                                       uint64_t *ret_cursor);
 
 /* Before server_start(): where the session starts, and the first batch of a trainer, which is there
  * unless it is set. */
-void server_set_start(struct server *server, uint64_t place);
-void server_set_first(struct server *server, uint32_t trainer, uint64_t place);
+void server_set_start(struct server *server, uint64_t cursor);
+void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor);
 
 /* Tells waiting trainers how many of all are connected: where that is another number, and ten times
  * a second, for a sign of life. Not those that have not read what they were told before: they hear
@@ -143,9 +144,9 @@ bool server_trainer_failed(const struct server *server, uint32_t trainer);
 void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
                             uint64_t *ret_step);
 
-/* The place behind the last batch that a trainer has released, in order: up to now, or to its
+/* The cursor behind the last batch that a trainer has released, in order: up to now, or to its
  * death. Before server_start() only of one that wishes to go on. */
-uint64_t server_trainer_place(const struct server *server, uint32_t trainer);
+uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer);
 
 /* Whether it is done with the last batch of all: has released it, asked for more, or said goodbye.
  */
@@ -175,10 +176,10 @@ void server_finish(struct server *server, const struct error *outcome);
 void server_restart(struct server *server);
 
 /* Between sessions: the next trainer of those that have hung up since the last one, or as it ended,
- * and the place behind the last batch that it has released; false if there is none. A trainer goes
+ * and the cursor behind the last batch that it has released; false if there is none. A trainer goes
  * on with its ring after the session's end, until that is empty, says hello, and may die any time.
  */
-bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_place);
+bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_cursor);
 
 /* Between sessions: a trainer of that rank is to come again, although one said goodbye. */
 void server_expect(struct server *server, uint32_t rank);

@@ -3,7 +3,7 @@
 #ifndef PENSTOCK_SERVER_SERVER_INTERNAL_H
 #define PENSTOCK_SERVER_SERVER_INTERNAL_H
 
-#include "delivery/place_page.h"
+#include "delivery/cursor_page.h"
 #include "delivery/protocol.h"
 #include "delivery/ring.h"
 #include "server/server.h"
@@ -17,7 +17,7 @@ struct pending {
     uint64_t accepted_ns;
     bool waits;
     struct protocol_hello hello; /* of one that waits */
-    struct place_page page;      /* that came with it */
+    struct cursor_page page;     /* that came with it */
 };
 
 struct trainer {
@@ -26,9 +26,9 @@ struct trainer {
     uint32_t rank;
     enum server_peer state;
     enum protocol_wish wish;
-    uint64_t wished;   /* place, unless fresh */
-    uint64_t first;    /* place of its first batch */
-    uint64_t given;    /* the place behind the last batch that it may have */
+    uint64_t wished;   /* cursor, unless fresh */
+    uint64_t first;    /* cursor of its first batch */
+    uint64_t given;    /* the cursor behind the last batch that it may have */
     uint32_t told;     /* how many trainers it was last told are there */
     uint64_t told_ns;  /* when that was */
     bool failed;       /* it is lost, and has said why itself */
@@ -39,7 +39,7 @@ struct trainer {
     uint64_t head;     /* slots published: the truth, shared memory has a copy */
     uint64_t tail;     /* as last seen in shared memory and found possible */
     uint64_t released; /* likewise, in its page */
-    struct place_page page;
+    struct cursor_page page;
     struct error error; /* why it is lost */
     struct protocol_goodbye goodbye;
 };
@@ -64,7 +64,8 @@ struct server {
     uint32_t trainer_count;
     struct trainer *parting; /* [max_trainers] of the last session: they may say goodbye yet */
     uint32_t parting_count;
-    uint64_t *left; /* [world_size] place + 1 of one that has hung up, until it is taken; 0: none */
+    uint64_t
+        *left; /* [world_size] cursor + 1 of one that has hung up, until it is taken; 0: none */
     bool started, finished;
     struct error outcome; /* once finished */
 };
@@ -91,8 +92,8 @@ void trainer_lose(struct trainer *trainer, const struct error *error);
  */
 bool trainer_check_tail(struct trainer *trainer);
 
-/* The place behind the last batch that it has released, in order. */
-uint64_t trainer_place(const struct trainer *trainer);
+/* The cursor behind the last batch that it has released, in order. */
+uint64_t trainer_cursor(const struct trainer *trainer);
 
 /* Frees what a trainer has; a zeroed one with descriptors -1 is fine. */
 void trainer_done(struct trainer *trainer);

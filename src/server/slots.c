@@ -25,15 +25,15 @@ static uint64_t start_of(const struct server *server)
     return service->start_epoch * service->steps_per_epoch + service->start_step;
 }
 
-void server_set_start(struct server *server, uint64_t place)
+void server_set_start(struct server *server, uint64_t cursor)
 {
-    server->service.start_epoch = place / server->service.steps_per_epoch;
-    server->service.start_step = place % server->service.steps_per_epoch;
+    server->service.start_epoch = cursor / server->service.steps_per_epoch;
+    server->service.start_step = cursor % server->service.steps_per_epoch;
 }
 
-void server_set_first(struct server *server, uint32_t trainer, uint64_t place)
+void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor)
 {
-    server->trainers[trainer].first = place;
+    server->trainers[trainer].first = cursor;
 }
 
 static void welcome(const struct server *server, struct trainer *trainer)
@@ -84,33 +84,33 @@ static bool read_tail(const struct trainer *trainer, uint64_t *ret_tail)
     return true;
 }
 
-/* The same of the place behind what it has released. Before its first batch it may have none to
+/* The same of the cursor behind what it has released. Before its first batch it may have none to
  * tell, or an older one: that is no news. */
-static bool read_released(const struct trainer *trainer, uint64_t *ret_place)
+static bool read_released(const struct trainer *trainer, uint64_t *ret_cursor)
 {
-    uint64_t place = trainer->page.place ? atomic_load(trainer->page.place) : 0;
-    if (place > trainer->given)
+    uint64_t cursor = trainer->page.cursor ? atomic_load(trainer->page.cursor) : 0;
+    if (cursor > trainer->given)
         return false;
-    *ret_place = place > trainer->released ? place : trainer->released;
+    *ret_cursor = cursor > trainer->released ? cursor : trainer->released;
     return true;
 }
 
 bool trainer_check_tail(struct trainer *trainer)
 {
-    uint64_t tail, place;
-    if (read_tail(trainer, &tail) && read_released(trainer, &place)) {
-        bool moved = tail != trainer->tail || place != trainer->released;
+    uint64_t tail, cursor;
+    if (read_tail(trainer, &tail) && read_released(trainer, &cursor)) {
+        bool moved = tail != trainer->tail || cursor != trainer->released;
         trainer->tail = tail;
-        trainer->released = place;
+        trainer->released = cursor;
         return moved;
     }
     struct error error;
     error_set(&error, STATUS_PROTOCOL,
-              "trainer %" PRIu32 " (process %ld) wrote an impossible tail or place: %" PRIu64
-              " (place %" PRIu64 ") with %" PRIu64 " published, last %" PRIu64 " (place %" PRIu64
+              "trainer %" PRIu32 " (process %ld) wrote an impossible tail or cursor: %" PRIu64
+              " (cursor %" PRIu64 ") with %" PRIu64 " published, last %" PRIu64 " (cursor %" PRIu64
               ")",
               trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail),
-              atomic_load(trainer->page.place), trainer->head, trainer->tail, trainer->released);
+              atomic_load(trainer->page.cursor), trainer->head, trainer->tail, trainer->released);
     trainer_lose(trainer, &error);
     return true;
 }
@@ -139,9 +139,9 @@ void server_publish(struct server *server, uint32_t trainer)
     struct trainer *t = &server->trainers[trainer];
     if (t->state != SERVER_PEER_CONNECTED)
         return;
-    uint64_t place = start_of(server) + ++t->head;
-    if (place > t->given)
-        t->given = place;
+    uint64_t cursor = start_of(server) + ++t->head;
+    if (cursor > t->given)
+        t->given = cursor;
     ring_publish(&t->ring, t->head, t->publish_fd);
 }
 
@@ -166,19 +166,19 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
     *ret_step = server->trainers[trainer].goodbye.step;
 }
 
-uint64_t trainer_place(const struct trainer *trainer)
+uint64_t trainer_cursor(const struct trainer *trainer)
 {
-    uint64_t place = trainer->released;
-    (void)read_released(trainer, &place); /* else as it was last seen */
-    return place;
+    uint64_t cursor = trainer->released;
+    (void)read_released(trainer, &cursor); /* else as it was last seen */
+    return cursor;
 }
 
-uint64_t server_trainer_place(const struct server *server, uint32_t trainer)
+uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer)
 {
     const struct trainer *t = &server->trainers[trainer];
     uint64_t wished;
     if (server->started || t->state != SERVER_PEER_CLOSED)
-        return trainer_place(t);
+        return trainer_cursor(t);
     server_trainer_wish(server, trainer, &wished);
     return wished;
 }
@@ -188,7 +188,7 @@ bool server_trainer_done(const struct server *server, uint32_t trainer)
     const struct trainer *t = &server->trainers[trainer];
     uint64_t end = server->service.epochs * server->service.steps_per_epoch;
     return t->done || t->state == SERVER_PEER_CLOSED ||
-           server_trainer_place(server, trainer) == end;
+           server_trainer_cursor(server, trainer) == end;
 }
 
 uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer)

@@ -211,9 +211,9 @@ class Job:
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
 
-def lacking(places):
-    """The first place that is not among them."""
-    return next(place for place in range(len(places) + 1) if place not in places)
+def lacking(cursors):
+    """The first cursor that is not among them."""
+    return next(cursor for cursor in range(len(cursors) + 1) if cursor not in cursors)
 
 
 def check_lives(rank, lives, hold=1):
@@ -225,16 +225,16 @@ def check_lives(rank, lives, hold=1):
         start = lacking(had - {last})  # where this life may begin: all before was given back
         seen = set()
         for line in life:
-            place = int(line[0]) * STEPS + int(line[1])
-            if place == last and place in seen:
+            cursor = int(line[0]) * STEPS + int(line[1])
+            if cursor == last and cursor in seen:
                 continue  # another sample of it
-            last = place
+            last = cursor
             where = f"trainer {rank}, life {number}: epoch {line[0]} step {line[1]}"
-            if place in seen or place < start:
+            if cursor in seen or cursor < start:
                 return f"{where} again"
-            seen.add(place)
-            if len(set(range(start, place)) - seen - had) > hold:
-                return f"{where} after a gap: {sorted(set(range(start, place)) - seen - had)}"
+            seen.add(cursor)
+            if len(set(range(start, cursor)) - seen - had) > hold:
+                return f"{where} after a gap: {sorted(set(range(start, cursor)) - seen - had)}"
         had |= seen
     return None
 

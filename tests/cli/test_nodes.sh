@@ -92,8 +92,8 @@ grep -q n0007 at/trainers.1 && ! grep -q 'n0007\|n0300' at/trainers.2 at/readers
 grep -qx -- '-np' at/readers.2 && grep -qx 998 at/readers.2 || fail "not as many readers as nodes: $(cat at/readers.2)"
 # What 7,900 trainers left behind comes whole, however long.
 [ "$(grep -c '^left ' at/heard)" -eq 7900 ] && [ "$(tail -n 1 at/heard)" = . ] && [ "$(wc -c <at/heard)" -gt 130000 ] ||
-    fail "readers hear of $(grep -c '^left ' at/heard) places: $(tail -n 1 at/heard)"
-grep -qx 'left 7899 1000007899' at/heard || fail "not the place of the last: $(grep 'left 7899' at/heard)"
+    fail "readers hear of $(grep -c '^left ' at/heard) cursors: $(tail -n 1 at/heard)"
+grep -qx 'left 7899 1000007899' at/heard || fail "not the cursor of the last: $(grep 'left 7899' at/heard)"
 
 # MPICH's mpiexec fails at more than 64 KiB that rank 0 has not read: the same list comes by a file, which goes.
 slow=0

@@ -13,8 +13,8 @@
  * nothing is left: no descriptor, no file. */
 #include "fuzz_ring.h"
 
+#include "delivery/cursor_page.h"
 #include "delivery/fdpass.h"
-#include "delivery/place_page.h"
 #include "delivery/rundir.h"
 #include "server/server.h"
 
@@ -23,12 +23,12 @@
 
 enum { CONNECTIONS = 4, TRAINERS = 3, MOST_STEPS = 64 };
 
-static const uint64_t end_place = (uint64_t)FUZZ_RING_EPOCHS * FUZZ_RING_STEPS;
+static const uint64_t end_cursor = (uint64_t)FUZZ_RING_EPOCHS * FUZZ_RING_STEPS;
 
 /* A trainer's end, of whatever manners. */
 struct caller {
     int socket; /* -1: none */
-    struct place_page page;
+    struct cursor_page page;
     struct ring ring;
     int events[2];
 };
@@ -44,7 +44,7 @@ struct stage {
 static void hang_up(struct caller *caller)
 {
     ring_done(&caller->ring);
-    place_page_done(&caller->page);
+    cursor_page_done(&caller->page);
     for (int i = 0; i < 2; i++)
         if (caller->events[i] >= 0)
             close(caller->events[i]);
@@ -61,7 +61,7 @@ static void call(struct stage *stage)
         int dir;
         CHECK(rundir_open(stage->run_dir, false, &dir, NULL) == STATUS_OK);
         CHECK(rundir_connect(dir, 0, &stage->callers[i].socket, NULL) == STATUS_OK);
-        CHECK(place_page_new(&stage->callers[i].page, NULL) == STATUS_OK);
+        CHECK(cursor_page_new(&stage->callers[i].page, NULL) == STATUS_OK);
         close(dir);
         return;
     }
@@ -122,14 +122,14 @@ static void publish(struct stage *stage)
 
 static void start(struct stage *stage)
 {
-    uint64_t place;
+    uint64_t cursor;
     if (stage->started || stage->finished || server_trainer_count(stage->server) == 0)
         return;
     stage->started = true;
     memset(stage->published, 0, sizeof stage->published);
     for (uint32_t t = 0; t < server_trainer_count(stage->server); t++)
-        if (server_trainer_wish(stage->server, t, &place) != WISH_FRESH)
-            server_set_first(stage->server, t, place);
+        if (server_trainer_wish(stage->server, t, &cursor) != WISH_FRESH)
+            server_set_first(stage->server, t, cursor);
     CHECK(server_start(stage->server, NULL) == STATUS_OK);
 }
 
@@ -177,8 +177,8 @@ static void step(struct stage *stage, struct input *input)
         start(stage);
     else if (what == 9)
         finish(stage, take_byte(input) % 2);
-    else if (what == 10 && caller->page.place)
-        atomic_store(caller->page.place, take_number(input, 8));
+    else if (what == 10 && caller->page.cursor)
+        atomic_store(caller->page.cursor, take_number(input, 8));
     else if (what == 11)
         start_again(stage);
 }
@@ -190,7 +190,7 @@ static void check_trainer(const struct stage *stage, uint32_t t)
     enum server_peer state = server_trainer_state(stage->server, t, &err);
     CHECK(server_trainer_rank(stage->server, t) < TRAINERS);
     CHECK(backlog <= FUZZ_RING_SLOTS);
-    CHECK(server_trainer_place(stage->server, t) <= end_place);
+    CHECK(server_trainer_cursor(stage->server, t) <= end_cursor);
     CHECK(state == SERVER_PEER_CONNECTED || backlog == 0);
     CHECK((state == SERVER_PEER_LOST) == (err.status != STATUS_OK));
 }
@@ -200,7 +200,7 @@ static void look(struct stage *stage)
     struct pollfd polled[64];
     struct error err;
     uint32_t rank;
-    uint64_t place;
+    uint64_t cursor;
     bool active;
     server_arm(stage->server);
     server_disarm(stage->server);
@@ -211,18 +211,18 @@ static void look(struct stage *stage)
     CHECK(server_trainer_count(stage->server) <= TRAINERS);
     for (uint32_t t = 0; t < server_trainer_count(stage->server); t++)
         check_trainer(stage, t);
-    while (!stage->started && server_take_parted(stage->server, &rank, &place))
-        CHECK(rank < TRAINERS && place <= end_place);
+    while (!stage->started && server_take_parted(stage->server, &rank, &cursor))
+        CHECK(rank < TRAINERS && cursor <= end_cursor);
 }
 
 /* A state is a number here. */
-static enum status read_place(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
-                              struct error *err)
+static enum status read_cursor(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
+                               struct error *err)
 {
     (void)argument;
     (void)goes_on;
     (void)err;
-    *ret_place = strtoull(json, NULL, 10) % (end_place + 1);
+    *ret_cursor = strtoull(json, NULL, 10) % (end_cursor + 1);
     return STATUS_OK;
 }
 
@@ -234,7 +234,7 @@ static void open_stage(struct stage *stage)
                                      .max_trainers = TRAINERS,
                                      .layout = &layout,
                                      .service = &service,
-                                     .read_state = read_place};
+                                     .read_state = read_cursor};
     struct error err;
     snprintf(stage->run_dir, sizeof stage->run_dir, "%s/run", fuzz_folder());
     if (server_new(&options, &stage->server, &err)) {

@@ -159,7 +159,7 @@ class Hostile(JobTest):
     def test_broken_trainers_are_named(self):
         """What the others got until then is what they would have got."""
         for kind, cause in (("tail", "impossible tail"), ("back", "impossible tail"),
-                            ("place", "impossible tail or place"), ("socket", "not a Penstock message")):
+                            ("cursor", "impossible tail or cursor"), ("socket", "not a Penstock message")):
             with self.subTest(kind=kind):
                 expected, outcome = self.mixed(kind, True)
                 self.assertRegex(outcome.output, f"trainer 1 .*{cause}")

@@ -134,11 +134,11 @@ class RecoveryTest(JobTest):
         log = os.path.join(self.folder, f"{name}.{len(self.processes)}.log")
         return self.keep(Process(line, log))
 
-    def left_file(self, places):
-        """A file for --left. `places`: by rank."""
+    def left_file(self, cursors):
+        """A file for --left. `cursors`: by rank."""
         path = os.path.join(self.folder, "left")
         with open(path, "w", encoding="ascii") as out:
-            out.write("".join(f"left {rank} {place}\n" for rank, place in places.items()) + ".\n")
+            out.write("".join(f"left {rank} {cursor}\n" for rank, cursor in cursors.items()) + ".\n")
         return path
 
     def start_trainer(self, rank, digest, *arguments, readers=1, **env):
@@ -569,7 +569,7 @@ class Trainers(RecoveryTest):
         self.until_lines("1", 60)
         for trainer in trainers:
             trainer.kill()
-        self.until(lambda: len(set(re.findall(r"left (\d)", job.output()))) == 2, "both places")
+        self.until(lambda: len(set(re.findall(r"left (\d)", job.output()))) == 2, "both cursors")
         os.kill(int(self.reader_pid(1)), signal.SIGKILL)
         job.wait()
         left = dict(re.findall(r"left (\d) (\d+)", job.output()))
@@ -580,8 +580,8 @@ class Trainers(RecoveryTest):
         for rank in range(2):
             self.assert_pieces(str(rank), f"{rank}.new", expected[rank])
 
-    def test_places_of_a_session_before_count_no_more(self):
-        """Trainers that go back to a checkpoint: readers that die before its first batch leave its place behind."""
+    def test_cursors_of_a_session_before_count_no_more(self):
+        """Trainers that go back to a checkpoint: readers that die before its first batch leave its cursor behind."""
         state = self.state_after(5)
         job = self.start_readers(1, self.settings(**{"delivery.run_dir": self.run_dir}), [
             "--supervised", "--left", self.left_file({0: 100, 1: 100})])
@@ -592,20 +592,20 @@ class Trainers(RecoveryTest):
         self.assertEqual(dict(re.findall(r"left (\d) (\d+)", before)), {"0": "5", "1": "5"})
 
     def test_readers_and_then_trainers_die(self):
-        """Nobody is left who was told: those that come fresh find their places in files."""
+        """Nobody is left who was told: those that come fresh find their cursors in files."""
         expected = self.expected()
         settings = self.settings(**{"delivery.run_dir": self.run_dir,
                                     "delivery.reconnect_timeout": 30})
-        places = os.path.join(self.run_dir, "place-1-")
+        cursors = os.path.join(self.run_dir, "cursor-1-")
         job = self.start_readers(2, settings, ["--supervised"])
-        trainers = self.start_trainers("--compute-ms", "5", readers=2, PENSTOCK_PLACES=places)
+        trainers = self.start_trainers("--compute-ms", "5", readers=2, PENSTOCK_CURSORS=cursors)
         self.until_lines("1", 60)
         os.kill(self.reader_pid(1), signal.SIGKILL)
         job.wait()
         for trainer in trainers:
             trainer.kill()
         job = self.start_readers(2, settings, ["--supervised"])
-        trainers = [self.start_trainer(rank, f"digest.{rank}.new", readers=2, PENSTOCK_PLACES=places)
+        trainers = [self.start_trainer(rank, f"digest.{rank}.new", readers=2, PENSTOCK_CURSORS=cursors)
                     for rank in range(2)]
         self.assert_ends_well(*trainers, job)
         for rank in range(2):

@@ -111,11 +111,11 @@ class Signals(JobTest):
                     self.assertEqual(outcome.code, 128 + signal.SIGUSR2, outcome.output)
                 self.assert_nothing_left(before, outcome)
                 with open(state, encoding="ascii") as file:
-                    place = json.load(file)
+                    cursor = json.load(file)
                 first = self.digest_lines()
-                place = [place["epoch"], place["step"]]
+                cursor = [cursor["epoch"], cursor["step"]]
                 self.assertEqual(first, [line for line in expected
-                                         if [int(line[0]), int(line[1])] < place])
+                                         if [int(line[0]), int(line[1])] < cursor])
                 rest = self.digests(2, 2, settings, options=["--resume", state])
                 self.assertEqual(first + rest, expected)
 
@@ -156,9 +156,9 @@ with penstock.connect() as loader, open(sys.argv[1], "wb", 0) as seen:
                 self.assertRegex(outcome.output, "warning: .*trainer 1 .*(KeyboardInterrupt|SystemExit: 143)")
                 self.assertEqual(other.wait(TIMEOUT_S), 0)
                 with open(state, encoding="ascii") as file:
-                    place = json.load(file)
+                    cursor = json.load(file)
                 with open(seen, encoding="ascii") as file:
-                    self.assertEqual(f"{place['epoch']} {place['step']}", file.read().splitlines()[-1])
+                    self.assertEqual(f"{cursor['epoch']} {cursor['step']}", file.read().splitlines()[-1])
                 self.assert_nothing_left(before, outcome)
                 os.remove(seen)
                 os.remove(state)

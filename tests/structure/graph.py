@@ -64,20 +64,20 @@ def direct(arrows):
 
 def drawn(arrows, size, gap, step):
     """(width, height, paths of arrows, {node: (x, y) of its box's upper left corner}); size(node): (width, height)."""
-    place, paths = layers.arranged(arrows, lambda node: size(node)[0] if node in arrows else BEND, gap)
-    top = max((level for _, level in place.values()), default=0)
+    position, paths = layers.arranged(arrows, lambda node: size(node)[0] if node in arrows else BEND, gap)
+    top = max((level for _, level in position.values()), default=0)
     tall = max(size(node)[1] for node in arrows)
-    y = {node: (top - level) * (tall + step) for node, (_, level) in place.items()}
+    y = {node: (top - level) * (tall + step) for node, (_, level) in position.items()}
     lines = []
     for (start, end), nodes in sorted(paths.items()):
-        points = [(place[start][0], y[start] + size(start)[1])]
+        points = [(position[start][0], y[start] + size(start)[1])]
         for bend in nodes[1:-1]:
-            points += [(place[bend][0], y[bend]), (place[bend][0], y[bend] + tall)]
-        points.append((place[end][0], y[end] + (size(end)[1] if y[end] == y[start] else 0)))
+            points += [(position[bend][0], y[bend]), (position[bend][0], y[bend] + tall)]
+        points.append((position[end][0], y[end] + (size(end)[1] if y[end] == y[start] else 0)))
         lines.append(curve(points, f"{start} includes {end}"))
-    corners = {node: (place[node][0] - size(node)[0] / 2, y[node]) for node in arrows}
+    corners = {node: (position[node][0] - size(node)[0] / 2, y[node]) for node in arrows}
     width = max((corner[0] + size(node)[0] for node, corner in corners.items()), default=0)
-    width = max([width] + [place[node][0] + BEND for node in place])
+    width = max([width] + [position[node][0] + BEND for node in position])
     return width, (top + 1) * tall + top * step, lines, corners
 
 

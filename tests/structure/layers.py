@@ -49,12 +49,12 @@ def neighbours(paths):
 
 
 def crossings(lines, paths):
-    place = {node: index for line in lines for index, node in enumerate(line)}
+    position = {node: index for line in lines for index, node in enumerate(line)}
     level = {node: number for number, line in enumerate(lines) for node in line}
     edges = {}
     for path in paths.values():
         for above, below in zip(path, path[1:]):
-            edges.setdefault(level[below], []).append((place[above], place[below]))
+            edges.setdefault(level[below], []).append((position[above], position[below]))
     return sum((one[0] - two[0]) * (one[1] - two[1]) < 0
                for list_ in edges.values() for index, one in enumerate(list_) for two in list_[:index])
 
@@ -66,8 +66,8 @@ def ordered(lines, paths):
     lines = [list(line) for line in lines]
     for sweep in range(SWEEPS):
         for line in lines if sweep % 2 else reversed(lines):
-            place = {node: (index + 0.5) / len(other) for other in lines for index, node in enumerate(other)}
-            middle = {node: sum(place[other] for other in near.get(node, [node])) / len(near.get(node, [node])) for node in line}
+            position = {node: (index + 0.5) / len(other) for other in lines for index, node in enumerate(other)}
+            middle = {node: sum(position[other] for other in near.get(node, [node])) / len(near.get(node, [node])) for node in line}
             line.sort(key=lambda node: middle[node])
         count = crossings(lines, paths)
         if count < least:

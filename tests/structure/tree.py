@@ -40,9 +40,9 @@ def module_of(path):
 def included(source, path, name):
     """What `#include "name"` in that file means, relative to the root; None: nothing of ours."""
     own = [path.parent, *path.parent.parents[:-1]]
-    for place in (*own, pathlib.Path("src"), pathlib.Path("src/include")):
-        if (source / place / name).is_file():
-            return place / name
+    for folder in (*own, pathlib.Path("src"), pathlib.Path("src/include")):
+        if (source / folder / name).is_file():
+            return folder / name
     return None
 
 

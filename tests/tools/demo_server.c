@@ -111,7 +111,7 @@ static void describe(struct demo *demo)
 }
 
 /* The demo's only check of a state is that it has a step, of epoch 0. */
-static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
                               struct error *err)
 {
     (void)argument;
@@ -119,7 +119,7 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
     const char *step = strstr(json, "\"step\":");
     if (!step)
         return error_set(err, STATUS_INVALID, "the state has no step");
-    *ret_place = strtoull(step + strlen("\"step\":"), NULL, 10);
+    *ret_cursor = strtoull(step + strlen("\"step\":"), NULL, 10);
     return STATUS_OK;
 }
 
@@ -136,9 +136,9 @@ static void gather(struct demo *demo)
         if (!active)
             poll(fds, (nfds_t)count, POLL_MS);
     }
-    uint64_t place;
-    if (server_trainer_wish(demo->server, 0, &place) == WISH_STATE)
-        demo->start = place;
+    uint64_t cursor;
+    if (server_trainer_wish(demo->server, 0, &cursor) == WISH_STATE)
+        demo->start = cursor;
     server_set_start(demo->server, demo->start);
     if (server_start(demo->server, &error))
         stop(&error);

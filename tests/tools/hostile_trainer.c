@@ -4,7 +4,7 @@
  *     garbage  overwrites its ring's header, the flags of its control block and the batch it leases
  *     tail     moves its tail beyond the head, after three batches
  *     back     moves its tail back, after three batches
- *     place    says that it has released what there never will be, after three batches
+ *     cursor    says that it has released what there never will be, after three batches
  *     socket   sends nonsense to its reader, after three batches
  */
 #include "delivery/layout.h"
@@ -77,8 +77,8 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     unsigned char *ring = find_memory("memfd:penstock-ring");
-    _Atomic uint64_t *place = find_memory("memfd:penstock-place");
-    if (!ring || !place) {
+    _Atomic uint64_t *cursor = find_memory("memfd:penstock-cursor");
+    if (!ring || !cursor) {
         fprintf(stderr, "hostile-trainer: its shared memory is not to be found\n");
         return EXIT_FAILURE;
     }
@@ -92,8 +92,8 @@ int main(int argc, char **argv)
             atomic_store(&control->tail, 1000);
         if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "back") == 0)
             move_back(control);
-        if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "place") == 0)
-            atomic_store(place, UINT64_MAX);
+        if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "cursor") == 0)
+            atomic_store(cursor, UINT64_MAX);
         if (i + 1 == HARMLESS_BATCHES && strcmp(kind, "socket") == 0)
             send_nonsense();
     }

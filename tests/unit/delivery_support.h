@@ -4,7 +4,7 @@
 #define PENSTOCK_TESTS_DELIVERY_SUPPORT_H
 
 #include "base/clock.h"
-#include "delivery/place_page.h"
+#include "delivery/cursor_page.h"
 #include "penstock.h"
 #include "server/server.h"
 
@@ -97,15 +97,15 @@ static inline struct server *support_server(const char *run_dir, uint32_t world_
     return server;
 }
 
-/* What a trainer says first, sent by hand; its page stays at place 0. */
+/* What a trainer says first, sent by hand; its page stays at cursor 0. */
 static inline void support_hello(int socket, uint32_t rank, uint32_t world_size)
 {
     struct protocol_message message = {.type = PROTOCOL_HELLO,
                                        .hello = {.rank = rank, .world_size = world_size}};
-    struct place_page page;
-    assert_int_equal(place_page_new(&page, NULL), STATUS_OK);
+    struct cursor_page page;
+    assert_int_equal(cursor_page_new(&page, NULL), STATUS_OK);
     assert_int_equal(protocol_send(socket, &message, &page.memfd, NULL), STATUS_OK);
-    place_page_done(&page);
+    cursor_page_done(&page);
 }
 
 /* A penstock_connect() in a thread of its own. */

@@ -149,27 +149,27 @@ static void given_options_win(void **state)
     assert_string_equal(options.run_dir, "/tmp/run");
 }
 
-/* Places are of the service at PENSTOCK_RUN_DIR. */
-static void another_service_has_no_places(void **state)
+/* Cursors are of the service at PENSTOCK_RUN_DIR. */
+static void another_service_has_no_cursors(void **state)
 {
     (void)state;
     static const char *const variables[] = {"PENSTOCK_RUN_DIR=/tmp/run",
-                                            "PENSTOCK_PLACES=/tmp/run/place-", NULL};
+                                            "PENSTOCK_CURSORS=/tmp/run/cursor-", NULL};
     struct dial_options usual = {0}, same = {.run_dir = "/tmp/run"},
                         other = {.run_dir = "/tmp/validation"};
     set_environment(variables);
     assert_int_equal(environment_fill(&usual, NULL), STATUS_OK);
-    assert_string_equal(usual.places, "/tmp/run/place-");
+    assert_string_equal(usual.cursors, "/tmp/run/cursor-");
     assert_int_equal(environment_fill(&same, NULL), STATUS_OK);
-    assert_string_equal(same.places, "/tmp/run/place-");
+    assert_string_equal(same.cursors, "/tmp/run/cursor-");
     assert_int_equal(environment_fill(&other, NULL), STATUS_OK);
-    assert_null(other.places);
-    static const char *const there[] = {"PENSTOCK_RUN_DIR=/tmp", "PENSTOCK_PLACES=/tmp/place-",
+    assert_null(other.cursors);
+    static const char *const there[] = {"PENSTOCK_RUN_DIR=/tmp", "PENSTOCK_CURSORS=/tmp/cursor-",
                                         NULL};
     struct dial_options spelt = {.run_dir = "/tmp/../tmp/"};
     set_environment(there);
     assert_int_equal(environment_fill(&spelt, NULL), STATUS_OK);
-    assert_string_equal(spelt.places, "/tmp/place-");
+    assert_string_equal(spelt.cursors, "/tmp/cursor-");
 }
 
 static void nonsense_is_named(void **state)
@@ -240,9 +240,9 @@ static void a_state_is_text_or_a_file(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(innermost_launcher_counts),     cmocka_unit_test(pairs_are_whole),
-        cmocka_unit_test(tasks_are_listed_by_node),      cmocka_unit_test(given_options_win),
-        cmocka_unit_test(another_service_has_no_places), cmocka_unit_test(nonsense_is_named),
+        cmocka_unit_test(innermost_launcher_counts),      cmocka_unit_test(pairs_are_whole),
+        cmocka_unit_test(tasks_are_listed_by_node),       cmocka_unit_test(given_options_win),
+        cmocka_unit_test(another_service_has_no_cursors), cmocka_unit_test(nonsense_is_named),
         cmocka_unit_test(a_state_is_text_or_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,8 +120,8 @@ static void nonsense_is_answered_and_dropped(void **unused)
         {&state, size, 1, STATUS_PROTOCOL},    {&endless, size, 1, STATUS_PROTOCOL},
         {&good, size, 0, STATUS_PROTOCOL},     {&good, size, 2, STATUS_PROTOCOL},
     };
-    struct place_page page;
-    assert_int_equal(place_page_new(&page, NULL), STATUS_OK);
+    struct cursor_page page;
+    assert_int_equal(cursor_page_new(&page, NULL), STATUS_OK);
     const int fds[] = {page.memfd, page.memfd};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int fd = raw_connect(folder.path);
@@ -136,7 +136,7 @@ static void nonsense_is_answered_and_dropped(void **unused)
         close(fd);
     }
     assert_int_equal(server_trainer_count(server), 0);
-    place_page_done(&page);
+    cursor_page_done(&page);
     server_free(server);
     run_folder_done(&folder);
 }

@@ -286,7 +286,7 @@ static void a_tail_that_moves_back_loses_that_trainer(void **state)
 }
 
 /* A couple whose trainer 1 is played by hand, from its page on. */
-static struct couple couple_with_page(struct place_page *ret_page, int *ret_socket)
+static struct couple couple_with_page(struct cursor_page *ret_page, int *ret_socket)
 {
     struct couple couple = {.folder = run_folder_new()};
     struct protocol_message hello = {.type = PROTOCOL_HELLO, .hello = {.rank = 1, .world_size = 2}};
@@ -295,7 +295,7 @@ static struct couple couple_with_page(struct place_page *ret_page, int *ret_sock
     dial(&dialing, couple.folder.path, 0, 2);
     pump_until(couple.server, 1);
     *ret_socket = raw_connect(couple.folder.path);
-    assert_int_equal(place_page_new(ret_page, NULL), STATUS_OK);
+    assert_int_equal(cursor_page_new(ret_page, NULL), STATUS_OK);
     assert_int_equal(protocol_send(*ret_socket, &hello, &ret_page->memfd, NULL), STATUS_OK);
     pump_until(couple.server, 2);
     assert_int_equal(server_start(couple.server, NULL), STATUS_OK);
@@ -313,22 +313,22 @@ static void an_impossible_release_loses_that_trainer(void **state)
     (void)state;
     static const uint64_t impossible[] = {2, UINT64_MAX}; /* one batch was published */
     for (int i = 0; i < 2; i++) {
-        struct place_page page;
+        struct cursor_page page;
         int socket;
         struct couple couple = couple_with_page(&page, &socket);
-        atomic_store(page.place, 1);
+        atomic_store(page.cursor, 1);
         progress(couple.server);
-        atomic_store(page.place, 0); /* no news: what was released stays so */
+        atomic_store(page.cursor, 0); /* no news: what was released stays so */
         progress(couple.server);
         assert_int_equal(server_trainer_state(couple.server, 1, NULL), SERVER_PEER_CONNECTED);
-        assert_int_equal(server_trainer_place(couple.server, 1), 1);
-        atomic_store(page.place, impossible[i]);
-        assert_int_equal(server_trainer_place(couple.server, 1), 1);
+        assert_int_equal(server_trainer_cursor(couple.server, 1), 1);
+        atomic_store(page.cursor, impossible[i]);
+        assert_int_equal(server_trainer_cursor(couple.server, 1), 1);
         progress(couple.server);
         assert_int_equal(server_trainer_state(couple.server, 1, NULL), SERVER_PEER_LOST);
-        assert_int_equal(server_trainer_place(couple.server, 1), 1);
+        assert_int_equal(server_trainer_cursor(couple.server, 1), 1);
         the_other_goes_on(&couple, 1);
-        place_page_done(&page);
+        cursor_page_done(&page);
         close(socket);
         couple_done(&couple);
     }

@@ -7,15 +7,15 @@
 #include <sys/wait.h>
 
 /* What a server of these tests reads of a state: epoch and step. */
-static enum status read_place(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
-                              struct error *err)
+static enum status read_cursor(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
+                               struct error *err)
 {
     (void)argument;
     (void)goes_on;
     const char *epoch = strstr(json, "\"epoch\":"), *step = strstr(json, "\"step\":");
     if (!epoch || !step)
         return error_set(err, STATUS_INVALID, "no state");
-    *ret_place = strtoull(epoch + 8, NULL, 10) * SUPPORT_STEPS + strtoull(step + 7, NULL, 10);
+    *ret_cursor = strtoull(epoch + 8, NULL, 10) * SUPPORT_STEPS + strtoull(step + 7, NULL, 10);
     return STATUS_OK;
 }
 
@@ -42,7 +42,7 @@ static struct server *serve(const char *run_dir, struct shape shape)
                                      .layout = &layout,
                                      .service = &service,
                                      .reconnect_ms = shape.reconnect_ms,
-                                     .read_state = read_place};
+                                     .read_state = read_cursor};
     struct server *server;
     struct error error;
     if (server_new(&options, &server, &error) || server_listen(server, &error))
@@ -82,19 +82,19 @@ static void scene_done(struct scene *scene)
 
 static void publish_next(struct scene *scene)
 {
-    uint64_t place = scene->start + scene->published;
+    uint64_t cursor = scene->start + scene->published;
     unsigned char *slot = server_slot(scene->server, 0, scene->published);
     struct ring_layout layout = support_layout(1);
-    *(struct slot_header *)slot = (struct slot_header){.epoch = place / SUPPORT_STEPS,
-                                                       .step = place % SUPPORT_STEPS,
+    *(struct slot_header *)slot = (struct slot_header){.epoch = cursor / SUPPORT_STEPS,
+                                                       .step = cursor % SUPPORT_STEPS,
                                                        .sample_count = SUPPORT_BATCH};
     uint64_t *indices = (void *)(slot + layout.indices_offset);
-    indices[0] = place;
+    indices[0] = cursor;
     server_publish(scene->server, 0);
     scene->published++;
 }
 
-/* Turns the client until it has said hello to the server; returns the place that it asks for. */
+/* Turns the client until it has said hello to the server; returns the cursor that it asks for. */
 static uint64_t come_back(struct scene *scene)
 {
     struct penstock_batch batch;
@@ -105,9 +105,9 @@ static uint64_t come_back(struct scene *scene)
         assert_int_equal(server_progress(scene->server, &active, NULL), STATUS_OK);
     }
     assert_int_equal(server_trainer_count(scene->server), 1);
-    uint64_t place;
-    assert_int_equal(server_trainer_wish(scene->server, 0, &place), WISH_CONTINUE);
-    return place;
+    uint64_t cursor;
+    assert_int_equal(server_trainer_wish(scene->server, 0, &cursor), WISH_CONTINUE);
+    return cursor;
 }
 
 static void begin(struct scene *scene, uint64_t start, uint64_t first)
@@ -119,14 +119,14 @@ static void begin(struct scene *scene, uint64_t start, uint64_t first)
     assert_int_equal(server_start(scene->server, NULL), STATUS_OK);
 }
 
-static struct penstock_batch next(struct scene *scene, uint64_t place)
+static struct penstock_batch next(struct scene *scene, uint64_t cursor)
 {
     struct penstock_batch batch;
     if (penstock_next(scene->client, &batch, 2000))
         fail_msg("penstock_next: %s", penstock_last_error(scene->client));
-    assert_int_equal(batch.epoch, place / SUPPORT_STEPS);
-    assert_int_equal(batch.step, place % SUPPORT_STEPS);
-    assert_int_equal(batch.indices[0], place);
+    assert_int_equal(batch.epoch, cursor / SUPPORT_STEPS);
+    assert_int_equal(batch.step, cursor % SUPPORT_STEPS);
+    assert_int_equal(batch.indices[0], cursor);
     return batch;
 }
 
@@ -293,18 +293,18 @@ static void releases_are_seen_on_the_way_to_a_reader(void **state)
     pthread_t thread;
     pthread_create(&thread, NULL, wait_in_next, &waiting);
     pump_until(scene.server, 1);
-    assert_int_equal(server_trainer_place(scene.server, 0), 0);
+    assert_int_equal(server_trainer_cursor(scene.server, 0), 0);
     release(&scene, &leased[0]);
-    assert_int_equal(server_trainer_place(scene.server, 0), 1);
+    assert_int_equal(server_trainer_cursor(scene.server, 0), 1);
     begin(&scene, 3, 3);
     release(&scene, &leased[1]);
-    assert_int_equal(server_trainer_place(scene.server, 0), 2);
+    assert_int_equal(server_trainer_cursor(scene.server, 0), 2);
     release(&scene, &leased[2]);
-    assert_int_equal(server_trainer_place(scene.server, 0), 3);
+    assert_int_equal(server_trainer_cursor(scene.server, 0), 3);
     publish_next(&scene);
     pthread_join(thread, NULL);
     assert_int_equal(waiting.status, PENSTOCK_OK);
-    assert_int_equal(server_trainer_place(scene.server, 0), 3);
+    assert_int_equal(server_trainer_cursor(scene.server, 0), 3);
     scene_done(&scene);
 }
 
@@ -358,7 +358,7 @@ static void a_trainer_says_that_it_failed(void **state)
     assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
     assert_int_equal(server_trainer_state(scene.server, 0, &error), SERVER_PEER_LOST);
     assert_true(server_trainer_failed(scene.server, 0));
-    assert_int_equal(server_trainer_place(scene.server, 0), 1);
+    assert_int_equal(server_trainer_cursor(scene.server, 0), 1);
     assert_non_null(strstr(error.message, "trainer 0 (process "));
     assert_non_null(strstr(error.message, "failed at epoch 0 step 1: ValueError: boom"));
     assert_non_null(strstr(error.message, "  in two lines"));
@@ -468,12 +468,12 @@ static void sessions_of_one_server(void **state)
     server_restart(scene.server);
     assert_int_equal(server_trainer_count(scene.server), 1);
     assert_int_equal(server_trainer_rank(scene.server, 0), 1);
-    uint64_t place;
-    assert_int_equal(server_trainer_wish(scene.server, 0, &place), WISH_CONTINUE);
-    assert_int_equal(place, usual.epochs * SUPPORT_STEPS); /* one that is gone needs nothing */
-    assert_int_equal(server_trainer_place(scene.server, 0), place);
+    uint64_t cursor;
+    assert_int_equal(server_trainer_wish(scene.server, 0, &cursor), WISH_CONTINUE);
+    assert_int_equal(cursor, usual.epochs * SUPPORT_STEPS); /* one that is gone needs nothing */
+    assert_int_equal(server_trainer_cursor(scene.server, 0), cursor);
     assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
-    assert_int_equal(server_trainer_wish(scene.server, 0, &place), WISH_FRESH); /* it is back */
+    assert_int_equal(server_trainer_wish(scene.server, 0, &cursor), WISH_FRESH); /* it is back */
     struct penstock_batch batch;
     for (int i = 0; i < 2000 && server_trainer_count(scene.server) < 2; i++) {
         assert_int_equal(penstock_next(scene.client, &batch, 1), PENSTOCK_TIMEOUT);
@@ -498,7 +498,7 @@ static void progress_between_sessions_is_seen(void **state)
     (void)state;
     struct scene scene = scene_new(usual);
     uint32_t rank = 77;
-    uint64_t place = 77;
+    uint64_t cursor = 77;
     bool active;
     for (int i = 0; i < 3; i++)
         publish_next(&scene);
@@ -510,12 +510,12 @@ static void progress_between_sessions_is_seen(void **state)
         release(&scene, &batch);
     }
     assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
-    assert_false(server_take_parted(scene.server, &rank, &place));
+    assert_false(server_take_parted(scene.server, &rank, &cursor));
     server_expect(scene.server, 0); /* it is said to be dead */
-    assert_true(server_take_parted(scene.server, &rank, &place));
+    assert_true(server_take_parted(scene.server, &rank, &cursor));
     assert_int_equal(rank, 0);
-    assert_int_equal(place, 3);
-    assert_false(server_take_parted(scene.server, &rank, &place));
+    assert_int_equal(cursor, 3);
+    assert_false(server_take_parted(scene.server, &rank, &cursor));
     assert_int_equal(come_back(&scene), 3);
     scene_done(&scene);
 }

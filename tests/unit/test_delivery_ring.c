@@ -325,7 +325,7 @@ static void a_dead_reader_is_seen_at_once(void **state)
     penstock_close(client);
     waitpid(reader, NULL, 0);
     server_free(
-        support_server(folder.path, 1, 1, 0)); /* takes the dead one's place, and cleans up */
+        support_server(folder.path, 1, 1, 0)); /* takes the dead one's cursor, and cleans up */
     run_folder_done(&folder);
 }
 
@@ -368,7 +368,7 @@ static void a_dead_trainer_is_seen_at_once(void **state)
     assert_non_null(strstr(error.message, "trainer 0"));
     for (uint64_t sequence = 2; sequence < 2 + 2 * SUPPORT_SLOTS; sequence++)
         publish_to(server, 0, sequence);
-    assert_int_equal(server_trainer_place(server, 0), 2);
+    assert_int_equal(server_trainer_cursor(server, 0), 2);
     server_free(server);
     run_folder_done(&folder);
 }

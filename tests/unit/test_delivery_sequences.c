@@ -14,17 +14,17 @@ enum { EPOCHS = 2, END = EPOCHS * SUPPORT_STEPS, SEEDS = 50, TURNS = 120, MOST_L
 
 struct world {
     struct run_folder folder;
-    char files[80]; /* prefix of kept places; "": none */
+    char files[80]; /* prefix of cursor files; "": none */
     uint64_t seed, drawn;
     struct server *server; /* NULL: dead */
     bool delivers;
     bool knows;                /* the server has heard the trainer's HELLO */
     uint64_t start, published; /* of the session under way */
-    uint64_t left_off; /* place + 1, as readers have noted and a supervisor keeps; 0: nothing */
+    uint64_t left_off; /* cursor + 1, as readers have noted and a supervisor keeps; 0: nothing */
     struct loader *trainer; /* NULL: dead */
     struct loader_batch leased[MOST_LEASED];
     uint32_t leased_count;
-    uint64_t next; /* the model: place of the batch that comes next */
+    uint64_t next; /* the model: cursor of the batch that comes next */
     char log[16384];
     size_t log_length;
 };
@@ -49,29 +49,29 @@ static uint64_t draw(struct world *world, uint64_t bound)
         }                                                                       \
     } while (0)
 
-static uint64_t place_of(const struct loader_batch *batch)
+static uint64_t cursor_of(const struct loader_batch *batch)
 {
     return batch->header.epoch * SUPPORT_STEPS + batch->header.step;
 }
 
-/* The model: the place behind the last batch that was released, in order. */
+/* The model: the cursor behind the last batch that was released, in order. */
 static uint64_t released(const struct world *world)
 {
     uint64_t least = world->next;
     for (uint32_t i = 0; i < world->leased_count; i++)
-        if (place_of(&world->leased[i]) < least)
-            least = place_of(&world->leased[i]);
+        if (cursor_of(&world->leased[i]) < least)
+            least = cursor_of(&world->leased[i]);
     return least;
 }
 
-static enum status read_place(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
-                              struct error *err)
+static enum status read_cursor(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
+                               struct error *err)
 {
     (void)argument;
     (void)goes_on;
     (void)err;
-    *ret_place = strtoull(strstr(json, "\"epoch\":") + 8, NULL, 10) * SUPPORT_STEPS +
-                 strtoull(strstr(json, "\"step\":") + 7, NULL, 10);
+    *ret_cursor = strtoull(strstr(json, "\"epoch\":") + 8, NULL, 10) * SUPPORT_STEPS +
+                  strtoull(strstr(json, "\"step\":") + 7, NULL, 10);
     return STATUS_OK;
 }
 
@@ -85,7 +85,7 @@ static void start_reader(struct world *world)
                                      .layout = &layout,
                                      .service = &service,
                                      .reconnect_ms = 20000,
-                                     .read_state = read_place};
+                                     .read_state = read_cursor};
     assert_int_equal(server_new(&options, &world->server, NULL), STATUS_OK);
     assert_int_equal(server_listen(world->server, NULL), STATUS_OK);
     note(world, 'R');
@@ -99,33 +99,33 @@ static void kill_reader(struct world *world)
     note(world, 'r');
 }
 
-static void note_place(struct world *world, uint64_t place)
+static void note_cursor(struct world *world, uint64_t cursor)
 {
-    if (world->left_off < place + 1)
-        world->left_off = place + 1;
+    if (world->left_off < cursor + 1)
+        world->left_off = cursor + 1;
 }
 
 static void progress(struct world *world)
 {
     bool active;
     uint32_t rank;
-    uint64_t place;
+    uint64_t cursor;
     assert_int_equal(server_progress(world->server, &active, NULL), STATUS_OK);
-    while (!world->delivers && server_take_parted(world->server, &rank, &place))
-        note_place(world, place);
+    while (!world->delivers && server_take_parted(world->server, &rank, &cursor))
+        note_cursor(world, cursor);
     world->knows |= server_trainer_count(world->server) > 0;
     if (!world->delivers && server_trainer_count(world->server) > 0 &&
-        server_trainer_wish(world->server, 0, &place) == WISH_CONTINUE)
-        note_place(world, server_trainer_place(world->server, 0));
+        server_trainer_wish(world->server, 0, &cursor) == WISH_CONTINUE)
+        note_cursor(world, server_trainer_cursor(world->server, 0));
 }
 
 /* The session ends; the trainer, if it lives, is to come again. */
 static void end_session(struct world *world)
 {
-    uint64_t place = server_trainer_place(world->server, 0);
-    CHECK(world, place == released(world), "the reader saw %" PRIu64 " released, not %" PRIu64,
-          place, released(world));
-    note_place(world, place);
+    uint64_t cursor = server_trainer_cursor(world->server, 0);
+    CHECK(world, cursor == released(world), "the reader saw %" PRIu64 " released, not %" PRIu64,
+          cursor, released(world));
+    note_cursor(world, cursor);
     server_restart(world->server);
     world->delivers = false;
     note(world, 's');
@@ -193,7 +193,7 @@ static void start_trainer(struct world *world)
                                           .world_size = 1,
                                           .local_world_size = 1,
                                           .timeout_ms = 20000,
-                                          .places = world->files[0] ? world->files : NULL}};
+                                          .cursors = world->files[0] ? world->files : NULL}};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, open_thread, &opening), 0);
     while (server_trainer_count(world->server) == 0) {
@@ -212,10 +212,10 @@ static void publish_batches(struct world *world, uint64_t count)
     for (; count > 0 && world->start + world->published < END &&
            server_slot_free(world->server, 0, world->published);
          count--) {
-        uint64_t place = world->start + world->published;
+        uint64_t cursor = world->start + world->published;
         *(struct slot_header *)server_slot(world->server, 0, world->published++) =
-            (struct slot_header){.epoch = place / SUPPORT_STEPS,
-                                 .step = place % SUPPORT_STEPS,
+            (struct slot_header){.epoch = cursor / SUPPORT_STEPS,
+                                 .step = cursor % SUPPORT_STEPS,
                                  .sample_count = SUPPORT_BATCH};
         server_publish(world->server, 0);
     }
@@ -231,8 +231,8 @@ static void take_one(struct world *world)
           error.message);
     if (status)
         return;
-    CHECK(world, place_of(&batch) == world->next, "got %" PRIu64 ", not %" PRIu64, place_of(&batch),
-          world->next);
+    CHECK(world, cursor_of(&batch) == world->next, "got %" PRIu64 ", not %" PRIu64,
+          cursor_of(&batch), world->next);
     world->next++;
     assert_true(world->leased_count < MOST_LEASED);
     world->leased[world->leased_count++] = batch;
@@ -313,7 +313,7 @@ static struct world world_new(uint64_t seed, bool files)
 {
     struct world world = {.folder = run_folder_new(), .seed = seed};
     if (files)
-        snprintf(world.files, sizeof world.files, "%s-place-", world.folder.path);
+        snprintf(world.files, sizeof world.files, "%s-cursor-", world.folder.path);
     start_reader(&world);
     start_trainer(&world);
     return world;
@@ -463,7 +463,7 @@ static void what_is_released_at_a_sessions_end_does_not_come_again(void **state)
     take_one(&world);
     take_one(&world);
     release_at(&world, 0);
-    note_place(&world, server_trainer_place(world.server, 0));
+    note_cursor(&world, server_trainer_cursor(world.server, 0));
     release_at(&world, 0);
     end_trainer(&world);
     server_restart(world.server);

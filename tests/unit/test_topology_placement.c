@@ -18,8 +18,8 @@ static struct topology *load(const char *description, const char *allowed)
     return topology;
 }
 
-static struct placement place(const struct topology *topology, uint32_t rank, uint32_t size,
-                              uint32_t trainers, uint32_t threads, enum topology_bind bind)
+static struct placement cursor(const struct topology *topology, uint32_t rank, uint32_t size,
+                               uint32_t trainers, uint32_t threads, enum topology_bind bind)
 {
     struct placement placement;
     struct error err;
@@ -72,7 +72,7 @@ static void test_one_reader_has_all(void **state)
 {
     (void)state;
     struct topology *topology = load("numa:2 core:4 pu:1", NULL);
-    struct placement placement = place(topology, 0, 1, 0, 0, BIND_NUMA);
+    struct placement placement = cursor(topology, 0, 1, 0, 0, BIND_NUMA);
     assert_int_equal(placement.worker_count, 8);
     assert_int_equal(placement.numa_count, 2);
     assert_cpus(placement.cpuset, "0-7");
@@ -87,14 +87,14 @@ static void test_trainers_get_cores(void **state)
 {
     (void)state;
     struct topology *topology = load("numa:2 core:8 pu:2", NULL);
-    assert_int_equal(place(topology, 0, 2, 4, 0, BIND_NUMA).worker_count, 6);
-    assert_int_equal(place(topology, 0, 2, 3, 0, BIND_NUMA).worker_count, 7);
-    assert_int_equal(place(topology, 1, 2, 3, 0, BIND_NUMA).worker_count, 6);
-    assert_int_equal(place(topology, 0, 2, 64, 0, BIND_NUMA).worker_count, 1);
-    assert_int_equal(place(topology, 0, 2, 64, 5, BIND_NUMA).worker_count, 5);
+    assert_int_equal(cursor(topology, 0, 2, 4, 0, BIND_NUMA).worker_count, 6);
+    assert_int_equal(cursor(topology, 0, 2, 3, 0, BIND_NUMA).worker_count, 7);
+    assert_int_equal(cursor(topology, 1, 2, 3, 0, BIND_NUMA).worker_count, 6);
+    assert_int_equal(cursor(topology, 0, 2, 64, 0, BIND_NUMA).worker_count, 1);
+    assert_int_equal(cursor(topology, 0, 2, 64, 5, BIND_NUMA).worker_count, 5);
     topology_free(topology);
     topology = load("numa:2 core:96 pu:1", NULL);
-    assert_int_equal(place(topology, 0, 1, 0, 0, BIND_NUMA).worker_count, 64);
+    assert_int_equal(cursor(topology, 0, 1, 0, 0, BIND_NUMA).worker_count, 64);
     topology_free(topology);
 }
 
@@ -102,16 +102,16 @@ static void test_whole_nodes_when_there_are_enough(void **state)
 {
     (void)state;
     struct topology *topology = load("numa:4 core:2 pu:2", NULL);
-    assert_cpus(place(topology, 0, 2, 0, 0, BIND_NUMA).cpuset, "0-7");
-    assert_cpus(place(topology, 1, 2, 0, 0, BIND_NUMA).cpuset, "8-15");
-    struct placement third = place(topology, 2, 3, 0, 0, BIND_NUMA);
+    assert_cpus(cursor(topology, 0, 2, 0, 0, BIND_NUMA).cpuset, "0-7");
+    assert_cpus(cursor(topology, 1, 2, 0, 0, BIND_NUMA).cpuset, "8-15");
+    struct placement third = cursor(topology, 2, 3, 0, 0, BIND_NUMA);
     assert_cpus(third.cpuset, "8-15");
     assert_int_equal(third.workers[0].numa_os_index, 2);
     assert_int_equal(third.workers[3].numa_os_index, 3);
     topology_free(topology);
     topology = load("numa:2 core:4 pu:1", "0-4"); /* nodes of 4 and of 1 core */
-    assert_cpus(place(topology, 0, 2, 0, 0, BIND_NUMA).cpuset, "0-3");
-    assert_cpus(place(topology, 1, 2, 0, 0, BIND_NUMA).cpuset, "4");
+    assert_cpus(cursor(topology, 0, 2, 0, 0, BIND_NUMA).cpuset, "0-3");
+    assert_cpus(cursor(topology, 1, 2, 0, 0, BIND_NUMA).cpuset, "4");
     topology_free(topology);
 }
 
@@ -119,16 +119,16 @@ static void test_binding(void **state)
 {
     (void)state;
     struct topology *topology = load("numa:2 core:4 pu:2", NULL);
-    struct placement core = place(topology, 1, 2, 0, 0, BIND_CORE);
+    struct placement core = cursor(topology, 1, 2, 0, 0, BIND_CORE);
     assert_cpus(core.workers[0].cpuset, "8-9");
     assert_cpus(core.workers[3].cpuset, "14-15");
-    struct placement none = place(topology, 0, 1, 0, 3, BIND_NONE);
+    struct placement none = cursor(topology, 0, 1, 0, 3, BIND_NONE);
     assert_int_equal(none.numa_count, 1);
     for (uint32_t i = 0; i < 3; i++) {
         assert_cpus(none.workers[i].cpuset, "0-15");
         assert_int_equal(none.workers[i].numa, 0);
     }
-    struct placement one = place(topology, 0, 1, 0, 1, BIND_NUMA);
+    struct placement one = cursor(topology, 0, 1, 0, 1, BIND_NUMA);
     assert_int_equal(one.numa_count, 1);
     assert_cpus(one.workers[0].cpuset, "0-7");
     topology_free(topology);
@@ -141,7 +141,7 @@ static void check_readers(const struct topology *topology, uint32_t size, uint32
     uint64_t all = 0;
     uint32_t cores = topology_core_count(topology);
     for (uint32_t rank = 0; rank < size; rank++) {
-        struct placement placement = place(topology, rank, size, 2, threads, bind);
+        struct placement placement = cursor(topology, rank, size, 2, threads, bind);
         uint64_t mine = placement.cpuset.words[0];
         assert_true(mine != 0);
         if (size <= cores)
@@ -159,7 +159,7 @@ static void check_readers(const struct topology *topology, uint32_t size, uint32
         }
         assert_int_equal(next_numa, placement.numa_count);
     }
-    uint64_t machine = place(topology, 0, 1, 0, 1, BIND_NONE).cpuset.words[0];
+    uint64_t machine = cursor(topology, 0, 1, 0, 1, BIND_NONE).cpuset.words[0];
     if (size <= cores)
         assert_true(all == machine);
 }
@@ -194,7 +194,7 @@ static void test_limits(void **state)
                                         &placement, &err),
                      STATUS_INVALID);
     assert_int_equal(placement.worker_count, 77);
-    placement = place(topology, 0, 1, 0, TOPOLOGY_MAX_WORKERS, BIND_CORE);
+    placement = cursor(topology, 0, 1, 0, TOPOLOGY_MAX_WORKERS, BIND_CORE);
     assert_int_equal(placement.worker_count, TOPOLOGY_MAX_WORKERS);
     topology_free(topology);
 }
@@ -203,7 +203,7 @@ static void test_describe(void **state)
 {
     (void)state;
     struct topology *topology = load("numa:2 core:4 pu:1", NULL);
-    struct placement placement = place(topology, 0, 1, 3, 0, BIND_NUMA);
+    struct placement placement = cursor(topology, 0, 1, 3, 0, BIND_NUMA);
     struct text text = {0};
     topology_describe(&placement, &text);
     topology_describe_crowd(&placement, &text);
@@ -212,11 +212,11 @@ static void test_describe(void **state)
                                    "   2 trainers on NUMA node 0, cpus 2-3\n"
                                    "   1 trainer on NUMA node 1, cpus 7\n");
     text_done(&text);
-    placement = place(topology, 0, 2, 1, 3, BIND_CORE);
+    placement = cursor(topology, 0, 2, 1, 3, BIND_CORE);
     topology_describe(&placement, &text);
     assert_string_equal(text.data, "   3 workers on NUMA node 0, a core each of cpus 0-2\n");
     text_done(&text);
-    placement = place(topology, 0, 1, 2, 7, BIND_CORE);
+    placement = cursor(topology, 0, 1, 2, 7, BIND_CORE);
     topology_describe(&placement, &text);
     topology_describe_crowd(&placement, &text);
     assert_string_equal(

@@ -5,8 +5,8 @@
 
 enum { MAX_READERS = 8 };
 
-static struct placement place(const struct topology *topology,
-                              const struct placement_request *request)
+static struct placement cursor(const struct topology *topology,
+                               const struct placement_request *request)
 {
     struct placement placement;
     struct error err;
@@ -140,7 +140,7 @@ static void check_visible(const struct topology *topology, const char *visible, 
                                         .node_trainers = 2,
                                         .bind = BIND_NUMA,
                                         .visible_gpus = visible};
-    struct placement placement = place(topology, &request);
+    struct placement placement = cursor(topology, &request);
     const char *expected[] = {first, second};
     for (unsigned i = 0; i < 2; i++) {
         char bus[8] = "-";
@@ -176,7 +176,7 @@ static void test_later_local_ranks(void **state)
     const struct placement_group group = {.first = 2, .count = 2};
     struct placement_request request = {
         .reader_count = 1, .groups = &group, .node_trainers = 4, .bind = BIND_NUMA};
-    struct placement placement = place(topology, &request);
+    struct placement placement = cursor(topology, &request);
     assert_string_equal(placement.trainers[0].gpu, "0000:81:00.0");
     assert_cpus(placement.trainers[1].cpuset, "6-7");
     assert_int_equal(placement.worker_count, 6);

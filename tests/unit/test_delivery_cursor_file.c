@@ -1,8 +1,8 @@
-/* The file of a trainer's place: what is read of whole and broken ones, of other runs' and of those
- * whose trainer is not quite dead; and that a trainer goes on without one. */
+/* The file of a trainer's cursor: what is read of whole and broken ones, of other runs' and of
+ * those whose trainer is not quite dead; and that a trainer goes on without one. */
 #include "delivery_support.h"
 
-#include "client/kept_place.h"
+#include "client/cursor_file.h"
 #include "run/state.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static int make_folder(void **state)
     strcpy(folder + strlen(folder) - 6, "XXXXXX");
     if (!mkdtemp(folder))
         return -1;
-    snprintf(prefix, sizeof prefix, "%s/place-", folder);
+    snprintf(prefix, sizeof prefix, "%s/cursor-", folder);
     snprintf(path, sizeof path, "%s0", prefix);
     return 0;
 }
@@ -35,30 +35,30 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-static bool reads(uint64_t *ret_place)
+static bool reads(uint64_t *ret_cursor)
 {
     struct ring_service service;
-    return kept_place_read(prefix, 0, &service, ret_place);
+    return cursor_file_read(prefix, 0, &service, ret_cursor);
 }
 
-static void expect_place(uint64_t expected)
+static void expect_cursor(uint64_t expected)
 {
-    uint64_t place;
-    assert_true(reads(&place));
-    assert_int_equal(place, expected);
+    uint64_t cursor;
+    assert_true(reads(&cursor));
+    assert_int_equal(cursor, expected);
 }
 
 static void expect_nothing(void)
 {
-    uint64_t place = 99;
-    assert_false(reads(&place));
-    assert_int_equal(place, 99);
+    uint64_t cursor = 99;
+    assert_false(reads(&cursor));
+    assert_int_equal(cursor, 99);
 }
 
-static struct kept_place *keep(uint64_t place)
+static struct cursor_file *make_file(uint64_t cursor)
 {
     struct ring_service service = support_service(1);
-    return kept_place_open(prefix, 0, &service, place);
+    return cursor_file_open(prefix, 0, &service, cursor);
 }
 
 static void write_file(const void *bytes, size_t size)
@@ -72,23 +72,23 @@ static void what_was_noted_is_read(void **state)
 {
     (void)state;
     expect_nothing();
-    struct kept_place *kept = keep(5);
-    assert_non_null(kept);
-    kept_place_note(kept, 8);
-    kept_place_note(kept, 7); /* a thread that was slower */
-    kept_place_close(kept);
+    struct cursor_file *file = make_file(5);
+    assert_non_null(file);
+    cursor_file_note(file, 8);
+    cursor_file_note(file, 7); /* a thread that was slower */
+    cursor_file_close(file);
     struct ring_service service, expected = support_service(1);
-    uint64_t place;
-    assert_true(kept_place_read(prefix, 0, &service, &place));
-    assert_int_equal(place, 8);
+    uint64_t cursor;
+    assert_true(cursor_file_read(prefix, 0, &service, &cursor));
+    assert_int_equal(cursor, 8);
     assert_memory_equal(&service.order, &expected.order, sizeof expected.order);
     assert_int_equal(service.steps_per_epoch, expected.steps_per_epoch);
-    kept_place_close(keep(6)); /* who was told to go on before that */
-    expect_place(6);
-    kept = keep(6);
-    kept_place_remove(kept);
-    kept_place_note(kept, 9);
-    kept_place_close(kept);
+    cursor_file_close(make_file(6)); /* who was told to go on before that */
+    expect_cursor(6);
+    file = make_file(6);
+    cursor_file_remove(file);
+    cursor_file_note(file, 9);
+    cursor_file_close(file);
     expect_nothing();
 }
 
@@ -96,7 +96,7 @@ static void broken_files_are_none(void **state)
 {
     (void)state;
     unsigned char whole[FILE_BYTES], broken[FILE_BYTES];
-    kept_place_close(keep(5));
+    cursor_file_close(make_file(5));
     int fd = open(path, O_RDONLY);
     assert_int_equal(read(fd, whole, sizeof whole), sizeof whole);
     close(fd);
@@ -111,14 +111,14 @@ static void broken_files_are_none(void **state)
         expect_nothing();
     }
     memcpy(broken, whole, FILE_BYTES);
-    memset(broken + 56, 0, 8); /* steps per epoch: what a place is divided by */
+    memset(broken + 56, 0, 8); /* steps per epoch: what a cursor is divided by */
     write_file(broken, FILE_BYTES);
     expect_nothing();
     memset(broken, 0xff, FILE_BYTES);
     write_file(broken, FILE_BYTES);
     expect_nothing();
-    kept_place_close(keep(7)); /* the next trainer makes it a good one */
-    expect_place(7);
+    cursor_file_close(make_file(7)); /* the next trainer makes it a good one */
+    expect_cursor(7);
 }
 
 static void links_and_directories_are_none(void **state)
@@ -126,16 +126,16 @@ static void links_and_directories_are_none(void **state)
     (void)state;
     char other[72];
     snprintf(other, sizeof other, "%s1", prefix);
-    kept_place_close(keep(5));
+    cursor_file_close(make_file(5));
     assert_int_equal(rename(path, other), 0);
     assert_int_equal(symlink(other, path), 0);
     expect_nothing();
-    assert_null(keep(5));
+    assert_null(make_file(5));
     unlink(path);
     unlink(other);
     assert_int_equal(mkdir(path, 0700), 0);
     expect_nothing();
-    assert_null(keep(5));
+    assert_null(make_file(5));
     rmdir(path);
 }
 
@@ -146,19 +146,19 @@ static void nothing_is_kept_where_nothing_can_be_written(void **state)
     assert_int_equal(chmod(folder, 0555), 0);
     bool root = geteuid() == 0;
     assert_true(!root || seteuid(65534) == 0); /* root may write anywhere */
-    struct kept_place *kept = keep(5);
+    struct cursor_file *file = make_file(5);
     assert_true(!root || seteuid(0) == 0);
     chmod(folder, 0700);
-    assert_null(kept);
-    kept_place_note(kept, 8);
-    kept_place_remove(kept);
-    kept_place_close(kept);
+    assert_null(file);
+    cursor_file_note(file, 8);
+    cursor_file_remove(file);
+    cursor_file_close(file);
     expect_nothing();
 }
 
 /* Forks a trainer that has noted step 5 when this returns; `go_on` is what it does then. What lives
  * on lives until the test closes *ret_lifeline. */
-static pid_t fork_trainer(void (*go_on)(struct kept_place *kept, int lifeline), int *ret_lifeline)
+static pid_t fork_trainer(void (*go_on)(struct cursor_file *file, int lifeline), int *ret_lifeline)
 {
     int noted[2], lifeline[2];
     assert_int_equal(pipe(noted), 0);
@@ -167,10 +167,10 @@ static pid_t fork_trainer(void (*go_on)(struct kept_place *kept, int lifeline), 
     assert_true(trainer >= 0);
     if (trainer == 0) {
         close(lifeline[1]);
-        struct kept_place *kept = keep(5);
-        if (!kept || write(noted[1], "", 1) != 1)
+        struct cursor_file *file = make_file(5);
+        if (!file || write(noted[1], "", 1) != 1)
             _exit(1);
-        go_on(kept, lifeline[0]);
+        go_on(file, lifeline[0]);
         _exit(0);
     }
     close(noted[1]);
@@ -182,11 +182,11 @@ static pid_t fork_trainer(void (*go_on)(struct kept_place *kept, int lifeline), 
     return trainer;
 }
 
-static void die_slowly(struct kept_place *kept, int lifeline)
+static void die_slowly(struct cursor_file *file, int lifeline)
 {
     (void)lifeline;
     clock_sleep_ns(200000000);
-    kept_place_note(kept, 9);
+    cursor_file_note(file, 9);
 }
 
 static void a_trainer_that_dies_is_waited_for(void **state)
@@ -194,14 +194,14 @@ static void a_trainer_that_dies_is_waited_for(void **state)
     (void)state;
     int lifeline;
     pid_t trainer = fork_trainer(die_slowly, &lifeline);
-    expect_place(9);
+    expect_cursor(9);
     assert_int_equal(waitpid(trainer, NULL, 0), trainer);
     close(lifeline);
 }
 
-static void live_on(struct kept_place *kept, int lifeline)
+static void live_on(struct cursor_file *file, int lifeline)
 {
-    (void)kept;
+    (void)file;
     char byte;
     ssize_t nothing = read(lifeline, &byte, 1);
     (void)nothing;
@@ -213,18 +213,18 @@ static void one_that_does_not_die_is_waited_for_five_seconds(void **state)
     int lifeline;
     pid_t trainer = fork_trainer(live_on, &lifeline);
     uint64_t start = clock_now_ns();
-    expect_place(5);
+    expect_cursor(5);
     assert_true(clock_now_ns() - start >= WAIT_NS);
     assert_int_equal(waitpid(trainer, NULL, WNOHANG), 0);
     close(lifeline);
     assert_int_equal(waitpid(trainer, NULL, 0), trainer);
 }
 
-static void leave_a_child(struct kept_place *kept, int lifeline)
+static void leave_a_child(struct cursor_file *file, int lifeline)
 {
     pid_t child = fork();
     if (child == 0)
-        live_on(kept, lifeline);
+        live_on(file, lifeline);
 }
 
 /* It has the file open and mapped, but is not the trainer. */
@@ -235,15 +235,15 @@ static void the_child_of_a_dead_trainer_is_not_waited_for(void **state)
     pid_t trainer = fork_trainer(leave_a_child, &lifeline);
     assert_int_equal(waitpid(trainer, NULL, 0), trainer);
     uint64_t start = clock_now_ns();
-    expect_place(5);
-    kept_place_close(keep(6));
+    expect_cursor(5);
+    cursor_file_close(make_file(6));
     assert_true(clock_now_ns() - start < WAIT_NS);
     close(lifeline);
 }
 
 /* Judges states as a reader does, of a run of the dataset whose fingerprint `argument` points to.
  */
-static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_place,
+static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
                               struct error *err)
 {
     (void)goes_on;
@@ -254,7 +254,7 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
     if (!status)
         status = run_state_check(&state, &service, err);
     if (!status)
-        *ret_place = state.epoch * service.steps_per_epoch + state.step;
+        *ret_cursor = state.epoch * service.steps_per_epoch + state.step;
     return status;
 }
 
@@ -281,7 +281,7 @@ static void scene_init(struct scene *scene, uint64_t fingerprint)
                                      .state_argument = &scene->fingerprint};
     assert_int_equal(server_new(&options, &scene->server, NULL), STATUS_OK);
     assert_int_equal(server_listen(scene->server, NULL), STATUS_OK);
-    setenv("PENSTOCK_PLACES", prefix, 1);
+    setenv("PENSTOCK_CURSORS", prefix, 1);
     dial(&scene->dialing, scene->folder.path, 0, 1);
     bool over = false, active;
     while (!over && server_trainer_count(scene->server) == 0) {
@@ -297,23 +297,23 @@ static void scene_init(struct scene *scene, uint64_t fingerprint)
         assert_int_equal(server_start(scene->server, NULL), STATUS_OK);
         pthread_join(scene->dialing.thread, NULL);
     }
-    unsetenv("PENSTOCK_PLACES");
+    unsetenv("PENSTOCK_CURSORS");
 }
 
-/* The trainer gets and releases the batch of that place, and takes its leave. */
-static void deliver(struct scene *scene, uint64_t place)
+/* The trainer gets and releases the batch of that cursor, and takes its leave. */
+static void deliver(struct scene *scene, uint64_t cursor)
 {
     struct penstock *client = scene->dialing.client;
     if (scene->dialing.status)
         fail_msg("penstock_connect: %s", scene->dialing.message);
     struct slot_header *slot = (void *)server_slot(scene->server, 0, 0);
-    *slot = (struct slot_header){.epoch = place / SUPPORT_STEPS,
-                                 .step = place % SUPPORT_STEPS,
+    *slot = (struct slot_header){.epoch = cursor / SUPPORT_STEPS,
+                                 .step = cursor % SUPPORT_STEPS,
                                  .sample_count = SUPPORT_BATCH};
     server_publish(scene->server, 0);
     struct penstock_batch batch;
     assert_int_equal(penstock_next(client, &batch, 2000), PENSTOCK_OK);
-    assert_int_equal(batch.epoch * SUPPORT_STEPS + batch.step, place);
+    assert_int_equal(batch.epoch * SUPPORT_STEPS + batch.step, cursor);
     assert_int_equal(penstock_release(client, &batch), PENSTOCK_OK);
 }
 
@@ -338,7 +338,7 @@ static void a_trainer_goes_on_where_the_one_before_it_was(void **state)
 {
     (void)state;
     struct scene scene;
-    kept_place_close(keep(23));
+    cursor_file_close(make_file(23));
     scene_init(&scene, support_service(1).order.fingerprint);
     deliver(&scene, 23);
     assert_int_equal(noted(), 24);
@@ -357,26 +357,26 @@ static void a_broken_file_is_a_fresh_start(void **state)
     scene_done(&scene);
 }
 
-static void the_place_of_another_run_is_refused_by_name(void **state)
+static void the_cursor_of_another_run_is_refused_by_name(void **state)
 {
     (void)state;
     struct scene scene;
-    kept_place_close(keep(23));
+    cursor_file_close(make_file(23));
     scene_init(&scene, 0xbeef);
     assert_int_equal(scene.dialing.status, PENSTOCK_REFUSED);
     char words[128];
-    snprintf(words, sizeof words, "the place in '%s': trainer 0: ", path);
+    snprintf(words, sizeof words, "the cursor in '%s': trainer 0: ", path);
     assert_non_null(strstr(scene.dialing.message, words));
     assert_non_null(strstr(scene.dialing.message, "000000000000feed"));
     scene_done(&scene);
-    expect_place(23);
+    expect_cursor(23);
 }
 
 static void a_trainer_goes_on_without_a_file(void **state)
 {
     (void)state;
     struct scene scene;
-    snprintf(prefix, sizeof prefix, "%s/no/such/place-", folder);
+    snprintf(prefix, sizeof prefix, "%s/no/such/cursor-", folder);
     scene_init(&scene, support_service(1).order.fingerprint);
     deliver(&scene, 0);
     scene_done(&scene);
@@ -397,9 +397,9 @@ int main(void)
         TEST(the_child_of_a_dead_trainer_is_not_waited_for),
         TEST(a_trainer_goes_on_where_the_one_before_it_was),
         TEST(a_broken_file_is_a_fresh_start),
-        TEST(the_place_of_another_run_is_refused_by_name),
+        TEST(the_cursor_of_another_run_is_refused_by_name),
         TEST(a_trainer_goes_on_without_a_file),
 #undef TEST
     };
-    return cmocka_run_group_tests_name("delivery.kept_place", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("delivery.cursor_file", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* See place_page.h. */
-#include "delivery/place_page.h"
+/* See cursor_page.h. */
+#include "delivery/cursor_page.h"
 
 #include "delivery/sealed.h"
 
@@ -10,25 +10,25 @@
 
 enum { PAGE_BYTES = 4096 };
 
-static enum status map(int memfd, int access, struct place_page *ret_page, struct error *err)
+static enum status map(int memfd, int access, struct cursor_page *ret_page, struct error *err)
 {
     void *memory = mmap(NULL, PAGE_BYTES, access, MAP_SHARED, memfd, 0);
     if (memory == MAP_FAILED)
-        return error_set_errno(err, STATUS_IO, "map the page of a trainer's place");
-    *ret_page = (struct place_page){.place = memory, .memfd = memfd};
+        return error_set_errno(err, STATUS_IO, "map the page of a trainer's cursor");
+    *ret_page = (struct cursor_page){.cursor = memory, .memfd = memfd};
     return STATUS_OK;
 }
 
 /* The page is there once it is written to: lack of memory is an error here. */
-enum status place_page_new(struct place_page *ret_page, struct error *err)
+enum status cursor_page_new(struct cursor_page *ret_page, struct error *err)
 {
-    int memfd = memfd_create("penstock-place", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int memfd = memfd_create("penstock-cursor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memfd < 0)
-        return error_set_errno(err, STATUS_IO, "create the page of a trainer's place");
+        return error_set_errno(err, STATUS_IO, "create the page of a trainer's cursor");
     static const unsigned char zeros[PAGE_BYTES];
     enum status status = STATUS_OK;
     if (write(memfd, zeros, sizeof zeros) != (ssize_t)sizeof zeros)
-        status = error_set_errno(err, STATUS_NO_MEMORY, "fill the page of a trainer's place");
+        status = error_set_errno(err, STATUS_NO_MEMORY, "fill the page of a trainer's cursor");
     if (!status)
         status = sealed_make(memfd, err);
     if (!status)
@@ -39,13 +39,13 @@ enum status place_page_new(struct place_page *ret_page, struct error *err)
 }
 
 /* Memory of this size has plain pages: huge ones that were set aside could be lacking later. */
-enum status place_page_open(int memfd, struct place_page *ret_page, struct error *err)
+enum status cursor_page_open(int memfd, struct cursor_page *ret_page, struct error *err)
 {
     uint64_t bytes;
     enum status status = STATUS_OK;
     if (!sealed_check(memfd, &bytes) || bytes != PAGE_BYTES)
         status = error_set(err, STATUS_PROTOCOL,
-                           "what came with a HELLO is not the sealed page of a trainer's place");
+                           "what came with a HELLO is not the sealed page of a trainer's cursor");
     else
         status = map(memfd, PROT_READ, ret_page, err);
     close(memfd);
@@ -54,12 +54,12 @@ enum status place_page_open(int memfd, struct place_page *ret_page, struct error
     return status;
 }
 
-void place_page_done(struct place_page *page)
+void cursor_page_done(struct cursor_page *page)
 {
-    if (!page->place)
+    if (!page->cursor)
         return;
-    munmap(page->place, PAGE_BYTES);
+    munmap(page->cursor, PAGE_BYTES);
     if (page->memfd >= 0)
         close(page->memfd);
-    *page = (struct place_page){0};
+    *page = (struct cursor_page){0};
 }

@@ -1,5 +1,5 @@
-/* See kept_place.h. */
-#include "client/kept_place.h"
+/* See cursor_file.h. */
+#include "client/cursor_file.h"
 
 #include "base/clock.h"
 
@@ -18,11 +18,11 @@ struct content {
     uint64_t magic;
     struct order order;
     uint64_t steps_per_epoch;
-    _Atomic uint64_t place;
+    _Atomic uint64_t cursor;
 };
 _Static_assert(sizeof(struct content) == 72, "as in docs/layouts.md");
 
-struct kept_place {
+struct cursor_file {
     int fd;                  /* locked as long as this process lives, whatever it forks */
     struct content *content; /* mapped */
     char *path;
@@ -57,8 +57,8 @@ static bool read_content(const char *path, struct content *ret_content)
            order_makes_sense(&ret_content->order);
 }
 
-bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
-                     uint64_t *ret_place)
+bool cursor_file_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
+                      uint64_t *ret_cursor)
 {
     struct content content;
     char *path = path_of(prefix, rank);
@@ -68,7 +68,7 @@ bool kept_place_read(const char *prefix, uint32_t rank, struct ring_service *ret
         return false;
     *ret_service =
         (struct ring_service){.steps_per_epoch = content.steps_per_epoch, .order = content.order};
-    *ret_place = content.place;
+    *ret_cursor = content.cursor;
     return true;
 }
 
@@ -81,54 +81,55 @@ static struct content *map_content(int fd)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-struct kept_place *kept_place_open(const char *prefix, uint32_t rank,
-                                   const struct ring_service *service, uint64_t place)
+struct cursor_file *cursor_file_open(const char *prefix, uint32_t rank,
+                                     const struct ring_service *service, uint64_t cursor)
 {
-    struct kept_place *kept = calloc(1, sizeof *kept);
-    if (kept)
-        kept->path = path_of(prefix, rank);
-    if (kept)
-        kept->fd =
-            kept->path ? open(kept->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
-    if (kept && kept->fd >= 0) {
-        await_lock(kept->fd);
-        kept->content = map_content(kept->fd);
+    struct cursor_file *file = calloc(1, sizeof *file);
+    if (file)
+        file->path = path_of(prefix, rank);
+    if (file)
+        file->fd =
+            file->path ? open(file->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    if (file && file->fd >= 0) {
+        await_lock(file->fd);
+        file->content = map_content(file->fd);
     }
-    if (!kept || !kept->content) {
-        kept_place_close(kept);
+    if (!file || !file->content) {
+        cursor_file_close(file);
         return NULL;
     }
-    struct content *content = kept->content;
+    struct content *content = file->content;
     content->order = service->order;
     content->steps_per_epoch = service->steps_per_epoch;
-    atomic_store(&content->place, place);
+    atomic_store(&content->cursor, cursor);
     content->magic = magic; /* last: until then a new file is none */
-    return kept;
+    return file;
 }
 
-void kept_place_note(struct kept_place *kept, uint64_t place)
+void cursor_file_note(struct cursor_file *file, uint64_t cursor)
 {
-    if (!kept)
+    if (!file)
         return;
-    uint64_t before = atomic_load(&kept->content->place);
-    while (before < place && !atomic_compare_exchange_weak(&kept->content->place, &before, place)) {
+    uint64_t before = atomic_load(&file->content->cursor);
+    while (before < cursor &&
+           !atomic_compare_exchange_weak(&file->content->cursor, &before, cursor)) {
     }
 }
 
-void kept_place_remove(struct kept_place *kept)
+void cursor_file_remove(struct cursor_file *file)
 {
-    if (kept)
-        unlink(kept->path);
+    if (file)
+        unlink(file->path);
 }
 
-void kept_place_close(struct kept_place *kept)
+void cursor_file_close(struct cursor_file *file)
 {
-    if (!kept)
+    if (!file)
         return;
-    if (kept->fd >= 0)
-        close(kept->fd);
-    if (kept->content)
-        munmap(kept->content, sizeof *kept->content);
-    free(kept->path);
-    free(kept);
+    if (file->fd >= 0)
+        close(file->fd);
+    if (file->content)
+        munmap(file->content, sizeof *file->content);
+    free(file->path);
+    free(file);
 }
