@@ -211,11 +211,15 @@ MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t ro
                                       struct dataset_read_stats *stats, struct error *err);
 
 /* The same with a tape (zarr/chunk.h; NULL is none) that records all chunks of the row, or plays
- * them so that the store is not asked. A tape fits the row that it was recorded with. */
+ * them so that the store is not asked; and with what was fetched for the row (store/fetch.h; NULL:
+ * nothing), so that the store is asked for the rest alone. A tape fits the row that the tape was
+ * recorded with. */
 struct zarr_tape;
-MUST_USE enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row,
-                                            void *buffer, struct zarr_tape *tape,
-                                            struct dataset_read_stats *stats, struct error *err);
+struct fetched;
+MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row,
+                                           void *buffer, struct zarr_tape *tape,
+                                           struct fetched *fetched,
+                                           struct dataset_read_stats *stats, struct error *err);
 
 /* Whether the row that was read last lacks samples that the store did not give (IO), where masking
  * goes on without: another time they may be had. What is damaged stays so. */

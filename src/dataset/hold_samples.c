@@ -82,10 +82,10 @@ static enum status read_batches(struct batch *batch, struct zarr_chunk_reader *r
         uint64_t left = array->shape[0] - begin, end = begin + (left < step ? left : step);
 
         fetch_samples(batch, begin, end);
-        fetch_lend(&batch->fetched);
+        zarr_chunk_reader_use_fetched(reader, &batch->fetched);
         status =
             zarr_read_samples(reader, array, begin, end, out + begin * sample_bytes, stats, err);
-        fetch_lend(NULL);
+        zarr_chunk_reader_use_fetched(reader, NULL);
     }
     return status;
 }

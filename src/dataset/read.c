@@ -116,7 +116,7 @@ static void add_stats(struct dataset_read_stats *sum, const struct zarr_read_sta
 enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                              struct dataset_read_stats *stats, struct error *err)
 {
-    return dataset_read_row_taped(reader, row, buffer, NULL, stats, err);
+    return dataset_read_row_with(reader, row, buffer, NULL, NULL, stats, err);
 }
 
 /* Bad samples are zero in all fields, not only in the one that could not be read. */
@@ -152,9 +152,9 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
         memset(reader->valid, 1, dataset->row_length);
 }
 
-enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, void *buffer,
-                                   struct zarr_tape *tape, struct dataset_read_stats *stats,
-                                   struct error *err)
+enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, void *buffer,
+                                  struct zarr_tape *tape, struct fetched *fetched,
+                                  struct dataset_read_stats *stats, struct error *err)
 {
     const struct dataset *dataset = reader->dataset;
     struct row_walk walk = row_begin(dataset, row);
@@ -164,11 +164,13 @@ enum status dataset_read_row_taped(struct dataset_reader *reader, uint64_t row, 
 
     begin_row(reader, &walk, buffer);
     zarr_chunk_reader_use_tape(reader->chunks, tape);
+    zarr_chunk_reader_use_fetched(reader->chunks, fetched);
     while (status == STATUS_OK && row_next(dataset, &walk, &span))
         status = zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
                                    (unsigned char *)buffer + dataset->fields[span.field].row_offset,
                                    &row_stats, err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
+    zarr_chunk_reader_use_fetched(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)
         zero_bad_samples(dataset, walk.end - walk.begin, buffer);
     add_stats(stats, &row_stats);

@@ -454,14 +454,13 @@ int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_fetch_buffer)
     return stage->buffers[i].row_buffer;
 }
 
-void fetch_stage_lend(struct fetch_stage *stage, int32_t buffer)
+struct fetched *fetch_stage_fetched(struct fetch_stage *stage, int32_t buffer)
 {
-    fetch_lend(&stage->buffers[buffer].fetched);
+    return &stage->buffers[buffer].fetched;
 }
 
 void fetch_stage_give_back(struct fetch_stage *stage, int32_t buffer)
 {
-    fetch_lend(NULL);
     pthread_mutex_lock(&stage->mutex);
     push_buffer(stage, &stage->free, buffer);
     pthread_cond_signal(&stage->work);

@@ -3,10 +3,10 @@
  * Rows wait in order for one of the stage's fetch buffers, each with memory for whatever any row
  * takes. Once a row has a fetch buffer, all its chunks are asked for at once (store/fetch.h); when
  * the last one is there, or has failed, the owner is woken and hands the row to a worker, which
- * finds the bytes where the store would be asked:
+ * takes the bytes instead of asking the store:
  *
- *     push --> waiting --> fetch buffer: chunks in flight --> fetched --> worker: lend, read, give
- * back ^  |
+ *     push --> waiting --> in flight --> fetched --> worker: read, give back
+ *                           ^  |
  *                           +--+  indices of shards, where they are not known yet
  *
  * So a few workers keep hundreds of requests in flight. An index that is on its way for one row is
@@ -16,8 +16,8 @@
  * What a row takes is listed by a thread of the stage's own, the lister, which may have to read the
  * disk cache for that: the owner, who has others to serve, waits for nothing here.
  *
- * Owner (one thread): everything but lending and giving back, which the worker does. Nothing is
- * allocated after fetch_stage_new().
+ * Owner (one thread): everything but what says that the worker calls it. Nothing is allocated after
+ * fetch_stage_new().
  */
 #ifndef PENSTOCK_READ_FETCH_STAGE_H
 #define PENSTOCK_READ_FETCH_STAGE_H
@@ -60,9 +60,12 @@ void fetch_stage_push(struct fetch_stage *stage, int32_t row_buffer, uint64_t ro
  * FETCH_NONE if there is none now. Never blocks. */
 int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_fetch_buffer);
 
-/* The worker: before and after it reads the row. The owner is not woken: it is when the worker's
- * task ends. */
-void fetch_stage_lend(struct fetch_stage *stage, int32_t fetch_buffer);
+/* The worker: what was fetched for the row, for dataset_read_row_with(); borrowed until the buffer
+ * is given back. */
+struct fetched;
+struct fetched *fetch_stage_fetched(struct fetch_stage *stage, int32_t fetch_buffer);
+
+/* The worker, when the row is read. The owner is not woken: it is when the worker's task ends. */
 void fetch_stage_give_back(struct fetch_stage *stage, int32_t fetch_buffer);
 
 #endif

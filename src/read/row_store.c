@@ -408,13 +408,14 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     int32_t tape = store->buffers[buffer].tape, fetch_buffer = store->buffers[buffer].fetch_buffer;
     struct stored_rows_pass pass;
     struct error err;
+    struct fetched *fetched = NULL;
     if (fetch_buffer != FETCH_NONE)
-        fetch_stage_lend(store->stage, fetch_buffer);
+        fetched = fetch_stage_fetched(store->stage, fetch_buffer);
     if (tape != STORED_ROWS_NONE)
         stored_rows_start(store->stored, tape, worker->numa, &pass);
-    enum status status =
-        dataset_read_row_taped(worker->reader, row, row_store_data(store, buffer),
-                               tape != STORED_ROWS_NONE ? &pass.tape : NULL, &worker->stats, &err);
+    enum status status = dataset_read_row_with(worker->reader, row, row_store_data(store, buffer),
+                                               tape != STORED_ROWS_NONE ? &pass.tape : NULL,
+                                               fetched, &worker->stats, &err);
     bool incomplete = dataset_reader_may_try_again(worker->reader);
     if (fetch_buffer != FETCH_NONE)
         fetch_stage_give_back(store->stage, fetch_buffer);

@@ -90,7 +90,7 @@ enum { STORED_ROWS_NONE = -1 };
 
 /* One load's work on a tape. */
 struct stored_rows_pass {
-    struct zarr_tape tape; /* for dataset_read_row_taped() */
+    struct zarr_tape tape; /* for dataset_read_row_with() */
     struct stored_rows *rows;
     int32_t entry;
     uint32_t numa; /* pages are taken there first */

@@ -65,14 +65,13 @@ void fetch_start(const struct store *store, struct fetch *fetch);
  * blocking call fails from then on. Returns when the last done() has; not to be called from one. */
 void fetch_stop(const struct store *store);
 
-/* What a thread has fetched beforehand: while it is lent to the calling thread, store_get() of the
- * same store and key takes the bytes (or the error) from here instead of asking, and
- * store_get_ranges() those of the same range; each once. NULL ends it. Borrowed. */
+/* What was fetched before a read. Given to store_get_packed(), the bytes (or the error) of the same
+ * store and key are taken from here instead of asking; given to store_get_ranges() and
+ * store_get_range(), those of the same range; each once. One thread at a time. */
 struct fetched {
     struct fetch *fetches; /* all done; FETCH_WHOLE, FETCH_RANGE */
     size_t count;
     size_t next; /* where the next one is looked for first: keys come in order */
 };
-void fetch_lend(struct fetched *fetched);
 
 #endif

@@ -64,37 +64,6 @@ static enum status run_one(const struct store *store, struct fetch *fetch, struc
     return outcome(fetch, err);
 }
 
-/* What was fetched beforehand
- * ---------------------------------------------------------------------------------------------- */
-
-static _Thread_local struct fetched *lent;
-
-void fetch_lend(struct fetched *fetched)
-{
-    lent = fetched;
-}
-
-/* The fetch of that key, or of that range of its value, that was not taken yet; NULL if there is
- * none.
- */
-static struct fetch *take_lent(const struct store *store, const char *key,
-                               const struct store_range *range)
-{
-    struct fetched *fetched = lent;
-    for (size_t i = 0; fetched && i < fetched->count; i++) {
-        struct fetch *fetch = &fetched->fetches[(fetched->next + i) % fetched->count];
-        bool fits = range ? fetch->kind == FETCH_RANGE && fetch->offset == range->offset &&
-                                fetch->size == range->size
-                          : fetch->kind == FETCH_WHOLE;
-        if (!fits || fetch->own.store != store || !fetch->key || strcmp(fetch->key, key) != 0)
-            continue;
-        fetched->next = (size_t)(fetch - fetched->fetches + 1) % fetched->count;
-        fetch->key = NULL;
-        return fetch;
-    }
-    return NULL;
-}
-
 /* Operations
  * ---------------------------------------------------------------------------------------------- */
 
@@ -103,39 +72,22 @@ static enum status get(const struct store *store, const char *key, store_begins 
 {
     struct fetch fetch = {
         .kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity, .begins = begins};
-    struct fetch *before = take_lent(store, key, NULL);
-    if (!before || (before->status == STATUS_OK && before->got > capacity)) {
-        enum status status = run_one(store, &fetch, err);
-        if (status == STATUS_OK)
-            *ret_size = fetch.got;
-        return status;
-    }
-    if (before->status == STATUS_OK) {
-        if (before->got > 0)
-            memcpy(buffer, before->buffer, before->got);
-        *ret_size = before->got;
-    }
-    return outcome(before, err);
+    enum status status = run_one(store, &fetch, err);
+    if (status == STATUS_OK)
+        *ret_size = fetch.got;
+    return status;
 }
-
-/* So many at once that nothing has to be allocated. */
-enum { RANGES_AT_ONCE = 16 };
 
 static enum status get_ranges(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, uint64_t total,
                               struct error *err)
 {
-    struct fetch fetches[RANGES_AT_ONCE];
+    struct fetch fetches[STORE_RANGES_AT_ONCE];
     (void)total;
     for (size_t i = 0; i < count;) {
         size_t used = 0;
-        for (; i < count && used < RANGES_AT_ONCE; i++) {
-            const struct fetch *before = take_lent(store, key, &ranges[i]);
-            if (before && before->status != STATUS_OK)
-                return outcome(before, err);
-            if (before)
-                memcpy(ranges[i].buffer, before->buffer, before->size);
-            if (before || ranges[i].size == 0)
+        for (; i < count && used < STORE_RANGES_AT_ONCE; i++) {
+            if (ranges[i].size == 0)
                 continue;
             fetches[used++] = (struct fetch){.kind = FETCH_RANGE,
                                              .key = key,

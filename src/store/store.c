@@ -147,38 +147,68 @@ static bool attempt(struct attempts *attempts, struct error *err)
 }
 
 enum status store_get_packed(const struct store *store, const char *key, store_begins *begins,
-                             void *buffer, size_t capacity, size_t *ret_size, struct error *err)
+                             struct fetched *fetched, void *buffer, size_t capacity,
+                             size_t *ret_size, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
     while (attempt(&a, err))
-        a.status =
-            a.store->operations->get(a.store, a.key, begins, buffer, capacity, ret_size, &a.cause);
+        if (!fetched_get(fetched, a.store, a.key, buffer, capacity, ret_size, &a.status, &a.cause))
+            a.status = a.store->operations->get(a.store, a.key, begins, buffer, capacity, ret_size,
+                                                &a.cause);
     return a.status;
 }
 
 enum status store_get(const struct store *store, const char *key, void *buffer, size_t capacity,
                       size_t *ret_size, struct error *err)
 {
-    return store_get_packed(store, key, NULL, buffer, capacity, ret_size, err);
+    return store_get_packed(store, key, NULL, NULL, buffer, capacity, ret_size, err);
+}
+
+/* Takes the ranges that were fetched, and asks the store for the others: so many at once that
+ * nothing has to be allocated. */
+static enum status get_rest(const struct attempts *attempts, const struct store_range *ranges,
+                            size_t count, uint64_t total, struct fetched *fetched,
+                            struct error *err)
+{
+    const struct store *store = attempts->store;
+    struct store_range asked[STORE_RANGES_AT_ONCE];
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < count && status == STATUS_OK;) {
+        size_t used = 0;
+        for (; i < count && used < STORE_RANGES_AT_ONCE && status == STATUS_OK; i++)
+            if (!fetched_get_range(fetched, store, attempts->key, &ranges[i], &status, err))
+                asked[used++] = ranges[i];
+        if (used > 0 && status == STATUS_OK)
+            status = store->operations->get_ranges(store, attempts->key, asked, used, total, err);
+    }
+    return status;
+}
+
+static enum status get_ranges(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct fetched *fetched, struct error *err)
+{
+    struct attempts a = {.store = store, .key = key};
+    while (attempt(&a, err))
+        a.status =
+            fetched && a.store->operations->fetch
+                ? get_rest(&a, ranges, count, total, fetched, &a.cause)
+                : a.store->operations->get_ranges(a.store, a.key, ranges, count, total, &a.cause);
+    return a.status;
 }
 
 enum status store_get_ranges(const struct store *store, const char *key,
-                             const struct store_range *ranges, size_t count, struct error *err)
+                             const struct store_range *ranges, size_t count,
+                             struct fetched *fetched, struct error *err)
 {
-    struct attempts a = {.store = store, .key = key};
-    while (attempt(&a, err))
-        a.status = a.store->operations->get_ranges(a.store, a.key, ranges, count, STORE_ANY_TOTAL,
-                                                   &a.cause);
-    return a.status;
+    return get_ranges(store, key, ranges, count, STORE_ANY_TOTAL, fetched, err);
 }
 
 enum status store_get_range(const struct store *store, const char *key,
-                            const struct store_range *range, uint64_t total, struct error *err)
+                            const struct store_range *range, uint64_t total,
+                            struct fetched *fetched, struct error *err)
 {
-    struct attempts a = {.store = store, .key = key};
-    while (attempt(&a, err))
-        a.status = a.store->operations->get_ranges(a.store, a.key, range, 1, total, &a.cause);
-    return a.status;
+    return get_ranges(store, key, range, 1, total, fetched, err);
 }
 
 enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,

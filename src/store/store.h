@@ -114,11 +114,13 @@ MUST_USE enum status store_get(const struct store *store, const char *key, void 
 /* The same for values that are packed in a way of their own, which begins() tells by their first
  * bytes; NULL: by nothing. Writers label such values with a Content-Encoding, which then either
  * names that way, or what they are encoded in besides: where what is decoded does not begin so, or
- * nothing can be decoded, the value is taken as it is stored. */
+ * nothing can be decoded, the value is taken as it is stored. `fetched` (fetch.h): what was fetched
+ * already; NULL: nothing. */
 typedef bool store_begins(const void *bytes, size_t size);
+struct fetched;
 MUST_USE enum status store_get_packed(const struct store *store, const char *key,
-                                      store_begins *begins, void *buffer, size_t capacity,
-                                      size_t *ret_size, struct error *err);
+                                      store_begins *begins, struct fetched *fetched, void *buffer,
+                                      size_t capacity, size_t *ret_size, struct error *err);
 
 /* A piece of a value. */
 struct store_range {
@@ -130,16 +132,16 @@ struct store_range {
 /* Reads `count` pieces of the value of `key`, for shards and other values of which a range is
  * needed; a piece of no bytes is fine. Stores that wait for an answer ask for all at once. Errors
  * as above; CORRUPT: the value ends before a piece does. UNSUPPORTED: the server has no ranges, and
- * the piece begins more than 256 MiB into the value. */
+ * the piece begins more than 256 MiB into the value. `fetched` as above. */
 MUST_USE enum status store_get_ranges(const struct store *store, const char *key,
                                       const struct store_range *ranges, size_t count,
-                                      struct error *err);
+                                      struct fetched *fetched, struct error *err);
 
 /* Reads one piece of a value that has to have `total` bytes in all. Errors as above; CORRUPT: it
- * has more or fewer. Remote stores only find out what ends within the piece. */
+ * has more or fewer. Remote stores only find out what ends within the piece. `fetched` as above. */
 MUST_USE enum status store_get_range(const struct store *store, const char *key,
                                      const struct store_range *range, uint64_t total,
-                                     struct error *err);
+                                     struct fetched *fetched, struct error *err);
 
 /* Reads the last `size` bytes of the value of `key`; *ret_total is how many it has. Errors as
  * above; CORRUPT: it has fewer. */

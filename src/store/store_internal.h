@@ -15,6 +15,9 @@
 
 #define STORE_ANY_TOTAL UINT64_MAX
 
+/* Ranges that are asked for at once at most, so that nothing has to be allocated. */
+enum { STORE_RANGES_AT_ONCE = 16 };
+
 struct store_operations {
     /* `begins` as in store_get_packed(), may be NULL. Kinds whose values have no Content-Encoding
      * do not look at it. */
@@ -52,6 +55,14 @@ struct store {
     struct store_join *join;   /* joined.c; NULL: this store is one */
     struct store *inner;       /* owned: the store that this one is around; NULL: none */
 };
+
+/* fetched.c: takes what was fetched of that key, or of that range of its value; false: nothing, or
+ * more than there is room for. *ret_status: how the fetch ended, with its error. `fetched` may be
+ * NULL. */
+bool fetched_get(struct fetched *fetched, const struct store *store, const char *key, void *buffer,
+                 size_t capacity, size_t *ret_size, enum status *ret_status, struct error *err);
+bool fetched_get_range(struct fetched *fetched, const struct store *store, const char *key,
+                       const struct store_range *range, enum status *ret_status, struct error *err);
 
 /* store.c: asserts that the calling thread may wait. */
 void store_may_wait(void);

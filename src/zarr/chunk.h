@@ -75,6 +75,7 @@ struct zarr_faults {
 };
 
 struct disk_cache;
+struct fetched;
 struct shard_cache;
 struct zarr_chunk_reader;
 
@@ -107,9 +108,10 @@ size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size
 void zarr_chunk_reader_free(struct zarr_chunk_reader *reader);
 
 /* Where the next reads look before they ask the store: on `tape` alone if it plays (else it records
- * them), then in `cache`, which is given what the store had to be asked for. Both borrowed; NULL is
- * none. */
+ * them), then in `cache`, which is given what the store had to be asked for, then in what was
+ * `fetched` (store/fetch.h). All borrowed; NULL is none. */
 void zarr_chunk_reader_use_tape(struct zarr_chunk_reader *reader, struct zarr_tape *tape);
+void zarr_chunk_reader_use_fetched(struct zarr_chunk_reader *reader, struct fetched *fetched);
 void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_cache *cache);
 
 /* Borrowed; NULL, as at first: missing chunks are filled, bad ones are errors. */

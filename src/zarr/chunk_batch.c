@@ -83,7 +83,7 @@ static void fetch_wanted(struct zarr_chunk_reader *reader, struct chunk_batch *b
         return;
     chunk_batch_coalesce(reader, batch);
     if (store_get_ranges(reader->store, batch->wanted[0]->key, batch->ranges, batch->range_count,
-                         NULL) != STATUS_OK)
+                         reader->fetched, NULL) != STATUS_OK)
         return;
     for (size_t i = 0; i < batch->range_count; i++)
         stats->stored_bytes += batch->ranges[i].size;

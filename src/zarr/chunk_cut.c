@@ -60,7 +60,8 @@ enum status chunk_read_cut(struct zarr_chunk_reader *reader, struct stored_chunk
     struct store_range head = {0, CODEC_HEAD_BYTES, chunk->memory};
     struct store_range range = {0, chunk->wanted, (unsigned char *)chunk->memory + sizeof cut};
     size_t offset;
-    enum status status = store_get_ranges(reader->store, chunk->key, &head, 1, err);
+    enum status status =
+        store_get_ranges(reader->store, chunk->key, &head, 1, reader->fetched, err);
 
     *ret_done = false;
     if (status == STATUS_CORRUPT)
@@ -71,8 +72,8 @@ enum status chunk_read_cut(struct zarr_chunk_reader *reader, struct stored_chunk
     if (!chunk_note_head(reader, chunk, chunk->memory, &offset))
         return STATUS_OK;
     range.offset = offset + chunk->begin;
-    status =
-        store_get_range(reader->store, chunk->key, &range, offset + chunk->array->chunk_bytes, err);
+    status = store_get_range(reader->store, chunk->key, &range, offset + chunk->array->chunk_bytes,
+                             reader->fetched, err);
     if (status == STATUS_CORRUPT)
         return STATUS_OK; /* of another length than that: the codec will say what is wrong, if
                              anything is */

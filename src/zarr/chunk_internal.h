@@ -44,6 +44,7 @@ struct stored_chunk {
 struct zarr_chunk_reader {
     const struct store *store;        /* borrowed */
     struct zarr_tape *tape;           /* borrowed; NULL: none */
+    struct fetched *fetched;          /* borrowed; NULL: nothing was */
     struct disk_cache *cache;         /* borrowed; NULL: none */
     struct zarr_faults *faults;       /* borrowed; NULL: none */
     struct zarr_read_options options; /* its cache of indices is borrowed */

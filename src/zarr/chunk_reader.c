@@ -176,6 +176,11 @@ void zarr_chunk_reader_use_tape(struct zarr_chunk_reader *reader, struct zarr_ta
     reader->scratch_key[0] = '\0';
 }
 
+void zarr_chunk_reader_use_fetched(struct zarr_chunk_reader *reader, struct fetched *fetched)
+{
+    reader->fetched = fetched;
+}
+
 void zarr_chunk_reader_use_cache(struct zarr_chunk_reader *reader, struct disk_cache *cache)
 {
     reader->cache = cache;

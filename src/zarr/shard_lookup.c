@@ -49,7 +49,7 @@ static enum status read_index(struct zarr_chunk_reader *reader, const struct zar
         status = store_get_tail(reader->store, piece->key, reader->raw_index, piece->bytes,
                                 ret_shard_bytes, err);
     else
-        status = store_get_ranges(reader->store, piece->key, &range, 1, err);
+        status = store_get_ranges(reader->store, piece->key, &range, 1, reader->fetched, err);
     if (status == STATUS_OK)
         stats->stored_bytes += piece->bytes;
     return status;

@@ -13,8 +13,9 @@ static enum status ask_range(struct zarr_chunk_reader *reader, struct stored_chu
 
     chunk->size = chunk->bytes;
     if (chunk->array->shard_level_count > 0)
-        return store_get_ranges(reader->store, chunk->key, &range, 1, err);
-    return store_get_range(reader->store, chunk->key, &range, chunk->array->chunk_bytes, err);
+        return store_get_ranges(reader->store, chunk->key, &range, 1, reader->fetched, err);
+    return store_get_range(reader->store, chunk->key, &range, chunk->array->chunk_bytes,
+                           reader->fetched, err);
 }
 
 static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
@@ -23,7 +24,7 @@ static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chu
     size_t offset;
     enum status status =
         store_get_packed(reader->store, chunk->key, codec_chain_begins(&chunk->array->codecs),
-                         chunk->memory, chunk->capacity, &chunk->size, err);
+                         reader->fetched, chunk->memory, chunk->capacity, &chunk->size, err);
 
     if (status == STATUS_OK && chunk->size >= CODEC_HEAD_BYTES &&
         codec_chain_has_partial(&chunk->array->codecs))

@@ -125,7 +125,7 @@ static void test_pieces(void **state)
     uint64_t total = 99;
     put(store, "shard", "0123456789");
     const struct store_range ranges[] = {{7, 3, a}, {0, 5, b}, {10, 0, NULL}};
-    assert_int_equal(store_get_ranges(store, "shard", ranges, 3, &err), STATUS_OK);
+    assert_int_equal(store_get_ranges(store, "shard", ranges, 3, NULL, &err), STATUS_OK);
     assert_string_equal(a, "789");
     assert_string_equal(b, "01234");
     assert_int_equal(store_get_tail(store, "shard", tail, 3, &total, &err), STATUS_OK);
@@ -133,15 +133,15 @@ static void test_pieces(void **state)
     assert_int_equal(total, 10);
 
     const struct store_range past[] = {{0, 2, a}, {8, 3, b}};
-    assert_int_equal(store_get_ranges(store, "shard", past, 2, &err), STATUS_CORRUPT);
+    assert_int_equal(store_get_ranges(store, "shard", past, 2, NULL, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.message, "/shard' has 10 bytes, 11 are needed"));
     const struct store_range nowhere = {UINT64_MAX - 1, 3, a};
-    assert_int_equal(store_get_ranges(store, "shard", &nowhere, 1, &err), STATUS_CORRUPT);
+    assert_int_equal(store_get_ranges(store, "shard", &nowhere, 1, NULL, &err), STATUS_CORRUPT);
     total = 99;
     char much[11];
     assert_int_equal(store_get_tail(store, "shard", much, 11, &total, &err), STATUS_CORRUPT);
     assert_int_equal(total, 99);
-    assert_int_equal(store_get_ranges(store, "none", past, 1, &err), STATUS_NOT_FOUND);
+    assert_int_equal(store_get_ranges(store, "none", past, 1, NULL, &err), STATUS_NOT_FOUND);
     assert_int_equal(store_get_tail(store, "none", much, 1, &total, &err), STATUS_NOT_FOUND);
     assert_int_equal(store_get_tail(store, "../x", much, 1, &total, &err), STATUS_INVALID);
 }

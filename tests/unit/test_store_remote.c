@@ -172,9 +172,9 @@ static void test_what_is_encoded_stays_within_its_room(void **state)
     size_t size;
     (void)state;
     assert_int_equal(store_get(store, "bomb", buffer, 1000, &size, &err), STATUS_CORRUPT);
-    assert_int_equal(store_get_ranges(store, "bomb", &range, 1, &err), STATUS_OK);
+    assert_int_equal(store_get_ranges(store, "bomb", &range, 1, NULL, &err), STATUS_OK);
     range.offset = (uint64_t)64 * MIB - 999; /* one byte beyond it */
-    assert_int_equal(store_get_ranges(store, "bomb", &range, 1, &err), STATUS_CORRUPT);
+    assert_int_equal(store_get_ranges(store, "bomb", &range, 1, NULL, &err), STATUS_CORRUPT);
     assert_int_equal(store_get(store, "broken", buffer, 1000, &size, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.message, "Content-Encoding 'gzip'"));
     assert_int_equal(buffer[1000], 7);
@@ -190,9 +190,9 @@ static void test_no_more_is_passed_over_than_is_said(void **state)
     struct error err;
     uint64_t total;
     (void)state;
-    assert_int_equal(store_get_ranges(store, "large", &near, 1, &err), STATUS_OK);
+    assert_int_equal(store_get_ranges(store, "large", &near, 1, NULL, &err), STATUS_OK);
     uint64_t before = server.sent;
-    assert_int_equal(store_get_ranges(store, "large", &far, 1, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(store_get_ranges(store, "large", &far, 1, NULL, &err), STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.message, "the server has no ranges"));
     assert_int_equal(store_get_tail(store, "large", buffer, 1000, &total, &err),
                      STATUS_UNSUPPORTED);
@@ -241,17 +241,19 @@ static void test_an_encoding_may_name_how_a_value_is_packed(void **state)
     struct error err;
     (void)state;
     for (int fits = 0; fits < 2; fits++) { /* what is decoded, or only what is stored */
-        assert_int_equal(store_get_packed(store, "bomb", begins_like_gzip, buffer,
+        assert_int_equal(store_get_packed(store, "bomb", begins_like_gzip, NULL, buffer,
                                           fits ? capacity : MIB, &size, &err),
                          STATUS_OK);
         assert_int_equal(size, server.encoded_bytes);
         assert_memory_equal(buffer, server.encoded, size);
     }
-    assert_int_equal(store_get_packed(store, "bomb", begins_with_0, buffer, capacity, &size, &err),
-                     STATUS_OK);
+    assert_int_equal(
+        store_get_packed(store, "bomb", begins_with_0, NULL, buffer, capacity, &size, &err),
+        STATUS_OK);
     assert_int_equal(size, capacity);
-    assert_int_equal(store_get_packed(store, "broken", begins_with_0, buffer, 1000, &size, &err),
-                     STATUS_OK);
+    assert_int_equal(
+        store_get_packed(store, "broken", begins_with_0, NULL, buffer, 1000, &size, &err),
+        STATUS_OK);
     assert_int_equal(size, 1000);
     free(buffer);
     store_free(store);
@@ -269,7 +271,7 @@ static void test_what_is_no_encoding_is_passed_over(void **state)
     if (store_get(store, "labelled", buffer, 10, &size, &err))
         fail_msg("%s", err.message);
     assert_string_equal(buffer, "0123456789");
-    assert_int_equal(store_get_ranges(store, "labelled", &range, 1, &err), STATUS_OK);
+    assert_int_equal(store_get_ranges(store, "labelled", &range, 1, NULL, &err), STATUS_OK);
     assert_memory_equal(buffer, "34", 2);
     store_free(store);
 }

@@ -99,7 +99,7 @@ static enum status get_piece(void *argument, const struct zarr_piece *piece, str
     struct store_range range = {piece->offset, piece->bytes, bytes};
     size_t size = piece->bytes;
     enum status status = piece->kind == ZARR_PIECE_RANGE
-                             ? store_get_ranges(told->store, piece->key, &range, 1, err)
+                             ? store_get_ranges(told->store, piece->key, &range, 1, NULL, err)
                              : store_get(told->store, piece->key, bytes, piece->bytes, &size, err);
 
     assert_false(piece->is_index);

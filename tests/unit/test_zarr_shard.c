@@ -385,7 +385,7 @@ static enum status fetch_piece(void *argument, const struct zarr_piece *piece, s
     struct store_range range = {piece->offset, piece->bytes, bytes};
     enum status status = piece->kind == ZARR_PIECE_TAIL
                              ? store_get_tail(store, piece->key, bytes, piece->bytes, &total, err)
-                             : store_get_ranges(store, piece->key, &range, 1, err);
+                             : store_get_ranges(store, piece->key, &range, 1, NULL, err);
     assert_true(status == STATUS_OK || (piece->is_index && status == STATUS_NOT_FOUND));
     if (piece->is_index) {
         fetcher->index_count++;
