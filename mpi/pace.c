@@ -17,7 +17,7 @@ struct pace_sample {
     uint64_t rows_read;  /* since the start */
     uint64_t row_ns;     /* time in one thread / threads, of late; 0: none read yet */
     uint64_t waited_ppm; /* share of the time since the last pace sample that rounds waited for its
-                            rows */
+                            reads */
     uint64_t waited_for; /* whether they did, of late */
 };
 enum { SAMPLE_NUMBERS = 4, MILLION = 1000000 };
@@ -30,7 +30,7 @@ struct pace {
     uint64_t seen_rows, seen_ns;   /* as of the last pace sample */
     double recent_rows, recent_ns; /* decaying sums */
     uint64_t now_ns, sample_ns;    /* of the last call, of the last pace sample */
-    uint64_t waited_ns;            /* for rows, since the last pace sample */
+    uint64_t waited_ns;            /* for reads, since the last pace sample */
     uint32_t patience;             /* samples until it is forgotten that it was waited for */
     uint32_t next_patience;
     struct pace_sample all[]; /* [readers] */
@@ -86,9 +86,9 @@ static struct pace_sample measure(struct pace *pace)
                                 .row_ns = rows && row_ns < 1 ? 1 : (uint64_t)row_ns};
 }
 
-/* Whether rounds waited for this reader's rows in more than a tenth of the time since the last pace
- * sample, or of one of those before: a reader that has been relieved is not to be burdened again at
- * once, and each time that it falls behind again, twice as late. */
+/* Whether rounds waited for this reader's reads in more than a tenth of the time since the last
+ * pace sample, or of one of those before: a reader that has been relieved is not to be burdened
+ * again at once, and each time that it falls behind again, twice as late. */
 static void note_waits(struct pace *pace, struct pace_sample *sample)
 {
     uint64_t passed_ns = pace->now_ns - pace->sample_ns;

@@ -17,7 +17,7 @@ MUST_USE enum status pace_new(struct job *job, struct pace **ret_pace, struct er
 void pace_free(struct pace *pace);
 
 /* Moves on: `published` rounds of this reader are over; `waits` tells whether the next one waits
- * for rows that this reader has to read. */
+ * for what this reader has to read. */
 void pace_progress(struct pace *pace, uint64_t published, bool waits);
 
 /* Whether round `serial` may be posted now. */

@@ -501,18 +501,25 @@ static void retire(struct rounds *rounds, struct round *round)
     rounds->published++;
 }
 
-static bool waits_for_rows(struct rounds *rounds)
+/* Whether the next round waits for what this reader has to read: for its rows, or because all
+ * workers read others, so that nobody plans or copies. */
+static bool waits_for_reads(struct rounds *rounds)
 {
     const struct round *round = lane_of(rounds, rounds->published);
-    return rounds->opened > rounds->published && round->state == ROUND_FILLING &&
-           round->fill_next < round->fill_count;
+    if (rounds->opened == rounds->published)
+        return false;
+    if (round->state == ROUND_FILLING && round->fill_next < round->fill_count)
+        return true;
+    bool has_task = round->state == ROUND_PLANNING ? !atomic_load(&round->planned)
+                                                   : atomic_load(&round->tasks) > 0;
+    return has_task && pool_is_behind(rounds->job->pool);
 }
 
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
     if (rounds->pace)
-        pace_progress(rounds->pace, rounds->published, waits_for_rows(rounds));
+        pace_progress(rounds->pace, rounds->published, waits_for_reads(rounds));
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {

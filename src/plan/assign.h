@@ -55,7 +55,7 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
 
 /* What a reader tells: the rows it has read since the start; the time that one takes it, that is, a
  * row's time in one thread over the number of threads, 0 if not known yet; the share of the time,
- * of late, in which rounds waited for its rows, less that of all readers on average; and whether
+ * of late, in which rounds waited for its reads, less that of all readers on average; and whether
  * they wait for it at all. */
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
                         uint64_t row_ns, double waited_more, bool is_waited_for);

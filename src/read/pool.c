@@ -39,7 +39,7 @@ struct queue {
 enum { PRIORITY_COUNT = POOL_NORMAL + 1 };
 
 /* A NUMA node's queues and the state of its workers, all under `mutex`. Workers of other NUMA nodes
- * look at `urgent` and `asleep` without it. */
+ * look at `urgent` and `asleep` without it, the owner at `running`. */
 struct numa_node {
     pthread_mutex_t mutex;
     pthread_cond_t work;     /* a task came, here or where help is needed, or `stopping` */
@@ -47,7 +47,7 @@ struct numa_node {
     _Atomic uint32_t asleep; /* workers that wait for work, or are about to */
     pthread_cond_t idle;     /* one of `running` became 0 */
     struct queue queues[PRIORITY_COUNT];
-    uint32_t running[PRIORITY_COUNT];
+    _Atomic uint32_t running[PRIORITY_COUNT];
     uint32_t worker_count;
     bool stopping;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
@@ -601,7 +601,7 @@ bool pool_drain(struct pool *pool, uint32_t timeout_ms)
     forget_tasks(pool, POOL_NORMAL);
     for (uint32_t i = 0; i < pool->placement.numa_count; i++) {
         struct numa_node *numa = &pool->numa_nodes[i];
-        const uint32_t *running = numa->running;
+        const _Atomic uint32_t *running = numa->running;
         pthread_mutex_lock(&numa->mutex);
         int late = 0;
         while (running[POOL_URGENT] + running[POOL_NORMAL] > 0 && late == 0)
@@ -651,6 +651,15 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret_stats)
         pthread_mutex_unlock(&worker->numa->mutex);
     }
     *ret_stats = sum;
+}
+
+bool pool_is_behind(const struct pool *pool)
+{
+    uint32_t normal = 0;
+    for (uint32_t d = 0; d < pool->placement.numa_count; d++)
+        normal +=
+            atomic_load_explicit(&pool->numa_nodes[d].running[POOL_NORMAL], memory_order_relaxed);
+    return normal == pool->placement.worker_count;
 }
 
 uint32_t pool_worker_count(const struct pool *pool)

@@ -95,6 +95,10 @@ struct pool_stats {
 };
 void pool_stats(const struct pool *pool, struct pool_stats *ret_stats);
 
+/* Whether all workers are in normal tasks at this moment: an urgent one would have to wait. Owner
+ * only; does not block. */
+bool pool_is_behind(const struct pool *pool);
+
 uint32_t pool_worker_count(const struct pool *pool);
 const struct placement *pool_placement(const struct pool *pool);
 

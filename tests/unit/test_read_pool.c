@@ -71,6 +71,25 @@ static void occupy(struct pool *pool, struct gate *gate)
         clock_sleep_ns(100000);
 }
 
+/* The owner sees when nobody is left for what is urgent. */
+static void test_behind_while_all_are_in_normal_tasks(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(2, 2, 16, NULL);
+    struct gate gate = {0}, other = {0};
+    assert_false(pool_is_behind(pool));
+    occupy(pool, &gate);
+    assert_false(pool_is_behind(pool));
+    assert_true(pool_submit(pool, 1, POOL_NORMAL, wait_at_gate, &other, 0, 0));
+    while (other.inside == 0)
+        clock_sleep_ns(100000);
+    assert_true(pool_is_behind(pool));
+    other.open = gate.open = true;
+    assert_true(pool_drain(pool, 60000));
+    assert_false(pool_is_behind(pool));
+    pool_free(pool);
+}
+
 static void *open_gate(void *argument)
 {
     struct gate *gate = argument;
@@ -593,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_urgent_goes_first_and_order_holds),
         cmocka_unit_test(test_full_queue_refuses),
         cmocka_unit_test(test_settle_leaves_normal_tasks),
+        cmocka_unit_test(test_behind_while_all_are_in_normal_tasks),
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
         cmocka_unit_test(test_others_take_over),
