@@ -1,14 +1,9 @@
 /* The trainers that a reader spawns: child processes with the environment of a distributed job.
  *
- * Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
- * PENSTOCK_RUN_DIR and PENSTOCK_READER, PENSTOCK_LIBRARY if libpenstock lies where this program's
- * own installation has it, and none of the MPI launcher's own variables, so that it does not take
- * itself for a rank of this job. Standard output and error are inherited; standard input is
- * /dev/null. A child gets SIGTERM when its reader dies, and ignores SIGUSR2 until it wants it. Each
- * is the leader of a process group, which is stopped as a whole. A child with a seat binds itself
- * to it before it becomes the trainer, whose threads and processes inherit that. When the leader
- * ends, what it leaves in its group gets SIGTERM, and SIGKILL after the grace. One that fails is
- * started again, once its group is gone, with the same rank, as often as it may. Main thread only.
+ * How one is started is told in spawner.h. Each is the leader of a process group, which is stopped
+ * as a whole. When the leader ends, what it leaves in its group gets SIGTERM, and SIGKILL after the
+ * grace. One that fails is started again, once its group is gone, with the same rank, as often as
+ * it may. Main thread only.
  */
 #ifndef PENSTOCK_MPI_CHILDREN_H
 #define PENSTOCK_MPI_CHILDREN_H
@@ -77,10 +72,5 @@ MUST_USE enum status children_restart(struct children *children, bool *ret_resta
 void children_stop(struct children *children);
 
 void children_free(struct children *children);
-
-/* The body of the hidden command `penstock-reader --exec-trainer PARENT CPUSET CMD…`: arranges for
- * SIGTERM when PARENT dies, binds itself to CPUSET unless that is "", then executes CMD. Returns
- * only on failure, with the exit code. */
-int children_exec(char *const *arguments);
 
 #endif

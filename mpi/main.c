@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "job.h"
 #include "service.h"
+#include "spawner.h"
 #include "user_path.h"
 
 #include <errno.h>
@@ -386,7 +387,7 @@ static void start_saying_alive(void)
 int main(int argc, char **argv)
 {
     if (argc > 4 && strcmp(argv[1], "--exec-trainer") == 0)
-        return children_exec(argv + 2);
+        return spawner_exec(argv + 2);
     struct arguments arguments = {0};
     struct error err;
     error_clear(&err);
