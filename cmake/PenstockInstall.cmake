@@ -78,15 +78,18 @@ set(libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
 configure_file(cmake/penstock.pc.in ${PROJECT_BINARY_DIR}/penstock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/penstock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT client)
 
+# penstock_install_test(static ARGUMENT...): tests/install/static.sh with these and the compiler as install.static.
+function(penstock_install_test thing)
+  add_test(NAME install.${thing} COMMAND ${PROJECT_SOURCE_DIR}/tests/install/${thing}.sh ${ARGN} ${CMAKE_C_COMPILER})
+  set_tests_properties(install.${thing} PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
+endfunction()
+
 if(BUILD_TESTING)
-  foreach(thing consumer components)
-    add_test(NAME install.${thing} COMMAND tests/install/${thing}.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER}
-      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  endforeach()
-  foreach(thing configure static subproject)
-    add_test(NAME install.${thing} COMMAND tests/install/${thing}.sh ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER}
-      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  endforeach()
-  set_tests_properties(install.consumer install.components install.configure install.static install.subproject
-    PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
+  if(BUILD_SHARED_LIBS) # else install.static says the same
+    penstock_install_test(consumer ${PROJECT_BINARY_DIR})
+    penstock_install_test(components ${PROJECT_BINARY_DIR})
+  endif()
+  penstock_install_test(configure ${PROJECT_SOURCE_DIR})
+  penstock_install_test(static ${PROJECT_SOURCE_DIR})
+  penstock_install_test(subproject ${PROJECT_SOURCE_DIR})
 endif()

@@ -16,7 +16,7 @@ fail() {
 configure() {
     local directory=$1
     shift
-    cmake -S "$source" -B "$directory" -G Ninja -DCMAKE_C_COMPILER="$compiler" "$@" >log 2>&1
+    cmake -S "$source" -B "$directory" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DPENSTOCK_MPI=OFF "$@" >log 2>&1
 }
 
 # Whether the configured directory has tests.
@@ -47,7 +47,7 @@ grep -q '^PENSTOCK_FAULTS:BOOL=ON' none/CMakeCache.txt || fail "no stores that f
 configure none -DBUILD_TESTING=OFF || fail "BUILD_TESTING=OFF"
 ! tests_in none || fail "tests in spite of BUILD_TESTING=OFF"
 rm -f sought
-configure bare "$without" -DBUILD_TESTING=OFF -DPENSTOCK_MPI=OFF --trace-format=human --trace || fail "BUILD_TESTING=OFF alone"
+configure bare "$without" -DBUILD_TESTING=OFF --trace-format=human --trace || fail "BUILD_TESTING=OFF alone"
 [[ ! -e sought ]] || fail "without tests it looks for cmocka"
 ! grep -E 'find_package\(Python' log || fail "without tests it looks for Python"
 

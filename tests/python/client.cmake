@@ -11,8 +11,8 @@ if(Python3_FOUND)
       LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300
       ENVIRONMENT "PYTHONPATH=${CMAKE_CURRENT_LIST_DIR}/../../python;PENSTOCK_LIBRARY=$<TARGET_FILE:penstock>;DEMO_SERVER=$<TARGET_FILE:demo-server>;PENSTOCK_TRAINER=$<TARGET_FILE:penstock-trainer>")
   endforeach()
-  if(PENSTOCK_SANITIZE)
-    # An interpreter without sanitizers cannot load a library with them.
+  if(PENSTOCK_SANITIZE OR NOT BUILD_SHARED_LIBS)
+    # An interpreter without sanitizers cannot load a library with them, and none loads a static one.
     set_tests_properties(python.client PROPERTIES DISABLED TRUE)
   endif()
 endif()
