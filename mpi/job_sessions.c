@@ -459,7 +459,7 @@ static void tell_pages(struct job *job)
     if (!job->verbose || job->comm.rank != 0 || job->session_count > 0)
         return;
     struct text pages = {0};
-    ring_describe_pages(&job->setup.layout, job->ring_pages, &pages);
+    ring_memory_describe(&job->setup.layout, job->ring_pages, &pages);
     fprintf(stderr, "rings      %s\n", pages.data);
     text_done(&pages);
 }

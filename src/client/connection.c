@@ -1,5 +1,6 @@
 /* See connection.h. */
 #include "client/connection.h"
+#include "delivery/wakeup.h"
 
 #include <inttypes.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t ran
     if (!status)
         status = check_service(&header.service, rank, world_size, err);
     for (int i = 1; !status && i < WELCOME_FDS; i++)
-        if (!event_check(fds[i]))
+        if (!wakeup_check(fds[i]))
             status = error_set(err, STATUS_PROTOCOL,
                                "ring: a wake-up descriptor is no eventfd, or would block");
     if (status) {

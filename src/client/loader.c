@@ -5,6 +5,7 @@
 #include "client/cursor_file.h"
 #include "delivery/cursor_page.h"
 #include "delivery/protocol.h"
+#include "delivery/wakeup.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -115,7 +116,7 @@ static void note_released(struct loader *loader)
     atomic_store(loader->page.cursor, cursor);
     if (attached->connection.release_fd >= 0 &&
         atomic_load(&attached->connection.ring.control->reader_waits))
-        event_signal(attached->connection.release_fd);
+        wakeup_signal(attached->connection.release_fd);
 }
 
 /* Makes a new ring the current one. Slots leased of the one before stay mapped. */
@@ -230,7 +231,7 @@ static enum status own_options(struct loader *loader, const struct dial_options 
     }
     enum status status = cursor_page_new(&loader->page, err);
     loader->options.page_fd = loader->page.memfd;
-    return status ? status : event_new(&loader->wake_fd, err);
+    return status ? status : wakeup_new(&loader->wake_fd, err);
 }
 
 /* A process that comes fresh goes on where one before it was, if that can still be told. */
@@ -431,7 +432,7 @@ static void advance_tail(struct attached_ring *attached)
         moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
     }
     if (moved && attached->connection.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
-        event_signal(attached->connection.release_fd);
+        wakeup_signal(attached->connection.release_fd);
 }
 
 /* A batch that the trainer had before: nobody is to wait for it. */
@@ -485,7 +486,7 @@ static enum status sleep_until(struct loader *loader, uint64_t deadline, struct 
             status = error_set_errno(err, STATUS_IO, "poll");
     }
     atomic_store(&connection->ring.control->trainer_waits, 0);
-    event_drain(connection->publish_fd);
+    wakeup_drain(connection->publish_fd);
     return status;
 }
 
@@ -689,7 +690,7 @@ static void leave(struct loader *loader, const char *reason)
         send_farewell(loader);
     pthread_mutex_unlock(&loader->lock);
     if (!before)
-        event_signal(loader->wake_fd);
+        wakeup_signal(loader->wake_fd);
 }
 
 void loader_leave(struct loader *loader)

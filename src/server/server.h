@@ -37,6 +37,7 @@
 #include "delivery/layout.h"
 #include "delivery/protocol.h"
 #include "delivery/ring.h"
+#include "server/ring_memory.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -58,7 +59,7 @@ struct server_options {
                             * another, and who comes during one is kept waiting for the next */
     server_read_state *read_state; /* NULL: trainers with a state are refused */
     void *state_argument;          /* borrowed while the server lives */
-    ring_fill *fill;               /* NULL: server_start()'s thread fills rings */
+    ring_memory_fill *fill;        /* NULL: server_start()'s thread fills rings */
     void *fill_argument;           /* borrowed while the server lives */
 };
 
@@ -108,8 +109,8 @@ void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor);
  * the next, and their sockets have room for what matters. */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
-/* Makes every connected trainer's ring (see ring_create()) and sends WELCOME. From here on no
- * trainer is accepted: late ones are told why, or wait for the next session. NO_MEMORY: with the
+/* Makes every connected trainer's ring (see ring_memory_create()) and sends WELCOME. From here on
+ * no trainer is accepted: late ones are told why, or wait for the next session. NO_MEMORY: with the
  * sizes. */
 MUST_USE enum status server_start(struct server *server, struct error *err);
 

@@ -53,7 +53,7 @@ struct server {
     uint64_t reconnect_ms;
     server_read_state *read_state;
     void *state_argument;
-    ring_fill *fill;
+    ring_memory_fill *fill;
     void *fill_argument;
     uint64_t alive_ns;    /* when processes were last looked for */
     uint64_t accept_ns;   /* no connection is accepted before that; 0: there was none too many */

@@ -1,4 +1,5 @@
 /* See server.h. This part makes the rings, publishes slots and watches the trainers' tails. */
+#include "delivery/wakeup.h"
 #include "server/server_internal.h"
 
 #include <inttypes.h>
@@ -9,12 +10,12 @@ static enum status equip(const struct server *server, struct trainer *trainer, s
 {
     struct ring_service service = server->service;
     service.rank = trainer->rank;
-    enum status status = ring_create(&server->layout, &service, server->fill, server->fill_argument,
-                                     &trainer->ring, err);
+    enum status status = ring_memory_create(&server->layout, &service, server->fill,
+                                            server->fill_argument, &trainer->ring, err);
     if (!status)
-        status = event_new(&trainer->publish_fd, err);
+        status = wakeup_new(&trainer->publish_fd, err);
     if (!status)
-        status = event_new(&trainer->release_fd, err);
+        status = wakeup_new(&trainer->release_fd, err);
     return status ? error_prefix(err, status, "ring of trainer %" PRIu32 ": ", trainer->rank)
                   : STATUS_OK;
 }
@@ -214,5 +215,5 @@ void server_disarm(struct server *server)
 {
     set_waits(server, 0);
     for (uint32_t i = 0; server->started && i < server->trainer_count; i++)
-        event_drain(server->trainers[i].release_fd);
+        wakeup_drain(server->trainers[i].release_fd);
 }

@@ -18,7 +18,9 @@
 #include "base/clock.h"
 #include "delivery/fdpass.h"
 #include "delivery/rundir.h"
+#include "delivery/wakeup.h"
 #include "penstock.h"
+#include "server/ring_memory.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -240,9 +242,9 @@ static void open_reader(struct reader *reader, const uint8_t *data, size_t size)
     struct ring_layout layout = fuzz_ring_layout();
     struct ring_service service = fuzz_ring_service(1);
     *reader = (struct reader){.input = {data, size}, .socket = -1};
-    CHECK(ring_create(&layout, &service, NULL, NULL, &reader->ring, NULL) == STATUS_OK);
+    CHECK(ring_memory_create(&layout, &service, NULL, NULL, &reader->ring, NULL) == STATUS_OK);
     for (int i = 0; i < 2; i++)
-        CHECK(event_new(&reader->events[i], NULL) == STATUS_OK);
+        CHECK(wakeup_new(&reader->events[i], NULL) == STATUS_OK);
 }
 
 static void close_reader(struct reader *reader)

@@ -16,6 +16,7 @@
 #include "delivery/cursor_page.h"
 #include "delivery/fdpass.h"
 #include "delivery/rundir.h"
+#include "delivery/wakeup.h"
 #include "server/server.h"
 
 #include <stdbool.h>
@@ -103,7 +104,7 @@ static void listen_to_reader(struct caller *caller)
 static void release(struct caller *caller)
 {
     atomic_store(&caller->ring.control->tail, atomic_load(&caller->ring.control->head));
-    event_signal(caller->events[1]);
+    wakeup_signal(caller->events[1]);
 }
 
 static void publish(struct stage *stage)

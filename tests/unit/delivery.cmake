@@ -1,7 +1,7 @@
 penstock_unit_test(delivery layout LINKS delivery)
 penstock_unit_test(delivery rundir LINKS client delivery)
 penstock_unit_test(delivery protocol LINKS delivery server)
-penstock_unit_test(delivery pages LINKS delivery)
+penstock_unit_test(delivery pages LINKS delivery server)
 penstock_unit_test(delivery ring THREADS LINKS delivery server SYSTEM penstock)
 penstock_unit_test(delivery handshake THREADS LINKS delivery server SYSTEM penstock)
 penstock_unit_test(delivery reconnect THREADS LINKS delivery server SYSTEM penstock)

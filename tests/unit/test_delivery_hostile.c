@@ -6,6 +6,8 @@
 #include "delivery/protocol.h"
 #include "delivery/ring.h"
 #include "delivery/rundir.h"
+#include "delivery/wakeup.h"
+#include "server/ring_memory.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -499,9 +501,10 @@ static void fake_new(struct fake *fake, const char *run_dir, enum kind kind)
     assert_int_equal(rundir_claim(fake->dir, 0, &fake->lock, NULL), STATUS_OK);
     assert_int_equal(rundir_bind(fake->dir, 0, &fake->listener, NULL), STATUS_OK);
     assert_int_equal(listen(fake->listener, 4), 0);
-    assert_int_equal(ring_create(&layout, &service, NULL, NULL, &fake->ring, NULL), STATUS_OK);
+    assert_int_equal(ring_memory_create(&layout, &service, NULL, NULL, &fake->ring, NULL),
+                     STATUS_OK);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(event_new(&fake->events[i], NULL), STATUS_OK);
+        assert_int_equal(wakeup_new(&fake->events[i], NULL), STATUS_OK);
 }
 
 static void fake_done(struct fake *fake, const char *run_dir)

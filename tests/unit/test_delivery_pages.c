@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "delivery/ring.h"
+#include "server/ring_memory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -44,7 +45,7 @@ static bool write_count(const char *path, long count)
     return fclose(file) == 0 && written;
 }
 
-/* Tests that set huge pages aside take turns: this lock is leased until it is closed; -1: there are
+/* Tests that set huge pages aside take turns: this lock is taken until it is closed; -1: there are
  * no huge pages. */
 static int lock_pages(void)
 {
@@ -83,7 +84,7 @@ static struct ring create(const struct ring_layout *layout)
     struct ring_service service = support_service(1);
     struct ring ring;
     struct error error;
-    if (ring_create(layout, &service, NULL, NULL, &ring, &error))
+    if (ring_memory_create(layout, &service, NULL, NULL, &ring, &error))
         fail_msg("%s", error.message);
     return ring;
 }
@@ -222,7 +223,8 @@ static void test_who_fills(void **state)
     struct ring ring;
     struct error error;
     service.rank = 5;
-    assert_int_equal(ring_create(&layout, &service, fill, &filled, &ring, &error), STATUS_OK);
+    assert_int_equal(ring_memory_create(&layout, &service, fill, &filled, &ring, &error),
+                     STATUS_OK);
     assert_int_equal(filled.calls, 1);
     assert_int_equal(filled.rank, 5);
     assert_int_equal(filled.bytes, layout.total_bytes);
@@ -230,7 +232,7 @@ static void test_who_fills(void **state)
 
     int before = descriptors();
     filled.failure = ENOMEM;
-    assert_int_equal(ring_create(&layout, &service, fill, &filled, &ring, &error),
+    assert_int_equal(ring_memory_create(&layout, &service, fill, &filled, &ring, &error),
                      STATUS_NO_MEMORY);
     assert_non_null(strstr(error.message, "fill a ring of"));
     assert_int_equal(descriptors(), before);
@@ -241,10 +243,10 @@ static void test_what_is_said(void **state)
     (void)state;
     struct ring_layout layout = huge_layout(2);
     struct text text = {0};
-    ring_describe_pages(&layout, (const uint64_t[]){0, 0, 8}, &text);
+    ring_memory_describe(&layout, (const uint64_t[]){0, 0, 8}, &text);
     assert_string_equal(text.data, "8 of 38.0 MiB: 8 of huge pages set aside (hugetlb)");
     text_done(&text);
-    ring_describe_pages(&layout, (const uint64_t[]){2, 1, 8}, &text);
+    ring_memory_describe(&layout, (const uint64_t[]){2, 1, 8}, &text);
     assert_string_equal(
         text.data,
         "11 of 38.0 MiB: 8 of huge pages set aside (hugetlb), 1 of transparent huge pages, 2 of "
@@ -252,7 +254,7 @@ static void test_what_is_said(void **state)
         "or 'sysctl vm.nr_hugepages=19' (for each ring of a node) gives them huge ones");
     text_done(&text);
     layout = support_layout(3);
-    ring_describe_pages(&layout, (const uint64_t[]){2, 0, 0}, &text);
+    ring_memory_describe(&layout, (const uint64_t[]){2, 0, 0}, &text);
     assert_non_null(strstr(text.data, ": 2 of plain pages"));
     assert_null(strstr(text.data, "as root"));
     text_done(&text);
