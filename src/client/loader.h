@@ -1,20 +1,12 @@
 /* The trainer's side of delivery: takes slots from the ring and gives them back, and finds its way
  * to a reader again when it has lost one.
  *
- *     slot's life       published -> leased by loader_next() -> released by loader_release() ->
- * behind the tail
+ * The loader knows its cursor: the step that comes next. A reader that comes back is told the
+ * cursor, and may start earlier, where another trainer needs that: batches before the cursor are
+ * passed over. So loader_next() gives one sequence without a gap or a repetition, or an error.
  *
- *     ring's life       current --reader gone, all that it published is taken--> old --last leased
- *                       slot released--> unmapped
- *
- * The loader knows its cursor: the step that comes next. A reader that comes back is told of it,
- * and may start earlier, where another trainer needs that: batches before the cursor are passed
- * over. So what loader_next() gives is one sequence without a gap or a repetition, or an error.
- *
- * One thread at a time calls loader_next(); loader_release() and loader_leave() may come from
- * any thread, and never block for long: slots carry a stamp of their sequence number, whoever
- * releases the oldest one moves the tail over all that are released, and a lock keeps rings from
- * being exchanged meanwhile.
+ * One thread at a time calls loader_next(). loader_release() and loader_leave() may come from any
+ * thread, and never block for long: a lock keeps rings from being exchanged meanwhile.
  */
 #ifndef PENSTOCK_CLIENT_LOADER_H
 #define PENSTOCK_CLIENT_LOADER_H

@@ -1,0 +1,142 @@
+/* The loader's batches: which slot comes next, and what is given back. */
+#include "client/loader_internal.h"
+
+#include "delivery/wakeup.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Steps come one after another. In a full step every trainer's share begins at its rank's offset.
+ */
+static enum status check_slot(const struct loader *loader, const struct slot_header *slot,
+                              struct error *err)
+{
+    const struct ring_layout *layout = &loader->header.layout;
+    const struct ring_service *service = &loader->header.service;
+    if (slot->sample_count > layout->batch_size || slot->step >= service->steps_per_epoch)
+        return error_set(err, STATUS_PROTOCOL,
+                         "ring: a batch of %" PRIu32 " samples at epoch %" PRIu64 " step %" PRIu64
+                         "; at most %" PRIu32 " samples and %" PRIu64 " steps are possible",
+                         slot->sample_count, slot->epoch, slot->step, layout->batch_size,
+                         service->steps_per_epoch);
+    if (slot->epoch >= service->epochs ||
+        cursor_of(service, slot->epoch, slot->step) != loader->expected)
+        return error_set(err, STATUS_PROTOCOL,
+                         "ring: the batch of epoch %" PRIu64 " step %" PRIu64
+                         " came where that of epoch %" PRIu64 " step %" PRIu64 " should",
+                         slot->epoch, slot->step, loader->expected / service->steps_per_epoch,
+                         loader->expected % service->steps_per_epoch);
+    uint64_t first = (uint64_t)service->rank * layout->batch_size;
+    if (slot->step + 1 < service->steps_per_epoch && slot->first_position != first)
+        return error_set(err, STATUS_PROTOCOL,
+                         "ring: the batch of epoch %" PRIu64 " step %" PRIu64
+                         " begins at position %" PRIu32 " of the step, not at %" PRIu64,
+                         slot->epoch, slot->step, slot->first_position, first);
+    return STATUS_OK;
+}
+
+bool loader_sees_batch(const struct loader *loader)
+{
+    return atomic_load(&loader->attached->connection.ring.control->head) != loader->taken;
+}
+
+/* Takes the next slot if one is published. */
+static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
+{
+    struct ring *ring = &loader->attached->connection.ring;
+    uint64_t head = atomic_load(&ring->control->head);
+    if (head == loader->taken)
+        return false;
+    uint64_t sequence = loader->taken;
+    struct loader_batch batch = {.memory = ring_slot(ring, sequence),
+                                 .slot = (uint32_t)(sequence % ring->slot_count)};
+    struct error error = {0};
+    if (head < sequence || head - sequence > ring->slot_count) {
+        error_set(&error, STATUS_PROTOCOL,
+                  "ring: head is %" PRIu64 " where %" PRIu64 " batches were taken", head, sequence);
+    } else {
+        memcpy(&batch.header, batch.memory, sizeof batch.header);
+        enum status status = check_slot(loader, &batch.header, &error);
+        (void)status; /* it is in error */
+    }
+    if (error.status) {
+        loader->final = error;
+        return false;
+    }
+    loader->taken++;
+    loader->expected++;
+    *ret_batch = batch;
+    return true;
+}
+
+bool loader_take(struct loader *loader, struct loader_batch *ret_batch)
+{
+    struct loader_batch batch;
+    struct attached_ring *attached = loader->attached;
+    while (take_slot(loader, &batch)) {
+        uint64_t sequence = loader->taken - 1;
+        if (loader->expected <= atomic_load(&loader->cursor)) {
+            pthread_mutex_lock(&loader->lock);
+            attached_ring_pass_over(attached, sequence);
+            pthread_mutex_unlock(&loader->lock);
+            continue;
+        }
+        attached_ring_lease(attached, sequence, batch.header.epoch, batch.header.step);
+        atomic_store(&loader->cursor, loader->expected);
+        *ret_batch = batch;
+        return true;
+    }
+    return false;
+}
+
+enum status loader_check_leases(const struct loader *loader, struct error *err)
+{
+    if (loader->lost || atomic_load(&loader->cursor) == loader->end)
+        return STATUS_OK;
+    const struct lease *oldest = attached_ring_obstacle(loader->attached, loader->taken);
+    if (!oldest)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "all %" PRIu32 " slots are taken and the oldest batch, epoch %" PRIu64
+                     " step %" PRIu64 ", is not released: release it before asking for another, or "
+                     "raise delivery.slots",
+                     attached_ring_slots(loader->attached), atomic_load(&oldest->epoch),
+                     atomic_load(&oldest->step));
+}
+
+void loader_note_released(struct loader *loader)
+{
+    struct attached_ring *attached = loader->attached;
+    uint64_t cursor = attached_ring_released(attached);
+    cursor_file_note(loader->cursor_file, cursor); /* before anybody hears of it */
+    if (atomic_load(loader->page.cursor) >= cursor)
+        return;
+    atomic_store(loader->page.cursor, cursor);
+    if (attached->connection.release_fd >= 0 &&
+        atomic_load(&attached->connection.ring.control->reader_waits))
+        wakeup_signal(attached->connection.release_fd);
+}
+
+enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch, uint64_t step,
+                           struct error *err)
+{
+    pthread_mutex_lock(&loader->lock);
+    struct attached_ring **at = &loader->attached, *done = NULL;
+    while (*at && !attached_ring_release(*at, slot, epoch, step))
+        at = &(*at)->older;
+    bool found = *at != NULL;
+    if (found && *at != loader->attached && atomic_load(&(*at)->leased) == 0) {
+        done = *at;
+        *at = done->older;
+    }
+    if (found)
+        loader_note_released(loader);
+    pthread_mutex_unlock(&loader->lock);
+    attached_ring_free(done);
+    if (found)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "the batch of epoch %" PRIu64 " step %" PRIu64
+                     " is not leased: it was released before",
+                     epoch, step);
+}
