@@ -1,9 +1,10 @@
 /* See connection.h. */
 #include "client/connection.h"
+
+#include "delivery/fdpass.h"
 #include "delivery/wakeup.h"
 
 #include <inttypes.h>
-#include <unistd.h>
 
 static enum status check_service(const struct ring_service *service, uint32_t rank,
                                  uint32_t world_size, struct error *err)
@@ -41,18 +42,11 @@ enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t ran
     return STATUS_OK;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 void connection_hang_up(struct connection *connection)
 {
-    close_fd(&connection->publish_fd);
-    close_fd(&connection->release_fd);
-    close_fd(&connection->socket);
+    fd_close(&connection->publish_fd);
+    fd_close(&connection->release_fd);
+    fd_close(&connection->socket);
 }
 
 void connection_done(struct connection *connection)

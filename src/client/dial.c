@@ -2,6 +2,7 @@
 #include "client/dial.h"
 
 #include "base/clock.h"
+#include "delivery/fdpass.h"
 #include "delivery/protocol.h"
 #include "delivery/rundir.h"
 
@@ -269,7 +270,5 @@ enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd, boo
 
 void dial_done(struct dial *dial)
 {
-    if (dial->socket >= 0)
-        close(dial->socket);
-    dial->socket = -1;
+    fd_close(&dial->socket);
 }

@@ -139,3 +139,10 @@ enum status fd_receive(int socket, int *ret_fd, struct error *err)
         close(fds[i]);
     return error_set(err, STATUS_PROTOCOL, "%zu descriptors came where one was expected", count);
 }
+
+void fd_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}

@@ -30,4 +30,7 @@ MUST_USE enum status packet_receive(int socket, void *data, size_t capacity, int
 MUST_USE enum status fd_send(int socket, int fd, struct error *err);
 MUST_USE enum status fd_receive(int socket, int *ret_fd, struct error *err);
 
+/* Closes it, unless it is -1, which it is afterwards. */
+void fd_close(int *fd);
+
 #endif

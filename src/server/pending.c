@@ -1,4 +1,4 @@
-/* See server.h. This part accepts connections and shakes hands; one thread, nothing blocks.
+/* Connections that are no trainers yet.
  *
  * A connection is `pending` until its HELLO came (5 seconds at most; a fifth of a second where
  * others wait for a free entry, so that silent ones do not keep trainers out), and a trainer from
@@ -66,93 +66,6 @@ static bool accept_one(struct server *server)
     return true;
 }
 
-static enum status check_rank(const struct server *server, const struct protocol_hello *hello,
-                              struct error *err)
-{
-    const struct ring_service *service = &server->service;
-    if (hello->world_size != service->world_size)
-        return error_set(err, STATUS_REFUSED,
-                         "trainer %" PRIu32 " says that there are %" PRIu32
-                         " trainers, the service was started for %" PRIu32
-                         "; set delivery.trainers or the trainers' WORLD_SIZE",
-                         hello->rank, hello->world_size, service->world_size);
-    if (hello->rank >= service->world_size)
-        return error_set(err, STATUS_REFUSED,
-                         "trainer rank %" PRIu32 " is not below the %" PRIu32
-                         " trainers of this service",
-                         hello->rank, service->world_size);
-    const struct trainer *other = trainer_of_rank(server, hello->rank);
-    if (other && other->state == SERVER_PEER_CONNECTED)
-        return error_set(err, STATUS_REFUSED,
-                         "trainer rank %" PRIu32 " is taken by process %ld; give every trainer a "
-                         "RANK of its own",
-                         hello->rank, (long)other->pid);
-    return STATUS_OK;
-}
-
-/* *ret_cursor stays as it is if the trainer is fresh. */
-static enum status check_state(const struct server *server, const struct protocol_hello *hello,
-                               uint64_t *ret_cursor, struct error *err)
-{
-    if (hello->wish == WISH_FRESH)
-        return STATUS_OK;
-    struct error reason;
-    enum status status =
-        server->read_state
-            ? server->read_state(server->state_argument, hello->state, hello->wish == WISH_CONTINUE,
-                                 ret_cursor, &reason)
-            : error_set(&reason, STATUS_UNSUPPORTED, "this service does not take states");
-    if (status)
-        return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank,
-                         reason.message);
-    return STATUS_OK;
-}
-
-/* Who comes after the end has missed nothing, unless it asks for more. */
-static enum status judge_late(const struct server *server, const struct protocol_hello *hello,
-                              struct error *err)
-{
-    uint64_t end = server->service.epochs * server->service.steps_per_epoch, cursor = end;
-    enum status status = STATUS_OK;
-    if (server->outcome.status == STATUS_ENDED)
-        status = check_state(server, hello, &cursor, err);
-    if (status)
-        return status;
-    if (cursor < end && hello->wish == WISH_STATE)
-        return error_set(err, STATUS_REFUSED,
-                         "trainer %" PRIu32 " has the state of an earlier step, and all trainers "
-                         "had their last batch: start the service again, too",
-                         hello->rank);
-    return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
-}
-
-/* *ret_waits: not now, but in the next session. */
-static enum status judge_hello(const struct server *server, const struct protocol_hello *hello,
-                               uint64_t *ret_cursor, bool *ret_waits, struct error *err)
-{
-    if (server->finished)
-        return judge_late(server, hello, err);
-    enum status status = check_rank(server, hello, err);
-    if (!status)
-        status = check_state(server, hello, ret_cursor, err);
-    if (status)
-        return status;
-    *ret_waits = server->started && server->reconnect_ms > 0;
-    if (*ret_waits)
-        return STATUS_OK;
-    if (server->started)
-        return error_set(err, STATUS_REFUSED,
-                         "trainer %" PRIu32 " comes too late: delivery has started; restart the "
-                         "service with --resume",
-                         hello->rank);
-    if (server->trainer_count == server->max_trainers && !trainer_of_rank(server, hello->rank))
-        return error_set(err, STATUS_REFUSED,
-                         "trainer %" PRIu32 " is one too many: reader %" PRIu32 " serves %" PRIu32
-                         " trainers",
-                         hello->rank, server->reader, server->max_trainers);
-    return STATUS_OK;
-}
-
 /* What a trainer holds of an earlier ring lies before the cursor that it wishes; the page says how
  * far. */
 static uint64_t released_before(const struct pending *pending, const struct protocol_hello *hello,
@@ -206,15 +119,15 @@ static void close_lost(struct server *server, uint32_t rank)
     trainer->goodbye = (struct protocol_goodbye){.epoch = server->service.epochs};
 }
 
-/* Takes a HELLO: *ret_kept is false if the connection is a trainer's now. */
+/* Takes a HELLO: *ret_stays is false if the connection is a trainer's now. */
 static enum status handle_hello(struct server *server, struct pending *pending,
-                                const struct protocol_hello *hello, bool *ret_kept,
+                                const struct protocol_hello *hello, bool *ret_stays,
                                 struct error *err)
 {
     uint64_t cursor = 0;
     bool waits = comes_early(server, pending, hello->rank);
-    enum status status = waits ? STATUS_OK : judge_hello(server, hello, &cursor, &waits, err);
-    *ret_kept = false;
+    enum status status = waits ? STATUS_OK : hello_judge(server, hello, &cursor, &waits, err);
+    *ret_stays = false;
     if (status == STATUS_ENDED)
         close_lost(server, hello->rank);
     if (status)
@@ -223,7 +136,7 @@ static enum status handle_hello(struct server *server, struct pending *pending,
         admit(server, pending, hello, cursor);
         return STATUS_OK;
     }
-    *ret_kept = true;
+    *ret_stays = true;
     if (pending->waits)
         return STATUS_OK;
     pending->waits = true;
@@ -260,7 +173,7 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
     struct pending *pending = &server->pending[*index];
     struct protocol_hello hello;
     struct error error;
-    bool kept = true, waited = pending->waits;
+    bool stays = true, waited = pending->waits;
     enum status status = read_hello(pending, patience_ns, &hello, &error);
     if (status == STATUS_TIMEOUT) {
         ++*index;
@@ -268,9 +181,9 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
     }
     bool understood = !status;
     if (!status)
-        status = handle_hello(server, pending, &hello, &kept, &error);
-    *active |= !(waited && kept && !status);
-    if (!status && kept)
+        status = handle_hello(server, pending, &hello, &stays, &error);
+    *active |= !(waited && stays && !status);
+    if (!status && stays)
         ++*index;
     else if (!status)
         server->pending[*index] = server->pending[--server->pending_count];

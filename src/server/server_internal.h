@@ -1,7 +1,8 @@
-/* What server.c (listening, hearing trainers), server_hello.c (connections until they are trainers)
- * and server_ring.c (rings, slots) share. Not for others. */
-#ifndef PENSTOCK_SERVER_SERVER_INTERNAL_H
-#define PENSTOCK_SERVER_SERVER_INTERNAL_H
+/* What the server's files share: server.c (opening, listening, telling), pending.c (connections
+ * that are no trainers yet), hello.c (whether they may become one), trainer.c, session.c (rings,
+ * and one session after another), slots.c. Not for others. */
+#ifndef PENSTOCK_SERVER_INTERNAL_H
+#define PENSTOCK_SERVER_INTERNAL_H
 
 #include "delivery/cursor_page.h"
 #include "delivery/protocol.h"
@@ -77,6 +78,28 @@ MUST_USE enum status server_hear_pending(struct server *server, bool *active, st
 /* Drops connections that are no trainers yet; they are told the outcome, unless it is NULL. */
 void server_drop_pending(struct server *server, const struct error *outcome);
 
+/* Whether the service can do what a HELLO asks for. *ret_cursor stays as it is if the trainer is
+ * fresh; *ret_waits: not now, but in the next session. REFUSED: with the cause. Once the service
+ * has finished, its outcome. */
+MUST_USE enum status hello_judge(const struct server *server, const struct protocol_hello *hello,
+                                 uint64_t *ret_cursor, bool *ret_waits, struct error *err);
+
+/* Reads the trainers' sockets and tails; returns whether anything moved. */
+bool server_hear_trainers(struct server *server);
+
+/* Forgets a trainer that hung up before delivery began. */
+void server_forget(struct server *server, struct trainer *trainer);
+
+/* Between sessions: reads the sockets of those that were connected in the last one. */
+void server_hear_parting(struct server *server);
+void server_drop_parting(struct server *server, uint32_t index);
+
+/* One has hung up when no session is under way: who comes fresh instead goes on there. */
+void server_note_left(struct server *server, const struct trainer *trainer);
+
+/* Where the session starts. */
+uint64_t server_start_cursor(const struct server *server);
+
 /* NULL: none, or not here. */
 struct trainer *trainer_of_rank(const struct server *server, uint32_t rank);
 
@@ -84,6 +107,13 @@ struct trainer *trainer_of_rank(const struct server *server, uint32_t rank);
  * one that cannot be told is gone, or does not listen, which is found by server_progress(). */
 void peer_fail(int socket, const struct error *error);
 void peer_wait(const struct server *server, int socket, uint32_t connected, uint32_t expected);
+
+/* Reads a trainer's socket; returns whether anything came. `look_for_process`: it may be gone
+ * although its socket is open. */
+bool trainer_hear(const struct server *server, struct trainer *trainer, bool look_for_process);
+
+/* The tail in shared memory if it is possible and did not go back, else false. */
+bool trainer_read_tail(const struct trainer *trainer, uint64_t *ret_tail);
 
 /* Marks a trainer lost and closes its socket; one that lives is told why. */
 void trainer_lose(struct trainer *trainer, const struct error *error);

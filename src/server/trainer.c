@@ -1,0 +1,224 @@
+/* A trainer as its reader knows it: what it says, how far it is, and what became of it. */
+#include "delivery/fdpass.h"
+#include "server/server_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+
+void peer_fail(int socket, const struct error *error)
+{
+    struct protocol_message message = {.type = PROTOCOL_FAIL, .fail = *error};
+    enum status status = protocol_send(socket, &message, NULL, NULL);
+    (void)status;
+}
+
+void peer_wait(const struct server *server, int socket, uint32_t connected, uint32_t expected)
+{
+    struct protocol_message message = {.type = PROTOCOL_WAIT,
+                                       .wait = {.connected = connected,
+                                                .expected = expected,
+                                                .reconnect_ms = server->reconnect_ms}};
+    enum status status = protocol_send(socket, &message, NULL, NULL);
+    (void)status; /* news only; who is gone is found by server_progress() */
+}
+
+struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
+{
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        if (server->trainers[i].rank == rank)
+            return &server->trainers[i];
+    return NULL;
+}
+
+void trainer_lose(struct trainer *trainer, const struct error *error)
+{
+    trainer->state = SERVER_PEER_LOST;
+    trainer->error = *error;
+    if (error->status != STATUS_LOST) /* it lives: it shall know what it did */
+        peer_fail(trainer->socket, error);
+    fd_close(&trainer->socket);
+}
+
+void trainer_done(struct trainer *trainer)
+{
+    fd_close(&trainer->socket);
+    fd_close(&trainer->publish_fd);
+    fd_close(&trainer->release_fd);
+    ring_done(&trainer->ring);
+    cursor_page_done(&trainer->page);
+}
+
+/* A process that is gone although its socket is open: another one, that it had forked, has it. */
+static bool is_gone(const struct trainer *trainer)
+{
+    return trainer->pid > 0 && kill(trainer->pid, 0) < 0 && errno == ESRCH;
+}
+
+bool trainer_read_tail(const struct trainer *trainer, uint64_t *ret_tail)
+{
+    uint64_t tail = atomic_load(&trainer->ring.control->tail);
+    if (tail < trainer->tail || !ring_tail_possible(&trainer->ring, trainer->head, tail))
+        return false;
+    *ret_tail = tail;
+    return true;
+}
+
+/* As trainer_read_tail() of the cursor behind what it has released. Before its first batch it may
+ * have none to tell, or an older one: that is no news. */
+static bool read_released(const struct trainer *trainer, uint64_t *ret_cursor)
+{
+    uint64_t cursor = trainer->page.cursor ? atomic_load(trainer->page.cursor) : 0;
+    if (cursor > trainer->given)
+        return false;
+    *ret_cursor = cursor > trainer->released ? cursor : trainer->released;
+    return true;
+}
+
+bool trainer_check_tail(struct trainer *trainer)
+{
+    uint64_t tail, cursor;
+    if (trainer_read_tail(trainer, &tail) && read_released(trainer, &cursor)) {
+        bool moved = tail != trainer->tail || cursor != trainer->released;
+        trainer->tail = tail;
+        trainer->released = cursor;
+        return moved;
+    }
+    struct error error;
+    error_set(&error, STATUS_PROTOCOL,
+              "trainer %" PRIu32 " (process %ld) wrote an impossible tail or cursor: %" PRIu64
+              " (cursor %" PRIu64 ") with %" PRIu64 " published, last %" PRIu64 " (cursor %" PRIu64
+              ")",
+              trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail),
+              atomic_load(trainer->page.cursor), trainer->head, trainer->tail, trainer->released);
+    trainer_lose(trainer, &error);
+    return true;
+}
+
+uint64_t trainer_cursor(const struct trainer *trainer)
+{
+    uint64_t cursor = trainer->released;
+    (void)read_released(trainer, &cursor); /* else as it was last seen */
+    return cursor;
+}
+
+/* It said so, and where it was is known. */
+static void trainer_fail(const struct server *server, struct trainer *trainer,
+                         const struct error *reason)
+{
+    uint64_t cursor = trainer_cursor(trainer), steps = server->service.steps_per_epoch;
+    struct error error;
+    error_set(&error, STATUS_LOST,
+              "trainer %" PRIu32 " (process %ld) failed at epoch %" PRIu64 " step %" PRIu64 ": %s",
+              trainer->rank, (long)trainer->pid, cursor / steps, cursor % steps, reason->message);
+    trainer->failed = true;
+    trainer_lose(trainer, &error);
+}
+
+bool trainer_hear(const struct server *server, struct trainer *trainer, bool look_for_process)
+{
+    struct protocol_message message;
+    struct error error;
+    enum status status = protocol_receive(trainer->socket, &message, NULL, &error);
+    if (status == STATUS_TIMEOUT && !(look_for_process && is_gone(trainer)))
+        return false;
+    if (!status && message.type == PROTOCOL_DONE) {
+        trainer->done = true;
+        return true;
+    }
+    if (!status && message.type == PROTOCOL_GOODBYE) {
+        trainer->state = SERVER_PEER_CLOSED;
+        trainer->goodbye = message.goodbye;
+        fd_close(&trainer->socket);
+        return true;
+    }
+    if (!status && message.type == PROTOCOL_FAIL) {
+        trainer_fail(server, trainer, &message.fail);
+        return true;
+    }
+    if (!status)
+        status = error_set(&error, STATUS_PROTOCOL, "it sent a message that only a reader sends");
+    if (status == STATUS_LOST || status == STATUS_TIMEOUT)
+        error_set(&error, STATUS_LOST,
+                  "trainer %" PRIu32
+                  " (process %ld) went without a goodbye: it crashed or was killed",
+                  trainer->rank, (long)trainer->pid);
+    else
+        error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,
+                     (long)trainer->pid);
+    trainer_lose(trainer, &error);
+    return true;
+}
+
+uint32_t server_trainer_count(const struct server *server)
+{
+    return server->trainer_count;
+}
+
+uint32_t server_trainer_rank(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].rank;
+}
+
+pid_t server_trainer_pid(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].pid;
+}
+
+enum protocol_wish server_trainer_wish(const struct server *server, uint32_t trainer,
+                                       uint64_t *ret_cursor)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    const struct ring_service *service = &server->service;
+    bool gone = t->state == SERVER_PEER_CLOSED;
+    *ret_cursor = gone ? service->epochs * service->steps_per_epoch : t->wished;
+    return gone ? WISH_CONTINUE : t->wish;
+}
+
+enum server_peer server_trainer_state(const struct server *server, uint32_t trainer,
+                                      struct error *ret_error)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    if (t->state == SERVER_PEER_LOST && ret_error)
+        *ret_error = t->error;
+    return t->state;
+}
+
+bool server_trainer_failed(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].failed;
+}
+
+void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
+                            uint64_t *ret_step)
+{
+    *ret_epoch = server->trainers[trainer].goodbye.epoch;
+    *ret_step = server->trainers[trainer].goodbye.step;
+}
+
+uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    uint64_t wished;
+    if (server->started || t->state != SERVER_PEER_CLOSED)
+        return trainer_cursor(t);
+    server_trainer_wish(server, trainer, &wished);
+    return wished;
+}
+
+bool server_trainer_done(const struct server *server, uint32_t trainer)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    uint64_t end = server->service.epochs * server->service.steps_per_epoch;
+    return t->done || t->state == SERVER_PEER_CLOSED ||
+           server_trainer_cursor(server, trainer) == end;
+}
+
+uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    uint64_t tail;
+    bool alive =
+        server->started && t->state == SERVER_PEER_CONNECTED && trainer_read_tail(t, &tail);
+    return alive ? t->head - tail : 0;
+}
