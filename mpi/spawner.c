@@ -44,11 +44,11 @@ static char **child_environment(size_t *ret_count)
     char **variables = calloc(count + ADDED_VARIABLES + 1, sizeof *variables);
     if (!variables)
         return NULL;
-    size_t kept = 0;
+    size_t inherited = 0;
     for (size_t i = 0; i < count; i++)
         if (!belongs_to_launcher(environ[i]))
-            variables[kept++] = environ[i];
-    *ret_count = kept;
+            variables[inherited++] = environ[i];
+    *ret_count = inherited;
     return variables;
 }
 

@@ -201,9 +201,9 @@ static bool is_alive(int dir, uint32_t reader)
     if (lock < 0)
         return false;
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    bool held = fcntl(lock, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
+    bool locked = fcntl(lock, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
     close(lock);
-    return held;
+    return locked;
 }
 
 static int by_number(const void *a, const void *b)

@@ -1,4 +1,4 @@
-"""structure.includes, structure.calls and structure.graph refuse what they are there to refuse: small trees that are wrong in one way each.
+"""structure.includes, structure.calls, structure.graph and structure.words refuse what they are there to refuse: small trees that are wrong in one way each.
 
     python refusals.py NM COMPILER
 """
@@ -12,7 +12,9 @@ import unittest
 import calls
 import graph
 import includes
+import retired
 import tree
+import words
 
 TABLE = """# Design
 
@@ -151,6 +153,121 @@ class Calls(MadeUp):
         self.compiled("src/base/text.c", "src/store/store.c", "src/base/old.c")
         (self.root / "src/base/old.c").unlink()
         self.assertNotIn("base uses store", "".join(calls.check(self.root, self.root / "build", NM)[0]))
+
+
+WORDS = """# Design
+
+## Words
+
+| word | meaning | in the code |
+|---|---|---|
+| text | characters | `struct text`, `text.length`, `text_bytes()` |
+| ring, slot | shared memory, and a part of it | `RING_SLOTS`, `enum ring_state`, `ring.slots` |
+
+## Rules
+"""
+WORDS_FILES = {
+    "docs/design.md": WORDS,
+    "src/base/text.h": "struct text {\n    char *data, *other;\n    int length;\n};\nint text_bytes(const struct text *text);\n",
+    "src/client/ring.c": "enum ring_state { RING_FULL };\nenum { RING_SLOTS = 4 };\n",
+    "src/config/config.h": '#define TABLE(X) \\\n    X("ring.slots", slots)\n',
+}
+# What each row of names was, before it had a word of its own, and where.
+OLD = {
+    "src/read/fetch_stage.c": ("int32_t slot;", "held_rows"),
+    "src/store/http_pace.h": ("uint32_t window; /* requests */", "/* the window grows */"),
+    "src/plan/round.h": ("uint32_t parts_per_step;",),
+    "src/store/store.h": ("store_get_part()", "store_part()", "PLAN_MAX_PARTS"),
+    "src/codec/codec.h": ("codec_decode_part(chain)",),
+    "src/zarr/chunk.h": ("zarr_part_stored_bytes()", "struct chunk_part {", "uint64_t first_place;"),
+    "src/dataset/dataset.h": ("struct field_part {", "struct row_cursor {", "part_samples"),
+    "src/config/config.c": ("config_field_parts",),
+    "src/plan/plan.h": ("struct plan_place {", "plan_seat_of()", "struct plan_share {", "plan_slot_samples()"),
+    "src/topology/topology.h": ("placement_share", "topology_home()", "uint32_t domain_count;", "/* a NUMA\n * domain */"),
+    "src/client/loader.h": ("session_open()", "struct session;", "loader_place()", "struct link *link;", "struct tenant", "struct use",
+                            "message_hello", "MESSAGE_FAIL", "all_held", "kept", "/* in place of it */", "kept_place_note()"),
+    "src/server/server.h": ("server_trainer_place()", "struct place_page page;"),
+    "mpi/exchange.h": ("exchange_in_place", "ROUND_IN_PLACE_BYTES"),
+    "mpi/span.h": ("struct span_place {",),
+    "mpi/pace.c": ("struct report {", "take_reports()"),
+    "mpi/stop.h": ("stop_report_error()", "enum report_kind {"),
+    "mpi/masks.c": ("bad_report_add()", "struct message {"),
+    "mpi/service.h": ("struct service_report {",),
+    "src/cli/inspect.h": ("struct report {",),
+    "docs/reliability.md": ("`PENSTOCK_PLACES`", "rank 0's directory", "NUMA domains"),
+    "tests/mpi/test_random.py": ("# the directory of kept rows", "plan_share = 1"),
+}
+
+
+class Words(MadeUp):
+    def setUp(self):
+        super().setUp()
+        for name, text in WORDS_FILES.items():
+            self.write(name, text)
+        self.retired = [retired.Word("old word", "new"), retired.Name("old_name", "new", only=r"^src/")]
+
+    def wrong(self):
+        return words.check(self.root, self.retired)[0]
+
+    def refused(self, *parts):
+        wrong = self.wrong()
+        self.assertEqual(1, len(wrong), wrong)
+        for part in parts:
+            self.assertIn(part, wrong[0])
+
+    def test_as_it_should_be(self):
+        self.assertEqual(([], 2), words.check(self.root, self.retired))
+
+    def test_name_that_is_not_defined(self):
+        for name in ("struct text", "text.length", "text_bytes()", "RING_SLOTS", "enum ring_state", "ring.slots"):
+            self.write("docs/design.md", WORDS.replace(f"`{name}`", f"`{name.replace('t', 'tt').replace('r', 'rr').replace('R', 'RR')}`"))
+            self.refused("do not define")
+
+    def test_name_that_is_only_called(self):
+        self.write("src/base/text.h", "struct text {\n    int length;\n};\nint f(void) {\n    text_bytes();\n}\n")
+        self.refused("`text_bytes()`")
+
+    def test_word_that_is_there_twice(self):
+        self.write("docs/design.md", WORDS.replace("| ring, slot |", "| ring, text |"))
+        self.refused("'text' twice")
+
+    def test_word_without_a_name(self):
+        self.write("docs/design.md", WORDS.replace("| `RING_SLOTS`, `enum ring_state`, `ring.slots` |", "| nowhere |"))
+        self.refused("'ring' has no name")
+
+    def test_word_without_a_meaning(self):
+        self.write("docs/design.md", WORDS.replace("| characters |", "|  |"))
+        self.refused("nothing of 'text'")
+
+    def test_word_that_is_not_used(self):
+        for name, text in (("docs/a.md", "two\nold\nwords"), ("src/base/text.c", "/* an\n * old\n * word */"), ("README.md", "Old words"),
+                           ("tests/unit/test_text.c", "/* old word */"), ("src/base/text.c", "int old_name;")):
+            self.write(name, text)
+            self.refused(name + ":", "is not used: new")
+            self.write(name, "")
+
+    def test_name_that_is_a_word_elsewhere(self):
+        self.write("src/base/text.c", '/* old_name */ const char *text = "old_name";\n')
+        self.write("tests/unit/test_text.c", "int old_name;\n")
+        self.write("docs/a.md", "old_name, coldwords")
+        self.assertEqual([], self.wrong())
+
+    def test_exception(self):
+        self.retired = [retired.Word("old word", "new", but={r"^docs/a": "its own"})]
+        self.write("docs/a.md", "old word")
+        self.assertEqual([], self.wrong())
+        self.write("docs/b.md", "old word")
+        self.refused("docs/b.md:1:")
+
+    def test_exception_that_nothing_needs(self):
+        self.retired = [retired.Word("old word", "new", but={r"^docs/a": "its own"})]
+        self.refused("nothing in ^docs/a")
+
+    def test_every_name_of_before(self):
+        for path, names in OLD.items():
+            for name in names:
+                wrong = [line for line in words.wrong_words({path: name + "\n"}, retired.WORDS) if "is not used" in line]
+                self.assertTrue(wrong, f"{path}: {name}")
 
 
 if __name__ == "__main__":
