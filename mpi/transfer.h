@@ -9,7 +9,7 @@
 #ifndef PENSTOCK_MPI_TRANSFER_H
 #define PENSTOCK_MPI_TRANSFER_H
 
-#include "round_plan.h"
+#include "round.h"
 
 /* Posts the receives of a planned round. */
 void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round *round);

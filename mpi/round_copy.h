@@ -1,0 +1,13 @@
+/* Copies a round's samples: from rows to slots and send buffers, from receive buffers to slots.
+ * Where a sample could not be read, the copy marks it in the slot.
+ */
+#ifndef PENSTOCK_MPI_ROUND_COPY_H
+#define PENSTOCK_MPI_ROUND_COPY_H
+
+#include "round.h"
+
+/* Pool tasks: copy fills or arrivals [begin, end). */
+void round_fill_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);
+void round_scatter_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);
+
+#endif

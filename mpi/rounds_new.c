@@ -1,0 +1,115 @@
+/* Makes the rounds, with the memory of their lanes. See rounds.h. */
+#include "rounds_internal.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+_Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
+_Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
+
+static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
+                                 struct error *err)
+{
+    const struct round_fields *fields = &rounds->fields;
+    uint64_t pieces[DATASET_MAX_FIELDS];
+    for (size_t i = fields->packed_count; i < fields->row_count; i++)
+        pieces[i - fields->packed_count] = fields->row[i].bytes;
+    struct exchange_sizes sizes = {.send_samples = send,
+                                   .receive_samples = receive,
+                                   .record_bytes = fields->record_bytes,
+                                   .piece_count = fields->row_count - fields->packed_count,
+                                   .piece_bytes = pieces};
+    return exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
+}
+
+/* The lanes' buffers are filled with pages by the workers that will copy there. */
+static enum status populate_buffers(struct rounds *rounds, struct error *err)
+{
+    struct pool_memory lanes[ROUND_MAX_IN_FLIGHT];
+    size_t all_bytes = 0;
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
+        lanes[i].start = exchange_buffers(rounds->exchange, i, &lanes[i].bytes);
+        lanes[i].numa = copies_lane_numa(&rounds->copies, i);
+        all_bytes += lanes[i].bytes;
+    }
+    errno = pool_populate(rounds->job->pool, lanes, rounds->lane_count, NULL, NULL);
+    return errno ? error_set_errno(err, STATUS_NO_MEMORY, "exchange buffers of %s",
+                                   size_format(all_bytes).text)
+                 : STATUS_OK;
+}
+
+static enum status lanes_init(struct rounds *rounds, struct error *err)
+{
+    struct job *job = rounds->job;
+    uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
+    uint64_t receive =
+        job->trainer_count * round_max_trainer_records(&job->setup.plan, job->setup.shape);
+    if (job->comm.size > 1) {
+        enum status status = make_exchange(rounds, send, receive, err);
+        if (status == STATUS_OK)
+            status = populate_buffers(rounds, err);
+        if (status == STATUS_OK)
+            status = pace_new(job, &rounds->pace, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
+        struct round *round = &rounds->lanes[i];
+        round->serial = UINT64_MAX; /* none yet */
+        round->job = job;
+        round->fields = &rounds->fields;
+        round->times = &rounds->times;
+        round->fills = calloc(send, sizeof *round->fills);
+        round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
+        if (!round->fills || !round->arrivals)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                             (unsigned long long)send);
+        memory_touch(round->fills, send * sizeof *round->fills);
+        memory_touch(round->arrivals, receive * sizeof *round->arrivals);
+        if (rounds->exchange) {
+            round->send = exchange_send_buffer(rounds->exchange, i);
+            round->received = exchange_receive_buffer(rounds->exchange, i);
+            round->counts = exchange_counts(rounds->exchange, i);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status rounds_new(struct job *job, struct windows *windows, struct rounds **ret_rounds,
+                       struct error *err)
+{
+    struct rounds *rounds = calloc(1, sizeof *rounds);
+    if (!rounds)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    rounds->job = job;
+    rounds->windows = windows;
+    rounds->span = span_rounds(&job->setup);
+    rounds->lane_count = job->setup.shape.in_flight;
+    round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
+    enum status status = copies_init(&rounds->copies, job, err);
+    if (status == STATUS_OK)
+        status = lanes_init(rounds, err);
+    if (status != STATUS_OK) {
+        rounds_free(rounds);
+        return status;
+    }
+    *ret_rounds = rounds;
+    return STATUS_OK;
+}
+
+void rounds_free(struct rounds *rounds)
+{
+    if (!rounds)
+        return;
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
+        free(rounds->lanes[i].fills);
+        free(rounds->lanes[i].arrivals);
+    }
+    pace_free(rounds->pace);
+    exchange_free(rounds->exchange);
+    copies_done(&rounds->copies);
+    free(rounds);
+}
