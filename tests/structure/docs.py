@@ -1,8 +1,9 @@
-"""Links in the documents lead somewhere, and the tests that they name are there.
+"""Links in the documents lead somewhere, the tests that they name are there, and docs/testing.md has every family of tests.
 
     python docs.py SOURCE_DIRECTORY BUILD_DIRECTORY CTEST
 """
 
+import collections
 import os
 import pathlib
 import re
@@ -39,6 +40,13 @@ def missing_tests(known, functions, text):
             yield f"there is no {name}"
 
 
+def missing_families(families, text):
+    """A family is the first word of its tests' names; its row of the table begins with it."""
+    for family in sorted(families):
+        if f"\n| `{family}` |" not in text:
+            yield f"docs/testing.md has no row for the tests {family}.*"
+
+
 def main():
     source, build, ctest = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     listed = subprocess.run([ctest, "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
@@ -48,7 +56,10 @@ def main():
     texts = {document: document.read_text(encoding="utf-8") for document in documents}
     wrong = [line for document, text in texts.items() for line in broken_links(source, document, text)]
     wrong += missing_tests(known, functions, "".join(texts.values()))
-    print(*wrong, f"{len(documents)} documents, {len(known)} tests", sep="\n")
+    families = collections.Counter(name.partition(".")[0] for name in known)
+    wrong += missing_families(families, texts[source / "docs" / "testing.md"])
+    counts = ", ".join(f"{count} {family}" for family, count in sorted(families.items()))
+    print(*wrong, f"{len(documents)} documents, {len(known)} tests: {counts}", sep="\n")
     return 1 if wrong or len(documents) < 10 or len(known) < 50 else 0
 
 
