@@ -7,10 +7,14 @@ if(DEFINED PENSTOCK_TESTS) # the name it had
   else()
     message(NOTICE "PENSTOCK_TESTS is now BUILD_TESTING: write -DBUILD_TESTING=${PENSTOCK_TESTS}")
     if(NOT PENSTOCK_TESTS OR NOT DEFINED BUILD_TESTING)
-      set(BUILD_TESTING ${PENSTOCK_TESTS} CACHE BOOL "build the tests" FORCE)
+      set(BUILD_TESTING ${PENSTOCK_TESTS} CACHE BOOL "" FORCE)
     endif()
   endif()
   unset(PENSTOCK_TESTS CACHE)
+endif()
+
+if(DEFINED CACHE{BUILD_TESTING}) # its type and text, for those who look at the cache
+  set(BUILD_TESTING OFF CACHE BOOL "build the tests; not set: where cmocka is")
 endif()
 
 if(NOT PROJECT_IS_TOP_LEVEL)

@@ -24,10 +24,10 @@ says() {
     tr -s ' \n' ' ' <log | grep -q "$1"
 }
 
-# consumer DIRECTORY PREFIX COMPONENTS: configures one; says into log.
+# consumer DIRECTORY PREFIX COMPONENTS [ARGUMENT...]: configures one; says into log.
 consumer() {
     cmake -S "$here/consumer" -B "$1" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$2" \
-        -DPARTS="$3" >log 2>&1
+        -DPARTS="$3" "${@:4}" >log 2>&1
 }
 
 # A distribution's package of the library alone.
@@ -40,6 +40,9 @@ says "no component 'trainer' of penstock" || fail "it does not say which compone
 ! consumer odd "$scratch/library" wheels || fail "there is a component 'wheels'"
 says "no component 'wheels' of penstock" || fail "it does not say that there is no component wheels"
 says "of client, cli, trainer, reader, python" || fail "it does not say which components there are"
+
+! consumer newer "$scratch/library" client -DWANTED=0.2 || fail "version 0.2 is found"
+says 'compatible with requested version "0.2"' || fail "it does not say that another version is there"
 
 # The programs beside it.
 programs=(cli trainer)

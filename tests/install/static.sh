@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# static.sh SOURCE_DIRECTORY COMPILER: libpenstock.a, found by CMake and by pkg-config, shows its public names alone.
+# static.sh SOURCE_DIRECTORY COMPILER: libpenstock.a, found by CMake and by pkg-config, shows its public names alone, and
+# has its assertions.
 set -euo pipefail
 source=$1 compiler=$2
 scratch=$(mktemp -d)
@@ -13,7 +14,7 @@ fail() {
 }
 
 configure() {
-    cmake -S "$source" -B build -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Debug \
+    cmake -S "$source" -B build -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release \
         -DBUILD_TESTING=OFF -DPENSTOCK_MPI=OFF "$@" >log 2>&1
 }
 
@@ -26,6 +27,7 @@ library=$(find prefix -name 'libpenstock.a')
 [[ $library && ! $(find prefix -name 'libpenstock.so*') ]] || fail "not libpenstock.a alone: $(find prefix)"
 foreign=$(nm --extern-only --defined-only --quiet "$library" | awk 'NF == 3 && $3 !~ /^penstock_/')
 [[ -z $foreign ]] || fail "shown beyond penstock_*: $foreign"
+nm --undefined-only --quiet "$library" | grep -q __assert_fail || fail "a Release build has no assertions"
 
 # A program with functions of the same names as ours inside.
 {
