@@ -1,16 +1,14 @@
 /* penstock-reader: the MPI program that reads a dataset and serves trainers. See docs/design.md. */
+#include "arguments.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "job.h"
+#include "save_state.h"
 #include "service.h"
 #include "spawner.h"
 #include "user_path.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,153 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { EXIT_STOPPED_EARLY = 3, MAX_SETTINGS = 128, SIGNAL_GRACE_MS = 200, MAX_STATES = 1000 };
-
-static const char usage[] =
-    "Usage: mpirun -np READERS penstock-reader -c run.yaml [OPTION...] [-- TRAINER...]\n"
-    "\n"
-    "Reads a Zarr dataset, shuffles its samples between the readers and hands finished batches to\n"
-    "the trainers of each node in shared memory.\n"
-    "\n"
-    "With TRAINER, a command, each reader starts its share of delivery.trainers processes of it, "
-    "with\n"
-    "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and "
-    "PENSTOCK_RUN_DIR\n"
-    "set. Without, it waits for trainers that are started elsewhere with the same "
-    "PENSTOCK_RUN_DIR.\n"
-    "\n"
-    "  -c, --config FILE    the run's configuration (YAML)\n"
-    "      --set KEY=VALUE  override one option; may be repeated\n"
-    "      --resume FILE    continue at a state that a trainer saved (penstock_state), or the "
-    "state\n"
-    "                       itself: '{...}'\n"
-    "      --save-state FILE\n"
-    "                       when a signal ends the run, write where all trainers stopped; "
-    "without,\n"
-    "                       to a file in the current directory that is named then\n"
-    "      --report FILE    write rates and bytes of each epoch as JSON\n"
-    "      --supervised     somebody starts the readers again when they fail: trainers are not "
-    "told\n"
-    "                       of SIGTERM, and come back (needs delivery.reconnect_timeout); rank 0\n"
-    "                       writes 'gathered' to standard output when all trainers are there,\n"
-    "                       'serving epoch E step S' when they have the first batch, 'alive' now\n"
-    "                       and then, and all 'left RANK CURSOR' for those that are "
-    "gone\n"
-    "      --left FILE      where trainers had stopped: the lines 'left RANK CURSOR' that the "
-    "readers\n"
-    "                       before these ones wrote, and a line '.'; - is standard input of rank "
-    "0\n"
-    "  -q, --quiet          only errors, and warnings while it runs\n"
-    "  -v, --verbose        also memory by purpose, rings, and who sits where\n"
-    "  -V, --version\n"
-    "  -h, --help\n"
-    "\n"
-    "Examples:\n"
-    "  mpirun -np 2 --bind-to none penstock-reader -c run.yaml -- python3 train.py\n"
-    "  mpirun -np 1 penstock-reader --set dataset.uri=demo.zarr -- penstock-trainer\n"
-    "\n"
-    "Exit code: 0 when everything was delivered and every trainer succeeded, 3 when the trainers\n"
-    "stopped early, 4 on an error that starting again does not help against (wrong usage or\n"
-    "configuration, damaged data, or one of which trainers were told), 128+N on signal N, 1 on "
-    "any\n"
-    "other error.\n"
-    "\n"
-    "Options of the configuration (section.key, default, meaning):\n";
-
-static void print_help(void)
-{
-    struct text options = {0};
-    config_help(&options);
-    fputs(usage, stdout);
-    fputs(options.data, stdout);
-    text_done(&options);
-}
-
-struct arguments {
-    struct job_options job;
-    char *settings[MAX_SETTINGS];
-    const char *report_path, *save_path;
-    bool help, version;
-};
-
-static enum status parse_option(struct arguments *arguments, int option, char **argv,
-                                struct error *err)
-{
-    switch (option) {
-    case 'c':
-        arguments->job.config_path = optarg;
-        return STATUS_OK;
-    case 's':
-        if (arguments->job.setting_count == MAX_SETTINGS)
-            return error_set(err, STATUS_INVALID, "more than %d --set options", MAX_SETTINGS);
-        arguments->settings[arguments->job.setting_count++] = optarg;
-        return STATUS_OK;
-    case 'r':
-        arguments->job.resume = optarg;
-        return STATUS_OK;
-    case 'j':
-        arguments->report_path = optarg;
-        return STATUS_OK;
-    case 'S':
-        arguments->save_path = optarg;
-        return STATUS_OK;
-    case 'l':
-        arguments->job.left_path = optarg;
-        return STATUS_OK;
-    case 'u':
-        arguments->job.supervised = true;
-        return STATUS_OK;
-    case 'q':
-        arguments->job.quiet = true;
-        return STATUS_OK;
-    case 'v':
-        arguments->job.verbose = true;
-        return STATUS_OK;
-    case 'V':
-        arguments->version = true;
-        return STATUS_OK;
-    case 'h':
-        arguments->help = true;
-        return STATUS_OK;
-    case ':':
-        return error_set(err, STATUS_INVALID, "option '%s' needs a value", argv[optind - 1]);
-    default:
-        return error_set(err, STATUS_INVALID, "unknown option '%s': see penstock-reader --help",
-                         argv[optind - 1]);
-    }
-}
-
-static enum status parse(int argc, char **argv, struct arguments *arguments, struct error *err)
-{
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
-                                            {"set", required_argument, NULL, 's'},
-                                            {"resume", required_argument, NULL, 'r'},
-                                            {"report", required_argument, NULL, 'j'},
-                                            {"save-state", required_argument, NULL, 'S'},
-                                            {"left", required_argument, NULL, 'l'},
-                                            {"supervised", no_argument, NULL, 'u'},
-                                            {"quiet", no_argument, NULL, 'q'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    arguments->job.settings = arguments->settings;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "+:c:qvVh", options, NULL)) != -1;) {
-        enum status status = parse_option(arguments, option, argv, err);
-        if (status != STATUS_OK)
-            return status;
-    }
-    if (optind < argc && strcmp(argv[optind - 1], "--") != 0 && strstr(argv[optind], ".y"))
-        return error_set(err, STATUS_INVALID, "unexpected '%s': a configuration is given with -c",
-                         argv[optind]);
-    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-        return error_set(err, STATUS_INVALID,
-                         "unexpected '%s': put -- in front of the trainer command", argv[optind]);
-    if (optind < argc)
-        arguments->job.command = argv + optind;
-    return STATUS_OK;
-}
+enum { EXIT_STOPPED_EARLY = 3, SIGNAL_GRACE_MS = 200 };
 
 /* Signals are read from a descriptor by the main thread; all threads, MPI's too, inherit the block.
  * SIGUSR2 is how penstock-run asks for an orderly end: mpirun and srun pass it on and do no more,
@@ -243,67 +95,6 @@ static void print_report(const struct job *job, const struct service_summary *su
         write_report(arguments->report_path, &json);
     text_done(&table);
     text_done(&json);
-}
-
-/* A state that nobody has asked for: into a new file in the current directory, with the run's name,
- * and a number where that file is there already. */
-static enum status write_new_state(const struct job *job, const struct text *line,
-                                   struct text *ret_path, struct error *err)
-{
-    char directory[PATH_MAX];
-    const char *name = strrchr(job->run_dir, '/');
-    int fd = -1;
-    if (!getcwd(directory, sizeof directory))
-        return error_set(err, STATUS_IO, "there is no current directory");
-    for (int i = 1; fd < 0 && i <= MAX_STATES; i++) {
-        text_done(ret_path);
-        text_append(ret_path, "%s/penstock-state-%s", directory, name ? name + 1 : job->run_dir);
-        text_append(ret_path, i > 1 ? "-%d.json" : ".json", i);
-        fd = open(ret_path->data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno != EEXIST)
-            break;
-    }
-    if (fd < 0)
-        return error_set(err, STATUS_IO, "cannot create '%s': %s", ret_path->data, strerror(errno));
-    close(fd);
-    enum status status = file_replace(ret_path->data, line->data, line->length, err);
-    if (status != STATUS_OK)
-        unlink(ret_path->data);
-    return status;
-}
-
-/* In words that a shell takes as they are. */
-static void print_hint(const char *where, const char *state)
-{
-    struct text quoted = {0};
-    for (const char *c = state; *c; c++)
-        text_append(&quoted, *c == '\'' ? "'\\''" : "%c", *c);
-    fprintf(stderr, "penstock-reader: to go on there%s: --resume '%s'\n", where, quoted.data);
-    text_done(&quoted);
-}
-
-/* After an orderly end, on rank 0: where to go on, if all trainers came to the same step. */
-static void save_state(const struct job *job, const char *path)
-{
-    const struct ring_service *service = &job->setup.service;
-    struct run_state state = {.order = service->order,
-                              .epoch = job->stop_cursor / service->steps_per_epoch,
-                              .step = job->stop_cursor % service->steps_per_epoch};
-    struct text json = {0}, line = {0}, beside = {0};
-    struct error err;
-    run_state_print(&state, &json);
-    text_append(&line, "%s\n", json.data);
-    enum status status = path ? file_replace(path, line.data, line.length, &err)
-                              : write_new_state(job, &line, &beside, &err);
-    if (status != STATUS_OK && path)
-        fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
-    if (status == STATUS_OK)
-        print_hint("", path ? path : beside.data);
-    /* The file is on this rank's node, which need not be where the run is started. */
-    print_hint(status == STATUS_OK ? ", where that file is not" : "", json.data);
-    text_done(&json);
-    text_done(&line);
-    text_done(&beside);
 }
 
 /* The same on all ranks. What trainers were told is final for them. */
@@ -391,9 +182,9 @@ int main(int argc, char **argv)
     struct arguments arguments = {0};
     struct error err;
     error_clear(&err);
-    enum status parsed = parse(argc, argv, &arguments, &err);
+    enum status parsed = arguments_parse(&arguments, argc, argv, &err);
     if (parsed == STATUS_OK && arguments.help) {
-        print_help();
+        arguments_print_help();
         return 0;
     }
     if (parsed == STATUS_OK && arguments.version) {

@@ -1,0 +1,23 @@
+/* The command line of penstock-reader. Main thread. */
+#ifndef PENSTOCK_MPI_ARGUMENTS_H
+#define PENSTOCK_MPI_ARGUMENTS_H
+
+#include "job.h"
+
+enum { ARGUMENTS_MAX_SETTINGS = 128 };
+
+struct arguments {
+    struct job_options job;
+    char *settings[ARGUMENTS_MAX_SETTINGS];
+    const char *report_path, *save_path;
+    bool help, version;
+};
+
+/* Fills *arguments, which refers to argv and to itself. INVALID: wrong usage. */
+MUST_USE enum status arguments_parse(struct arguments *arguments, int argc, char **argv,
+                                     struct error *err);
+
+/* To standard output, with the options of the configuration. */
+void arguments_print_help(void);
+
+#endif
