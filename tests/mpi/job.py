@@ -149,7 +149,7 @@ class JobTest(unittest.TestCase):
         """No process of ours and no shared memory beyond what there was `before`, no run directory."""
         for path in run_dirs(outcome):
             self.assertFalse(os.path.exists(path), f"left behind: {path}")
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             left = {path for path in leftovers() - before if not is_in_use(path)}
             if not left:

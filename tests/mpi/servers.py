@@ -14,13 +14,16 @@ import re
 import shutil
 import socket
 import socketserver
+import ssl
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.parse
+import urllib.request
 from http.server import BaseHTTPRequestHandler
 
 MOTO_PYTHON = os.environ.get("PENSTOCK_MOTO_PYTHON", sys.executable)
@@ -30,6 +33,14 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def refusing(test):
+    """A port that nobody listens at, and nobody else gets, until the test ends."""
+    taken = socket.socket()
+    test.addCleanup(taken.close)
+    taken.bind(("127.0.0.1", 0))
+    return taken.getsockname()[1]
 
 
 def wait_for(port, process, seconds=60, address="127.0.0.1"):
@@ -62,15 +73,15 @@ class PythonServer:
     """`python3 -m http.server`: no ranges, a connection for each request."""
 
     def __init__(self, root):
-        self.port = free_port()
-        self.process = subprocess.Popen([sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "--directory",
-                                         root, str(self.port)], stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen([sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "--directory",
+                                         root, "0"], stdout=subprocess.PIPE, text=True,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
-        wait_for(self.port, self.process)
+        self.port = int(re.search(r" port (\d+) ", self.process.stdout.readline())[1])
         self.url = f"http://127.0.0.1:{self.port}"
 
     def close(self):
         end(self.process)
+        self.process.stdout.close()
 
 
 class OddHandler(BaseHTTPRequestHandler):
@@ -215,7 +226,8 @@ class Nginx:
 
     def __init__(self, root, tls=False, latency_s=0.0, address="127.0.0.1"):
         self.folder = tempfile.mkdtemp(prefix="penstock-nginx-")
-        self.port = free_port()
+        listener = socket.create_server((address, 0), backlog=511)
+        self.port = listener.getsockname()[1]
         self.ca_file = os.path.join(self.folder, "cert.pem")
         os.chmod(self.folder, 0o755)
         listen, certificate = f"{address}:{self.port}", ""
@@ -253,13 +265,19 @@ http {{
 """)
         self.process = subprocess.Popen([nginx_program(), "-c",
                                          os.path.join(self.folder, "nginx.conf")],
-                                        stderr=subprocess.DEVNULL, start_new_session=True)
+                                        env={**os.environ, "NGINX": f"{listener.fileno()};"},  # its socket, already bound
+                                        pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL, start_new_session=True)
+        listener.close()
         wait_for(self.port, self.process, address=address)
         self.url = f"http{'s' if tls else ''}://{address}:{self.port}"
 
     def requests(self):
+        """Its log, up to the last request that was answered before: its one worker answers one more when it has written that."""
+        context = ssl._create_unverified_context()
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(self.url + "/the-end-of-the-log", timeout=60, context=context).close()
         with open(os.path.join(self.folder, "access.log"), encoding="utf-8") as file:
-            return file.read()
+            return "".join(line for line in file if "/the-end-of-the-log" not in line)
 
     def cpu_s(self):
         """Seconds of CPU time that it has taken."""

@@ -139,8 +139,8 @@ class Memory(JobTest):
         """There is no moment with the ring that it had and the one that it gets."""
         settings, _ = self.wide(delivery__restarts=1, order__epochs=40)
         once = os.path.join(self.folder, "once")
-        dies = (f'[ $RANK = 0 ] || [ -e {once} ] || {{ touch {once}; timeout -s KILL 2 "$@"; kill -9 $$; }}; '
-                'exec "$@"')
+        dies = (f'[ $RANK = 0 ] || [ -e {once} ] || {{ touch {once}; "$@" --digest {once}.digest & '
+                f'until [ -s {once}.digest ]; do sleep 0.05; done; kill -9 $! $$; }}; exec "$@"')
         command = ("sh", "-c", dies, "sh", program("penstock-trainer"), "--compute-ms", "50")
         group = self.make_group(1 << 30)
         outcome = self.run_in(group, 1, settings, command)
@@ -159,9 +159,9 @@ class Memory(JobTest):
         outcome = run(["sh", "-c", f"""
             echo $$ > {group}/cgroup.procs
             {reader} & job=$!
-            {trainer} --rank 0 & first=$!
-            {trainer} --rank 1 & second=$!
-            sleep 2
+            {trainer} --rank 0 --digest {run_dir}.0 & first=$!
+            {trainer} --rank 1 --digest {run_dir}.1 & second=$!
+            until [ -s {run_dir}.0 ] && [ -s {run_dir}.1 ]; do sleep 0.05; done
             kill -9 $(cat {run_dir}/reader-0.lock)
             wait $job
             {reader} && wait $first && wait $second"""])

@@ -327,7 +327,7 @@ class Http(RemoteTest):
         self.refused("wrong version number: does the server speak https.", self.settings(
             url.replace("http:", "https:") + "/v2", **{"store.retries": 0}))
         self.refused("(Failed|refused|connect)", self.settings(
-            f"http://127.0.0.1:{servers.free_port()}/v2", **{"store.retries": 0}))
+            f"http://127.0.0.1:{servers.refusing(self)}/v2", **{"store.retries": 0}))
 
     def test_groups_without_consolidated_metadata(self):
         os.rename(os.path.join(self.datasets, "v2", ".zmetadata"),
