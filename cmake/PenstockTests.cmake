@@ -1,6 +1,6 @@
 # From here on BUILD_TESTING is ON or OFF. Where it is not given, tests are built if cmocka is there, which they need. Below another
 # project none are: there it is about that project's.
-if(DEFINED PENSTOCK_TESTS) # the name it had
+if(PROJECT_IS_TOP_LEVEL AND DEFINED PENSTOCK_TESTS) # an older name
   if(PENSTOCK_TESTS STREQUAL "AUTO")
     message(NOTICE "PENSTOCK_TESTS is now BUILD_TESTING: without either, tests are built where cmocka is")
     unset(BUILD_TESTING CACHE)
@@ -11,10 +11,6 @@ if(DEFINED PENSTOCK_TESTS) # the name it had
     endif()
   endif()
   unset(PENSTOCK_TESTS CACHE)
-endif()
-
-if(DEFINED CACHE{BUILD_TESTING}) # its type and text, for those who look at the cache
-  set(BUILD_TESTING OFF CACHE BOOL "build the tests; not set: where cmocka is")
 endif()
 
 if(NOT PROJECT_IS_TOP_LEVEL)

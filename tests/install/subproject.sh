@@ -16,6 +16,7 @@ cp "$source/tests/install/consumer/main.c" .
 cat >CMakeLists.txt <<CMAKE
 cmake_minimum_required(VERSION 3.25...4.0)
 project(parent LANGUAGES C)
+set(PENSTOCK_TESTS OFF)
 set(before "\${CMAKE_BUILD_TYPE},\${CMAKE_C_FLAGS},\${CMAKE_C_FLAGS_RELWITHDEBINFO},\${CMAKE_RUNTIME_OUTPUT_DIRECTORY},\${BUILD_SHARED_LIBS},\${BUILD_TESTING}")
 set(PENSTOCK_MPI OFF)
 add_subdirectory("$source" penstock EXCLUDE_FROM_ALL)

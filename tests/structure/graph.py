@@ -92,11 +92,13 @@ def wrapped(words, most):
 
 def folders(source):
     """base is below all, and has no arrows. Who is listed with nothing knows the public header, which is the client's."""
-    arrows = {name: set() if uses else {"client"} for name, uses in tree.listed(source).items() if name != "base"}
+    table = tree.listed(source)
+    arrows = {name: {"client"} if table.get(name) == set() else set() for name in tree.folders(source) - {"base"}}
     for start, end in tree.folder_arrows(tree.files(source)[0]):
         if end != "base":
             arrows[start].add(end)
-    says = {name: wrapped(words, 27) for name, words in tree.described(source).items()}
+    what = tree.described(source)
+    says = {name: wrapped(what.get(name, "not listed"), 27) for name in tree.folders(source)}
     size = lambda node: (176, 30 + 13 * max(len(says[name]) for name in arrows))
     width, height, lines, corners = drawn(direct(arrows), size, 22, 44)
     margin, tall = 24, 44

@@ -118,7 +118,6 @@ class Graph(MadeUp):
         self.assertEqual([], graph.outdated(old, graph.folders(self.root)))
         self.write("src/store/zip.c", '#include "client/array.h"\n')
         self.write("src/more/more.c", "")
-        self.write("docs/design.md", TABLE.replace("| mpi/ |", "| more | it | store |\n| mpi/ |").replace("base store", "base"))
         self.write("src/client/array.h", "")
         wrong = "\n".join(graph.outdated(old, graph.folders(self.root)))
         for word in ("lacks: more", "lacks: store includes client", "no more: client includes store", "--target graph"):

@@ -11,20 +11,23 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 PUBLIC = "include"
 
 
-def listed(source):
-    """Folder -> folders in the third column of the table under "## Folders" of docs/design.md."""
+def rows(source):
+    """(folder, what it is, what it uses): the table under "## Folders" of docs/design.md."""
     design = (source / "docs" / "design.md").read_text(encoding="utf-8")
     table = design.split("## Folders", 1)[1].split("\n## ", 1)[0]
-    rows = re.findall(r"^\| ([\w/]+) \|.*\|([^|]*)\|$", table, re.MULTILINE)
-    return {name.rstrip("/"): set(uses.split()) for name, uses in rows if name != "folder"}
+    for name, what, uses in re.findall(r"^\| ([\w/]+) \| (.*) \|([^|]*)\|$", table, re.MULTILINE):
+        if name != "folder":
+            yield name.rstrip("/"), what, uses
+
+
+def listed(source):
+    """Folder -> folders that it is listed with."""
+    return {name: set(uses.split()) for name, _, uses in rows(source)}
 
 
 def described(source):
-    """Folder -> its second column, without marks, and without links in parentheses."""
-    design = (source / "docs" / "design.md").read_text(encoding="utf-8")
-    table = design.split("## Folders", 1)[1].split("\n## ", 1)[0]
-    rows = re.findall(r"^\| ([\w/]+) \| (.*) \|[^|]*\|$", table, re.MULTILINE)
-    return {name.rstrip("/"): re.sub(r" \(\[[^]]*\]\([^)]*\)\)|`", "", text) for name, text in rows if name != "folder"}
+    """Folder -> what it is, without marks, and without links in parentheses."""
+    return {name: re.sub(r" \(\[[^]]*\]\([^)]*\)\)|`", "", what) for name, what, _ in rows(source)}
 
 
 def folder_of(path):
