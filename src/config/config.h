@@ -30,113 +30,126 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
  * Limits hold for numbers. */
 #define CONFIG_TABLE(X)                                                                            \
     X("dataset.uri", uri, LIST, "", 0, 0, CHANGES_ORDER,                                           \
-      "the dataset: a Zarr group, in a directory or .zip file, or behind http(s):// or s3://; or " \
-      "several whose samples follow one another; relative paths start at the YAML file's folder")  \
+      "the dataset: a Zarr group in a directory or .zip file, or behind http(s):// or s3://; or "  \
+      "several groups, whose samples follow one another; a relative path starts at the YAML "      \
+      "file's folder")                                                                             \
     X("dataset.group", group, STRING, "", 0, 0, CHANGES_ORDER,                                     \
-      "group in which names of arrays start; one with a '/' in front starts at the root")          \
+      "group in which names of arrays start; a group with a '/' in front starts at the root")      \
     X("dataset.exclude", exclude, LIST, "", 0, 0, CHANGES_ORDER,                                   \
-      "names, or patterns with * and ?, of arrays that are no default fields")                     \
+      "arrays that are no default fields: names, or patterns with * and ?")                        \
     X("dataset.sample_axis", sample_axis, STRING, "0", 0, 0, CHANGES_ORDER,                        \
-      "axis along which samples lie: its number, or its dimension's name")                         \
+      "axis along which samples lie: the axis' number, or its dimension's name")                   \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
-      "joined arrays, and small ones chunked unlike the rows, are kept whole up to this size")     \
+      "joined arrays, and small arrays chunked unlike the rows, are held whole up to this size")   \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
       "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \
-      "samples that do not fill a step: drop, pad (repeat some, marked invalid) or partial")       \
+      "samples that do not fill a step: drop, pad (some samples repeat, marked invalid) or "       \
+      "partial")                                                                                   \
     X("order.seed", seed, U64, "0", 0, UINT64_MAX, CHANGES_ORDER,                                  \
       "seed of the shuffle and of the sample keys")                                                \
     X("order.shuffle", shuffle, BOOL, "true", 0, 0, CHANGES_ORDER,                                 \
       "false: samples come in order of index")                                                     \
     X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,        \
-      "chunk rows shuffled together; auto: from dataset and global batch")                         \
+      "chunk rows shuffled together; auto: computed from dataset and global batch")                \
     X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, KEEPS_ORDER,                                \
       "how often every sample is delivered")                                                       \
     X("readers.threads", threads, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,                           \
-      "worker threads of each reader; auto: its cores, less one per trainer")                      \
+      "worker threads of each reader; auto: the reader's cores, less one for each trainer")        \
     X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, KEEPS_ORDER,                                \
-      "bind workers: numa, core or none")                                                          \
+      "what workers are bound to: numa (their NUMA node), core or none")                           \
     X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,            \
       KEEPS_ORDER,                                                                                 \
-      "all memory of one reader; auto: half of what is available on its node, shared")             \
+      "all memory of one reader; auto: half of what is available on the node, shared by its "      \
+      "readers")                                                                                   \
     X("readers.cache", cache, CHOICE_CACHE, "auto", 0, 0, KEEPS_ORDER,                             \
       "rows kept in memory for later epochs: decoded, stored (as compressed), off, or auto")       \
     X("readers.cache_dir", cache_dir, STRING, "", 0, 0, KEEPS_ORDER,                               \
-      "directory on a disk of each node that keeps stored chunks, for later runs too; absolute")   \
+      "absolute path of a directory on a disk of each node that keeps stored chunks, for later "   \
+      "runs too")                                                                                  \
     X("readers.cache_dir_bytes", cache_dir_bytes, AUTO_SIZE, "auto", 4096, UINT64_MAX / 2,         \
       KEEPS_ORDER,                                                                                 \
-      "limit of cache_dir, over all runs that use it; auto: 9/10 of what is free at the start")    \
+      "limit of cache_dir, over all runs that use it; auto: 9/10 of the free room at the start")   \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
     X("delivery.slots", slots, U64, "4", 2, 1024, KEEPS_ORDER, "batches in each trainer's ring")   \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0, KEEPS_ORDER,                              \
-      "directory of the sockets on each node; auto: one for this run, told to spawned trainers")   \
+      "directory of the sockets on each node; auto: a directory for this run alone, whose name "   \
+      "spawned trainers are told")                                                                 \
     X("delivery.connect_timeout", connect_timeout_s, U64, "120", 1, 86400, KEEPS_ORDER,            \
       "seconds to wait for all trainers to connect")                                               \
     X("delivery.reconnect_timeout", reconnect_timeout_s, U64, "0", 0, 86400, KEEPS_ORDER,          \
-      "seconds that trainers look for a lost reader, and readers wait for a lost trainer; 0: not") \
+      "seconds that trainers look for a lost reader, and readers wait for a lost trainer; 0: "     \
+      "nobody looks or waits")                                                                     \
     X("delivery.drain_timeout", drain_timeout_s, U64, "10", 0, 3600, KEEPS_ORDER,                  \
-      "seconds that trainers may take, at an orderly end, to consume what is published")           \
+      "seconds that trainers may take, at an orderly end, to consume the published batches")       \
     X("delivery.grace", grace_s, U64, "10", 0, 3600, KEEPS_ORDER,                                  \
-      "seconds that spawned trainers may take when the run has failed, to save a checkpoint")      \
+      "seconds that spawned trainers may take to save a checkpoint when the run has failed")       \
     X("delivery.early_leave", early_leave, CHOICE_EARLY_LEAVE, "warn", 0, 0, KEEPS_ORDER,          \
-      "a trainer that leaves before the end while others stay: warn, or fail (ends the run)")      \
+      "when a trainer leaves before the end and others stay: warn, or fail (the run ends)")        \
     X("delivery.restarts", restarts, U64, "0", 0, 1000000, KEEPS_ORDER,                            \
       "how often each spawned trainer that fails is started again")                                \
     X("delivery.stall_warning", stall_warning_s, U64, "30", 0, 86400, KEEPS_ORDER,                 \
-      "seconds after which a trainer that all others wait for is named in the log; 0: never")      \
+      "seconds after which the log names a trainer that all others wait for; 0: never")            \
     X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0, KEEPS_ORDER,                    \
-      "bind spawned trainers to cpus without workers, near their GPU, if there are enough")        \
+      "bind spawned trainers to cpus without workers, near their GPU, if there are enough cpus")   \
     X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,          \
-      "steps that one exchange carries; auto: from sizes")                                         \
+      "steps that one exchange carries; auto: computed from sizes")                                \
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,        \
       KEEPS_ORDER,                                                                                 \
-      "packed records of one round at most; a reader has two such rounds in flight, or up to "     \
-      "four smaller ones")                                                                         \
+      "most bytes of packed records in one round; a reader has two such rounds in flight, or up "  \
+      "to four smaller ones")                                                                      \
     X("store.timeout", store_timeout_s, U64, "60", 1, 86400, KEEPS_ORDER,                          \
-      "seconds that a read may take before the run is ended; it is warned of after half")          \
+      "seconds after which a read that has not come back ends the run; half of them bring a "      \
+      "warning")                                                                                   \
     X("store.retries", store_retries, U64, "3", 0, 20, KEEPS_ORDER,                                \
-      "how often a failed read is tried again, with growing pauses, if the cause may pass")        \
+      "how often a failed read is tried again, with growing pauses, if its cause may pass")        \
     X("store.index_cache", index_cache_bytes, SIZE, "64MiB", 0, UINT64_MAX / 2, KEEPS_ORDER,       \
-      "memory of each reader for the indices of shards, at most; one of each array in any case")   \
+      "most memory of each reader for the indices of shards; one index of each array is kept in "  \
+      "any case")                                                                                  \
     X("store.coalesce_gap", coalesce_gap_bytes, AUTO_SIZE, "auto", 1, INT32_MAX, KEEPS_ORDER,      \
-      "chunks of one shard that lie that close together are read by one request; auto: 16 KiB of " \
-      "local files, 64 KiB of http and s3")                                                        \
+      "one request reads chunks of a shard that lie this close together; auto: 16 KiB for local "  \
+      "files, 64 KiB for http and s3")                                                             \
     X("store.coalesce_size", coalesce_bytes, AUTO_SIZE, "auto", 1, INT32_MAX, KEEPS_ORDER,         \
-      "what one such request reads at most, and a thread at once; auto: 256 KiB of local files, "  \
-      "4 MiB of http and s3")                                                                      \
+      "most bytes that one such request reads, and one thread at once; auto: 256 KiB for local "   \
+      "files, 4 MiB for http and s3")                                                              \
     X("store.direct", store_direct, BOOL, "false", 0, 0, KEEPS_ORDER,                              \
-      "directories: chunks from 1 MiB that are read whole go past the page cache (O_DIRECT)")      \
+      "directories: chunks of 1 MiB or more that are read whole go past the page cache "           \
+      "(O_DIRECT)")                                                                                \
     X("store.requests", store_requests, AUTO_U64, "auto", 1, 1024, KEEPS_ORDER,                    \
-      "http and s3: requests in flight of each reader; auto: 4 to 256, by what brings throughput") \
+      "http and s3: requests in flight of each reader; auto: 4 to 256, as many as bring "          \
+      "throughput")                                                                                \
     X("store.fetch_memory", store_fetch_bytes, SIZE, "128MiB", 1048576, UINT64_MAX / 2,            \
       KEEPS_ORDER,                                                                                 \
-      "http and s3: chunks on their way, ahead of decoding or asked for twice; of each reader")    \
+      "http and s3: memory of each reader for chunks on their way, ahead of decoding or asked "    \
+      "for twice")                                                                                 \
     X("store.hedge", store_hedge, BOOL, "true", 0, 0, KEEPS_ORDER,                                 \
-      "http and s3: ask a second time for what takes far longer than usual (3 in 100 at most)")    \
+      "http and s3: a request that takes far longer than usual is sent a second time (3 in 100 "   \
+      "at most)")                                                                                  \
     X("store.missing_status", store_missing, STRING, "404", 0, 0, KEEPS_ORDER,                     \
-      "http and s3: statuses that mean that there is no such chunk, separated by commas")          \
+      "http and s3: statuses that mean that a chunk is not there, separated by commas")            \
     X("store.ca_file", store_ca_file, STRING, "", 0, 0, KEEPS_ORDER,                               \
-      "https: file of the certificates to trust, on each node; \"\": the system's")                \
+      "https: file of the certificates to trust, on each node; \"\": the system's certificates")   \
     X("store.s3_endpoint", s3_endpoint, STRING, "", 0, 0, KEEPS_ORDER,                             \
-      "s3: http(s)://HOST[:PORT] of a server; \"\": of AWS_ENDPOINT_URL(_S3) or the profile, or "  \
-      "AWS")                                                                                       \
+      "s3: http(s)://HOST[:PORT] of a server; \"\": from AWS_ENDPOINT_URL(_S3) or the profile, "   \
+      "else AWS")                                                                                  \
     X("store.s3_region", s3_region, STRING, "", 0, 0, KEEPS_ORDER,                                 \
-      "s3: region; \"\": of AWS_REGION, AWS_DEFAULT_REGION or the profile, or us-east-1")          \
+      "s3: region; \"\": from AWS_REGION, AWS_DEFAULT_REGION or the profile, else us-east-1")      \
     X("store.s3_addressing", s3_addressing, CHOICE_ADDRESSING, "auto", 0, 0, KEEPS_ORDER,          \
-      "s3: the bucket is part of the path, or (virtual) of the host; auto: virtual for AWS")       \
+      "s3: path (the bucket is in the path) or virtual (the bucket is in the host's name); auto: " \
+      "virtual for AWS")                                                                           \
     X("store.s3_anonymous", s3_anonymous, BOOL, "false", 0, 0, KEEPS_ORDER,                        \
-      "s3: for public buckets: requests are not signed, no credentials looked for")                \
+      "s3: true for public buckets: requests are not signed, and no credentials are looked for")   \
     X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
-      "s3: credentials may be asked of the container's or instance's metadata endpoint")           \
+      "s3: true: the container's or instance's metadata endpoint may be asked for credentials")    \
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0, KEEPS_ORDER,               \
-      "a chunk that cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
+      "when a chunk cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
     X("errors.max_bad", max_bad, U64, "1000", 0, 10000000, KEEPS_ORDER,                            \
-      "masked samples at most, over all readers; with one more the run fails")                     \
+      "most masked samples, over all readers; with one more the run fails")                        \
     X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "fill", 0, 0, KEEPS_ORDER,      \
-      "a chunk that is not there: fill (has the fill value, as in Zarr) or fail (is bad)")         \
+      "when a chunk is not there: fill (it has the fill value, as in Zarr) or fail (it is bad)")   \
     X("errors.report", bad_list, STRING, "penstock-bad-chunks.jsonl", 0, 0, KEEPS_ORDER,           \
-      "file that lists what is masked, a JSON object a line; reader 0 writes it; \"\": none")
+      "file that lists masked chunks, a JSON object a line; reader 0 writes it; \"\": none")
 
 enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 

@@ -115,12 +115,8 @@ void config_help_markdown(struct text *out)
     text_append(
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
-        "names "
-        "to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X}`, all "
-        "properties "
-        "optional | yes | fields of a sample; the array is by default that of the field's name; "
-        "with an "
-        "index, sample i is `A[I[i]]`; items become `x * S + O` as `D` (float16, bfloat16, "
-        "float32, "
-        "float64) |\n");
+        "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X}`, all "
+        "properties optional | yes | fields of a sample; a field without `array` has the array of "
+        "its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
+        "(float16, bfloat16, float32, float64) |\n");
 }

@@ -17,14 +17,18 @@ static const char path[] = PENSTOCK_SOURCE_DIR "/docs/configuration.md";
 static const char introduction[] =
     "# Configuration\n"
     "\n"
-    "Every option, as `run.yaml`, `--set section.key=value` and the environment\n"
-    "(`PENSTOCK_SECTION_KEY=value`) take it. Later ones of these win. Sizes have units: `64KiB`, "
-    "`1.5GiB`,\n"
-    "`32GB`. An unknown key is an error. `dataset.fields` is a map, in YAML or as\n"
-    "`--set dataset.fields.NAME=ARRAY`, `--set 'dataset.fields.NAME=ARRAY[INDEX]'`, and for each "
-    "property of a field\n"
-    "`--set dataset.fields.NAME.PROPERTY=VALUE`; see the\n"
-    "[user guide](user-guide.md). This page is made from the table in `src/config/config.h`.\n"
+    "This page lists every option. An option may be set in `run.yaml`, in the environment\n"
+    "(`PENSTOCK_SECTION_KEY=value`), and by `--set section.key=value`. Later ones of these win. "
+    "An unknown key is an error.\n"
+    "Sizes have units: `64KiB`, `1.5GiB`, `32GB`.\n"
+    "\n"
+    "`dataset.fields` is a map in YAML. On a command line a field is "
+    "`--set dataset.fields.NAME=ARRAY` or\n"
+    "`--set 'dataset.fields.NAME=ARRAY[INDEX]'`. A property of a field is\n"
+    "`--set dataset.fields.NAME.PROPERTY=VALUE`. [datasets.md](datasets.md#fields) shows fields in "
+    "use.\n"
+    "\n"
+    "The table below is made from the table in `src/config/config.h`.\n"
     "\n";
 
 static void expected_page(struct text *page)
