@@ -93,12 +93,12 @@ def wrapped(words, most):
 def folders(source):
     """base is below all, and has no arrows. Who is listed with nothing knows the public header, which is the client's."""
     table = tree.listed(source)
-    arrows = {name: {"client"} if table.get(name) == set() else set() for name in tree.folders(source) - {"base"}}
+    arrows = {name: {"client"} if table.get(name) == set() else set() for name in sorted(tree.folders(source) - {"base"})}
     for start, end in tree.folder_arrows(tree.files(source)[0]):
         if end != "base":
             arrows[start].add(end)
     what = tree.described(source)
-    says = {name: wrapped(what.get(name, "not listed"), 27) for name in tree.folders(source)}
+    says = {name: wrapped(what.get(name, "not listed"), 27) for name in sorted(tree.folders(source))}
     size = lambda node: (176, 30 + 13 * max(len(says[name]) for name in arrows))
     width, height, lines, corners = drawn(direct(arrows), size, 22, 44)
     margin, tall = 24, 44
@@ -135,7 +135,7 @@ def files(source):
     arrows = tree.module_arrows(tree.files(source)[0])
     table = tree.listed(source)
     height = layers.heights({name: uses & set(table) for name, uses in table.items()})
-    rooms = [room(name, {node for node in arrows if node.rsplit("/", 1)[0] == name}, arrows)
+    rooms = [room(name, [node for node in sorted(arrows) if node.rsplit("/", 1)[0] == name], arrows)
              for name in sorted(table, key=lambda name: (-height[name], name))]
     across, x, y, tallest, parts, margin = max(1500, *(width for width, _, _ in rooms)), 0, 40, 0, [], 20
     for width, high, inside in rooms:

@@ -3,6 +3,7 @@
     python refusals.py NM COMPILER
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -122,6 +123,16 @@ class Graph(MadeUp):
         wrong = "\n".join(graph.outdated(old, graph.folders(self.root)))
         for word in ("lacks: more", "lacks: store includes client", "no more: client includes store", "--target graph"):
             self.assertIn(word, wrong)
+
+    def test_same_sources_same_pictures(self):
+        pictures = []
+        for seed in ("1", "2", "3"):
+            subprocess.run([sys.executable, "-B", graph.__file__, self.root], env=os.environ | {"PYTHONHASHSEED": seed},
+                           stdout=subprocess.DEVNULL, check=True)
+            folder = self.root / "docs" / "architecture"
+            pictures.append([(folder / name).read_text(encoding="utf-8") for name in ("folders.svg", "files.svg")])
+        self.assertEqual(pictures[0], pictures[1])
+        self.assertEqual(pictures[0], pictures[2])
 
     def test_boxes_do_not_overlap(self):
         arrows = {name: set("abcdefgh"[index + 1:]) for index, name in enumerate("abcdefgh")} | {"x": {"h"}, "y": {"x", "a"}}
