@@ -103,7 +103,7 @@ server.serve_forever()
 PYTHON
 server=$!
 trap 'kill $server; rm -rf "$scratch"' EXIT
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 600; i++)); do
     [ -f port ] && break
     sleep 0.1
 done

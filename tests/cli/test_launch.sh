@@ -177,7 +177,7 @@ digests | cmp - one || fail "torchrun's trainers get something else"
 # no_process MARK: what penstock-run has started, known by a word in its environment, is gone.
 no_process() {
     local i
-    for ((i = 0; i < 50; i++)); do
+    for ((i = 0; i < 600; i++)); do
         grep -qs "$1" /proc/[0-9]*/environ || return 0
         sleep 0.1
     done
@@ -271,19 +271,35 @@ timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' 
 # What is kept back is no more than that: halves of lines and lines of dashes come as they are, at once.
 sieve=$bin/../libexec/penstock/penstock-sieve
 dashes=$(printf '%074d' 0 | tr 0 -)
-{
-    printf '10%%|#' && sleep 0.5 && printf '\r20%%|##\n%s\ntitle\n%s\n' "$dashes" "$dashes"
-    printf 'penstock-reader: error: the cause\n%s\nPrimary job  terminated normally, but 1 process\nmore\n%s\n' "$dashes" "$dashes"
-    printf 'pen' && sleep 0.5 && printf 'stock\nlast'
-} | "$sieve" $$ 2>all &
-sleep 0.3
-[ "$(cat all)" = "10%|#" ] || fail "half a line waits: $(cat all)"
-wait $!
+# fed PIECE OUTPUT...: each piece goes in when all that the ones before say has come out.
+fed() {
+    rm -f pieces
+    mkfifo pieces
+    "$sieve" $$ <pieces 2>all &
+    exec {writer}>pieces
+    while (($#)); do
+        printf "$1" >&$writer
+        for ((i = 0; i < 600; i++)); do
+            [ "$(cat all)" != "$(printf "$2")" ] || break
+            sleep 0.1
+        done
+        ((i < 600)) || fail "after '$1': $(cat all)"
+        shift 2
+    done
+    exec {writer}>&-
+    wait $!
+}
+before="10%%|#\\r20%%|##\\n$dashes\\ntitle\\n$dashes\\n"
+fed '10%%|#' '10%%|#' \
+    "\\r20%%|##\\n$dashes\\ntitle\\n$dashes\\npenstock-reader: error: the cause\\n$dashes\\nPrimary job  terminated normally, but 1 process\\nmore\\n$dashes\\npen" \
+    "${before}pen" 'stock\nlast' "${before}penstock\\nlast"
 [ "$(cat all)" = "$(printf '10%%|#\r20%%|##\n%s\ntitle\n%s\npenstock\nlastpenstock-reader: error: the cause\n' "$dashes" "$dashes")" ] ||
     fail "sieved: $(cat all)"
 
 # Behind a progress bar, which has no end of line, the cause and what asks for it begin a line of their own.
-[ "$({ printf '50%%|##' && sleep 0.3 && printf 'penstock-reader: error: one\nnext\n60%%|#' && sleep 0.3 && printf '\036\nlast\n'; } | "$sieve" $$ 2>&1)" = \
+fed '50%%|##' '50%%|##' 'penstock-reader: error: one\nnext\n60%%|#' '50%%|##\nnext\n60%%|#' '\036\nlast\n' \
+    '50%%|##\nnext\n60%%|#\npenstock-reader: error: one\nlast'
+[ "$(cat all)" = \
     "$(printf '50%%|##\nnext\n60%%|#\npenstock-reader: error: one\nlast')" ] || fail "behind a progress bar"
 # sieved BLOCK LINE...: what comes out of LINE... and mpirun's words BLOCK.
 sieved() {

@@ -20,7 +20,7 @@ while connection.recv(1 << 16): pass
 """
 CLIENT = """
 import socket, sys, time
-for attempt in range(100):
+for attempt in range(1200):
     try:
         connection = socket.create_connection((sys.argv[1], 5000))
         break

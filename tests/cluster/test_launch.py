@@ -270,8 +270,8 @@ class Launch(ClusterTest):
                     f"for i in {{1..300}}; do [[ $(cat {marks.format(rank=5)} 2>/dev/null) ]] && break; sleep 0.1; done",
                     "kill -TERM $!; wait $!; echo code $?",
                     # The hosts see each other's processes.
-                    "sleep 1; for p in /proc/[0-9]*; do grep -qs $PENSTOCK_TEST_MARK $p/environ && cat $p/comm; done"
-                    " | grep ^penstock-",
+                    "for i in {1..600}; do left=$(for p in /proc/[0-9]*; do grep -qs $PENSTOCK_TEST_MARK $p/environ"
+                    " && cat $p/comm; done | grep ^penstock-) || break; sleep 0.1; done; echo \"$left\"",
                     "srun --overlap --nodes=3 --ntasks=3 bash -c 'ls -d /tmp/penstock-[0-9]*'; true"])
                 self.assertIn("code 143", output)
                 self.assertNotRegex(output, r"(?m)^penstock-(reader|trainer|run)$")

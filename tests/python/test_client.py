@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import unittest
 import unittest.mock
 import warnings
@@ -157,14 +158,14 @@ class Lifetime(unittest.TestCase):
                 next(loader)
             self.assertEqual(batch["image"][3].tobytes(), pattern(3, 24))
             del batch
-            self.assertEqual(demo.process.wait(5), 0)  # it got its goodbye
+            self.assertEqual(demo.process.wait(60), 0)  # it got its goodbye
 
     def test_goodbye_at_the_end_in_spite_of_views(self):
         with Demo(slots=2, samples=8) as demo, connect(demo) as loader:
             for batch in loader:
                 pass
             loader.close()
-            self.assertEqual(demo.process.wait(5), 0)
+            self.assertEqual(demo.process.wait(60), 0)
             self.assertEqual(batch["image"][0].tobytes(), pattern(int(batch.indices[0]), 24))
 
     def test_goodbye_when_the_process_ends(self):
@@ -175,7 +176,7 @@ class Lifetime(unittest.TestCase):
         )
         with Demo() as demo:
             subprocess.run([sys.executable, "-c", program, demo.run_dir], check=True)
-            self.assertEqual(demo.process.wait(5), 0)
+            self.assertEqual(demo.process.wait(60), 0)
             self.assertEqual(demo.farewell(), "trainer 0 said goodbye at epoch 0 step 1\n")
 
     def test_release_from_other_threads(self):
@@ -262,7 +263,7 @@ class Failures(unittest.TestCase):
                 with connect(demo) as loader:
                     next(loader)
                     raise error
-            self.assertEqual(demo.process.wait(5), 0)
+            self.assertEqual(demo.process.wait(60), 0)
             return demo.farewell()
 
     def test_an_exception_is_no_goodbye(self):
@@ -298,20 +299,18 @@ class Failures(unittest.TestCase):
                 [sys.executable, "-c", program, demo.run_dir], capture_output=True, check=False
             )
             self.assertIn(b"ValueError: boom", done.stderr)
-            self.assertEqual(demo.process.wait(5), 0)
+            self.assertEqual(demo.process.wait(60), 0)
             self.assertRegex(demo.farewell(), "trainer 0 .* failed at epoch 0 step 0: ValueError: boom")
 
     def test_waiting_without_a_limit_can_be_interrupted(self):
         for timeout in (-1, None, 1e30):
             with self.subTest(timeout=timeout), Demo() as demo, connect(demo) as loader:
                 demo.process.send_signal(signal.SIGSTOP)
-                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-                start = time.monotonic()
                 try:
                     with self.assertRaises(KeyboardInterrupt):
+                        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
                         while True:
                             loader.next(timeout=timeout)
-                    self.assertLess(time.monotonic() - start, 5)
                 finally:
                     demo.process.send_signal(signal.SIGCONT)
 
@@ -319,13 +318,25 @@ class Failures(unittest.TestCase):
         with Demo() as demo:
             loader = connect(demo)
             demo.process.send_signal(signal.SIGSTOP)
+            waits, main = threading.Event(), threading.get_ident()
+
+            def close():
+                """Once next() has begun to wait."""
+                waits.wait()
+                while "_next" not in [frame.name for frame in traceback.extract_stack(sys._current_frames()[main])]:
+                    time.sleep(0.01)
+                loader.close()
+
+            closing = threading.Thread(target=close)
+            closing.start()
             try:
-                threading.Timer(0.3, loader.close).start()
-                start = time.monotonic()
-                with self.assertRaises(penstock.Ended):
+                with self.assertRaises(penstock.Timeout):
                     while True:
-                        loader.next()
-                self.assertLess(time.monotonic() - start, 5)
+                        loader.next(timeout=0.3)
+                waits.set()
+                with self.assertRaises(penstock.Ended):
+                    loader.next()
+                closing.join()
                 with self.assertRaises(penstock.Invalid):
                     loader.next()
             finally:
@@ -348,7 +359,7 @@ class Failures(unittest.TestCase):
         started = time.monotonic()
         with self.assertRaisesRegex(penstock.NotFound, "/nonexistent/run"):
             penstock.connect("/nonexistent/run", rank=0, world_size=1, timeout=0.05)
-        self.assertLess(time.monotonic() - started, 3)
+        self.assertLess(time.monotonic() - started, 30)
 
     def test_refused(self):
         with Demo() as demo:
