@@ -8,11 +8,11 @@
                 train(batch["latents"], batch["text"], batch.valid)
 
 The arrays are views of shared memory, without a copy. A batch's memory goes back to the service
-when the batch and the last view of it are gone; hold on to one and its memory stays.
-batch.torch("x") is the same as a PyTorch tensor, and keeps the memory, too.
+when the batch and its last view are gone. A view that is kept keeps the batch's memory.
+batch.torch("x") is the same array as a PyTorch tensor, and keeps the memory, too.
 
-Where to connect comes from the environment that torchrun, Slurm or penstock-reader sets:
-PENSTOCK_RUN_DIR, RANK and WORLD_SIZE.
+connect() takes run directory, rank and world size from the environment that torchrun, Slurm or
+penstock-reader sets: PENSTOCK_RUN_DIR, RANK and WORLD_SIZE.
 """
 
 from ._errors import (

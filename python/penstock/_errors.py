@@ -1,8 +1,8 @@
-"""One exception class for each status of libpenstock; penstock.Error catches all."""
+"""One exception class for each status of libpenstock. penstock.Error is the base of all."""
 
 
 class Error(Exception):
-    """The service or the connection to it failed; the text says what, where and why."""
+    """The service, or the connection to the service, failed. The text says what, where and why."""
 
     status = None
 
@@ -14,7 +14,7 @@ class Invalid(Error, ValueError):
 
 
 class NotFound(Error):
-    """No service answers in that directory."""
+    """No service answers in the run directory."""
 
     status = 2
 
@@ -26,7 +26,7 @@ class InputOutput(Error, OSError):
 
 
 class Corrupt(Error):
-    """The dataset is damaged; the text names array and chunk."""
+    """The dataset is damaged. The text names array and chunk."""
 
     status = 4
 
@@ -38,7 +38,7 @@ class Unsupported(Error):
 
 
 class OutOfMemory(Error, MemoryError):
-    """Memory does not suffice; the text names sizes."""
+    """Memory does not suffice. The text names sizes."""
 
     status = 6
 
@@ -56,7 +56,7 @@ class Refused(Error):
 
 
 class Timeout(Error, TimeoutError):
-    """Nothing came in time."""
+    """No batch, or no connection, came in time."""
 
     status = 9
 

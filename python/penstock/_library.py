@@ -1,4 +1,4 @@
-"""libpenstock.so through ctypes: where it is found, and the structs and functions of penstock.h."""
+"""libpenstock.so through ctypes: the paths where it is looked for, and the structs and functions of penstock.h."""
 
 import ctypes
 import os
@@ -90,14 +90,14 @@ _loaded = None
 
 
 def _below(prefix):
-    """Where the library is in a prefix or a build tree: lib, lib64, or Debian's lib/<multiarch>."""
+    """Paths of the library in a prefix or a build tree: lib, lib64, or Debian's lib/<multiarch>."""
     multiarch = sorted(str(path) for path in prefix.glob(f"lib/*-linux-*/{_FILE}"))
     return [str(prefix / "lib" / _FILE), str(prefix / "lib64" / _FILE)] + multiarch
 
 
 def _candidates():
-    """Paths to try, in order: the environment alone, this package and its build tree, the prefixes
-    of the programs in PATH, and what the system's loader finds."""
+    """Paths to try, in order. PENSTOCK_LIBRARY, if set, is the only one. Else: this package and its
+    build tree, the prefixes of the programs in PATH, and the library that the system's loader finds."""
     given = os.environ.get("PENSTOCK_LIBRARY")
     if given:
         return [given]
@@ -109,7 +109,7 @@ def _candidates():
 
 
 def load():
-    """The library, loaded once. ImportError says where it was looked for."""
+    """The library, loaded once. An ImportError lists the paths that were tried."""
     global _loaded
     if _loaded is not None:
         return _loaded
@@ -134,7 +134,7 @@ def load():
 
 
 def library_path():
-    """The path or name libpenstock was loaded from."""
+    """The path or name from which libpenstock was loaded."""
     return load()._name
 
 

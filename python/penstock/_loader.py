@@ -16,13 +16,13 @@ import numpy as np
 from . import _library
 from ._errors import OK, Ended, Error, Invalid, Timeout, error_for
 
-# penstock_next() blocks in C; returning this often lets Python handle signals such as Ctrl-C.
+# penstock_next() blocks in C. Returning this often lets Python handle signals such as Ctrl-C.
 _SLICE_MS = 200
 
 
 def _numpy_dtype(name, field):
-    """bfloat16 is no NumPy type of its own: ml_dtypes has it, else it comes as its bits in
-    uint16, which is warned of once."""
+    """The dtype of a field's arrays. NumPy has no bfloat16 of its own. With ml_dtypes a bfloat16 field
+    has that package's dtype. Without, the field comes as bits, in uint16, and a warning says so."""
     if name != "bfloat16":
         return np.dtype(name)
     try:
@@ -39,8 +39,8 @@ def _numpy_dtype(name, field):
 
 @dataclass(frozen=True)
 class Field:
-    """One named tensor of a sample. `shape` is that of one sample; `dtype_name` is the
-    dataset's."""
+    """One named tensor of a sample. `shape` is the shape of one sample. `dtype_name` is the field's
+    dtype as the service delivers it: "bfloat16" also where `dtype` is uint16."""
 
     name: str
     dtype: np.dtype
@@ -50,7 +50,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Info:
-    """What the service delivers, constant for a connection; see struct penstock_info."""
+    """What the service delivers. It is constant for a connection. See struct penstock_info."""
 
     fields: Tuple[Field, ...]
     slot_count: int
@@ -82,14 +82,14 @@ def _info(library, connection):
 
 
 def _words(error):
-    """What an exception says, as the interpreter's last line has it, but in one line, for the C library."""
+    """An exception's text as the interpreter's last line has it, in one line, for the C library."""
     line = " ".join("".join(traceback.format_exception_only(type(error), error)).split())
     return line.encode(errors="replace")  # a file's name may have what is no character
 
 
 def _leave_at_exit(library, pointer):
-    """The process ends, and the connection was not closed: by an exception that nobody caught, which
-    the interpreter has kept, it has failed."""
+    """The process ends, and the connection was not closed. If the interpreter has kept an exception
+    that nobody caught, the trainer has failed. Else it leaves."""
     error = getattr(sys, "last_value", None)
     if error is None or hasattr(sys, "ps1"):
         library.penstock_leave(pointer)
@@ -99,9 +99,9 @@ def _leave_at_exit(library, pointer):
 
 class _Connection:
     """Owns the connection. The ring is unmapped when the loader is closed and the last view of a
-    batch is gone: a view never points to memory that is not there any more. The goodbye, after
-    which the service may overwrite what is still leased, goes out then, too, or earlier where nothing
-    more can come or the process ends."""
+    batch is gone, so that a view never points to memory that is not there any more. The goodbye goes
+    out at the same time, or earlier, when no more batches can come or the process ends. After the
+    goodbye the service may overwrite leased slots."""
 
     def __init__(self, library, pointer):
         self.library = library
@@ -112,7 +112,7 @@ class _Connection:
         self._at_exit = weakref.finalize(self, _leave_at_exit, library, pointer)
 
     def retain(self):
-        """Keeps the connection: for a batch, or for a call under way. False: it is gone."""
+        """Keeps the connection for a batch, or for a call under way. False: the connection is gone."""
         with self._lock:
             if self._users == 0 and not self._wanted:
                 return False
@@ -127,8 +127,7 @@ class _Connection:
             self._free()
 
     def give_back(self, raw):
-        """Runs when a batch's memory is not referred to any more, in whatever thread that
-        happens."""
+        """Runs when the last reference to a batch's memory goes, in the thread that drops it."""
         self.library.penstock_release(self.pointer, ctypes.byref(raw))
         self.let_go()
 
@@ -150,8 +149,8 @@ class _Connection:
 
 
 class _Memory:
-    """A batch's slot. Every array of the batch refers to it, and when the last is gone the slot is
-    released."""
+    """A batch's slot. Every array of the batch refers to this object. The slot is released when the
+    last array is gone."""
 
     def __init__(self, connection, raw):
         connection.retain()
@@ -160,7 +159,7 @@ class _Memory:
 
 
 class _Part:
-    """A part of a slot as the object behind an array: NumPy keeps it, it keeps the slot."""
+    """The object behind an array: NumPy keeps this object, and this object keeps the slot."""
 
     def __init__(self, memory, address, dtype, shape):
         self._memory = memory
@@ -180,15 +179,17 @@ def _array(memory, address, dtype, shape):
 
 
 class Batch(dict):
-    """One trainer's part of one step: field name -> array [samples, *field.shape], a view of shared
-    memory that may be written to. The memory is given back when the batch and every view are gone;
-    there is nothing to call.
+    """One trainer's samples of one step: field name -> array [samples, *field.shape]. An array is a view
+    of shared memory, and may be written to. The memory goes back to the service when the batch and
+    every view are gone. There is nothing to call.
 
-    indices  uint64 [samples]: index of each sample along axis 0 of the dataset
+    indices  uint64 [samples]: index of each sample along the sample axis, over all stores
     keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
     valid    bool [samples]: False where a sample only pads the last step, or could not be read and
              is zero (errors.bad_sample: mask)
-    epoch, step, first_position: ints; position of the first sample within the global batch
+    epoch    int
+    step     int: number of the step within the epoch
+    first_position  int: position of the first sample within the global batch
     """
 
     __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16")
@@ -209,8 +210,8 @@ class Batch(dict):
         self.valid = _array(memory, _address(raw.valid), np.dtype(np.bool_), (count,))
 
     def torch(self, name):
-        """The field as a tensor on the CPU that shares its memory, as torch.from_numpy() makes one, which
-        refuses bfloat16."""
+        """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
+        which torch.from_numpy() refuses."""
         import torch
 
         if name in self._bfloat16:
@@ -235,13 +236,17 @@ def _address(pointer):
 
 
 class Loader:
-    """A connection to the service. Iterating gives batches until all epochs are consumed; epochs()
-    gives them epoch by epoch. One thread at a time iterates; any may close."""
+    """A connection to the service. Iterating gives batches until all epochs are consumed. epochs()
+    gives the batches epoch by epoch. One thread at a time iterates. Any thread may close."""
 
     def __init__(self, run_dir=None, rank=None, world_size=None, timeout=60.0, state=None):
-        """run_dir, rank and world_size come from the environment where they are None; `timeout` in
-        seconds, None or less than 0 for no limit, bounds the wait for the service to start. `state` is where to go
-        on: what state() gave, as a dict or as JSON text; None: PENSTOCK_STATE says it, if set."""
+        """Connects, and waits for the service to start.
+
+        run_dir, rank, world_size: None: from the environment.
+        timeout: seconds to wait for the service. None, or less than 0: without limit.
+        state: where to go on: the value that state() gave, as a dict or as JSON text. None: the
+        value of PENSTOCK_STATE, if set.
+        """
         self._connection = None
         self._ended = False
         if (rank is None) != (world_size is None):
@@ -269,8 +274,8 @@ class Loader:
         return self
 
     def __exit__(self, _, error, __):
-        """An exception that comes through is why this trainer ends: the service is told, names it, and
-        does as when a trainer dies. SystemExit with code 0, and Ended, are a goodbye."""
+        """An exception that comes through is why this trainer ends. The service is told the exception,
+        names it, and does as when a trainer dies. SystemExit with code 0, and Ended, are a goodbye."""
         orderly = isinstance(error, Ended) or (isinstance(error, SystemExit) and not error.code)
         try:
             if error is not None and not orderly and self._connection is not None:
@@ -282,18 +287,18 @@ class Loader:
         self.close()
 
     def close(self):
-        """Leaves the service. Views of batches stay valid as long as they are referred to."""
+        """Leaves the service. A view of a batch stays valid as long as anything refers to the view."""
         if self._connection is not None:
             self._connection.close(self._ended)
             self._connection = None
 
     def __len__(self):
-        """Steps, and so batches, of one epoch."""
+        """Steps of one epoch, which is also its number of batches."""
         return self.info.steps_per_epoch
 
     def next(self, timeout=None):
-        """The next batch; waits up to `timeout` seconds (None, or less than 0: without limit). Raises
-        Timeout, Ended, or why the service stopped."""
+        """The next batch. Waits up to `timeout` seconds (None, or less than 0: without limit). Raises
+        Timeout, Ended, or the error for which the service stopped."""
         connection = self._connection
         if connection is None or not connection.retain():
             raise Invalid("the loader is closed")
@@ -339,8 +344,8 @@ class Loader:
             raise StopIteration from None
 
     def epochs(self):
-        """Epochs, each an iterable of its batches with an attribute `number`. What is left of an
-        epoch is skipped when the next one is asked for."""
+        """Epochs. Each is an iterable of its batches with an attribute `number`. Asking for the next
+        epoch skips the batches that are left of the one before."""
         while not self._ended and self._cursor[0] < self.info.epochs:
             epoch = Epoch(self, self._cursor[0])
             yield epoch
@@ -351,21 +356,22 @@ class Loader:
 
     @property
     def complete(self):
-        """Whether all batches of all epochs were handed out; after the last one False means that the
+        """Whether all batches of all epochs were handed out. False after the last batch means that the
         service was told to stop (a signal, preemption): save state(), and go on from there."""
         return self._cursor[0] >= self.info.epochs
 
     def _await_end(self):
-        """Until all trainers have their last batch: should the service have to start again, they
-        need this one, too. What fails meanwhile does not concern it: it has all of its batches."""
+        """Waits until all trainers have their last batch: if the service has to start again, the others
+        need this trainer, too. A failure meanwhile does not matter to this trainer, which has all of
+        its batches."""
         try:
             self.next()
         except Error:
             pass
 
     def state(self):
-        """Where to resume after the last batch that was handed out, as a dict to save with the
-        checkpoint; write it as JSON for penstock-reader --resume."""
+        """The state behind the last batch that was handed out: a dict to save with the checkpoint.
+        Written as JSON, it is what penstock-reader --resume reads."""
         if self._connection is None:
             raise Invalid("the loader is closed; take the state before")
         text = ctypes.create_string_buffer(_library.STATE_BYTES)
@@ -378,14 +384,14 @@ class Loader:
 
 
 class Epoch:
-    """The batches of one epoch; iterate once."""
+    """The batches of one epoch. It can be iterated once."""
 
     def __init__(self, loader, number):
         self._loader = loader
         self.number = number
 
     def __len__(self):
-        """Batches of a whole epoch; the first one has fewer after a resume."""
+        """Batches of a whole epoch. After a resume, the first epoch has fewer."""
         return len(self._loader)
 
     def __iter__(self):
@@ -398,7 +404,7 @@ class Epoch:
 
 
 def connect(run_dir=None, rank=None, world_size=None, timeout=60.0, state=None):
-    """Connects to the service of this node and waits until it delivers; see Loader."""
+    """Connects to the service of this node, and waits until the service delivers. See Loader."""
     return Loader(
         run_dir=run_dir, rank=rank, world_size=world_size, timeout=timeout, state=state
     )
