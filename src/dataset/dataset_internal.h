@@ -23,8 +23,8 @@ struct store_field {
 
 /* What a field is made of. */
 struct field_origin {
-    const struct zarr_node *array; /* in the first store, as are the next ones */
-    const struct zarr_node *index; /* NULL for a direct field */
+    const struct zarr_node *array; /* in the first store */
+    const struct zarr_node *index; /* in the first store; NULL for a direct field */
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
     bool scale_is_given;              /* the field says a scale or an offset, be it 1 */
@@ -38,7 +38,7 @@ struct dataset_private {
     char *uri; /* the list */
     size_t store_count;
     uint64_t *first_sample; /* [store_count + 1]: of each store; then how many there are */
-    uint64_t *first_row;    /* likewise */
+    uint64_t *first_row;    /* [store_count + 1]: of each store; then how many there are */
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
     uint64_t cache_dir_bytes;

@@ -299,10 +299,9 @@ enum status remote_open(const char *uri, const struct store_options *options,
         copy[--length] = '\0';
     remote->store.operations = &operations;
     remote->uri = copy;
-    remote->settings = *options->settings;
     struct http_target target = {.context = remote, .prepare = http_prepare};
     if (strncmp(uri, "s3:", 3) == 0) {
-        status = s3_new(copy, &remote->settings, &remote->s3, err);
+        status = s3_new(copy, options->settings, &remote->s3, err);
         target = (struct http_target){remote->s3, s3_prepare, s3_refresh, s3_explain};
     }
     if (status == STATUS_OK)

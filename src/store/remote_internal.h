@@ -9,7 +9,6 @@ struct s3;
 
 struct remote {
     struct store store;
-    struct store_settings settings;
     struct http_client *client;
     char *uri;     /* owned, without a '/' at its end */
     struct s3 *s3; /* NULL: plain http */
@@ -36,6 +35,10 @@ void s3_explain(void *context, const struct fetch *fetch, const struct http_answ
 /* Appends where the bucket lies, for store_identify(). */
 void s3_identify(const struct s3 *s3, struct text *out);
 
+/* In front of all keys of the store: "" or "prefix/"; borrowed. */
+const char *s3_prefix(const struct s3 *s3);
+
+/* s3_list.c: operations of the kind. */
 enum status s3_list(const struct remote *remote, const char *prefix, store_visit *visit,
                     void *argument, struct error *err);
 enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t most,

@@ -1,137 +1,159 @@
-/* See s3_list.h. */
-#include "store/s3_list.h"
+/* Listings of S3: one page after another (s3_page.h), on the caller's thread. See store.h. */
+#include "store/remote_internal.h"
+#include "store/s3_page.h"
+#include "store/s3_sign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The content of the first element `name` in [at, end); false if there is none. */
-static bool find_element(const char *at, const char *end, const char *name, const char **ret_begin,
-                         const char **ret_end)
-{
-    char open[40], close[40];
-    snprintf(open, sizeof open, "<%s>", name);
-    snprintf(close, sizeof close, "</%s>", name);
-    const char *begin = memmem(at, (size_t)(end - at), open, strlen(open));
-    if (!begin)
-        return false;
-    begin += strlen(open);
-    const char *stop = memmem(begin, (size_t)(end - begin), close, strlen(close));
-    if (!stop)
-        return false;
-    *ret_begin = begin;
-    *ret_end = stop;
-    return true;
-}
+enum { PAGE_BYTES = 8 << 20, PAGE_ENTRIES = 1000, ENTRIES_MOST = 1000000 };
 
-/* Appends a character's UTF-8; 0 bytes: no such character. */
-static size_t put_character(unsigned long code, char *out)
+/* The query of a page, its parts in order of name. `mark` is "" for the first page. */
+static void page_query(const char *prefix, bool folders, const char *mark, struct text *out)
 {
-    if (code == 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        return 0;
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
+    if (*mark) {
+        text_append(out, "continuation-token=");
+        s3_encode(mark, false, out);
+        text_append(out, "&");
     }
-    size_t count = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = count - 1; i > 0; i--, code >>= 6)
-        out[i] = (char)(0x80 | (code & 0x3f));
-    static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    out[0] = (char)(marks[count] | code);
-    return count;
+    text_append(out, "%slist-type=2&max-keys=%d&prefix=", folders ? "delimiter=%2F&" : "",
+                PAGE_ENTRIES);
+    s3_encode(prefix, false, out);
 }
 
-/* What "&name;" stands for; *ret_length is how much of the text it takes. 0: nothing known. */
-static size_t put_entity(const char *at, const char *end, char *out, size_t *ret_length)
+/* The first `pages` of what starts with `prefix`, one after another; whether there are more. */
+static enum status each_entry(const struct remote *remote, const char *prefix, bool folders,
+                              uint64_t pages, s3_entry *entry, void *argument, bool *ret_more,
+                              struct error *err)
 {
-    static const struct {
-        const char *name;
-        char character;
-    } known[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
-    size_t left = (size_t)(end - at);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        *ret_length = strlen(known[i].name);
-        if (left >= *ret_length && memcmp(at, known[i].name, *ret_length) == 0) {
-            out[0] = known[i].character;
-            return 1;
+    struct s3_page page = {.more = true};
+    char *answer = malloc(PAGE_BYTES + 1);
+    enum status status =
+        answer ? STATUS_OK
+               : error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
+    for (; status == STATUS_OK && page.more && pages > 0; pages--) {
+        struct text query = {0};
+        page_query(prefix, folders, page.next, &query);
+        struct fetch fetch = {
+            .kind = FETCH_QUERY, .key = query.data, .buffer = answer, .capacity = PAGE_BYTES};
+        remote_run(remote, &fetch, 1);
+        status = fetch.status;
+        if (status != STATUS_OK && err)
+            *err = fetch.error;
+        if (status == STATUS_OK) {
+            answer[fetch.got] = '\0';
+            status = s3_page_read(answer, entry, argument, &page, err);
         }
+        text_done(&query);
     }
-    const char *stop = memchr(at, ';', left < 12 ? left : 12);
-    if (!stop || left < 4 || at[1] != '#')
-        return 0;
-    char *parsed;
-    bool hex = at[2] == 'x';
-    unsigned long code = strtoul(at + (hex ? 3 : 2), &parsed, hex ? 16 : 10);
-    *ret_length = (size_t)(stop - at) + 1;
-    return parsed == stop ? put_character(code, out) : 0;
-}
-
-/* Copies an element's text with its entities resolved; false: too long, or not text. */
-static bool copy_text(const char *at, const char *end, char *out, size_t capacity)
-{
-    size_t used = 0;
-    while (at < end) {
-        char put[4];
-        size_t length = 1, count = 1;
-        put[0] = *at;
-        if (*at == '&')
-            count = put_entity(at, end, put, &length);
-        if (*at == '<' || count == 0 || used + count >= capacity)
-            return false;
-        memcpy(out + used, put, count);
-        used += count;
-        at += length;
-    }
-    out[used] = '\0';
-    return true;
-}
-
-static enum status read_entry(const char *at, const char *end, bool is_prefix, s3_entry *entry,
-                              void *argument, struct error *err)
-{
-    char key[S3_KEY_BYTES], number[32] = "0";
-    const char *begin, *stop;
-    char *parsed = number;
-    if (!find_element(at, end, is_prefix ? "Prefix" : "Key", &begin, &stop) ||
-        !copy_text(begin, stop, key, sizeof key))
-        return error_set(err, STATUS_CORRUPT, "the listing has an entry without a valid key");
-    if (!is_prefix && (!find_element(at, end, "Size", &begin, &stop) ||
-                       !copy_text(begin, stop, number, sizeof number)))
-        return error_set(err, STATUS_CORRUPT, "the listing has an entry without a size");
-    uint64_t bytes = strtoull(number, &parsed, 10);
-    if (*parsed || parsed == number || number[0] == '-')
-        return error_set(err, STATUS_CORRUPT, "the listing has an entry without a size");
-    return entry(key, is_prefix, bytes, argument, err);
-}
-
-static enum status read_entries(const char *at, const char *end, bool is_prefix, s3_entry *entry,
-                                void *argument, struct error *err)
-{
-    const char *name = is_prefix ? "CommonPrefixes" : "Contents", *begin, *stop;
-    enum status status = STATUS_OK;
-    while (status == STATUS_OK && find_element(at, end, name, &begin, &stop)) {
-        status = read_entry(begin, stop, is_prefix, entry, argument, err);
-        at = stop;
-    }
+    free(answer);
+    *ret_more = page.more;
     return status;
 }
 
-enum status s3_page_read(const char *text, s3_entry *entry, void *argument,
-                         struct s3_page *ret_page, struct error *err)
+/* "prefix/" of the store and of `below`. */
+static char *whole_prefix(const struct s3 *s3, const char *below)
 {
-    struct s3_page page = {0};
-    const char *end = text + strlen(text), *begin, *stop;
-    if (!strstr(text, "<ListBucketResult"))
-        return error_set(err, STATUS_CORRUPT, "the answer is no listing");
-    page.more = find_element(text, end, "IsTruncated", &begin, &stop) && stop - begin == 4 &&
-                memcmp(begin, "true", 4) == 0;
-    if (page.more && (!find_element(text, end, "NextContinuationToken", &begin, &stop) ||
-                      !copy_text(begin, stop, page.next, sizeof page.next) || !page.next[0]))
-        return error_set(err, STATUS_CORRUPT, "the listing does not say how it goes on");
-    enum status status = read_entries(text, end, false, entry, argument, err);
+    char *prefix = NULL;
+    if (asprintf(&prefix, "%s%s%s", s3_prefix(s3), below, *below ? "/" : "") < 0)
+        return NULL;
+    return prefix;
+}
+
+struct names {
+    size_t skip; /* bytes of the prefix */
+    struct name {
+        char *text;
+        bool is_prefix;
+    } * names;
+    size_t count, capacity;
+};
+
+static enum status add_name(const char *key, bool is_prefix, uint64_t bytes, void *argument,
+                            struct error *err)
+{
+    struct names *names = argument;
+    (void)bytes;
+    if (strlen(key) <= names->skip) /* the folder's own marker */
+        return STATUS_OK;
+    const char *text = key + names->skip;
+    size_t length = strcspn(text, "/");
+    if (length == 0 || (length <= 2 && strncmp(text, "..", length) == 0))
+        return STATUS_OK; /* what no key of a store can reach */
+    if (names->count == ENTRIES_MOST)
+        return error_set(err, STATUS_INVALID, "more than %d names in one folder", ENTRIES_MOST);
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity ? 2 * names->capacity : 64;
+        struct name *longer = realloc(names->names, capacity * sizeof *longer);
+        if (!longer)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for a listing");
+        names->names = longer;
+        names->capacity = capacity;
+    }
+    struct name *name = &names->names[names->count];
+    *name = (struct name){strndup(text, length), is_prefix};
+    if (!name->text)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a listing");
+    names->count++;
+    return STATUS_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
+
+enum status s3_list(const struct remote *remote, const char *prefix, store_visit *visit,
+                    void *argument, struct error *err)
+{
+    char *whole = whole_prefix(remote->s3, prefix);
+    if (!whole)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
+    struct names names = {.skip = strlen(whole)};
+    bool more;
+    enum status status = each_entry(remote, whole, true, UINT64_MAX, add_name, &names, &more, err);
+    if (status == STATUS_OK && names.count == 0)
+        status =
+            error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
+    if (names.count > 0)
+        qsort(names.names, names.count, sizeof *names.names, by_name);
+    for (size_t i = 0; status == STATUS_OK && i < names.count; i++)
+        status = visit(names.names[i].text, names.names[i].is_prefix, argument, err);
+    for (size_t i = 0; i < names.count; i++)
+        free(names.names[i].text);
+    free(names.names);
+    free(whole);
+    return status;
+}
+
+static enum status add_size(const char *key, bool is_prefix, uint64_t bytes, void *argument,
+                            struct error *err)
+{
+    struct store_usage *sum = argument;
+    (void)key;
+    (void)is_prefix;
+    if (__builtin_add_overflow(sum->bytes, bytes, &sum->bytes))
+        return error_set(err, STATUS_CORRUPT, "the listing's sizes exceed 2^64 bytes");
+    sum->count++;
+    return STATUS_OK;
+}
+
+enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t most,
+                     struct store_usage *ret_usage, struct error *err)
+{
+    struct store_usage sum = {0};
+    char *whole = whole_prefix(remote->s3, prefix);
+    if (!whole)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
+    uint64_t pages = most / PAGE_ENTRIES;
+    enum status status =
+        each_entry(remote, whole, false, pages > 0 ? pages : 1, add_size, &sum, &sum.more, err);
+    free(whole);
+    if (status == STATUS_OK && sum.count == 0)
+        status =
+            error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
     if (status == STATUS_OK)
-        status = read_entries(text, end, true, entry, argument, err);
-    if (status == STATUS_OK)
-        *ret_page = page;
+        *ret_usage = sum;
     return status;
 }

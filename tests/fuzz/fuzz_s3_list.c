@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "store/http_answer.h"
-#include "store/s3_list.h"
+#include "store/s3_page.h"
 
 static enum status note(const char *key, bool is_prefix, uint64_t bytes, void *argument,
                         struct error *err)

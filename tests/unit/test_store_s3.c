@@ -1,5 +1,5 @@
 /* Signatures against the examples of AWS's documentation, listings, and where a bucket lies. */
-#include "store/s3_list.h"
+#include "store/s3_page.h"
 #include "store/s3_sign.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Pages of listings (ListObjectsV2): foreign XML, of which a few elements are looked for. Pure. */
-#ifndef PENSTOCK_STORE_S3_LIST_H
-#define PENSTOCK_STORE_S3_LIST_H
+#ifndef PENSTOCK_STORE_S3_PAGE_H
+#define PENSTOCK_STORE_S3_PAGE_H
 
 #include "base/error.h"
 
