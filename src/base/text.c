@@ -46,60 +46,13 @@ void text_append_bytes(struct text *text, const void *data, size_t size)
     text->data[text->length] = '\0';
 }
 
-/* The character that `at` begins with: its bytes, 0 if these are no UTF-8. */
-static size_t take_character(const unsigned char *at, uint32_t *ret_code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t bytes = at[0] < 0x80       ? 1
-                   : at[0] >> 5 == 6  ? 2
-                   : at[0] >> 4 == 14 ? 3
-                   : at[0] >> 3 == 30 ? 4
-                                      : 0;
-    uint32_t code = bytes > 1 ? at[0] & (0x7f >> bytes) : at[0];
-
-    for (size_t i = 1; i < bytes; i++) {
-        if (at[i] >> 6 != 2)
-            return 0; /* a NUL, too */
-        code = code << 6 | (at[i] & 0x3f);
-    }
-    *ret_code = code;
-    bool valid = bytes > 0 && code >= least[bytes] && code <= 0x10ffff && code >> 11 != 0x1b;
-    return valid ? bytes : 0;
-}
-
-/* Not control characters (C0, DEL, C1), nor what ends lines or turns the direction of writing. */
-static bool is_shown(uint32_t code)
-{
-    bool turns = (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-                 (code >= 0x2066 && code <= 0x2069) || code == 0x061c;
-    return code >= 0x20 && (code < 0x7f || code >= 0xa0) && !turns;
-}
-
-/* One character of `at` as it is shown, at `out`, which has room for SHOWN_BYTES; returns its
- * length, and how many bytes of `at` it stands for. */
-enum { SHOWN_BYTES = 8 };
-static size_t show(const char *at, char *out, size_t *ret_taken)
-{
-    uint32_t code = 0;
-    size_t bytes = take_character((const unsigned char *)at, &code);
-
-    *ret_taken = bytes ? bytes : 1;
-    if (bytes && is_shown(code)) {
-        memcpy(out, at, bytes);
-        return bytes;
-    }
-    if (bytes && code > 0xff)
-        return (size_t)snprintf(out, SHOWN_BYTES, "\\u%04x", code & 0xffff);
-    return (size_t)snprintf(out, SHOWN_BYTES, "\\x%02x", bytes ? code : (unsigned char)*at);
-}
-
 void text_append_shown(struct text *text, const char *foreign)
 {
-    char out[SHOWN_BYTES];
+    char out[TEXT_CHARACTER_BYTES];
     size_t taken;
 
     for (; *foreign; foreign += taken) {
-        size_t length = show(foreign, out, &taken);
+        size_t length = text_show_character(foreign, out, &taken);
 
         text_append_bytes(text, out, length);
     }
@@ -107,56 +60,18 @@ void text_append_shown(struct text *text, const char *foreign)
 
 void text_append_json(struct text *text, const char *foreign)
 {
-    char out[SHOWN_BYTES];
+    char out[TEXT_CHARACTER_BYTES];
     size_t taken;
 
     text_append_bytes(text, "\"", 1);
     for (; *foreign; foreign += taken) {
-        size_t length = show(foreign, out, &taken);
+        size_t length = text_show_character(foreign, out, &taken);
 
         if (out[0] == '"' || out[0] == '\\')
             text_append_bytes(text, "\\", 1);
         text_append_bytes(text, out, length);
     }
     text_append_bytes(text, "\"", 1);
-}
-
-bool text_is_plain(const char *foreign)
-{
-    char out[SHOWN_BYTES];
-    size_t taken;
-
-    for (; *foreign; foreign += taken) {
-        size_t length = show(foreign, out, &taken);
-
-        if (length != taken || memcmp(out, foreign, length) != 0)
-            return false;
-    }
-    return true;
-}
-
-void text_show(char *text, size_t capacity, const char *foreign)
-{
-    char out[SHOWN_BYTES];
-    size_t used = 0, taken;
-
-    for (; *foreign; foreign += taken) {
-        size_t length = show(foreign, out, &taken);
-
-        if (used + length >= capacity)
-            break;
-        memcpy(text + used, out, length);
-        used += length;
-    }
-    text[used] = '\0';
-}
-
-struct shown_text text_shown(const char *foreign)
-{
-    struct shown_text shown = {""};
-
-    text_show(shown.text, sizeof shown.text, foreign);
-    return shown;
 }
 
 void text_done(struct text *text)

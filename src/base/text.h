@@ -42,6 +42,11 @@ struct shown_text text_shown(const char *foreign);
 /* Whether it is shown as it is. */
 bool text_is_plain(const char *foreign);
 
+/* Shows the first character of `foreign`, which is not "", at `out`, without a NUL. Returns the
+ * bytes there; *ret_taken is the bytes of `foreign` that they stand for. */
+enum { TEXT_CHARACTER_BYTES = 8 };
+size_t text_show_character(const char *foreign, char out[TEXT_CHARACTER_BYTES], size_t *ret_taken);
+
 /* Lists of strings in one string: "a,b", where "\\," is a comma and "\\\\" a backslash of an item.
  * Adds an item; takes the first item from *at, which moves on, to `ret_item` (which is emptied
  * before; empty items are items), or is false where nothing is left. *at is NULL or "" in the end.
