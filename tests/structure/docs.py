@@ -47,6 +47,16 @@ def missing_families(families, text):
             yield f"docs/testing.md has no row for the tests {family}.*"
 
 
+def missing_functions(source, text):
+    """Rows of tables that end in a file and its functions: `| ... | src/x/y.c | `f()`, `g()` |`."""
+    for file, cell in re.findall(r"\| ([\w/]+\.(?:c|py)) \| ([^|]*) \|$", text, re.MULTILINE):
+        path = source / file
+        code = path.read_text(encoding="utf-8") if path.exists() else ""
+        for name in re.findall(r"`(\w+)\(\)`", cell):
+            if not re.search(rf"^(?:[a-z].*\b| *def ){name}\(", code, re.MULTILINE):
+                yield f"there is no {name}() in {file}"
+
+
 def main():
     source, build, ctest = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     listed = subprocess.run([ctest, "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
@@ -56,6 +66,7 @@ def main():
     texts = {document: document.read_text(encoding="utf-8") for document in documents}
     wrong = [line for document, text in texts.items() for line in broken_links(source, document, text)]
     wrong += missing_tests(known, functions, "".join(texts.values()))
+    wrong += missing_functions(source, "".join(texts.values()))
     families = collections.Counter(name.partition(".")[0] for name in known)
     wrong += missing_families(families, texts[source / "docs" / "testing.md"])
     counts = ", ".join(f"{count} {family}" for family, count in sorted(families.items()))
