@@ -320,7 +320,7 @@ class Loader:
             if status == OK:
                 return self._batch(connection, raw)
             if status == Invalid.status and not collected:
-                collected = gc.collect() >= 0  # batches caught in reference cycles hold slots
+                collected = gc.collect() >= 0  # batches caught in reference cycles lease slots
                 continue
             if left_ms is not None:
                 left_ms -= slice_ms

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a slot holds. The stamp is 2s+1 while the batch of sequence s is leased and 2s+2 once it is
+/* A slot's batch. The stamp is 2s+1 while the batch of sequence s is leased and 2s+2 once it is
  * released, so that a slot's lives are never confused. Epoch and step are atomic only for a wrong
  * caller's sake: one that releases a batch twice may do so while the slot gets its next one. */
 struct lease {

@@ -66,7 +66,7 @@ static bool accept_one(struct server *server)
     return true;
 }
 
-/* What a trainer holds of an earlier ring lies before the cursor that it wishes; the page says how
+/* What a trainer leases of an earlier ring lies before the cursor that it wishes; the page says how
  * far. */
 static uint64_t released_before(const struct pending *pending, const struct protocol_hello *hello,
                                 uint64_t wished)

@@ -68,7 +68,7 @@ enum status server_start(struct server *server, struct error *err)
         struct trainer *trainer = &server->trainers[i];
         if (trainer->first == UINT64_MAX)
             trainer->first = server_start_cursor(server);
-        if (trainer->first != trainer->wished) /* else it may hold batches before that */
+        if (trainer->first != trainer->wished) /* else it may lease batches before that */
             trainer->released = trainer->first;
         trainer->given = trainer->first;
         if (trainer->state == SERVER_PEER_CONNECTED)

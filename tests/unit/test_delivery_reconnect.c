@@ -373,7 +373,7 @@ static void a_trainer_says_that_it_failed(void **state)
     scene_done(&scene);
 }
 
-/* A scene in which the client holds the last batch. */
+/* A scene in which the client leases the last batch. */
 static struct scene scene_at_the_end(struct shape shape, struct penstock_batch *ret_last)
 {
     struct scene scene = scene_new(shape);

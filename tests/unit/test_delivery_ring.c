@@ -429,7 +429,7 @@ static void *release_thread(void *argument)
     }
 }
 
-/* INVALID: the releasing threads still hold all slots. */
+/* INVALID: the releasing threads still lease all slots. */
 static enum penstock_status next_patiently(struct penstock *client, struct penstock_batch *batch)
 {
     enum penstock_status status;

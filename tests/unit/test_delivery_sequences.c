@@ -391,7 +391,7 @@ static struct world holding_three(bool files)
     return world;
 }
 
-/* Held when the reader went, lost with the trainer: they come again. */
+/* Leased when the reader went, lost with the trainer: they come again. */
 static void leased_batches_outlive_two_deaths(void **state)
 {
     (void)state;
