@@ -94,7 +94,7 @@ static void refuse_direct(const struct directory *directory, const char *key)
 {
     struct directory *mutable = (struct directory *)directory;
     struct error note;
-    if (!atomic_exchange(&mutable->direct, false) || !directory->store.watch)
+    if (!atomic_exchange(&mutable->direct, false))
         return;
     error_set(&note, STATUS_UNSUPPORTED,
               "store.direct: '%s/%s': the file system refuses O_DIRECT: this store is read through "

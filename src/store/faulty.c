@@ -202,10 +202,13 @@ enum status faulty_wrap(struct store *inner, const char *spec, struct store **re
     struct faulty *faulty = calloc(1, sizeof *faulty);
     char *copy = strdup(spec), *rest = NULL;
     enum status status = STATUS_OK;
-    if (!faulty || !copy)
+    if (!faulty || !copy) {
         status = error_set(err, STATUS_NO_MEMORY, "no memory for a faulty store");
-    if (status == STATUS_OK)
-        *faulty = (struct faulty){.store = {.operations = &operations, .inner = inner}};
+    } else {
+        faulty->store = *inner; /* what is told of it is told of the inner one */
+        faulty->store.operations = &operations;
+        faulty->store.inner = inner;
+    }
     for (char *setting = copy; status == STATUS_OK; setting = NULL) {
         setting = strtok_r(setting, ",", &rest);
         if (!setting)

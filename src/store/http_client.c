@@ -100,9 +100,8 @@ static void start_waiting(struct http_client *client)
         enum status status = STATUS_NO_MEMORY;
         if (fetch->own.start_ns == 0) {
             fetch->own.start_ns = now_ns;
-            if (client->watch)
-                fetch->own.call = store_watch_begin(client->watch, client->uri,
-                                                    fetch->kind == FETCH_QUERY ? "" : fetch->key);
+            fetch->own.call = store_watch_begin(client->watch, client->uri,
+                                                fetch->kind == FETCH_QUERY ? "" : fetch->key);
         }
         fetch->own.tries++;
         if (transfer) {

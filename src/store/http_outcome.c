@@ -15,7 +15,7 @@ void http_client_finish(struct http_client *client, struct fetch *fetch, enum st
         http_client_end_transfer(client, fetch->own.transfer);
     if (fetch->own.second)
         http_client_end_transfer(client, fetch->own.second);
-    if (client->watch && fetch->own.start_ns)
+    if (fetch->own.start_ns)
         store_watch_end(client->watch, fetch->own.call);
     fetch->status = status;
     fetch->done(fetch);
@@ -46,8 +46,7 @@ static void again(struct http_client *client, struct fetch *fetch, enum http_ver
     bool allowed =
         verdict == HTTP_THROTTLED ? client->retries > 0 : fetch->own.failures <= client->retries;
     if (allowed && in_time) {
-        if (client->watch)
-            store_watch_retried(client->watch, &fetch->error);
+        store_watch_retried(client->watch, &fetch->error);
         pause_for(client, fetch, now_ns, retry_after_s);
         return;
     }

@@ -71,8 +71,7 @@ bool store_retry(const struct store *store, uint32_t attempt, const struct error
     enum { FIRST_MS = 100, MOST_DOUBLINGS = 6 };
     if (attempt >= store->retries)
         return false;
-    if (store->watch)
-        store_watch_retried(store->watch, cause);
+    store_watch_retried(store->watch, cause);
     uint32_t doublings = 2 * attempt < MOST_DOUBLINGS ? 2 * attempt : MOST_DOUBLINGS;
     uint64_t now_ns = clock_now_ns();
     uint64_t pause_ns = (UINT64_C(1000000) * FIRST_MS) << doublings;
@@ -110,8 +109,7 @@ static bool attempt_again(struct attempts *attempts, struct error *err)
 {
     const struct store *store = attempts->store;
     enum status status = attempts->status;
-    if (store->watch)
-        store_watch_end(store->watch, attempts->call);
+    store_watch_end(store->watch, attempts->call);
     if (status == STATUS_OK)
         return false;
     bool passing = may_pass(&attempts->cause);
@@ -140,9 +138,7 @@ static bool attempt(struct attempts *attempts, struct error *err)
             return false;
         attempts->has_begun = true;
     }
-    if (attempts->store->watch)
-        attempts->call =
-            store_watch_begin(attempts->store->watch, attempts->store->uri, attempts->key);
+    attempts->call = store_watch_begin(attempts->store->watch, attempts->store->uri, attempts->key);
     return true;
 }
 
@@ -263,11 +259,10 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
     enum status status = reach(&store, &prefix, true, err);
     if (status)
         return status;
-    int call = store->watch ? store_watch_begin(store->watch, store->uri, prefix) : 0;
+    int call = store_watch_begin(store->watch, store->uri, prefix);
     const struct store *inner = innermost(store);
     status = inner->operations->list(inner, prefix, visit, argument, err);
-    if (store->watch)
-        store_watch_end(store->watch, call);
+    store_watch_end(store->watch, call);
     return status;
 }
 

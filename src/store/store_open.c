@@ -107,16 +107,9 @@ enum status store_open_with(const char *uri, const struct store_options *given,
         return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
     if (!options.settings)
         options.settings = &preset;
-    int call = options.watch ? store_watch_begin(options.watch, uri, "") : 0;
+    int call = store_watch_begin(options.watch, uri, "");
     enum status status = open_kind(uri, &options, &store, err);
-    if (options.watch)
-        store_watch_end(options.watch, call);
-    if (!status) {
-        store->uri = copy;
-        store->retries = options.retries;
-        store->watch = options.watch;
-        status = add_faults(&store, err);
-    }
+    store_watch_end(options.watch, call);
     if (status) {
         free(copy);
         return status;
@@ -124,6 +117,11 @@ enum status store_open_with(const char *uri, const struct store_options *given,
     store->uri = copy;
     store->retries = options.retries;
     store->watch = options.watch;
+    status = add_faults(&store, err);
+    if (status) {
+        free(copy);
+        return status;
+    }
     *ret_store = store;
     return STATUS_OK;
 }

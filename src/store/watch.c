@@ -52,6 +52,8 @@ void store_watch_free(struct store_watch *watch)
 
 int store_watch_begin(struct store_watch *watch, const char *uri, const char *key)
 {
+    if (!watch)
+        return UNWATCHED;
     uint32_t first = atomic_fetch_add_explicit(&watch->next, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < MOST_CALLS; i++) {
         struct watched_call *watched = &watch->table[(first + i) % MOST_CALLS];
@@ -69,7 +71,7 @@ int store_watch_begin(struct store_watch *watch, const char *uri, const char *ke
 
 void store_watch_end(struct store_watch *watch, int call)
 {
-    if (call == UNWATCHED)
+    if (!watch || call == UNWATCHED)
         return;
     struct watched_call *watched = &watch->table[call];
     pthread_mutex_lock(&watched->mutex);
@@ -80,6 +82,8 @@ void store_watch_end(struct store_watch *watch, int call)
 
 void store_watch_retried(struct store_watch *watch, const struct error *cause)
 {
+    if (!watch)
+        return;
     pthread_mutex_lock(&watch->retry_mutex);
     watch->retries++;
     watch->last = *cause;
@@ -88,6 +92,8 @@ void store_watch_retried(struct store_watch *watch, const struct error *cause)
 
 void store_watch_note(struct store_watch *watch, const struct error *note)
 {
+    if (!watch)
+        return;
     pthread_mutex_lock(&watch->retry_mutex);
     if (watch->note.status == STATUS_OK)
         watch->note = *note;

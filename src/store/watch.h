@@ -6,7 +6,7 @@
  * what had to be tried again.
  *
  * One watch for all stores of a process; it must outlive them and the threads that use them. Any
- * thread may call anything.
+ * thread may call anything. What stores call takes a NULL watch, and does nothing then.
  */
 #ifndef PENSTOCK_STORE_WATCH_H
 #define PENSTOCK_STORE_WATCH_H
