@@ -99,7 +99,7 @@ static void count_samples(struct tally *tally, uint32_t rank, uint64_t cursor)
     while (*given < cursor) {
         uint64_t count = within_epoch(tally, *given, cursor) - *given;
         uint64_t first = *given % tally->steps;
-        service_epoch(tally->summary, *given / tally->steps)->samples +=
+        books_epoch(tally->summary, *given / tally->steps)->samples +=
             samples_between(&tally->job->setup.plan, first, first + count, rank);
         *given += count;
     }
@@ -109,7 +109,7 @@ static void count_steps(struct tally *tally, uint64_t cursor)
 {
     while (tally->reached < cursor) {
         uint64_t end = within_epoch(tally, tally->reached, cursor);
-        service_epoch(tally->summary, tally->reached / tally->steps)->steps += end - tally->reached;
+        books_epoch(tally->summary, tally->reached / tally->steps)->steps += end - tally->reached;
         tally->reached = end;
     }
 }
@@ -131,7 +131,7 @@ void tally_count(struct tally *tally, uint64_t published)
 static void post(struct tally *tally)
 {
     const struct job *job = tally->job;
-    tally->samples = service_epoch(tally->summary, tally->first + tally->posted)->samples;
+    tally->samples = books_epoch(tally->summary, tally->first + tally->posted)->samples;
     tally->posted++;
     tally->under_way = true;
     const void *from = job->comm.rank == 0 ? MPI_IN_PLACE : &tally->samples;

@@ -8,7 +8,7 @@
 #ifndef PENSTOCK_MPI_TALLY_H
 #define PENSTOCK_MPI_TALLY_H
 
-#include "service.h"
+#include "books.h"
 
 struct tally;
 

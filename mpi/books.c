@@ -1,0 +1,173 @@
+/* See books.h. */
+#include "books.h"
+
+#include "base/clock.h"
+#include "base/size.h"
+#include "job_internal.h"
+#include "store/disk_cache.h"
+
+#include <stdio.h>
+
+void books_open(struct books *books, const struct job *job, struct windows *windows,
+                struct rounds *rounds, struct service_summary *summary, bool quiet)
+{
+    const struct ring_service *span = &job->setup.service;
+    uint64_t now_ns = clock_now_ns();
+    *books = (struct books){.job = job,
+                            .windows = windows,
+                            .rounds = rounds,
+                            .summary = summary,
+                            .now_ns = now_ns,
+                            .published = job_cursor(job, span->start_epoch, span->start_step),
+                            .epoch = span->start_epoch,
+                            .epoch_start_ns = now_ns,
+                            .epoch_cpu_ns = clock_process_cpu_ns(),
+                            .show_progress = job->comm.rank == 0 && !quiet};
+    if (summary->session_count++ == 0)
+        summary->first_epoch = span->start_epoch;
+    progress_init(&books->progress, "delivering", "steps",
+                  (span->epochs - span->start_epoch) * span->steps_per_epoch - span->start_step);
+}
+
+struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch)
+{
+    uint64_t index = epoch > summary->first_epoch ? epoch - summary->first_epoch : 0;
+    if (index >= SERVICE_MAX_EPOCH_STATS)
+        index = SERVICE_MAX_EPOCH_STATS - 1;
+    if (index >= summary->epoch_count)
+        summary->epoch_count = index + 1;
+    return &summary->epochs[index];
+}
+
+static struct epoch_stats *stats_of(struct books *books, uint64_t epoch)
+{
+    return books_epoch(books->summary, epoch);
+}
+
+void books_announce(struct books *books, uint64_t epoch, uint64_t samples)
+{
+    double elapsed = (double)stats_of(books, epoch)->duration_ns / 1e9;
+    if (!books->show_progress || samples == 0) /* of epochs behind which all have left: none */
+        return;
+    progress_done(&books->progress);
+    fprintf(stderr, "epoch %llu delivered: %s sample%s in %.2f s, %.0f samples/s\n",
+            (unsigned long long)epoch, count_format(samples).text, count_plural(samples), elapsed,
+            elapsed > 0 ? (double)samples / elapsed : 0);
+}
+
+/* What the disk cache has to tell, as soon as an epoch has ended. */
+static void tell_warnings(const struct job *job)
+{
+    struct disk_cache *cache = dataset_disk_cache(job->dataset);
+    struct error warning;
+    while (cache && disk_cache_take_warning(cache, &warning))
+        fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
+                job->comm.node_name, warning.message);
+}
+
+/* Closes the books of the epoch under way and opens the next one's. */
+static void turn_epoch(struct books *books, uint64_t next_epoch)
+{
+    const struct job *job = books->job;
+    struct epoch_stats *stats = stats_of(books, books->epoch);
+    struct pool_stats pool;
+    pool_stats(job->pool, &pool);
+    const struct pool_stats *before = &books->summary->counted;
+    struct rounds_times times = rounds_times(books->rounds);
+    uint64_t cpu_ns = clock_process_cpu_ns();
+    stats->duration_ns += books->now_ns - books->epoch_start_ns;
+    stats->rows_read += windows_take_rows_read(books->windows, books->epoch);
+    stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
+    stats->memory_bytes += pool.read.memory_bytes - before->read.memory_bytes;
+    stats->disk_bytes += pool.read.disk_bytes - before->read.disk_bytes;
+    stats->decoded_bytes += pool.read.decoded_bytes - before->read.decoded_bytes;
+    stats->chunk_count += pool.read.chunk_count - before->read.chunk_count;
+    stats->read_ns += pool.read.read_ns - before->read.read_ns;
+    stats->decode_ns += pool.read.decode_ns - before->read.decode_ns;
+    stats->copy_ns += pool.copy_ns - before->copy_ns;
+    stats->plan_ns += times.plan_ns - books->epoch_times.plan_ns;
+    stats->fill_ns += times.fill_ns - books->epoch_times.fill_ns;
+    stats->scatter_ns += times.scatter_ns - books->epoch_times.scatter_ns;
+    stats->exchange_ns += times.exchange_ns - books->epoch_times.exchange_ns;
+    stats->cpu_ns += cpu_ns - books->epoch_cpu_ns;
+    stats->sent_bytes +=
+        rounds_take_sent_records(books->rounds, books->epoch) * job->dataset->record_bytes;
+    tell_warnings(job);
+    books->epoch = next_epoch;
+    books->epoch_start_ns = books->now_ns;
+    books->epoch_cpu_ns = cpu_ns;
+    books->summary->counted = pool;
+    books->epoch_times = times;
+}
+
+/* Tells a supervisor, which reads our standard output, that the session's first batch is there. */
+static void say_serving(struct books *books, uint64_t epoch, uint64_t step)
+{
+    const struct job *job = books->job;
+    const struct ring_service *span = &job->setup.service;
+    if (!job->supervised || job->comm.rank != 0 || books->said_serving ||
+        (epoch == span->start_epoch && step == span->start_step))
+        return;
+    books->said_serving = true;
+    printf("serving epoch %llu step %llu\n", (unsigned long long)span->start_epoch,
+           (unsigned long long)span->start_step);
+    fflush(stdout);
+}
+
+void books_keep(struct books *books)
+{
+    uint64_t now = clock_now_ns();
+    uint64_t epoch = 0, step = 0;
+    uint64_t passed_ns = now - books->now_ns;
+    books->now_ns = now;
+    if (books->finished)
+        return;
+    const struct ring_service *span = &books->job->setup.service;
+    enum round_block block = rounds_blocked(books->rounds, &epoch, &step);
+    stats_of(books, books->epoch)->blocked_ns[block] += passed_ns;
+    say_serving(books, epoch, step);
+    while (books->epoch < epoch)
+        turn_epoch(books, books->epoch + 1);
+    books->published = job_cursor(books->job, epoch, step);
+    if (!books->show_progress)
+        return;
+    uint64_t steps = (epoch - span->start_epoch) * span->steps_per_epoch + step - span->start_step;
+    progress_update(&books->progress, steps,
+                    steps * books->job->setup.plan.global_batch *
+                        books->job->dataset->sample_bytes);
+}
+
+void books_finish(struct books *books)
+{
+    uint64_t epoch, step;
+    rounds_end(books->rounds, &epoch, &step);
+    books->finished = true;
+    while (books->epoch < epoch)
+        turn_epoch(books, books->epoch + 1);
+    if (step > 0)
+        turn_epoch(books, epoch + 1);
+    books->published = job_cursor(books->job, epoch, step);
+}
+
+void books_break_off(struct books *books)
+{
+    if (books->finished)
+        return;
+    books_keep(books);
+    turn_epoch(books, books->epoch);
+    for (uint64_t i = 1; i <= books->job->setup.budget.planned_windows; i++) {
+        uint64_t rows = windows_take_rows_read(books->windows, books->epoch + i);
+        if (rows > 0)
+            stats_of(books, books->epoch + i)->rows_read += rows;
+    }
+}
+
+void books_count_stall(struct books *books)
+{
+    stats_of(books, books->epoch - books->finished)->stall_count++;
+}
+
+void books_close(struct books *books)
+{
+    progress_done(&books->progress);
+}
