@@ -100,8 +100,8 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
       "most bytes of packed records in one round; a reader has two such rounds in flight, or up "  \
       "to four smaller ones")                                                                      \
     X("store.timeout", store_timeout_s, U64, "60", 1, 86400, KEEPS_ORDER,                          \
-      "seconds after which a read that has not come back ends the run; half of them bring a "      \
-      "warning")                                                                                   \
+      "seconds after which a read that has not come back ends the run; a warning comes after "     \
+      "half the time")                                                                             \
     X("store.retries", store_retries, U64, "3", 0, 20, KEEPS_ORDER,                                \
       "how often a failed read is tried again, with growing pauses, if its cause may pass")        \
     X("store.index_cache", index_cache_bytes, SIZE, "64MiB", 0, UINT64_MAX / 2, KEEPS_ORDER,       \
