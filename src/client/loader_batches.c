@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Steps come one after another. In a full step every trainer's share begins at its rank's offset.
- */
+/* Steps come one after another. In a full step a trainer's local batch begins at rank times its
+ * samples. */
 static enum status check_slot(const struct loader *loader, const struct slot_header *slot,
                               struct error *err)
 {

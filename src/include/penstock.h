@@ -148,8 +148,8 @@ struct penstock_info {
     uint64_t order_id;    /* of all that decides which sample stands where */
 };
 
-/* One trainer's part of one step. Arrays are in native byte order, C order, without padding:
- * data[f] is [sample_count, fields[f].shape...]. */
+/* One trainer's samples of one step, its local batch. Arrays are in native byte order, C order,
+ * without padding: data[f] is [sample_count, fields[f].shape...]. */
 struct penstock_batch {
     uint64_t epoch, step;
     uint32_t sample_count;   /* batch_size; less, or 0, in a short last step */

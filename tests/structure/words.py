@@ -13,9 +13,9 @@ import sys
 
 import retired
 
-FOLDERS = ("src", "mpi", "python", "docs", "tests", "bench")
-FILES = ("README.md", "CONTRIBUTING.md")
-SUFFIXES = {".c", ".h", ".py", ".md", ".sh", ".txt", ".cmake"}
+FOLDERS = ("src", "mpi", "python", "docs", "tests", "bench", "launch", "configs")
+FILES = ("README.md", "CONTRIBUTING.md", "launch/penstock-run")
+SUFFIXES = {".c", ".h", ".py", ".md", ".sh", ".txt", ".cmake", ".yaml", ".sbatch"}
 NOT_READ = ("tests/structure/retired.py", "tests/structure/refusals.py")  # name retired words
 
 
