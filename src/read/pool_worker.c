@@ -1,0 +1,158 @@
+/* The workers of a pool: which task is next, and running it. See pool.h and pool_internal.h. */
+#include "read/pool_internal.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool queue_pop(struct queue *queue, size_t capacity, struct task *ret_task)
+{
+    if (queue->count == 0)
+        return false;
+    *ret_task = queue->ring[queue->head];
+    queue->head = (queue->head + 1) % capacity;
+    queue->count--;
+    return true;
+}
+
+/* Holds the NUMA node's mutex. */
+static bool pop_urgent(struct numa_node *numa, size_t capacity, struct task *ret_task)
+{
+    bool popped = queue_pop(&numa->queues[POOL_URGENT], capacity, ret_task);
+    atomic_store(&numa->urgent, (uint32_t)numa->queues[POOL_URGENT].count);
+    return popped;
+}
+
+bool pool_needs_help(struct numa_node *numa)
+{
+    return atomic_load(&numa->urgent) > atomic_load(&numa->asleep);
+}
+
+static struct numa_node *who_needs_help(const struct worker *worker)
+{
+    const struct pool *pool = worker->pool;
+    for (uint32_t i = 1; i < pool->placement.numa_count; i++) {
+        uint32_t next = (worker->public.numa + i) % pool->placement.numa_count;
+        if (pool_needs_help(&pool->numa_nodes[next]))
+            return &pool->numa_nodes[next];
+    }
+    return NULL;
+}
+
+/* Takes an urgent task of `other`. Holds its own NUMA node's mutex, but not meanwhile: two are
+ * never held at once. It counts as running before the task leaves its queue, so that pool_drain()
+ * sees one or the other. */
+static bool take_over(struct worker *worker, struct numa_node *other, struct task *ret_task)
+{
+    struct numa_node *numa = worker->numa;
+    numa->running[POOL_URGENT]++;
+    pthread_mutex_unlock(&numa->mutex);
+    pthread_mutex_lock(&other->mutex);
+    bool taken = !other->stopping && pop_urgent(other, worker->pool->queue_capacity, ret_task);
+    pthread_mutex_unlock(&other->mutex);
+    pthread_mutex_lock(&numa->mutex);
+    if (--numa->running[POOL_URGENT] == 0 && !taken)
+        pthread_cond_signal(&numa->idle);
+    return taken;
+}
+
+/* A task for this very worker, or an urgent one of its NUMA node. */
+static bool take_urgent(struct worker *worker, struct task *ret_task, struct latch **ret_done)
+{
+    if (!worker->own.function)
+        return pop_urgent(worker->numa, worker->pool->queue_capacity, ret_task);
+    *ret_task = worker->own;
+    *ret_done = worker->own_done;
+    worker->own.function = NULL;
+    return true;
+}
+
+/* The next task for this worker, waiting for one; false when the pool stops. Holds the NUMA node's
+ * mutex. `asleep` is raised before others are looked at, and a task is queued before `asleep` is
+ * looked at: so either side sees the other. */
+static bool next_task(struct worker *worker, struct task *ret_task, struct latch **ret_done,
+                      enum pool_priority *ret_priority)
+{
+    struct numa_node *numa = worker->numa, *other;
+    *ret_done = NULL;
+    while (!numa->stopping) {
+        *ret_priority = POOL_URGENT;
+        if (take_urgent(worker, ret_task, ret_done))
+            return true;
+        if ((other = who_needs_help(worker))) {
+            if (take_over(worker, other, ret_task))
+                return true;
+            continue;
+        }
+        *ret_priority = POOL_NORMAL;
+        if (queue_pop(&numa->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
+            return true;
+        atomic_fetch_add(&numa->asleep, 1);
+        if (!who_needs_help(worker))
+            pthread_cond_wait(&numa->work, &numa->mutex);
+        atomic_fetch_sub(&numa->asleep, 1);
+    }
+    return false;
+}
+
+static void publish_stats(struct worker *worker)
+{
+    worker->published = (struct pool_stats){.read = worker->public.stats,
+                                            .copy_ns = worker->public.copy_ns,
+                                            .copy_bytes = worker->public.copy_bytes,
+                                            .busy_ns = worker->busy_ns};
+}
+
+static void run_tasks(struct worker *worker)
+{
+    struct numa_node *numa = worker->numa;
+    struct task task;
+    struct latch *done;
+    enum pool_priority priority;
+    pthread_mutex_lock(&numa->mutex);
+    while (next_task(worker, &task, &done, &priority)) {
+        numa->running[priority]++;
+        pthread_mutex_unlock(&numa->mutex);
+
+        uint64_t start_ns = clock_now_ns();
+        task.function(&worker->public, task.argument, task.begin, task.end);
+        worker->busy_ns += clock_now_ns() - start_ns;
+        if (done)
+            latch_count_down(done, 1);
+
+        pthread_mutex_lock(&numa->mutex);
+        publish_stats(worker);
+        if (--numa->running[priority] == 0)
+            pthread_cond_signal(&numa->idle);
+        if (worker->pool->waker && numa->queues[POOL_URGENT].count == 0)
+            waker_wake(worker->pool->waker);
+    }
+    pthread_mutex_unlock(&numa->mutex);
+}
+
+/* Takes its seat and makes its reader there, so that the reader's memory is local. */
+static enum status worker_start(struct worker *worker, struct error *err)
+{
+    const struct pool *pool = worker->pool;
+    char name[16];
+    snprintf(name, sizeof name, "worker-%u", worker->public.index % TOPOLOGY_MAX_WORKERS);
+    pthread_setname_np(pthread_self(), name);
+    enum status status =
+        topology_bind_self(&pool->placement.workers[worker->public.index].cpuset, err);
+    if (status == STATUS_OK && pool->dataset)
+        status = dataset_reader_new(pool->dataset, &worker->public.reader, err);
+    return status;
+}
+
+void *pool_worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    worker->start_status = worker_start(worker, &worker->start_error);
+    bool ok = worker->start_status == STATUS_OK;
+    latch_count_down(&worker->pool->start, 1);
+    if (ok)
+        run_tasks(worker);
+    dataset_reader_free(worker->public.reader);
+    return NULL;
+}
