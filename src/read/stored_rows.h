@@ -9,11 +9,11 @@
  *                ^        |
  *                +--------+ the load failed, or was incomplete, or the arena was full
  *
- * Tapes lie in an arena of pages, spread over the pool's NUMA nodes and touched there. Each tape
- * is a chain of pages, so that there is no fragmentation but half a page a row:
+ * Tapes lie in an arena of pages (page_arena.h). Each tape is a chain of pages, so that there is no
+ * fragmentation but half a page a row:
  *
  *     tape   first_page -> | size | bytes ... | size | by |-> | tes ... | MISSING | size | b |->
- * ...
+ *            ...
  *
  * Nothing is allocated after stored_rows_new(). A full arena is no error: the row stays ASKED and
  * is read again from the store when it is needed again.

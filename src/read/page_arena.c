@@ -1,0 +1,143 @@
+/* See page_arena.h. */
+#include "read/page_arena.h"
+
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct free_pages {
+    pthread_mutex_t mutex;
+    int32_t first;
+    uint32_t count;
+} __attribute__((aligned(MEMORY_LINE_BYTES)));
+
+unsigned char *page_arena_page(const struct page_arena *arena, int32_t page)
+{
+    uint32_t numa = (uint32_t)page / arena->numa_pages;
+    size_t index = (uint32_t)page % arena->numa_pages;
+    return arena->memory[numa].start + index * arena->page_bytes;
+}
+
+/* Takes up to `count` pages of a NUMA node to the front of the chain *first; returns how many. */
+static uint32_t take_from(struct page_arena *arena, uint32_t numa, uint32_t count, int32_t *first)
+{
+    struct free_pages *free_pages = &arena->free_pages[numa];
+    pthread_mutex_lock(&free_pages->mutex);
+    if (count > free_pages->count)
+        count = free_pages->count;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t page = free_pages->first;
+        free_pages->first = arena->next_page[page];
+        arena->next_page[page] = *first;
+        *first = page;
+    }
+    free_pages->count -= count;
+    pthread_mutex_unlock(&free_pages->mutex);
+    return count;
+}
+
+/* Run by run of pages that lie in one NUMA node. */
+void page_arena_free(struct page_arena *arena, int32_t page)
+{
+    while (page != NO_PAGE) {
+        uint32_t index = (uint32_t)page / arena->numa_pages;
+        struct free_pages *free_pages = &arena->free_pages[index];
+        pthread_mutex_lock(&free_pages->mutex);
+        while (page != NO_PAGE && (uint32_t)page / arena->numa_pages == index) {
+            int32_t next = arena->next_page[page];
+            arena->next_page[page] = free_pages->first;
+            free_pages->first = page;
+            free_pages->count++;
+            page = next;
+        }
+        pthread_mutex_unlock(&free_pages->mutex);
+    }
+}
+
+bool page_arena_take(struct page_arena *arena, uint32_t numa, uint32_t count, int32_t *ret_first)
+{
+    int32_t first = NO_PAGE;
+    for (uint32_t i = 0; i < arena->numa_count && count > 0; i++)
+        count -= take_from(arena, (numa + i) % arena->numa_count, count, &first);
+    if (count > 0) {
+        page_arena_free(arena, first);
+        return false;
+    }
+    *ret_first = first;
+    return true;
+}
+
+static enum status map_memory(struct page_arena *arena, struct error *err)
+{
+    size_t bytes = (size_t)arena->numa_pages * arena->page_bytes;
+    for (uint32_t n = 0; n < arena->numa_count; n++) {
+        void *memory;
+        enum status status = memory_map(bytes, "rows kept as stored", &memory, err);
+        if (status)
+            return status;
+        arena->memory[n] = (struct pool_memory){memory, bytes, n};
+    }
+    return STATUS_OK;
+}
+
+enum status page_arena_init(struct page_arena *arena, struct error *err)
+{
+    uint64_t page_count = page_arena_page_count(arena);
+    struct free_pages *free_pages =
+        aligned_alloc(MEMORY_LINE_BYTES, arena->numa_count * sizeof *free_pages);
+    arena->memory = calloc(arena->numa_count, sizeof *arena->memory);
+    arena->next_page = malloc(page_count * sizeof *arena->next_page);
+    for (uint32_t n = 0; free_pages && n < arena->numa_count; n++)
+        pthread_mutex_init(&free_pages[n].mutex, NULL);
+    arena->free_pages = free_pages;
+    if (!free_pages || !arena->memory || !arena->next_page)
+        return error_set(err, STATUS_NO_MEMORY, "tables of %llu pages for rows kept as stored",
+                         (unsigned long long)page_count);
+    return map_memory(arena, err);
+}
+
+int page_arena_populate(struct page_arena *arena, struct pool *pool)
+{
+    int failure = pool_populate(pool, arena->memory, arena->numa_count, NULL, NULL);
+    if (failure)
+        return failure;
+    for (uint32_t n = 0; n < arena->numa_count; n++) {
+        struct free_pages *free_pages = &arena->free_pages[n];
+        int32_t first = (int32_t)(n * arena->numa_pages);
+        free_pages->first = NO_PAGE;
+        free_pages->count = arena->numa_pages;
+        for (uint32_t i = arena->numa_pages; i-- > 0;) {
+            arena->next_page[first + (int32_t)i] = free_pages->first;
+            free_pages->first = first + (int32_t)i;
+        }
+    }
+    return 0;
+}
+
+void page_arena_done(struct page_arena *arena)
+{
+    for (uint32_t n = 0; arena->memory && n < arena->numa_count; n++)
+        memory_unmap(arena->memory[n].start, arena->memory[n].bytes);
+    for (uint32_t n = 0; arena->free_pages && n < arena->numa_count; n++)
+        pthread_mutex_destroy(&arena->free_pages[n].mutex);
+    free(arena->next_page);
+    free(arena->memory);
+    free(arena->free_pages);
+}
+
+uint64_t page_arena_page_count(const struct page_arena *arena)
+{
+    return (uint64_t)arena->numa_count * arena->numa_pages;
+}
+
+uint64_t page_arena_free_count(const struct page_arena *arena)
+{
+    uint64_t count = 0;
+    for (uint32_t n = 0; n < arena->numa_count; n++) {
+        pthread_mutex_lock(&arena->free_pages[n].mutex);
+        count += arena->free_pages[n].count;
+        pthread_mutex_unlock(&arena->free_pages[n].mutex);
+    }
+    return count;
+}
