@@ -1,83 +1,14 @@
-/* See fetch_stage.h.
- *
- * Buffers move between four threads: the lister takes free ones and starts their fetches; the
- * store's thread, which ends the last fetch of a buffer, puts it on the `fetched` list, or on that
- * of `indices`, which the lister goes on with; the owner gives fetched ones to workers, which put
- * them back on the `free` list. Lists are under one mutex, held for a few instructions.
- *
- *     memory   | buffer 0: piece | piece | ... | buffer 1: piece | ... |
- *
- * A row whose shards are not known first gets their indices into the same memory, or waits for the
- * buffer that does; then it is listed again. After as many times as shards can be nested it goes on
- * with what is known: its worker asks for the rest.
- */
-#include "read/fetch_stage.h"
+/* The fetch stage and its buffers. See fetch_stage.h and fetch_stage_internal.h. */
+#include "read/fetch_stage_internal.h"
 
 #include "base/memory.h"
-#include "base/size.h"
-#include "store/fetch.h"
-#include "zarr/chunk.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { MOST_BUFFERS = 1024, MOST_PIECES = 1 << 20 };
-
-/* What a fetch is for. */
-struct want {
-    struct fetch_buffer *buffer;
-    const struct store *store;
-    struct zarr_piece piece;
-    char key[ZARR_KEY_BYTES];
-};
-
-struct fetch_buffer {
-    struct fetch_stage *stage;
-    struct fetched fetched;
-    struct want *wants; /* as told; fetches are of all of them, or of the indices alone */
-    size_t want_count, index_count;
-    unsigned char *memory;
-    _Atomic size_t left; /* fetches that are not done; one more while they are started */
-    bool flying;         /* under the mutex: not all of them are done */
-    uint64_t row;
-    int32_t row_buffer; /* FETCH_NONE: forgotten */
-    int32_t next;       /* on a list */
-    int32_t waits_for;  /* the buffer that gets an index; FETCH_NONE: none */
-    int steps;          /* how often it was listed */
-    bool indexing;      /* its fetches are indices */
-};
-
-struct queue {
-    int32_t first, last;
-};
-
-struct fetch_stage {
-    const struct dataset *dataset;
-    struct dataset_lister *lister;
-    struct waker *waker;
-    uint64_t buffer_bytes; /* of pieces */
-    uint64_t piece_count;
-    uint32_t buffer_count;
-    struct fetch_buffer *buffers;
-    struct fetch *fetches; /* [buffer_count][piece_count], as are the next */
-    struct want *wants;
-    void *memory;
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t all_done;
-    struct queue waiting; /* of row buffers */
-    int32_t *next_waiting;
-    uint64_t *rows;                      /* of waiting row buffers */
-    pthread_cond_t work;                 /* there is something for the lister */
-    struct queue free, indices, fetched; /* of buffers */
-    uint32_t flying;                     /* buffers with fetches that are not done */
-    bool stopping, has_lister;
-    pthread_t lister_thread;
-};
 
 /* Buffers of which there are as many as the memory holds. */
 static uint64_t count_buffers(const struct dataset *dataset, uint64_t memory_bytes,
@@ -107,7 +38,7 @@ uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes,
     return count > 0 ? dataset_lister_bytes(dataset) + count * cost : 0;
 }
 
-static void push_buffer(struct fetch_stage *stage, struct queue *queue, int32_t buffer)
+void fetch_buffer_push(struct fetch_stage *stage, struct queue *queue, int32_t buffer)
 {
     stage->buffers[buffer].next = FETCH_NONE;
     if (queue->first == FETCH_NONE)
@@ -117,7 +48,7 @@ static void push_buffer(struct fetch_stage *stage, struct queue *queue, int32_t 
     queue->last = buffer;
 }
 
-static int32_t pop_buffer(struct fetch_stage *stage, struct queue *queue)
+int32_t fetch_buffer_pop(struct fetch_stage *stage, struct queue *queue)
 {
     int32_t buffer = queue->first;
     if (buffer != FETCH_NONE)
@@ -146,7 +77,7 @@ static enum status allocate(struct fetch_stage *stage, uint32_t row_buffer_count
         buffer->wants = stage->wants + i * stage->piece_count;
         buffer->waits_for = FETCH_NONE;
         buffer->memory = (unsigned char *)stage->memory + i * stage->buffer_bytes;
-        push_buffer(stage, &stage->free, (int32_t)i);
+        fetch_buffer_push(stage, &stage->free, (int32_t)i);
     }
     return status;
 }
@@ -165,199 +96,13 @@ void fetch_stage_push(struct fetch_stage *stage, int32_t row_buffer, uint64_t ro
     pthread_mutex_unlock(&stage->mutex);
 }
 
-/* One of a buffer's fetches is over, or its owner has started all of them. */
-static void count_down(struct fetch_buffer *buffer)
-{
-    struct fetch_stage *stage = buffer->stage;
-    if (atomic_fetch_sub(&buffer->left, 1) > 1)
-        return;
-    pthread_mutex_lock(&stage->mutex);
-    buffer->flying = false;
-    if (buffer->indexing) {
-        push_buffer(stage, &stage->indices, (int32_t)(buffer - stage->buffers));
-        pthread_cond_signal(&stage->work);
-    } else {
-        push_buffer(stage, &stage->fetched, (int32_t)(buffer - stage->buffers));
-        waker_wake(stage->waker); /* before the stage may be gone */
-    }
-    if (--stage->flying == 0)
-        pthread_cond_signal(&stage->all_done);
-    pthread_mutex_unlock(&stage->mutex);
-}
-
-static void on_done(struct fetch *fetch)
-{
-    const struct want *want = fetch->argument;
-    count_down(want->buffer);
-}
-
-static void note_piece(const struct store *store, const struct zarr_piece *piece, void *argument)
-{
-    struct fetch_buffer *buffer = argument;
-    if (buffer->want_count == buffer->stage->piece_count)
-        return; /* the worker will ask for it */
-    struct want *want = &buffer->wants[buffer->want_count++];
-    want->buffer = buffer;
-    want->store = store;
-    want->piece = *piece;
-    strcpy(want->key, piece->key);
-    want->piece.key = want->key;
-    buffer->index_count += piece->is_index;
-}
-
-/* The buffer that gets this index now; FETCH_NONE: none does. */
-static int32_t who_gets(const struct fetch_stage *stage, const struct zarr_piece *index)
-{
-    for (uint32_t i = 0; i < stage->buffer_count; i++) {
-        const struct fetch_buffer *buffer = &stage->buffers[i];
-        if (!buffer->indexing || buffer->row_buffer == FETCH_NONE)
-            continue;
-        for (size_t j = 0; j < buffer->fetched.count; j++) {
-            const struct want *want = buffer->fetched.fetches[j].argument;
-            const struct zarr_piece *piece = &want->piece;
-            if (piece->array == index->array && piece->level == index->level &&
-                piece->number == index->number)
-                return (int32_t)i;
-        }
-    }
-    return FETCH_NONE;
-}
-
-static enum fetch_kind kind_of(const struct zarr_piece *piece)
-{
-    return piece->kind == ZARR_PIECE_VALUE   ? FETCH_WHOLE
-           : piece->kind == ZARR_PIECE_RANGE ? FETCH_RANGE
-                                             : FETCH_TAIL;
-}
-
-/* Makes fetches of what is wanted, of indices alone if the buffer is `indexing`. What there is no
- * room for the worker will ask for. */
-static void choose_fetches(struct fetch_buffer *buffer)
-{
-    const struct fetch_stage *stage = buffer->stage;
-    size_t used = 0;
-    buffer->fetched.count = buffer->fetched.next = 0;
-    buffer->waits_for = FETCH_NONE;
-    for (size_t i = 0; i < buffer->want_count; i++) {
-        struct want *want = &buffer->wants[i];
-        const struct zarr_piece *piece = &want->piece;
-        size_t size = size_round_up(piece->bytes, MEMORY_LINE_BYTES);
-        int32_t other = FETCH_NONE;
-        if (piece->is_index != buffer->indexing || size > stage->buffer_bytes - used)
-            continue;
-        if (piece->is_index && (other = who_gets(stage, piece)) != FETCH_NONE) {
-            buffer->waits_for = other;
-            continue;
-        }
-        struct fetch *fetch = &buffer->fetched.fetches[buffer->fetched.count++];
-        fetch->kind = kind_of(piece);
-        fetch->key = want->key;
-        fetch->offset = piece->offset;
-        fetch->size = piece->bytes;
-        fetch->buffer = buffer->memory + used;
-        fetch->capacity = piece->bytes;
-        fetch->begins = piece->begins;
-        fetch->done = on_done;
-        fetch->argument = want;
-        used += size;
-    }
-}
-
-static void start_fetches(struct fetch_buffer *buffer)
-{
-    struct fetch_stage *stage = buffer->stage;
-    buffer->left = 1 + buffer->fetched.count;
-    pthread_mutex_lock(&stage->mutex);
-    stage->flying++;
-    buffer->flying = true;
-    pthread_mutex_unlock(&stage->mutex);
-    for (size_t i = 0; i < buffer->fetched.count; i++) {
-        const struct want *want = buffer->fetched.fetches[i].argument;
-        fetch_start(want->store, &buffer->fetched.fetches[i]);
-    }
-    count_down(buffer);
-}
-
-/* Gets what the buffer's row is read from, or the indices that say what that is, or waits for
- * those.
- */
-static void get_row(struct fetch_buffer *buffer)
-{
-    buffer->want_count = buffer->index_count = 0;
-    dataset_row_pieces(buffer->stage->lister, buffer->row, note_piece, buffer);
-    buffer->indexing = buffer->index_count > 0 && buffer->steps < ZARR_MAX_SHARD_LEVELS;
-    buffer->steps++;
-    choose_fetches(buffer);
-    if (buffer->waits_for == FETCH_NONE || buffer->fetched.count > 0) {
-        buffer->waits_for = FETCH_NONE;
-        start_fetches(buffer);
-    }
-}
-
-/* Indices are there: hands them over, and goes on with the row and those that waited for them. */
-static void take_indices(struct fetch_buffer *buffer)
-{
-    struct fetch_stage *stage = buffer->stage;
-    for (size_t i = 0; i < buffer->fetched.count; i++) {
-        const struct fetch *fetch = &buffer->fetched.fetches[i];
-        const struct want *want = fetch->argument;
-        if (fetch->status == STATUS_OK || fetch->status == STATUS_NOT_FOUND)
-            dataset_take_index(stage->lister, &want->piece,
-                               fetch->status == STATUS_OK ? fetch->buffer : NULL, fetch->total);
-        else
-            buffer->steps = ZARR_MAX_SHARD_LEVELS; /* the worker will tell why */
-    }
-    buffer->indexing = false;
-    get_row(buffer);
-    for (uint32_t i = 0; i < stage->buffer_count; i++)
-        if (stage->buffers[i].waits_for == buffer - stage->buffers)
-            get_row(&stage->buffers[i]);
-}
-
-/* Goes on with a buffer whose indices are there, or with a waiting row, if there is room for it;
- * false: there is nothing to do. Holds the mutex, but not meanwhile. */
-static bool list_next(struct fetch_stage *stage)
-{
-    int32_t i = pop_buffer(stage, &stage->indices);
-    if (i != FETCH_NONE) {
-        pthread_mutex_unlock(&stage->mutex);
-        take_indices(&stage->buffers[i]);
-        pthread_mutex_lock(&stage->mutex);
-        return true;
-    }
-    int32_t row_buffer = stage->waiting.first;
-    if (row_buffer == FETCH_NONE || (i = pop_buffer(stage, &stage->free)) == FETCH_NONE)
-        return false;
-    struct fetch_buffer *buffer = &stage->buffers[i];
-    stage->waiting.first = stage->next_waiting[row_buffer];
-    buffer->row_buffer = row_buffer;
-    buffer->row = stage->rows[row_buffer];
-    buffer->steps = 0;
-    pthread_mutex_unlock(&stage->mutex);
-    get_row(buffer);
-    pthread_mutex_lock(&stage->mutex);
-    return true;
-}
-
-static void *list_rows(void *argument)
-{
-    struct fetch_stage *stage = argument;
-    pthread_setname_np(pthread_self(), "lister");
-    pthread_mutex_lock(&stage->mutex);
-    while (!stage->stopping)
-        if (!list_next(stage))
-            pthread_cond_wait(&stage->work, &stage->mutex);
-    pthread_mutex_unlock(&stage->mutex);
-    return NULL;
-}
-
 /* Signals belong to the program's main thread. */
 static enum status start_lister(struct fetch_stage *stage, struct error *err)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&stage->lister_thread, NULL, list_rows, stage);
+    errno = pthread_create(&stage->lister_thread, NULL, fetch_lister_main, stage);
     stage->has_lister = errno == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return errno ? error_set_errno(err, STATUS_IO, "start the thread that lists what rows take")
@@ -446,7 +191,7 @@ void fetch_stage_free(struct fetch_stage *stage)
 int32_t fetch_stage_take(struct fetch_stage *stage, int32_t *ret_fetch_buffer)
 {
     pthread_mutex_lock(&stage->mutex);
-    int32_t i = pop_buffer(stage, &stage->fetched);
+    int32_t i = fetch_buffer_pop(stage, &stage->fetched);
     pthread_mutex_unlock(&stage->mutex);
     if (i == FETCH_NONE)
         return FETCH_NONE;
@@ -462,7 +207,7 @@ struct fetched *fetch_stage_fetched(struct fetch_stage *stage, int32_t buffer)
 void fetch_stage_give_back(struct fetch_stage *stage, int32_t buffer)
 {
     pthread_mutex_lock(&stage->mutex);
-    push_buffer(stage, &stage->free, buffer);
+    fetch_buffer_push(stage, &stage->free, buffer);
     pthread_cond_signal(&stage->work);
     pthread_mutex_unlock(&stage->mutex);
 }

@@ -1,69 +1,12 @@
-/* See row_store.h.
- *
- * Buffers lie one after another in one region of memory per NUMA node, touched by its
- * workers. What the owner alone needs (rows, free lists, the index) is plain; what workers change
- * is atomic:
- *
- *   state    LOADING -> READY or FAILED, by the worker that fills the buffer
- *   pending  uses still to come; whoever takes it to 0 pushes the buffer on the `ended` list
- *   ended    a lock-free stack of buffers to look at; the owner takes all of it at once
- *
- * `ended` is a hint, not a verdict: more uses may be expected of a buffer after it was pushed, or
- * it may have been dropped and claimed anew, so row_store_collect() decides by what it finds then.
- * A load that ends pushes, too: its row may be one that nobody wants any more.
- * A buffer is on the stack at most once: `queued` is set before the push and cleared by the owner
- * before it looks at `pending` and `state`, so that either the owner sees the last use or the end
- * of the load, or who did that sees `queued` cleared and pushes again. (All of these are
- * sequentially consistent, but for row_store_state(), which looks at what was loaded alone.)
- */
-#include "read/row_store.h"
+/* A row store's buffers, and what becomes of them. See row_store.h and row_store_internal.h. */
+#include "read/row_store_internal.h"
 
 #include "base/memory.h"
 #include "base/size.h"
-#include "read/row_index.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-
-struct buffer {
-    _Atomic int state; /* enum row_state */
-    _Atomic uint64_t pending;
-    _Atomic bool queued;
-    int32_t next_ended;   /* valid while on the stack */
-    int32_t next_free;    /* valid while free */
-    int32_t tape;         /* of stored_rows_claim(), while LOADING */
-    int32_t fetch_buffer; /* of the fetch stage, with a worker; FETCH_NONE: none */
-    uint64_t row;
-    uint32_t numa;
-    bool kept;
-    bool incomplete;     /* written by the worker, before the state */
-    bool expected;       /* something was, since the claim */
-    struct error *error; /* of a FAILED buffer, malloc'ed; NULL when even that failed */
-};
-
-struct region {
-    uint32_t first_buffer, buffer_count;
-    uint32_t free_count;
-    int32_t first_free;
-    _Atomic uint32_t loading_count;
-};
-
-struct row_store {
-    struct pool *pool;
-    size_t row_bytes;
-    uint32_t buffer_count;
-    uint32_t region_count; /* one a NUMA node */
-    struct region *regions;
-    struct pool_memory *memory; /* of each region */
-    struct buffer *buffers;
-    struct row_index index;
-    struct stored_rows *stored; /* borrowed; NULL: none */
-    struct fetch_stage *stage;  /* likewise */
-    int32_t fetched;            /* a buffer whose row waits for room in the queue, or ROW_NONE */
-    _Atomic int32_t ended;      /* top of the stack, ROW_NONE when empty */
-};
 
 static const struct error no_memory_error = {
     .status = STATUS_NO_MEMORY,
@@ -256,26 +199,6 @@ void row_store_keep(struct row_store *store, int32_t buffer)
     store->buffers[buffer].kept = true;
 }
 
-static bool submit(struct row_store *store, int32_t buffer);
-
-/* Hands rows that have been fetched to workers. */
-static void submit_fetched(struct row_store *store)
-{
-    for (;;) {
-        if (store->fetched == ROW_NONE) {
-            int32_t fetch_buffer = FETCH_NONE,
-                    buffer = fetch_stage_take(store->stage, &fetch_buffer);
-            if (buffer == FETCH_NONE)
-                return;
-            store->buffers[buffer].fetch_buffer = fetch_buffer;
-            store->fetched = buffer;
-        }
-        if (!submit(store, store->fetched))
-            return;
-        store->fetched = ROW_NONE;
-    }
-}
-
 /* Whether a buffer that is loaded is kept. */
 static bool stays(const struct buffer *buffer)
 {
@@ -285,7 +208,7 @@ static bool stays(const struct buffer *buffer)
 uint32_t row_store_collect(struct row_store *store)
 {
     if (store->stage)
-        submit_fetched(store);
+        row_load_submit_fetched(store);
     if (store->ended == ROW_NONE)
         return 0;
     uint32_t freed = 0;
@@ -396,70 +319,4 @@ uint32_t row_store_free_count(const struct row_store *store)
     for (uint32_t n = 0; n < store->region_count; n++)
         count += store->regions[n].free_count;
     return count;
-}
-
-/* The task of row_store_load(). */
-static void load_row(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
-{
-    (void)end;
-    struct row_store *store = argument;
-    int32_t buffer = (int32_t)begin;
-    uint64_t row = row_store_row(store, buffer);
-    int32_t tape = store->buffers[buffer].tape, fetch_buffer = store->buffers[buffer].fetch_buffer;
-    struct stored_rows_pass pass;
-    struct error err;
-    struct fetched *fetched = NULL;
-    if (fetch_buffer != FETCH_NONE)
-        fetched = fetch_stage_fetched(store->stage, fetch_buffer);
-    if (tape != STORED_ROWS_NONE)
-        stored_rows_start(store->stored, tape, worker->numa, &pass);
-    enum status status = dataset_read_row_with(worker->reader, row, row_store_data(store, buffer),
-                                               tape != STORED_ROWS_NONE ? &pass.tape : NULL,
-                                               fetched, &worker->stats, &err);
-    bool incomplete = dataset_reader_may_try_again(worker->reader);
-    if (fetch_buffer != FETCH_NONE)
-        fetch_stage_give_back(store->stage, fetch_buffer);
-    if (tape != STORED_ROWS_NONE)
-        stored_rows_end(&pass, status == STATUS_OK && !incomplete);
-    if (status != STATUS_OK)
-        row_store_failed(store, buffer, &err);
-    else if (incomplete)
-        row_store_loaded_incomplete(store, buffer);
-    else
-        row_store_loaded(store, buffer);
-}
-
-void row_store_use_stored(struct row_store *store, struct stored_rows *stored)
-{
-    store->stored = stored;
-}
-
-void row_store_use_stage(struct row_store *store, struct fetch_stage *stage)
-{
-    store->stage = stage;
-}
-
-/* Gives a claimed buffer's row to the workers of its NUMA node; false when their queue is full. */
-static bool submit(struct row_store *store, int32_t buffer)
-{
-    int32_t tape = STORED_ROWS_NONE;
-    if (store->stored)
-        tape = stored_rows_claim(store->stored, row_store_row(store, buffer));
-    store->buffers[buffer].tape = tape;
-    bool submitted = pool_submit(store->pool, row_store_numa(store, buffer), POOL_NORMAL, load_row,
-                                 store, (uint64_t)buffer, (uint64_t)buffer + 1);
-    if (!submitted && tape != STORED_ROWS_NONE)
-        stored_rows_cancel(store->stored, tape);
-    return submitted;
-}
-
-bool row_store_load(struct row_store *store, int32_t buffer)
-{
-    uint64_t row = row_store_row(store, buffer);
-    store->buffers[buffer].fetch_buffer = FETCH_NONE;
-    if (!store->stage || (store->stored && stored_rows_has(store->stored, row)))
-        return submit(store, buffer);
-    fetch_stage_push(store->stage, buffer, row);
-    submit_fetched(store);
-    return true;
 }
