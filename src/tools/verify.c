@@ -39,7 +39,6 @@ struct verifier {
     struct verification *verification;
     size_t array; /* that the reader is for */
     struct zarr_chunk_reader *reader;
-    struct zarr_read_stats stats; /* of the present slab */
     uint64_t stored_bytes;
     void *slab;
 };
