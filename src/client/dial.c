@@ -202,6 +202,30 @@ static enum status reader_gone(struct dial *dial, bool *ret_over, uint64_t *ret_
     return STATUS_OK;
 }
 
+/* What the reader says; `fds` of a WELCOME are taken. */
+static enum status take_message(struct dial *dial, const struct protocol_message *message,
+                                const int fds[WELCOME_FDS], struct connection *ret_connection,
+                                struct connection_terms *ret_terms, struct error *err)
+{
+    switch (message->type) {
+    case PROTOCOL_WAIT:
+        dial->news = message->wait;
+        dial->heard = true;
+        dial->deadline_ns = clock_deadline_ns(dial->options->timeout_ms);
+        return STATUS_OK;
+    case PROTOCOL_WELCOME:
+        return take_ring(dial, fds, &message->welcome, ret_connection, ret_terms, err);
+    case PROTOCOL_FAIL:
+        if (err)
+            *err = message->fail;
+        return (enum status)message->fail.status;
+    default:
+        return error_set(err, STATUS_PROTOCOL,
+                         "the service sent message %" PRIu32 " during the handshake",
+                         message->type);
+    }
+}
+
 /* One look at what the reader says. As look_for_reader(). */
 static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_until,
                                struct connection *ret_connection,
@@ -221,24 +245,7 @@ static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_
     *ret_over = status || message.type != PROTOCOL_WAIT;
     if (status == STATUS_TIMEOUT)
         return not_started(dial, err);
-    if (status)
-        return status;
-    switch (message.type) {
-    case PROTOCOL_WAIT:
-        dial->news = message.wait;
-        dial->heard = true;
-        dial->deadline_ns = clock_deadline_ns(dial->options->timeout_ms);
-        return STATUS_OK;
-    case PROTOCOL_WELCOME:
-        return take_ring(dial, fds, &message.welcome, ret_connection, ret_terms, err);
-    case PROTOCOL_FAIL:
-        if (err)
-            *err = message.fail;
-        return (enum status)message.fail.status;
-    default:
-        return error_set(err, STATUS_PROTOCOL,
-                         "the service sent message %" PRIu32 " during the handshake", message.type);
-    }
+    return status ? status : take_message(dial, &message, fds, ret_connection, ret_terms, err);
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

@@ -191,21 +191,26 @@ void loader_send_farewell(struct loader *loader)
     (void)status; /* a service that is gone needs none */
 }
 
+/* The trainer asks to go on where it is. */
+static void begin_dialing(struct loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    attached_ring_vacate(loader->attached);
+    pthread_mutex_unlock(&loader->lock);
+    struct protocol_welcome cursor = loader_cursor(loader);
+    order_print_state(&loader->header.service.order, cursor.epoch, cursor.step, loader->state,
+                      sizeof loader->state);
+    loader->options.state = loader->state;
+    loader->options.wish = WISH_CONTINUE;
+    loader->options.timeout_ms = (int64_t)loader->reconnect_ms;
+    dial_begin(&loader->dial, &loader->options);
+    loader->dialing = true;
+}
+
 enum status loader_reconnect(struct loader *loader, uint64_t deadline, struct error *err)
 {
-    if (!loader->dialing) {
-        pthread_mutex_lock(&loader->lock);
-        attached_ring_vacate(loader->attached);
-        pthread_mutex_unlock(&loader->lock);
-        struct protocol_welcome cursor = loader_cursor(loader);
-        order_print_state(&loader->header.service.order, cursor.epoch, cursor.step, loader->state,
-                          sizeof loader->state);
-        loader->options.state = loader->state;
-        loader->options.wish = WISH_CONTINUE;
-        loader->options.timeout_ms = (int64_t)loader->reconnect_ms;
-        dial_begin(&loader->dial, &loader->options);
-        loader->dialing = true;
-    }
+    if (!loader->dialing)
+        begin_dialing(loader);
     bool over;
     struct connection connection;
     struct connection_terms terms;

@@ -74,18 +74,12 @@ static size_t collect_fds(struct msghdr *message, int fds[PACKET_MAX_FDS])
     return count;
 }
 
-enum status packet_receive(int socket, void *data, size_t capacity, int flags, size_t *ret_size,
-                           int ret_fds[PACKET_MAX_FDS], size_t *ret_fd_count, struct error *err)
+static enum status receive(int socket, struct msghdr *message, int flags, size_t *ret_size,
+                           struct error *err)
 {
-    union control control;
-    struct iovec part = {.iov_base = data, .iov_len = capacity};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
     ssize_t got;
     do
-        got = recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
+        got = recvmsg(socket, message, flags | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return error_set(err, STATUS_TIMEOUT, "nothing to receive");
@@ -93,28 +87,51 @@ enum status packet_receive(int socket, void *data, size_t capacity, int flags, s
         return error_set_errno(err, STATUS_IO, "receive from the peer");
     if (got < 0)
         return error_set(err, STATUS_LOST, "the peer reset the connection");
+    *ret_size = (size_t)got;
+    return STATUS_OK;
+}
 
-    int fds[PACKET_MAX_FDS];
-    size_t fd_count = collect_fds(&message, fds);
-    bool cut = message.msg_flags & (MSG_TRUNC | MSG_CTRUNC);
-    if (got > 0 && !cut) {
-        memcpy(ret_fds, fds, fd_count * sizeof *fds);
-        *ret_fd_count = fd_count;
-        *ret_size = (size_t)got;
-        return STATUS_OK;
-    }
+/* Closes what came with a packet that is cut, or is none, and says why. */
+static enum status drop(const struct msghdr *message, const int *fds, size_t fd_count,
+                        size_t capacity, struct error *err)
+{
     for (size_t i = 0; i < fd_count; i++)
         close(fds[i]);
-    if (cut && fd_count < PACKET_MAX_FDS && message.msg_flags & MSG_CTRUNC)
+    if (fd_count < PACKET_MAX_FDS && message->msg_flags & MSG_CTRUNC)
         return error_set(err, STATUS_NO_MEMORY,
                          "no descriptor is free for one that came: raise the limit of open files "
                          "(ulimit -n)");
-    if (cut)
+    if (message->msg_flags & (MSG_TRUNC | MSG_CTRUNC))
         return error_set(err, STATUS_PROTOCOL,
                          "a packet longer than %zu bytes or with more than %d "
                          "descriptors",
                          capacity, PACKET_MAX_FDS);
     return error_set(err, STATUS_LOST, "the peer closed the connection");
+}
+
+enum status packet_receive(int socket, void *data, size_t capacity, int flags, size_t *ret_size,
+                           int ret_fds[PACKET_MAX_FDS], size_t *ret_fd_count, struct error *err)
+{
+    union control control;
+    struct iovec bytes = {.iov_base = data, .iov_len = capacity};
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    size_t size;
+    enum status status = receive(socket, &message, flags, &size, err);
+    if (status)
+        return status;
+
+    int fds[PACKET_MAX_FDS];
+    size_t fd_count = collect_fds(&message, fds);
+    if (size > 0 && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        memcpy(ret_fds, fds, fd_count * sizeof *fds);
+        *ret_fd_count = fd_count;
+        *ret_size = size;
+        return STATUS_OK;
+    }
+    return drop(&message, fds, fd_count, capacity, err);
 }
 
 enum status fd_send(int socket, int fd, struct error *err)

@@ -165,6 +165,17 @@ static enum status read_hello(struct pending *pending, uint64_t patience_ns,
     return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
 }
 
+/* It is told why, unless it is gone, or nothing came through. */
+static void turn_away(struct server *server, uint32_t index, bool understood,
+                      const struct error *error)
+{
+    if (error->status == STATUS_NO_MEMORY && !understood)
+        accept_later(server, EMFILE); /* who hears nothing comes again */
+    else if (error->status != STATUS_LOST)
+        peer_fail(server->pending[index].socket, error);
+    drop_pending(server, index);
+}
+
 /* Moves a pending connection on. Only a refusal is the owner's business; nonsense, silence and
  * hanging up are not. */
 static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_t *index,
@@ -189,11 +200,7 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
         server->pending[*index] = server->pending[--server->pending_count];
     if (!status)
         return STATUS_OK;
-    if (status == STATUS_NO_MEMORY && !understood)
-        accept_later(server, EMFILE); /* who hears nothing comes again */
-    else if (status != STATUS_LOST)
-        peer_fail(pending->socket, &error);
-    drop_pending(server, *index);
+    turn_away(server, *index, understood, &error);
     if (!understood || status != STATUS_REFUSED)
         return STATUS_OK;
     if (err)

@@ -31,31 +31,38 @@ static enum status open_socket(struct server *server, struct error *err)
     return status;
 }
 
+/* NULL, or an incomplete one: no memory. */
+static struct server *allocate(const struct server_options *options)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return NULL;
+    *server = (struct server){.dir = -1,
+                              .lock = -1,
+                              .listener = -1,
+                              .reader = options->reader,
+                              .max_trainers = options->max_trainers,
+                              .layout = *options->layout,
+                              .service = *options->service,
+                              .reconnect_ms = options->reconnect_ms,
+                              .read_state = options->read_state,
+                              .state_argument = options->state_argument,
+                              .fill = options->fill,
+                              .fill_argument = options->fill_argument};
+    server->run_dir = strdup(options->run_dir);
+    server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
+    server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);
+    server->left = calloc(options->service->world_size + 1u, sizeof *server->left);
+    return server;
+}
+
 enum status server_new(const struct server_options *options, struct server **ret_server,
                        struct error *err)
 {
     enum status status = ring_layout_check(options->layout, options->layout->total_bytes, err);
     if (status)
         return error_prefix(err, status, "settle the layout first: ");
-    struct server *server = calloc(1, sizeof *server);
-    if (server) {
-        *server = (struct server){.dir = -1,
-                                  .lock = -1,
-                                  .listener = -1,
-                                  .reader = options->reader,
-                                  .max_trainers = options->max_trainers,
-                                  .layout = *options->layout,
-                                  .service = *options->service,
-                                  .reconnect_ms = options->reconnect_ms,
-                                  .read_state = options->read_state,
-                                  .state_argument = options->state_argument,
-                                  .fill = options->fill,
-                                  .fill_argument = options->fill_argument};
-        server->run_dir = strdup(options->run_dir);
-        server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
-        server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);
-        server->left = calloc(options->service->world_size + 1u, sizeof *server->left);
-    }
+    struct server *server = allocate(options);
     if (!server || !server->run_dir || !server->trainers || !server->parting || !server->left)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu32 " trainers",
                            options->max_trainers);

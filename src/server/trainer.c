@@ -115,6 +115,21 @@ static void trainer_fail(const struct server *server, struct trainer *trainer,
     trainer_lose(trainer, &error);
 }
 
+/* It hung up, its process is gone, or it sent nonsense. */
+static void lose_for(struct trainer *trainer, enum status status, const struct error *reason)
+{
+    struct error error = *reason;
+    if (status == STATUS_LOST || status == STATUS_TIMEOUT)
+        error_set(&error, STATUS_LOST,
+                  "trainer %" PRIu32
+                  " (process %ld) went without a goodbye: it crashed or was killed",
+                  trainer->rank, (long)trainer->pid);
+    else
+        error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,
+                     (long)trainer->pid);
+    trainer_lose(trainer, &error);
+}
+
 bool trainer_hear(const struct server *server, struct trainer *trainer, bool look_for_process)
 {
     struct protocol_message message;
@@ -138,15 +153,7 @@ bool trainer_hear(const struct server *server, struct trainer *trainer, bool loo
     }
     if (!status)
         status = error_set(&error, STATUS_PROTOCOL, "it sent a message that only a reader sends");
-    if (status == STATUS_LOST || status == STATUS_TIMEOUT)
-        error_set(&error, STATUS_LOST,
-                  "trainer %" PRIu32
-                  " (process %ld) went without a goodbye: it crashed or was killed",
-                  trainer->rank, (long)trainer->pid);
-    else
-        error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,
-                     (long)trainer->pid);
-    trainer_lose(trainer, &error);
+    lose_for(trainer, status, &error);
     return true;
 }
 
