@@ -1,0 +1,1 @@
+penstock_unit_test(server ring_memory LINKS delivery server)
