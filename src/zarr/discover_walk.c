@@ -1,105 +1,8 @@
-/* Finding arrays where they lie: one node's document, and the walk from group to group, not into
- * arrays. See hierarchy_internal.h. */
-#include "zarr/attributes.h"
-#include "zarr/document.h"
+/* The walk from group to group, not into arrays. See hierarchy_internal.h. */
 #include "zarr/hierarchy_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One node
- * ------------------------------------------------------------------------------------------- */
-
-/* The document `name` of the node at `path`; NOT_FOUND if it has none. */
-static enum status get_document(const struct store *store, const char *path, const char *name,
-                                size_t limit, char **ret_text, size_t *ret_size, struct error *err)
-{
-    char key[ZARR_PATH_BYTES + 16];
-
-    snprintf(key, sizeof key, "%s%s%s", path, *path ? "/" : "", name);
-    return store_get_text(store, key, limit, ret_text, ret_size, err);
-}
-
-/* With what its attributes say of its axes and values. Attributes that are not there, cannot be
- * read or make no sense, say nothing. */
-static enum status add_v2_array(struct builder *builder, const struct store *store,
-                                const char *path, const char *text, size_t size, struct error *err)
-{
-    struct json_object *document = NULL, *attributes = NULL;
-    char *attributes_text;
-    size_t attributes_size;
-    enum status status = get_document(store, path, ".zattrs", ZARR_MAX_DOCUMENT_BYTES,
-                                      &attributes_text, &attributes_size, err);
-
-    if (status == STATUS_NO_MEMORY)
-        return status;
-    if (status != STATUS_OK)
-        return hierarchy_add(builder, path, text, size, err);
-    if (document_parse(attributes_text, attributes_size, &attributes, NULL) == STATUS_OK &&
-        document_parse(text, size, &document, NULL) == STATUS_OK &&
-        attributes_take(document, attributes))
-        status = discover_document(builder, path, document, err);
-    else
-        status = hierarchy_add(builder, path, text, size, err);
-    json_object_put(attributes);
-    json_object_put(document);
-    free(attributes_text);
-    return status;
-}
-
-static enum status find_v2(struct builder *builder, const struct store *store, const char *path,
-                           bool *ret_is_group, struct error *err)
-{
-    char *text;
-    size_t size;
-    enum status status =
-        get_document(store, path, ".zarray", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
-
-    if (status == STATUS_OK) {
-        status = add_v2_array(builder, store, path, text, size, err);
-        free(text);
-        return status;
-    }
-    if (status == STATUS_NOT_FOUND)
-        status = get_document(store, path, ".zgroup", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
-    if (status != STATUS_OK)
-        return status;
-    free(text);
-    *ret_is_group = true;
-    return STATUS_OK;
-}
-
-static enum status find_v3(struct builder *builder, const struct store *store, const char *path,
-                           bool *ret_is_group, struct error *err)
-{
-    struct json_object *root = NULL;
-    char *text;
-    size_t size;
-    enum status status =
-        get_document(store, path, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
-
-    if (status != STATUS_OK)
-        return status;
-    *ret_is_group =
-        document_parse(text, size, &root, NULL) == STATUS_OK && !discover_is_array(root);
-    if (!*ret_is_group)
-        status = hierarchy_add(builder, path, text, size, err); /* or records what is wrong */
-    json_object_put(root);
-    free(text);
-    return status;
-}
-
-enum status discover_node(struct builder *builder, const struct store *store, const char *path,
-                          bool *ret_is_group, struct error *err)
-{
-    *ret_is_group = false;
-    return builder->hierarchy->format == ZARR_V2 ? find_v2(builder, store, path, ret_is_group, err)
-                                                 : find_v3(builder, store, path, ret_is_group, err);
-}
-
-/* The walk
- * ------------------------------------------------------------------------------------------- */
 
 struct walk {
     struct builder *builder;
@@ -166,8 +69,8 @@ static enum status settle_format(struct builder *builder, const struct store *st
 {
     size_t size;
     char *text;
-    enum status status =
-        get_document(store, path, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
+    enum status status = discover_get_document(store, path, "zarr.json",
+                                               ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
 
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;

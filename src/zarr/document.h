@@ -66,12 +66,17 @@ MUST_USE enum status metadata_v2_parse(struct json_object *root, struct zarr_arr
 MUST_USE enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array,
                                        struct error *err);
 
-/* For the second: 'data_type', all but the byte order, which is not known before the codecs are
- * read. */
+/* For metadata_v3_parse(): 'codecs', levels of shards included, and the chunk grid that comes of
+ * them. */
+MUST_USE enum status metadata_v3_codecs(struct json_object *root, struct zarr_array *array,
+                                        struct error *err);
+
+/* For metadata_v3_parse(): 'data_type', all but the byte order, which is not known before the
+ * codecs are read. */
 MUST_USE enum status metadata_v3_dtype(struct json_object *root, struct zarr_array *array,
                                        struct error *err);
 
-/* Likewise: the fill value of a raw type, a list of the item's bytes. */
+/* For metadata_v3_parse(): the fill value of a raw type, a list of the item's bytes. */
 MUST_USE enum status metadata_v3_raw_fill(struct json_object *value, struct zarr_array *array,
                                           struct error *err);
 
