@@ -1,7 +1,7 @@
 /* penstock.h: what a trainer links.
  *
- * A trainer is an ordinary process. It connects to the Penstock reader of its own node, and from
- * then on finds each of its batches finished in shared memory:
+ * A trainer is an ordinary process. It connects to a Penstock reader of its own node, and then
+ * finds each of its batches finished in shared memory:
  *
  *     struct penstock *p;
  *     char message[PENSTOCK_MESSAGE_BYTES];
@@ -14,22 +14,27 @@
  *     }
  *     penstock_close(p);
  *
- * Batches come in the order of their steps, the same on every run with the same dataset, seed and
- * global batch. All trainers of a run see equally many steps. A batch's memory belongs to the
- * trainer (it may be written) from penstock_next() until penstock_release(); several batches may be
- * leased at once, up to the ring's slots, and released in any order.
+ * Batches come in the order of their steps. The order of samples is the same on every run with the
+ * same dataset, seed, shuffle, windows, global batch and batch.last. All trainers of a run see
+ * equally many steps. From penstock_next() until penstock_release() a batch's memory belongs to the
+ * trainer, which may write to it: the batch is leased. A trainer may lease up to
+ * penstock_info.slot_count batches at once, and may release them in any order.
  *
- * When the reader goes away and the service is one that comes back (delivery.reconnect_timeout),
- * penstock_next() looks for it and goes on with the batch after the last one that it returned: a
- * trainer sees the sequence of an undisturbed run, only later. A new process that starts from a
- * checkpoint gives its state (struct penstock_options), and is served from there.
+ * A reader may go away although its service is to come back (delivery.reconnect_timeout). In this
+ * case penstock_next() looks for a reader again, and goes on with the batch after the last one that
+ * it returned. The trainer sees the sequence of an undisturbed run, only later. A new process that
+ * starts from a checkpoint gives the checkpoint's state (struct penstock_options), and goes on at
+ * that state's step.
  *
- * Threads: one thread at a time may call penstock_next(); penstock_release(), penstock_state(),
- * penstock_leave(), penstock_fail() and penstock_close() may be called from any thread; everything
- * else belongs to the thread that calls penstock_next(). Several connections of one process are
- * independent. A process that is forked from one that has connected may not use the connection: it
- * can only close it, which concerns nobody but itself. The library starts no threads, installs no
- * signal handlers, writes nothing to standard output or error, and never exits.
+ * Threads: one thread at a time may call penstock_next() and penstock_last_error(). Any thread may
+ * call every other function, at any time between penstock_connect() and penstock_close(). Several
+ * connections of one process are independent.
+ *
+ * Forks: a process that was forked after penstock_connect() may only close the connection, or leave
+ * it open. Closing frees the child's copy, and the parent does not notice.
+ *
+ * The library starts no threads, installs no signal handlers, writes nothing to standard output or
+ * error, and never exits.
  */
 #ifndef PENSTOCK_H
 #define PENSTOCK_H
@@ -52,18 +57,20 @@ enum {
     PENSTOCK_MAX_RANK = 8,         /* most dimensions of a field's sample */
 };
 
-/* What a call came to. The message of penstock_last_error() says why. */
+/* The outcome of a call. The reason of a failure: of penstock_connect() in `message`, of
+ * penstock_next() in penstock_last_error(). The other functions give no reason. */
 enum penstock_status {
     PENSTOCK_OK = 0,
-    PENSTOCK_INVALID = 1,     /* an argument or environment variable makes no sense */
+    PENSTOCK_INVALID = 1,     /* an argument, an environment variable or the call itself is wrong */
     PENSTOCK_NOT_FOUND = 2,   /* no service in that directory */
     PENSTOCK_IO = 3,          /* a system call failed */
-    PENSTOCK_CORRUPT = 4,     /* the dataset is damaged; the message names array and chunk */
+    PENSTOCK_CORRUPT = 4,     /* the dataset is damaged: the message names array and chunk */
     PENSTOCK_UNSUPPORTED = 5, /* service and library speak different versions */
     PENSTOCK_NO_MEMORY = 6,
-    PENSTOCK_PROTOCOL = 7,     /* the other side sent nonsense */
-    PENSTOCK_REFUSED = 8,      /* the service refused this trainer: rank, world size or user */
-    PENSTOCK_TIMEOUT = 9,      /* nothing came in time; try again */
+    PENSTOCK_PROTOCOL = 7,     /* the other side sent an impossible message */
+    PENSTOCK_REFUSED = 8,      /* the service refused this trainer: rank, world size, user or state
+                                */
+    PENSTOCK_TIMEOUT = 9,      /* nothing came in time: try again */
     PENSTOCK_ENDED = 10,       /* all epochs are consumed, or the service was told to stop */
     PENSTOCK_LOST = 11,        /* the service went away */
     PENSTOCK_INTERRUPTED = 12, /* the service was stopped by a signal */
@@ -89,40 +96,42 @@ enum penstock_dtype {
     PENSTOCK_COMPLEX128 = 15,
 };
 
-/* Where and as whom to connect. Zero-initialise; zero means "from the environment" throughout:
+/* Which service to connect to, and as which trainer. Zero-initialise the struct: a member that is 0
+ * or NULL is taken from the environment, as follows.
  *   run_dir           PENSTOCK_RUN_DIR: the service's run directory on this node
  *   rank, world_size  the first of these pairs that is set as a whole, else 0 of 1:
  *                       RANK, WORLD_SIZE                             torchrun, penstock-reader
  *                       OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE   Open MPI
  *                       PMI_RANK, PMI_SIZE                           MPICH and its kin
  *                       SLURM_PROCID, SLURM_STEP_NUM_TASKS           srun
- * Set `world_size` to use `rank` and `world_size` as they stand here.
+ * Where `world_size` is not 0, `rank` and `world_size` count, and the environment does not.
  *
- * Where several readers serve a node, PENSTOCK_READER names the one to connect to by its number;
- * without it the readers found in run_dir are shared out by the trainer's local rank, the
- * first of these pairs that is set as a whole: LOCAL_RANK, LOCAL_WORLD_SIZE;
- * OMPI_COMM_WORLD_LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS;
- * SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE.
+ * Where several readers serve a node, PENSTOCK_READER is the number (MPI rank) of the reader to
+ * connect to. Where PENSTOCK_READER is not set, the node's trainers are spread over the readers in
+ * run_dir by local rank. The local rank and the number of local trainers are the first of these
+ * pairs that is set as a whole: LOCAL_RANK, LOCAL_WORLD_SIZE; OMPI_COMM_WORLD_LOCAL_RANK,
+ * OMPI_COMM_WORLD_LOCAL_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS; SLURM_LOCALID,
+ * SLURM_STEP_TASKS_PER_NODE.
  *
- * `state`, or PENSTOCK_STATE, is where to go on: what penstock_state() gave, as it was saved with a
- * checkpoint. The variable holds it, or the name of a file with it. Without, this trainer goes on
- * where the service does: at its start, or where a trainer of this rank that died has left off. All
- * trainers that give a state must give the same one. */
+ * `state` says where to go on: the text that penstock_state() wrote, as it was saved with a
+ * checkpoint. Where `state` is NULL or "", PENSTOCK_STATE holds the state, or the name of a file
+ * with the state. A trainer without a state goes on where the service starts, or where a trainer of
+ * the same rank that died has left off. All trainers that give a state must give the same one. */
 struct penstock_options {
     const char *run_dir;
     int32_t rank;
     int32_t world_size;
-    int64_t timeout_ms; /* how long to wait for the service to appear and answer; 0: 60 s; -1: for
-                         * ever. A service that waits for other trainers says so again and again,
-                         * and each time this starts anew: delivery.connect_timeout bounds it. One
-                         * that goes away meanwhile, and is to come back, is waited for as long as
-                         * delivery.reconnect_timeout says. */
-    const char *state;  /* JSON, at most 2047 bytes; may be freed after the call */
+    int64_t timeout_ms; /* how long to wait for a reader to listen and answer; 0: 60 s; -1: no
+                         * limit. The time starts anew whenever the service says that it waits for
+                         * other trainers: delivery.connect_timeout limits that wait. Where a reader
+                         * goes away during the wait and the service is to come back, the limit is
+                         * delivery.reconnect_timeout. */
+    const char *state;  /* JSON of at most 2047 bytes; borrowed during the call */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. */
 struct penstock_field {
-    const char *name; /* borrowed: valid until penstock_close() */
+    const char *name; /* borrowed until penstock_close() */
     enum penstock_dtype dtype;
     int32_t rank;                      /* dimensions of one sample; 0: a scalar */
     uint64_t shape[PENSTOCK_MAX_RANK]; /* of one sample */
@@ -130,108 +139,131 @@ struct penstock_field {
     uint64_t sample_bytes;             /* of one sample */
 };
 
-/* What this service delivers. Constant from penstock_connect() to penstock_close(). */
+/* What the service delivers to this trainer. Constant from penstock_connect() to penstock_close().
+ */
 struct penstock_info {
-    const struct penstock_field *fields; /* borrowed, in order of name */
+    const struct penstock_field *fields; /* [field_count], in order of name; borrowed */
     uint32_t field_count;
-    uint32_t slot_count; /* batches that may be leased or waiting at once */
-    uint32_t batch_size; /* most samples in a batch: global batch / trainers */
+    uint32_t slot_count; /* batches that the trainer may lease at once: delivery.slots */
+    uint32_t batch_size; /* most samples in a batch: global_batch_size / world_size */
     uint32_t rank;       /* this trainer's */
     uint32_t world_size;
     uint64_t global_batch_size; /* samples of one step, over all trainers */
     uint64_t dataset_samples;
     uint64_t steps_per_epoch;
     uint64_t epochs;
-    uint64_t start_epoch, start_step; /* of the first batch that comes here; 0, 0 unless resumed */
+    uint64_t start_epoch, start_step; /* of this trainer's first batch; 0 and 0 unless the run is
+                                       * resumed */
     uint64_t seed;
     uint64_t fingerprint; /* of the dataset's fields, shapes and layout */
-    uint64_t order_id;    /* of all that decides which sample stands where */
+    uint64_t order_id;    /* tells two orders of samples apart */
 };
 
-/* One trainer's samples of one step, its local batch. Arrays are in native byte order, C order,
- * without padding: data[f] is [sample_count, fields[f].shape...]. */
+/* One trainer's samples of one step, its local batch. The arrays are in native byte order and C
+ * order, without padding. All pointers are borrowed until penstock_release(). */
 struct penstock_batch {
     uint64_t epoch, step;
     uint32_t sample_count;   /* batch_size; less, or 0, in a short last step */
-    uint32_t slot;           /* for penstock_release(): which of the ring's slots it lies in */
-    uint64_t first_position; /* of the first sample in the global batch; others follow */
-    const uint64_t *indices; /* [sample_count] index of each sample along axis 0 of the dataset */
-    const uint64_t *keys;    /* [sample_count] random: a function of seed, epoch, index */
-    const uint8_t *valid;    /* [sample_count] 1; 0 where a sample only pads the last step, or could
-                              * not be read and is zero (errors.bad_sample: mask) */
-    void *data[64];          /* [field_count] */
+    uint32_t slot;           /* index of the ring's slot that holds the batch, for
+                              * penstock_release() */
+    uint64_t first_position; /* of the first sample within the step's global batch; the other
+                              * samples follow */
+    const uint64_t *indices; /* [sample_count] index of each sample along the sample axis, over all
+                              * stores of the dataset, one after another */
+    const uint64_t *keys;    /* [sample_count] a random number for each sample: a function of seed,
+                              * epoch and index */
+    const uint8_t *valid;    /* [sample_count] 1, or 0. 0: the sample repeats another one to fill
+                              * the last step (batch.last: pad), or could not be read and is zero in
+                              * all fields but those that readers hold whole (errors.bad_sample:
+                              * mask) */
+    void *data[64];          /* [field_count]; data[f] is [sample_count, fields[f].shape...] of
+                              * fields[f].dtype */
 };
 
-struct penstock; /* a connection */
+struct penstock; /* a connection, made by penstock_connect() and freed by penstock_close() */
 
-/* Connects and waits until the service is ready to deliver. `options` may be NULL.
- * `message`, NULL or of PENSTOCK_MESSAGE_BYTES, receives the reason of a failure.
- * INVALID: no run_dir, or a rank that is not below the world size. NOT_FOUND: nobody listens there
- * within the timeout. TIMEOUT: somebody does, but said nothing, or nothing more, for that long.
- * REFUSED: the service has another world size, the rank is taken, or belongs to another user; or
- * it is of another order than the state. LOST: the service went away before it delivered.
- * UNSUPPORTED: another protocol version. ENDED: instead of one that died after its last batch:
- * there is nothing more to do. Other statuses: the service failed at start and says why. */
+/* Connects, and waits until the service is ready to deliver. `options` may be NULL: all from the
+ * environment. `message` is NULL, or PENSTOCK_MESSAGE_BYTES bytes that receive the reason of a
+ * failure. On failure *ret_connection is untouched.
+ *
+ * INVALID: no run_dir, a negative option, a rank that is not below the world size, a variable that
+ * is not a number, RANK or WORLD_SIZE set alone with no other pair, or a state that is too long or
+ * cannot be read. NOT_FOUND: within the timeout no reader listened in run_dir. TIMEOUT: a reader
+ * took the connection, and said nothing for that long, or said nothing more. REFUSED: run_dir is a
+ * symbolic link, belongs to another user or is open to others; the reader is another user's; the
+ * service has another world size; the rank is taken; or the state is of another order. LOST: the
+ * service went away before delivery started. UNSUPPORTED: the service speaks another protocol
+ * version. ENDED: all trainers have their last batch, so that there is nothing more to do.
+ * NO_MEMORY, IO: in this process. PROTOCOL: the reader sent an impossible message or ring. Any
+ * status: the service failed at its start, and the message says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
 
-/* What the service delivers. Never fails; borrowed until penstock_close(). */
+/* What the service delivers. Never fails. Borrowed until penstock_close(). */
 PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock *connection);
 
-/* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all,
- * negative: no limit) without using CPU. Allocates nothing but when it reconnects. TIMEOUT: none
- * yet. ENDED: all epochs are consumed by all trainers, or the service was told to stop and did so
- * for all trainers before the same step (penstock_state() has it), or another thread called
- * penstock_leave(), penstock_fail() or penstock_close(). LOST: the service died, and was not back
- * in time if it was to come back. INVALID: all slots are leased by this trainer, so that none can
- * ever come until one is released; or this process is a fork of the one that connected. Any other
- * status: the service stopped; the message says why and where, rank and node included. Every status
- * but OK, TIMEOUT and INVALID is final. */
+/* The next batch, as pointers into shared memory. Blocks up to `timeout_ms` (0: not at all;
+ * negative: no limit) without using CPU. Allocates memory only when it reconnects.
+ *
+ * TIMEOUT: no batch came in time. INVALID: this trainer leases as many batches as it may and has to
+ * release the oldest one first, or this process is a fork of the process that connected. ENDED: all
+ * trainers have consumed all epochs; or the service was told to stop, and all trainers stop before
+ * the same step (penstock_state() has the step); or penstock_leave(), penstock_fail() or
+ * penstock_close() was called. LOST: the service died, and did not come back in time where it was
+ * to come back. Any other status: the service stopped; the message says why and where, with rank
+ * and node. OK, TIMEOUT and INVALID allow another call. Every other status is final: later calls
+ * return the same status and message. */
 PENSTOCK_API enum penstock_status
 penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int64_t timeout_ms);
 
-/* Gives the batch's slot back; its memory must not be touched any more. From any thread, in any
- * order, never blocks. INVALID: this batch is not leased (released twice, for example). */
+/* Gives the batch's slot back: nobody may touch the batch's memory any more. Any thread, any order
+ * of batches. Waits for no other process. INVALID: the batch is not leased (released twice, for
+ * example), or this process is a fork of the process that connected. */
 PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
                                                    const struct penstock_batch *batch);
 
 /* The state to resume from after the last batch that penstock_next() returned, as one line of JSON:
  *   {"version":2,"dataset":"<fingerprint>","order_id":"…","seed":…,"epoch":…,"step":…,
  *    "global_batch":…,"row_length":…,"window_rows":…,"shuffle":…,"last":"…"}
- * Save it with the checkpoint; hand it to penstock_connect() or penstock-reader --resume, which
- * refuse a run of another order. Writes at most `size` bytes, NUL included; 256 suffice. INVALID:
- * `size` is too small. */
+ * Save the state with the checkpoint, and give it to penstock_connect() or to penstock-reader
+ * --resume, which refuse a run of another order. `buffer` has `size` bytes; 256 suffice, NUL
+ * included. Any thread. INVALID: `size` is too small; `buffer` is untouched. */
 PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
                                                  size_t size);
 
-/* Why the last penstock_next() failed; "" if it did not. Borrowed until the next one. */
+/* Why the last penstock_next() failed; "" if it did not fail. Borrowed until the next
+ * penstock_next(). For the thread that calls penstock_next(). */
 PENSTOCK_API const char *penstock_last_error(const struct penstock *connection);
 
-/* The text of a status: "no more batches". */
+/* The text of a status, for example "no more batches". A constant string. */
 PENSTOCK_API const char *penstock_status_text(enum penstock_status status);
 
-/* The NumPy name of a dtype: "float16"; "none" if it is not one. */
+/* The NumPy name of a dtype, for example "float16"; "none" for a number that is no dtype. A
+ * constant string. */
 PENSTOCK_API const char *penstock_dtype_name(enum penstock_dtype dtype);
 
-/* "0.1.0": the library that is loaded, which may differ from the header. */
+/* The version of the library that is loaded, for example "0.1.0". It may differ from the header's.
+ */
 PENSTOCK_API const char *penstock_version(void);
 
-/* Says goodbye to the service, but leaves the memory of batches that are leased until
- * penstock_close(); for language bindings, whose arrays may outlive the loop. After the end (ENDED)
- * leased batches stay as they are; before it the service may overwrite them. penstock_next() then
- * returns ENDED, also one that is waiting in another thread. Twice is fine. */
+/* Says goodbye to the service. Leased batches stay mapped until penstock_close(): language bindings
+ * have arrays that outlive the loop. If penstock_next() has returned ENDED, leased batches stay as
+ * they are; before the end the service may overwrite them. From now on penstock_next() returns
+ * ENDED, also to another thread that waits in it. Any thread. Twice is fine. */
 PENSTOCK_API void penstock_leave(struct penstock *connection);
 
-/* penstock_leave() for a trainer that has failed: instead of a goodbye it says why. The service
- * then names this trainer and `reason` (one line; it may be freed after the call, and is cut at
- * some 700 bytes), and does as if the trainer had died: waits for another instead, or ends the
- * run with that error. A trainer that just closes its connection before the end counts as one that
- * wanted to stop. After penstock_leave(), and twice: nothing. */
+/* penstock_leave() for a trainer that has failed: tells the service `reason` instead of a goodbye.
+ * `reason` is one line, borrowed during the call, and cut at some 700 bytes; NULL or "": no reason.
+ * The service names this trainer and the reason, and goes on as after a trainer's death: it waits
+ * for another process of this rank, or ends the run with this error. A trainer that calls
+ * penstock_close() alone counts as one that wanted to stop. Any thread. Does nothing after
+ * penstock_leave() or penstock_fail(). */
 PENSTOCK_API void penstock_fail(struct penstock *connection, const char *reason);
 
-/* Says goodbye, if penstock_leave() did not, and unmaps the ring: memory of batches still leased is
- * gone after this. Waits for a penstock_next() under way in another thread, which ends with ENDED;
- * that thread must not use the connection any more. NULL is fine. */
+/* Says goodbye, unless penstock_leave() or penstock_fail() was called, then frees the connection
+ * and unmaps the memory of all batches, leased ones too. Any thread. If another thread is in
+ * penstock_next(), waits until that call has returned ENDED; the other thread must not use the
+ * connection any more. NULL is fine. */
 PENSTOCK_API void penstock_close(struct penstock *connection);
 
 #ifdef __cplusplus
