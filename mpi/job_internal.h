@@ -10,8 +10,65 @@ static inline uint64_t job_cursor(const struct job *job, uint64_t epoch, uint64_
     return epoch * job->setup.service.steps_per_epoch + step;
 }
 
-/* Collective: collects on rank 0 where every reader and its trainers sit. `spawns`: trainers are
- * the readers' children. NO_MEMORY. */
+/* job_settle.c. Collective: rank 0 reads the configuration; the others get its text. */
+MUST_USE enum status job_share_config(struct job *job, const struct job_options *options,
+                                      struct error *err);
+
+/* Collective: from before the first look at the store on, somebody sees whether it answers. */
+MUST_USE enum status job_watch_store(struct job *job, struct error *err);
+
+/* Collective: rank 0 opens the dataset; the others rebuild it from its metadata. */
+MUST_USE enum status job_share_dataset(struct job *job, struct error *err);
+
+/* Collective: settles the shape of the run, its plan, rounds and memory; every rank comes to the
+ * same. */
+MUST_USE enum status job_settle(struct job *job, const struct job_options *options,
+                                struct error *err);
+
+/* Collective over `where`. Values are below 2^63: MPICH 4.0 compares unsigned integers as if they
+ * were signed. */
+uint64_t job_reduce(const struct comm *comm, uint64_t value, MPI_Op operation, MPI_Comm where);
+
+/* job_placement.c. Trainers are spread over readers in blocks: reader r spawns ranks
+ * [r*T/R, (r+1)*T/R). The first of them, and how many this reader has. */
+uint32_t job_first_trainer(const struct job *job, int reader);
+uint32_t job_expected_trainers(const struct job *job);
+
+/* Collective: settles where this reader's workers and trainers sit. */
+MUST_USE enum status job_settle_placement(struct job *job, struct error *err);
+
+/* job_server.c. Collective: rank 0 names the run directory; each node has its own directory of that
+ * name. */
+MUST_USE enum status job_name_run_dir(struct job *job, struct error *err);
+
+/* Collective: from now on trainers can connect. */
+MUST_USE enum status job_open_server(struct job *job, const struct job_options *options,
+                                     struct error *err);
+
+/* job_children.c. Collective: starts the trainers that are this reader's children. */
+MUST_USE enum status job_spawn_trainers(struct job *job, const struct job_options *options,
+                                        struct error *err);
+
+/* Starts trainers of ours that have failed again, and says so. */
+MUST_USE enum status job_restart_children(struct job *job, uint32_t *ret_count, struct error *err);
+
+/* Starts those again that may be. Otherwise how a trainer of ours has failed. */
+MUST_USE enum status job_look_after_children(struct job *job, struct error *err);
+
+/* job_attendance.c. Collective: waits until all trainers of the run have said hello to some reader.
+ * As job_gather(). */
+MUST_USE enum status job_await_trainers(struct job *job, bool quiet, struct error *err);
+
+/* Notes how far the trainer of that rank has come, for one that comes fresh instead. A supervisor
+ * is told, too, in case the readers die before that one is there. */
+void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor);
+
+/* job_wishes.c. Collective: settles where the session starts, and where each trainer does, from
+ * what the trainers ask for. REFUSED: they have states of different steps. */
+MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error *err);
+
+/* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:
+ * trainers are the readers' children. NO_MEMORY. */
 MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct error *err);
 
 /* On rank 0: prints what the run will do, in four lines and the warnings; `verbose`: with all
