@@ -50,14 +50,24 @@ struct dataset_private {
     struct store_settings settings;
     _Atomic int64_t second_room; /* in the stores' options */
     uint64_t index_cache_bytes;
-    struct zarr_read_options read; /* its cache of indices is owned */
-    struct store_watch *watch;     /* borrowed, as is the next; NULL: none */
-    struct bad_log *bad_log;
+    struct zarr_read_options read;       /* its cache of indices is owned */
+    struct store_watch *watch;           /* borrowed; NULL: none */
+    struct bad_log *bad_log;             /* borrowed; NULL: none */
     struct zarr_hierarchy **hierarchies; /* [store_count] */
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
     struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };
+
+/* open.c: an empty dataset that takes over what `options` say of the stores and their cache; then
+ * the stores; then, with the hierarchies in place, its fields, versions and caches, and with
+ * `identifies` what its chunks are cached under. To be freed by dataset_free(), whatever came of
+ * them. */
+MUST_USE enum status dataset_allocate(const struct dataset_options *options,
+                                      struct dataset **ret_dataset, struct error *err);
+MUST_USE enum status dataset_open_stores(struct dataset *dataset, struct error *err);
+MUST_USE enum status dataset_settle(struct dataset *dataset, const struct dataset_options *options,
+                                    bool identifies, struct error *err);
 
 /* select.c: which arrays of the first store are the fields. Fills origins (name, array, index,
  * axis, convert) in order of name and returns their count; names, paths and axes are checked,
@@ -67,11 +77,13 @@ MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
                                    struct field_origin *origins, size_t *ret_count,
                                    struct error *err);
 
-/* Opens what the options ask for of one store: the arrays that fields name, or all in the group. */
+/* select.c: opens what the options ask for of one store: the arrays that fields name, or all in the
+ * group. */
 MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
                                  struct zarr_hierarchy **ret_hierarchy, struct error *err);
 
-/* NOT_FOUND, as *err says, with some of the arrays that there are instead, if these can be listed.
+/* select.c: NOT_FOUND, as *err says, with some of the arrays that there are instead, if these can
+ * be listed.
  */
 enum status select_refuse(const struct dataset_options *options, const struct store *store,
                           struct error *err);

@@ -1,0 +1,33 @@
+/* Choosing fields, shared by select.c (which ones, and those that are configured) and
+ * select_default.c (those of the default). Internal to src/dataset. */
+#ifndef PENSTOCK_DATASET_SELECT_INTERNAL_H
+#define PENSTOCK_DATASET_SELECT_INTERNAL_H
+
+#include "dataset/dataset_internal.h"
+
+/* What fields are chosen from. */
+struct choice {
+    const struct zarr_hierarchy *hierarchy;
+    char group[ZARR_PATH_BYTES]; /* without '/' at either end; "": the root */
+    const char *axis;            /* of direct fields */
+    const char *exclude;
+};
+
+/* select.c: the axis that `text` means: its number, or the name of its dimension; -1: none of the
+ * array. */
+int select_axis(const struct zarr_node *node, const char *text);
+
+/* select.c: INVALID: no name for a field. */
+MUST_USE enum status select_set_name(struct field_origin *origin, const char *name,
+                                     struct error *err);
+
+/* select.c: puts fields in order of name. INVALID: two have one name. */
+MUST_USE enum status select_sort(struct field_origin *origins, size_t count, struct error *err);
+
+/* select_default.c: all arrays in the group whose sample axis has the sample count, but for those
+ * that are excluded. INVALID: it is not clear which, or `exclude` has a pattern that fits nothing.
+ */
+MUST_USE enum status select_default(const struct choice *choice, struct field_origin *origins,
+                                    size_t *ret_count, struct error *err);
+
+#endif
