@@ -19,7 +19,7 @@ static enum status map(int memfd, int access, struct cursor_page *ret_page, stru
     return STATUS_OK;
 }
 
-/* The page is there once it is written to: lack of memory is an error here. */
+/* Writing makes the page present: lack of memory is an error here, and no SIGBUS later. */
 enum status cursor_page_new(struct cursor_page *ret_page, struct error *err)
 {
     int memfd = memfd_create("penstock-cursor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -38,14 +38,15 @@ enum status cursor_page_new(struct cursor_page *ret_page, struct error *err)
     return status;
 }
 
-/* Memory of this size has plain pages: huge ones that were set aside could be lacking later. */
+/* The size rules out hugetlb memory, whose page could be lacking at the first access. */
 enum status cursor_page_open(int memfd, struct cursor_page *ret_page, struct error *err)
 {
     uint64_t bytes;
     enum status status = STATUS_OK;
     if (!sealed_check(memfd, &bytes) || bytes != PAGE_BYTES)
-        status = error_set(err, STATUS_PROTOCOL,
-                           "what came with a HELLO is not the sealed page of a trainer's cursor");
+        status =
+            error_set(err, STATUS_PROTOCOL,
+                      "the descriptor of a HELLO is not the sealed page of a trainer's cursor");
     else
         status = map(memfd, PROT_READ, ret_page, err);
     close(memfd);

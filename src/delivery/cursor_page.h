@@ -1,10 +1,11 @@
-/* Where a trainer is, as its reader sees it: one word of shared memory, the cursor behind the last
- * batch that the trainer has released, in order, of whatever ring.
+/* How far a trainer is, as its reader sees it. The page is shared memory with one word: the cursor
+ * behind the last batch that the trainer has released in order, whichever ring held the batch.
  *
- * The trainer makes the page once, and sends it with each HELLO. So a reader knows the cursor at
- * any time from the HELLO on, before there is a ring and when the trainer is dead: nobody has to
- * say anything, and nothing can come too late. A reader maps it read-only, and takes the word for
- * what a peer says: a number to be checked.
+ * The trainer makes the page once, and sends its descriptor with each HELLO. From the HELLO on a
+ * reader knows the trainer's cursor at any time: before there is a ring, and after the trainer's
+ * death. No message is needed, and none can come too late. A reader maps the page read-only, and
+ * checks the number as it checks whatever a peer sends. Any thread may read the word; the trainer
+ * alone writes it. The functions are for the page's owner.
  *
  *     0   | cursor | not used |   4096
  */
@@ -17,15 +18,16 @@
 #include <stdint.h>
 
 struct cursor_page {
-    _Atomic uint64_t *cursor; /* mapped; NULL: no page */
-    int memfd;                /* the trainer's, to send; -1 with a reader */
+    _Atomic uint64_t *cursor; /* the mapped page, owned; NULL: no page */
+    int memfd;                /* owned; the trainer sends a copy with each HELLO; -1 in a reader */
 };
 
-/* A trainer's, at cursor 0. NO_MEMORY, IO. */
+/* Makes a trainer's page, with cursor 0. NO_MEMORY: no page is free. IO: a system call failed. */
 MUST_USE enum status cursor_page_new(struct cursor_page *ret_page, struct error *err);
 
-/* A reader's, of a descriptor that came from elsewhere, which is taken also on failure. PROTOCOL:
- * it is no such memory. IO. */
+/* Maps a trainer's page in a reader. `memfd` came with a HELLO; it is taken, and closed also on
+ * failure. PROTOCOL: `memfd` is not sealed memory of the page's size. IO: the page cannot be
+ * mapped. */
 MUST_USE enum status cursor_page_open(int memfd, struct cursor_page *ret_page, struct error *err);
 
 /* Unmaps and closes. A zeroed page is fine. */

@@ -20,7 +20,7 @@ static void attach_fds(struct msghdr *message, union control *control, const int
     message->msg_control = control->bytes;
     message->msg_controllen = CMSG_SPACE(count * sizeof *fds);
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    assert(header); /* there is room for it */
+    assert(header); /* the buffer has room for one header */
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(count * sizeof *fds);
@@ -53,8 +53,8 @@ enum status packet_send(int socket, const void *data, size_t size, const int *fd
     return error_set_errno(err, STATUS_IO, "send to the peer");
 }
 
-/* All descriptors that came, however many control messages carry them; those without room are
- * closed. */
+/* Collects the descriptors of all control messages. A descriptor without room in `fds` is closed.
+ */
 static size_t collect_fds(struct msghdr *message, int fds[PACKET_MAX_FDS])
 {
     size_t count = 0;
@@ -91,16 +91,17 @@ static enum status receive(int socket, struct msghdr *message, int flags, size_t
     return STATUS_OK;
 }
 
-/* Closes what came with a packet that is cut, or is none, and says why. */
+/* Closes the descriptors of a packet that is cut or empty, and says what is wrong. */
 static enum status drop(const struct msghdr *message, const int *fds, size_t fd_count,
                         size_t capacity, struct error *err)
 {
     for (size_t i = 0; i < fd_count; i++)
         close(fds[i]);
     if (fd_count < PACKET_MAX_FDS && message->msg_flags & MSG_CTRUNC)
-        return error_set(err, STATUS_NO_MEMORY,
-                         "no descriptor is free for one that came: raise the limit of open files "
-                         "(ulimit -n)");
+        return error_set(
+            err, STATUS_NO_MEMORY,
+            "a descriptor came, and this process may open no more files: raise the limit "
+            "(ulimit -n)");
     if (message->msg_flags & (MSG_TRUNC | MSG_CTRUNC))
         return error_set(err, STATUS_PROTOCOL,
                          "a packet longer than %zu bytes or with more than %d "

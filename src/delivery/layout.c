@@ -1,5 +1,5 @@
-/* See layout.h. There is one description of the layout, settle(): checking a foreign layout means
- * to settle its names, shapes and counts again and to compare. */
+/* See layout.h. Only ring_layout_settle() describes the layout. A foreign layout is checked by
+ * settling its names, shapes and counts again, and comparing. */
 #include "delivery/layout.h"
 
 #include "base/memory.h"
@@ -54,7 +54,8 @@ static enum status settle_field(struct ring_field *field, struct error *err)
     return STATUS_OK;
 }
 
-/* Appends a part of `count` items to a slot of *bytes bytes; false beyond the limit. */
+/* Appends a part of `count` items to a slot that has *bytes bytes so far. False: the slot would
+ * exceed max_ring_bytes. */
 static bool lay_out(uint64_t *bytes, uint64_t count, uint64_t item_bytes, uint64_t *ret_offset)
 {
     uint64_t part;
@@ -94,13 +95,13 @@ static enum status settle_fields(struct ring_layout *layout, struct error *err)
         if (f > 0 && strcmp(layout->fields[f - 1].name, layout->fields[f].name) >= 0)
             return error_set(
                 err, STATUS_INVALID,
-                "field '%s' after '%s': fields must have distinct names, in their order",
+                "field '%s' after '%s': field names must be distinct and in ascending order",
                 layout->fields[f].name, layout->fields[f - 1].name);
     }
     return STATUS_OK;
 }
 
-/* Settles a copy, so that *layout is untouched on failure. */
+/* Works on a copy, so that *layout is untouched on failure. */
 enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
 {
     enum status status = check_counts(layout, err);
@@ -114,7 +115,7 @@ enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
     if (status)
         return status;
 
-    /* Huge pages where rounding up to them costs at most an eighth. */
+    /* Slots lie on huge pages where rounding up costs at most an eighth. */
     uint64_t unit = slot_bytes >= UINT64_C(8) * MEMORY_HUGE_PAGE_BYTES ? MEMORY_HUGE_PAGE_BYTES
                                                                        : MEMORY_PAGE_BYTES;
     settled.magic = RING_MAGIC;
@@ -151,7 +152,7 @@ enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_b
         offsetof(struct ring_layout, fields) + settled.field_count * sizeof settled.fields[0];
     if (memcmp(&settled, layout, used) != 0)
         return error_set(err, STATUS_PROTOCOL,
-                         "ring: its offsets and sizes do not follow from its fields");
+                         "ring: the offsets and sizes do not follow from the fields");
     if (settled.total_bytes != memfd_bytes)
         return error_set(err, STATUS_PROTOCOL,
                          "ring: the header asks for %" PRIu64 " bytes, the memory has %" PRIu64,

@@ -10,11 +10,11 @@
  *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch]
  *              | field 0 | ...       every array on a boundary of 64 bytes
  *
- * The ring is single-producer single-consumer. `head` counts slots published, `tail` slots released
- * in order; both only grow, slot n lies at n % slot_count. The trainer may release out of order: it
- * advances `tail` once the oldest is released. Neither side trusts the other's memory: the reader
- * keeps its own copy of the layout and of head and checks tail; the trainer checks the header once,
- * before it uses it.
+ * The ring has one producer and one consumer. `head` counts the slots published, and `tail` counts
+ * the slots released in order. Both only grow. Slot number n lies at index n % slot_count. The
+ * trainer may release in any order, and advances `tail` when the oldest slot is released. Neither
+ * side trusts the other's memory. The reader keeps its own copy of the layout and of head, and
+ * checks tail. The trainer copies the header once, and checks the copy before it uses the ring.
  */
 #ifndef PENSTOCK_DELIVERY_LAYOUT_H
 #define PENSTOCK_DELIVERY_LAYOUT_H
@@ -39,7 +39,7 @@ enum {
 
 #define RING_MAGIC UINT64_C(0x4b434f54534e4550) /* "PENSTOCK", little endian */
 
-/* A field as both sides know it. */
+/* A field, as reader and trainer know it. */
 struct ring_field {
     char name[RING_NAME_BYTES]; /* NUL-terminated */
     uint32_t dtype;             /* enum dtype */
@@ -49,7 +49,8 @@ struct ring_field {
     uint64_t slot_offset; /* of the field's array in a slot */
 };
 
-/* What the service delivers to one trainer: struct penstock_info's counterpart. */
+/* What the service delivers to one trainer. struct penstock_info shows the same to the trainer's
+ * program. */
 struct ring_service {
     uint32_t rank, world_size;
     uint64_t dataset_samples;
@@ -65,8 +66,8 @@ struct ring_layout {
     uint32_t field_count;
     uint32_t slot_count;
     uint32_t batch_size;  /* most samples in a slot */
-    uint32_t spare_slots; /* of slot_count: for rounds that publish several steps at once, not for
-                           * the trainer to count on */
+    uint32_t spare_slots; /* how many of slot_count are there only because a round publishes several
+                           * steps at once: the trainer may not count on these */
     uint32_t reserved;
     uint64_t control_offset;
     uint64_t data_offset;
@@ -96,7 +97,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared atomics must be lock-free");
 struct slot_header {
     uint64_t epoch, step;
     uint32_t sample_count;
-    uint32_t first_position; /* of the first sample, from the step's start on */
+    uint32_t first_position; /* of the first sample, within the step's global batch */
 };
 
 _Static_assert(sizeof(struct ring_field) == 152, "shared layout");
@@ -106,21 +107,23 @@ _Static_assert(sizeof(struct ring_service) == 96, "shared layout");
 _Static_assert(offsetof(struct ring_service, order) == 48, "shared layout");
 _Static_assert(sizeof(struct slot_header) == 24, "shared layout");
 
-/* Whether slots begin on huge pages: then the ring is a multiple of them. */
+/* Whether slots begin on huge pages (2 MiB). If so, the ring is a multiple of huge pages. */
 static inline bool ring_layout_is_huge(const struct ring_layout *layout)
 {
     return layout->data_offset % MEMORY_HUGE_PAGE_BYTES == 0 &&
            layout->slot_stride % MEMORY_HUGE_PAGE_BYTES == 0;
 }
 
-/* Fills magic, version, offsets and sizes from names, dtypes, shapes, batch_size and slot_count.
- * INVALID: a count out of its range, names that are not in strictly ascending order, or a ring
- * beyond 2^48 bytes. Pure. */
+/* Fills magic, version, offsets and sizes from names, dtypes, shapes, batch_size, slot_count and
+ * spare_slots. Pure; *layout is untouched on failure. INVALID: a count is out of its range, a name
+ * is empty or has no NUL, names are not in strictly ascending order, a dtype is unknown, a
+ * dimension is 0, a reserved word is not 0, or the ring is beyond 2^48 bytes. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
-/* Checks a layout that came from somewhere else (a private copy, that nobody changes meanwhile)
- * against every rule above: it must be what ring_layout_settle() makes of its names, shapes and
- * counts. UNSUPPORTED: another layout version. PROTOCOL: what does not hold. Pure. */
+/* Checks a layout that came from another process: the layout must equal what ring_layout_settle()
+ * makes of its names, shapes and counts. `layout` is a private copy that nobody else can change.
+ * Pure. UNSUPPORTED: the layout has another version. PROTOCOL: the layout is not a ring's, breaks a
+ * rule of ring_layout_settle(), or does not make `memfd_bytes` bytes. */
 MUST_USE enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_bytes,
                                        struct error *err);
 

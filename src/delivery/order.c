@@ -58,7 +58,7 @@ enum status order_check_same(const struct order *before, const struct order *now
     if (before->fingerprint != now->fingerprint) {
         snprintf(texts[0], sizeof texts[0], "%016" PRIx64, before->fingerprint);
         snprintf(texts[1], sizeof texts[1], "%016" PRIx64, now->fingerprint);
-        return differs("the dataset", texts[0], texts[1], err);
+        return differs("dataset", texts[0], texts[1], err);
     }
     enum status status = compare("order.seed", before->seed, now->seed, err);
     if (!status)
@@ -66,16 +66,17 @@ enum status order_check_same(const struct order *before, const struct order *now
     if (!status)
         status = compare("order.window_rows", before->window_rows, now->window_rows, err);
     if (!status)
-        status = compare("the length of chunk rows", before->row_length, now->row_length, err);
+        status = compare("chunk row length", before->row_length, now->row_length, err);
     if (!status && before->shuffle != now->shuffle)
         status = differs("order.shuffle", shuffle_text(before), shuffle_text(now), err);
     if (!status && before->last != now->last)
         status = differs("batch.last", last_names[before->last], last_names[now->last], err);
     if (!status && before->id != now->id)
-        status = error_set(err, STATUS_INVALID,
-                           "the order id was %016" PRIx64 ", this run has %016" PRIx64
-                           ": the order would not continue; use the release that it was made with",
-                           before->id, now->id);
+        status =
+            error_set(err, STATUS_INVALID,
+                      "order id was %016" PRIx64 ", this run has %016" PRIx64
+                      ": the order would not continue; use the release of Penstock that ran before",
+                      before->id, now->id);
     return status;
 }
 

@@ -70,11 +70,11 @@ static enum status check(const struct protocol_message *message, size_t size, si
     if (!kind)
         return error_set(err, STATUS_PROTOCOL, "a message of unknown type %" PRIu32, message->type);
     if (size != PREFIX_BYTES + kind->body_bytes)
-        return error_set(err, STATUS_PROTOCOL, "a %s of %zu bytes, it has %zu", kind->name, size,
-                         PREFIX_BYTES + kind->body_bytes);
+        return error_set(err, STATUS_PROTOCOL, "a %s of %zu bytes: it must have %zu", kind->name,
+                         size, PREFIX_BYTES + kind->body_bytes);
     if (fd_count != kind->fd_count)
-        return error_set(err, STATUS_PROTOCOL, "a %s with %zu descriptors, it has %zu", kind->name,
-                         fd_count, kind->fd_count);
+        return error_set(err, STATUS_PROTOCOL, "a %s with %zu descriptors: it must have %zu",
+                         kind->name, fd_count, kind->fd_count);
     const struct protocol_hello *hello = &message->hello;
     if (message->type == PROTOCOL_HELLO &&
         (hello->wish >= WISH_COUNT || !memchr(hello->state, '\0', sizeof hello->state) ||
@@ -84,7 +84,8 @@ static enum status check(const struct protocol_message *message, size_t size, si
     return STATUS_OK;
 }
 
-/* A FAIL must be a failure, and its text must be one, and say something. */
+/* Makes a FAIL harmless: its status is a failure, its text ends, has no control characters and is
+ * not empty. */
 static void tame(struct error *fail)
 {
     if (fail->status <= STATUS_OK || fail->status > STATUS_MPI)
@@ -98,7 +99,8 @@ static void tame(struct error *fail)
         snprintf(fail->message, sizeof fail->message, "the other side gave no reason");
 }
 
-/* `carrier`: the type whose descriptors the caller takes in `ret_fds`; 0: it takes none. */
+/* `carrier`: the message type whose descriptors go to `ret_fds`; 0: no message may have
+ * descriptors. */
 static enum status receive(int socket, uint32_t carrier, struct protocol_message *ret_message,
                            int *ret_fds, struct error *err)
 {
@@ -111,7 +113,7 @@ static enum status receive(int socket, uint32_t carrier, struct protocol_message
         return status;
     status = check(&message, size, fd_count, err);
     if (!status && fd_count > 0 && message.type != carrier)
-        status = error_set(err, STATUS_PROTOCOL, "a %s that nobody waits for",
+        status = error_set(err, STATUS_PROTOCOL, "a %s, which may not come now",
                            kind_of(message.type)->name);
     if (status) {
         for (size_t i = 0; i < fd_count; i++)
@@ -141,7 +143,7 @@ enum status protocol_receive_hello(int socket, struct protocol_hello *ret_hello,
     struct protocol_message message;
     enum status status = receive(socket, PROTOCOL_HELLO, &message, ret_page_fd, err);
     if (!status && message.type != PROTOCOL_HELLO)
-        status = error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
+        status = error_set(err, STATUS_PROTOCOL, "a connection must begin with one HELLO");
     if (!status)
         *ret_hello = message.hello;
     return status;

@@ -1,8 +1,10 @@
-/* The messages of the handshake; see server.h for who sends which, and when.
+/* The messages between a trainer and its reader. server.h says who sends which message, and when.
  *
  * One message is one packet of a SOCK_SEQPACKET Unix socket: magic, version, type, and a body of
- * the fixed size that belongs to its type. Never blocks. Received messages are checked completely
- * (length, type, number of descriptors) before the caller sees them.
+ * the fixed size that belongs to its type. No function here blocks. A received message is checked
+ * (length, type, number of descriptors, a HELLO's wish and state) before the caller sees it.
+ * Sockets are borrowed. Any thread; on one socket one thread at a time may send, and one may
+ * receive.
  */
 #ifndef PENSTOCK_DELIVERY_PROTOCOL_H
 #define PENSTOCK_DELIVERY_PROTOCOL_H
@@ -31,31 +33,34 @@ enum protocol_type {
     PROTOCOL_DONE,
 };
 
-/* From where on a trainer wants its batches. */
+/* Which batch a trainer wants first. */
 enum protocol_wish {
-    WISH_FRESH,    /* from where the service starts; it has no state */
-    WISH_STATE,    /* from its state on: a new process with a checkpoint */
-    WISH_CONTINUE, /* from its state on: a process that has lost its reader */
+    WISH_FRESH,    /* where the service starts: the trainer has no state */
+    WISH_STATE,    /* at its state: a new process with a checkpoint */
+    WISH_CONTINUE, /* at its state: a process that has lost its reader, or a new one with its
+                    * predecessor's cursor */
     WISH_COUNT
 };
 
 struct protocol_hello {
     uint32_t rank, world_size;
     uint32_t wish;                    /* enum protocol_wish */
-    char state[PROTOCOL_STATE_BYTES]; /* penstock_state()'s JSON, NUL-terminated; "" if fresh */
+    char state[PROTOCOL_STATE_BYTES]; /* JSON of penstock_state(), NUL-terminated; "" with
+                                       * WISH_FRESH only */
 };
 
 struct protocol_wait {
-    uint32_t connected, expected; /* trainers; 0 of 0: not known yet */
-    uint64_t reconnect_ms; /* how long to try again if this reader goes away; 0: not at all */
+    uint32_t connected, expected; /* trainers that are there, of all; 0 of 0: not known yet */
+    uint64_t reconnect_ms; /* how long to look for a reader if this one goes away; 0: not at all */
 };
 
 struct protocol_welcome {
-    uint64_t epoch, step; /* of this trainer's first batch; earlier ones in the ring are not its */
+    uint64_t epoch, step; /* of this trainer's first batch; the trainer passes over earlier batches
+                           * in the ring */
 };
 
 struct protocol_goodbye {
-    uint64_t epoch, step; /* what the trainer would have asked for next */
+    uint64_t epoch, step; /* of the batch that the trainer would have asked for next */
 };
 
 struct protocol_message {
@@ -72,28 +77,33 @@ struct protocol_message {
     };
 };
 
-/* Sends a message of which `type` and the body are filled in. `fds`: WELCOME_FDS of them with
- * WELCOME, the cursor page's (cursor_page.h) with HELLO, else NULL. TIMEOUT: the peer does not
- * read. LOST: it is gone. IO. */
+/* Sends a message; the caller has filled in `type` and the body. `fds`: WELCOME_FDS descriptors
+ * with WELCOME, one (the cursor page's) with HELLO, else NULL; the caller keeps them. INVALID: no
+ * message has that type. TIMEOUT: the socket is full, since the peer does not read. LOST: the peer
+ * closed its socket. IO: any other failure. */
 MUST_USE enum status protocol_send(int socket, const struct protocol_message *message,
                                    const int *fds, struct error *err);
 
-/* Receives one message. `ret_fds` gets the descriptors of a WELCOME, which are the caller's then;
- * with NULL a WELCOME is a breach of the protocol, and a HELLO is always. TIMEOUT: none there.
- * LOST: the peer closed or died. UNSUPPORTED: another version. PROTOCOL: nonsense. NO_MEMORY: this
- * process has no descriptor free for one that came; the message is lost. IO. */
+/* Receives one message. `ret_fds` gets the descriptors of a WELCOME, which are the caller's. On
+ * failure all descriptors are closed. TIMEOUT: no message is there. LOST: the peer closed its
+ * socket or died. UNSUPPORTED: the message has another protocol version. PROTOCOL: an impossible
+ * message, a HELLO, or a WELCOME where `ret_fds` is NULL. NO_MEMORY: this process may open no more
+ * files; the message is lost. IO: any other failure. */
 MUST_USE enum status protocol_receive(int socket, struct protocol_message *ret_message,
                                       int ret_fds[WELCOME_FDS], struct error *err);
 
-/* The same where only a HELLO may come: any other is a breach. *ret_page_fd is the caller's. */
+/* Receives a trainer's first message, which must be a HELLO. *ret_page_fd, the descriptor of the
+ * cursor page, is the caller's. Errors as protocol_receive(); PROTOCOL also for any other message.
+ */
 MUST_USE enum status protocol_receive_hello(int socket, struct protocol_hello *ret_hello,
                                             int *ret_page_fd, struct error *err);
 
-/* The user and process at the other end of a connected Unix socket, as the kernel knows them. */
+/* The user and the process at the other end of a connected Unix socket, as the kernel knows them.
+ * IO: the kernel does not say. */
 MUST_USE enum status peer_credentials(int socket, uid_t *ret_uid, pid_t *ret_pid,
                                       struct error *err);
 
-/* Whether a process of that user may talk to this one: the same user only. */
+/* Whether a process of `uid` may talk to this process: only one of the same user may. */
 bool peer_allowed(uid_t uid);
 
 #endif

@@ -31,7 +31,7 @@ void ring_lay_out(struct ring *ring, const struct ring_layout *layout)
 static enum status check_memfd(int memfd, uint64_t *ret_bytes, struct error *err)
 {
     if (!sealed_check(memfd, ret_bytes))
-        return error_set(err, STATUS_PROTOCOL, "ring: what came is not sealed shared memory");
+        return error_set(err, STATUS_PROTOCOL, "ring: the memory that came is not sealed");
     if (*ret_bytes < sizeof(struct ring_header))
         return error_set(err, STATUS_PROTOCOL, "ring: %" PRIu64 " bytes do not hold a header",
                          *ret_bytes);
@@ -80,15 +80,16 @@ uint64_t ring_whole_pages(uint64_t offset, uint64_t bytes, uint64_t page_bytes,
     return end > begin ? end - begin : 0;
 }
 
-/* Slots of a ring on pages that were set aside begin and end on these: any page of the system's
- * divides them. */
+/* Slots of a hugetlb ring begin and end on huge pages, which are multiples of the system's page: so
+ * a slot is given back whole there. */
 void ring_give_back(const struct ring *ring, uint32_t slot)
 {
     uint64_t offset = ring->data_offset + slot * ring->slot_stride;
     uint64_t bytes =
         ring_whole_pages(offset, ring->slot_stride, (uint64_t)sysconf(_SC_PAGESIZE), &offset);
     if (bytes > 0)
-        (void)madvise(ring->memory + offset, bytes, MADV_REMOVE); /* or it goes later */
+        (void)madvise(ring->memory + offset, bytes, MADV_REMOVE); /* on failure the memory goes with
+                                                                   * the ring */
 }
 
 void ring_publish(struct ring *ring, uint64_t head, int wake_fd)

@@ -78,7 +78,7 @@ enum status rundir_open(const char *path, bool create, int *ret_dir, struct erro
     return STATUS_OK;
 }
 
-/* 0 if the file names none. */
+/* The pid in a lock file; 0: the file has none. */
 static long owner_pid(int lock)
 {
     char text[NAME_BYTES] = "";
@@ -95,8 +95,8 @@ static enum status write_pid(int lock, const char *name, struct error *err)
     return STATUS_OK;
 }
 
-/* Whether the locked file still stands in the directory: its last owner may have removed it between
- * our open and our lock. */
+/* Whether the locked file is still in the directory: its last owner may have removed the file
+ * between our open() and our lock. */
 static bool still_there(int dir, const char *name, int lock)
 {
     struct stat ours, theirs;

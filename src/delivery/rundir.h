@@ -1,14 +1,14 @@
-/* The run directory: where the readers of a node listen and its trainers look for them.
+/* The run directory: where a node's readers listen, and where its trainers look for them.
  *
  *     RUN_DIR               0700, of the user who runs the service
  *     RUN_DIR/reader-3.sock where reader 3 listens
- *     RUN_DIR/reader-3.lock locked by reader 3 as long as it lives; its pid is in it
+ *     RUN_DIR/reader-3.lock locked by reader 3 while reader 3 lives; holds its pid
  *
- * The directory is opened once, without following a symbolic link at its end, checked, and then
- * used by its descriptor alone, so that nobody can swap it afterwards; and paths may be longer than
- * a socket address allows. The lock is one of an open file description (fcntl, F_OFD_SETLK): it
- * goes with its owner, however that ends, and others can look whether it is held without taking it.
- * Any thread.
+ * The directory is opened once, without following a symbolic link at the end of its path, and is
+ * checked. All further calls use the descriptor `dir`, which is borrowed: nobody can put another
+ * directory in its place, and the path may be longer than a socket address allows. The lock belongs
+ * to an open file description (fcntl, F_OFD_SETLK): it ends with its owner, however the owner ends,
+ * and others can look whether it is held without taking it. Any thread.
  */
 #ifndef PENSTOCK_DELIVERY_RUNDIR_H
 #define PENSTOCK_DELIVERY_RUNDIR_H
@@ -19,26 +19,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Opens the directory; with `create` it is made if missing (its parent must be there).
- * NOT_FOUND: no such directory. REFUSED: a symbolic link, another user's, or open to others. IO. */
+/* Opens the directory. With `create` a missing directory is made, in a parent that must exist.
+ * *ret_dir is the caller's, to close. NOT_FOUND: there is no such directory. REFUSED: `path` is a
+ * symbolic link or no directory, belongs to another user, or is open to others. IO: any other
+ * failure. */
 MUST_USE enum status rundir_open(const char *path, bool create, int *ret_dir, struct error *err);
 
-/* Makes this process the owner of the reader's lock, removing what a dead owner left.
- * REFUSED: a live process holds it; the message names its pid. IO. */
+/* Takes the lock of reader `reader` for this process, and removes a dead owner's socket. *ret_lock
+ * is the caller's: closing it gives the lock up. REFUSED: a live process holds the lock; the
+ * message names its pid. IO: any other failure. */
 MUST_USE enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struct error *err);
 
-/* The reader's socket, whose lock must be claimed: from now on others find this reader, and can
- * connect once listen() has been called. Non-blocking. IO. */
+/* Makes the socket of a reader whose lock this process holds. From now on trainers find the reader,
+ * and they can connect once the caller has called listen(). *ret_socket is the caller's,
+ * non-blocking. IO: the socket cannot be made. */
 MUST_USE enum status rundir_bind(int dir, uint32_t reader, int *ret_socket, struct error *err);
 
-/* Removes reader's socket and lock file, while the lock is held. */
+/* Removes the reader's socket and lock file. For the owner of the lock, before closing the lock. */
 void rundir_leave(int dir, uint32_t reader);
 
-/* The readers that are alive in this directory, ascending; returns their number, at most
- * `capacity`. */
+/* Writes the numbers of the live readers of this directory, ascending, and returns how many there
+ * are, at most `capacity`. 0 also where the directory cannot be read. */
 size_t rundir_readers(int dir, uint32_t *readers, size_t capacity);
 
-/* Connects to a reader. Non-blocking socket. NOT_FOUND: nobody listens there. IO. */
+/* Connects to a reader. *ret_socket is the caller's, non-blocking. NOT_FOUND: no reader of that
+ * number listens, or its queue is full: try again. IO: any other failure. */
 MUST_USE enum status rundir_connect(int dir, uint32_t reader, int *ret_socket, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Memory that two processes share is a memfd of sealed size: without the seals one could shrink it
- * under the other's feet, which is SIGBUS. Any thread. */
+/* Two processes share memory as a memfd whose size is sealed. Without seals one process could
+ * shrink the memory, and the other would get SIGBUS. Any thread; descriptors are borrowed. */
 #ifndef PENSTOCK_DELIVERY_SEALED_H
 #define PENSTOCK_DELIVERY_SEALED_H
 
@@ -8,10 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Seals a memfd that allows it, which has its size. IO. */
+/* Seals the size of a memfd, which was created with MFD_ALLOW_SEALING and has its final size. IO:
+ * the kernel refuses. */
 MUST_USE enum status sealed_make(int memfd, struct error *err);
 
-/* Whether a descriptor that came from elsewhere is such memory, and of how many bytes. */
+/* Whether a descriptor of another process is a memfd with these seals. If so, *ret_bytes is its
+ * size. */
 bool sealed_check(int memfd, uint64_t *ret_bytes);
 
 #endif

@@ -1,6 +1,5 @@
-/* Wake-ups between two processes: an eventfd, which one reads and polls, and the other one writes.
- * ring.h tells when. Any thread.
- */
+/* Wake-ups from one process to another: an eventfd, which the sleeper polls and reads, and which
+ * the other process writes. ring.h says when. Any thread; nothing blocks. */
 #ifndef PENSTOCK_DELIVERY_WAKEUP_H
 #define PENSTOCK_DELIVERY_WAKEUP_H
 
@@ -8,15 +7,16 @@
 
 #include <stdbool.h>
 
-/* A non-blocking one. IO. */
+/* Makes a non-blocking eventfd, which is the caller's. IO: no descriptor is free, or no memory. */
 MUST_USE enum status wakeup_new(int *ret_fd, struct error *err);
 
-/* Whether a descriptor that came from elsewhere is such a one. */
+/* Whether a descriptor of another process is a non-blocking eventfd. */
 bool wakeup_check(int fd);
 
+/* Wakes the process that polls `fd`. A signal that nobody has taken yet is enough. */
 void wakeup_signal(int fd);
 
-/* Takes what has been signalled; nothing is fine. */
+/* Takes all signals that have come; none is fine. */
 void wakeup_drain(int fd);
 
 #endif

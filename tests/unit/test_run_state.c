@@ -214,7 +214,7 @@ static void mismatches_name_both_values(void **state)
     expect_mismatch(saved, "order.window_rows was 63", "has 64");
     saved = good;
     saved.order.row_length = 4;
-    expect_mismatch(saved, "the length of chunk rows was 4", "has 8");
+    expect_mismatch(saved, "chunk row length was 4", "has 8");
     saved = good;
     saved.order.shuffle = 0;
     expect_mismatch(saved, "order.shuffle was false", "has true");
@@ -223,7 +223,7 @@ static void mismatches_name_both_values(void **state)
     expect_mismatch(saved, "batch.last was drop", "has partial");
     saved = good;
     saved.order.id = 1;
-    expect_mismatch(saved, "the order id was 0000000000000001", "has 0123456789abcdef");
+    expect_mismatch(saved, "order id was 0000000000000001", "has 0123456789abcdef");
 }
 
 /* What it says is compared, what it does not say is taken for what the run has, and told. */
