@@ -21,7 +21,8 @@ static inline struct zip *zip_of(const struct store *store)
     return (struct zip *)store;
 }
 
-/* All of `size` bytes at `offset` of the archive, `context`: a zip_read. CORRUPT: the archive ends before. */
+/* All of `size` bytes at `offset` of the archive `context`: a zip_read. CORRUPT: the archive ends
+ * before. */
 MUST_USE enum status zip_read_at(void *context, uint64_t offset, void *buffer, size_t size,
                                  struct error *err);
 
