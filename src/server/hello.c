@@ -1,4 +1,5 @@
-/* What a HELLO asks for, and whether that can be had: here, now, in the next session, or not. */
+/* Judges a HELLO: whether the trainer can have what it asks for now, in the next session, or not at
+ * all. */
 #include "server/server_internal.h"
 
 #include <inttypes.h>
@@ -27,7 +28,7 @@ static enum status check_rank(const struct server *server, const struct protocol
     return STATUS_OK;
 }
 
-/* *ret_cursor stays as it is if the trainer is fresh. */
+/* *ret_cursor is left alone if the trainer is fresh. */
 static enum status check_state(const struct server *server, const struct protocol_hello *hello,
                                uint64_t *ret_cursor, struct error *err)
 {
@@ -45,7 +46,8 @@ static enum status check_state(const struct server *server, const struct protoco
     return STATUS_OK;
 }
 
-/* Who comes after the end has missed nothing, unless it asks for more. */
+/* Judges a trainer that comes after the end. It has missed nothing, unless it asks for an earlier
+ * step. */
 static enum status judge_late(const struct server *server, const struct protocol_hello *hello,
                               struct error *err)
 {

@@ -1,8 +1,8 @@
 /* Connections that are no trainers yet.
  *
- * A connection is `pending` until its HELLO came (5 seconds at most; a fifth of a second where
- * others wait for a free entry, so that silent ones do not keep trainers out), and a trainer from
- * then on, or from the next session on. */
+ * A connection is `pending` until its HELLO has come, or, where it has to wait, until the next
+ * session; then it is a trainer. A HELLO has five seconds to come. It has a fifth of a second when
+ * all entries are taken, so that silent connections keep no trainer out. */
 #include "base/clock.h"
 #include "server/server_internal.h"
 
@@ -21,8 +21,8 @@ static void drop_pending(struct server *server, uint32_t index)
     server->pending[index] = server->pending[--server->pending_count];
 }
 
-/* There is no descriptor for a connection that waits, or for what comes with its HELLO: the
- * listener stays readable, so that nobody is to look at it for a while. Said once. */
+/* Descriptors have run out, for a connection or for a HELLO's cursor page. The listener stays
+ * readable all the time, so it is left alone for a while. The warning is given once. */
 static void accept_later(struct server *server, int failure)
 {
     const uint64_t pause_ns = 250000000;
@@ -34,8 +34,8 @@ static void accept_later(struct server *server, int failure)
     server->accept_ns = clock_now_ns() + pause_ns;
 }
 
-/* Accepts one connection if there is one; returns whether there was. A stranger is told and
- * dropped, which is nobody else's business. */
+/* Accepts one connection. False: there is none, or it has to wait. Another user's process is told
+ * so and dropped; the caller does not hear of it. */
 static bool accept_one(struct server *server)
 {
     if (server->pending_count == MAX_PENDING)
@@ -66,8 +66,8 @@ static bool accept_one(struct server *server)
     return true;
 }
 
-/* What a trainer leases of an earlier ring lies before the cursor that it wishes; the page says how
- * far. */
+/* The cursor that a trainer has released so far. A trainer that goes on may still lease batches of
+ * an earlier ring, which lie before the cursor that it wishes: its page says how far it is. */
 static uint64_t released_before(const struct pending *pending, const struct protocol_hello *hello,
                                 uint64_t wished)
 {
@@ -79,7 +79,7 @@ static void admit(struct server *server, const struct pending *pending,
                   const struct protocol_hello *hello, uint64_t cursor)
 {
     struct trainer *trainer =
-        trainer_of_rank(server, hello->rank); /* it said goodbye, and is back */
+        trainer_of_rank(server, hello->rank); /* not NULL: it said goodbye, and is back */
     if (!trainer)
         trainer = &server->trainers[server->trainer_count++];
     *trainer = (struct trainer){.socket = pending->socket,
@@ -98,8 +98,8 @@ static void admit(struct server *server, const struct pending *pending,
     peer_wait(server, trainer->socket, 0, 0);
 }
 
-/* Whether a trainer's rank is still taken by one that it may be there to replace: a process takes
- * a moment to die. */
+/* Whether the trainer that this one may replace still counts as connected: a process takes a moment
+ * to die. */
 static bool comes_early(const struct server *server, const struct pending *pending, uint32_t rank)
 {
     const struct trainer *other = trainer_of_rank(server, rank);
@@ -108,8 +108,8 @@ static bool comes_early(const struct server *server, const struct pending *pendi
            clock_now_ns() - pending->accepted_ns < hello_timeout_ns;
 }
 
-/* The one that died between its last batch and its goodbye has a successor that knows of the end.
- */
+/* A trainer died between its last batch and its goodbye, and its successor knows of the end: nobody
+ * is missing. */
 static void close_lost(struct server *server, uint32_t rank)
 {
     struct trainer *trainer = trainer_of_rank(server, rank);
@@ -119,7 +119,8 @@ static void close_lost(struct server *server, uint32_t rank)
     trainer->goodbye = (struct protocol_goodbye){.epoch = server->service.epochs};
 }
 
-/* Takes a HELLO: *ret_stays is false if the connection is a trainer's now. */
+/* Answers a HELLO. *ret_stays: the connection stays pending; false: it is a trainer's now, or has
+ * failed. */
 static enum status handle_hello(struct server *server, struct pending *pending,
                                 const struct protocol_hello *hello, bool *ret_stays,
                                 struct error *err)
@@ -156,13 +157,13 @@ static enum status read_hello(struct pending *pending, uint64_t patience_ns,
         return STATUS_OK;
     }
     if (status == STATUS_TIMEOUT && clock_now_ns() - pending->accepted_ns >= patience_ns)
-        return error_set(err, STATUS_PROTOCOL, "no HELLO came within %.3g s%s",
-                         (double)patience_ns / 1e9,
-                         patience_ns < hello_timeout_ns ? ", and others wait to be heard" : "");
+        return error_set(
+            err, STATUS_PROTOCOL, "no HELLO came within %.3g s%s", (double)patience_ns / 1e9,
+            patience_ns < hello_timeout_ns ? ", and other connections wait for theirs" : "");
     if (status || !pending->waits)
         return status ? status : cursor_page_open(page_fd, &pending->page, err);
     close(page_fd);
-    return error_set(err, STATUS_PROTOCOL, "a connection begins with one HELLO");
+    return error_set(err, STATUS_PROTOCOL, "a connection must begin with one HELLO");
 }
 
 /* It is told why, unless it is gone, or nothing came through. */
@@ -170,14 +171,14 @@ static void turn_away(struct server *server, uint32_t index, bool understood,
                       const struct error *error)
 {
     if (error->status == STATUS_NO_MEMORY && !understood)
-        accept_later(server, EMFILE); /* who hears nothing comes again */
+        accept_later(server, EMFILE); /* the trainer sees a closed socket, and comes again */
     else if (error->status != STATUS_LOST)
         peer_fail(server->pending[index].socket, error);
     drop_pending(server, index);
 }
 
-/* Moves a pending connection on. Only a refusal is the owner's business; nonsense, silence and
- * hanging up are not. */
+/* Moves a pending connection on; *index goes on to the next one. Returns REFUSED alone: an
+ * impossible message, silence or a hang-up just drops the connection. */
 static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_t *index,
                             bool *active, struct error *err)
 {

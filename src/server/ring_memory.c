@@ -14,15 +14,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Who makes the pages of which ring. */
+/* Makes the pages of one ring. */
 struct filler {
     ring_memory_fill *fill; /* NULL: the calling thread */
     void *argument;
     uint32_t rank;
 };
 
-/* Lack of memory must be an error here, never SIGBUS later. Kernels that cannot populate allocate
- * first, which takes no transparent huge pages. */
+/* Lack of memory must be an error here, never SIGBUS later. Kernels without MADV_POPULATE_WRITE
+ * allocate the pages with posix_fallocate(), which takes no transparent huge pages. */
 static enum status make_present(int memfd, const struct filler *filler, void *memory,
                                 uint64_t bytes, struct error *err)
 {
@@ -68,8 +68,8 @@ static enum status fill_memfd(int memfd, const struct ring_layout *layout,
     return STATUS_OK;
 }
 
-/* `flags`: of memfd_create(), for the kind of pages. Huge ones are set aside by the mapping, so
- * that it fails where there are too few. */
+/* `flags`: of memfd_create(), for the kind of pages. Mapping hugetlb memory reserves its pages, so
+ * that the mapping fails where there are too few. */
 static enum status create_of(unsigned flags, const struct ring_layout *layout,
                              const struct ring_service *service, const struct filler *filler,
                              struct ring *ret_ring, struct error *err)

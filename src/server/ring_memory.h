@@ -1,6 +1,5 @@
-/* The memory of a trainer's ring, as its reader makes it: sealed, and every page present. Any
- * thread.
- */
+/* A reader makes the memory of its trainers' rings here: sealed, and with every page present. Any
+ * thread. */
 #ifndef PENSTOCK_SERVER_RING_MEMORY_H
 #define PENSTOCK_SERVER_RING_MEMORY_H
 
@@ -11,21 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes all pages of a trainer's ring present, where they shall lie: 0, or an errno. See
- * memory_populate(). */
+/* A caller's function that makes all pages of a ring present, on the NUMA node of its choice.
+ * `argument` is the caller's, and `rank` the trainer's. Returns 0 or an errno, as memory_populate()
+ * does. */
 typedef int ring_memory_fill(void *argument, uint32_t rank, void *memory, size_t bytes);
 
-/* Makes a ring of its own, sealed, every page present: by `fill` (NULL: by the calling thread).
- * Where slots begin on huge pages, of those that are set aside if there are enough, else of
- * transparent ones if shared memory may have them, else of plain ones. NO_MEMORY: with the sizes.
- * IO. */
+/* Makes a ring and its header. `fill` makes the pages present (NULL: the calling thread does). A
+ * ring whose slots begin on huge pages gets pages that were set aside if there are enough; else
+ * transparent huge pages if shared memory may have them; else plain pages. Every other ring gets
+ * plain pages. *ret_ring is the caller's, for ring_done(). Blocks while pages are made. NO_MEMORY:
+ * the ring does not fit; the message has the sizes. IO: a system call failed. */
 MUST_USE enum status ring_memory_create(const struct ring_layout *layout,
                                         const struct ring_service *service, ring_memory_fill *fill,
                                         void *fill_argument, struct ring *ret_ring,
                                         struct error *err);
 
-/* Which pages `counts` rings of that layout have, and what to set where huge ones would be of use
- * and are not had: one line without its end. */
+/* Appends one line without its end: how many rings of this layout have which pages (`counts`), and
+ * which setting of the system would give huge pages to rings that could use huge pages and have
+ * plain ones. */
 void ring_memory_describe(const struct ring_layout *layout, const uint64_t counts[RING_PAGES_COUNT],
                           struct text *out);
 

@@ -1,6 +1,5 @@
-/* See server.h, and server_internal.h for its other files. This one opens, listens, hears, and
- * tells; one thread, nothing blocks. Before server_start() a trainer that hangs up is forgotten, so
- * that it may be started again. */
+/* See server.h. Opens and closes the server, turns it, and tells trainers how many are there;
+ * server_internal.h lists the server's other files. */
 #include "server/server.h"
 
 #include "base/clock.h"
@@ -117,8 +116,7 @@ bool server_hear_trainers(struct server *server)
 
 enum status server_progress(struct server *server, bool *ret_active, struct error *err)
 {
-    bool active =
-        server_hear_trainers(server); /* first: a rank that hung up is free for the next */
+    bool active = server_hear_trainers(server); /* first: this frees the ranks that hung up */
     if (!server->started)
         server_hear_parting(server);
     enum status status = server_hear_pending(server, &active, err);
@@ -159,7 +157,7 @@ size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t ca
     return count;
 }
 
-/* Whether the peer has read all that was sent to it. */
+/* Whether the peer has read all messages that were sent. */
 static bool is_heard(int socket)
 {
     int unread = 0;

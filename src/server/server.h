@@ -1,9 +1,9 @@
-/* The reader's side of delivery: accepts trainers on a Unix socket, gives each a ring, publishes
- * slots.
+/* The reader's side of delivery: accepts trainers on a Unix socket, gives each trainer a ring, and
+ * publishes slots.
  *
  * Run directory: 0700, owned by the user, shared by all readers of a node. Reader r listens on
- * RUN_DIR/reader-<r>.sock, a SOCK_SEQPACKET socket, so that messages keep their boundaries and a
- * peer's death is seen at once. A handshake:
+ * RUN_DIR/reader-<r>.sock. The socket is a SOCK_SEQPACKET, so that messages keep their boundaries
+ * and a peer's death is seen at once. The messages of a connection:
  *
  *     trainer                              reader
  *     HELLO {rank, world_size, wish}     ->      uid checked by SO_PEERCRED
@@ -17,18 +17,19 @@
  *     GOODBYE {epoch, step}              ->      at close; or FAIL {struct error}: why it failed
  *                                        <-      END, or FAIL {struct error} at any time
  *
- * A session is one stretch of delivery, from server_start() on. After server_restart() trainers
- * come again for another: those that were connected find the socket closed. Who said goodbye is not
- * waited for any more: it stays in the list as closed, and has a ring that nobody reads.
+ * A session is one stretch of delivery, from server_start() to server_restart() or server_free().
+ * After server_restart() trainers find their sockets closed, and connect again for the next
+ * session. Nobody waits for a trainer that said goodbye: it stays in the list as closed, and the
+ * next session makes a ring for it that nobody reads.
  *
  * A cursor is a step counted from epoch 0 on: epoch * steps_per_epoch + step.
  *
- * One thread owns the server: none of this blocks, everything happens in server_progress(). Errors
- * of a single trainer (nonsense on its socket, a wild tail) concern that trainer; the owner asks
- * for them. How long a silent connection may take for its HELLO, and how many may be pending, is
- * bounded: a trainer gets in within 4 s past 1,000 connections that say nothing. Without a
- * descriptor for one that connects, the server looks for one four times a second, and does not poll
- * meanwhile.
+ * One thread, the owner, calls everything here. Nothing blocks but server_new(), and server_start()
+ * while it makes memory. A single trainer's error (an impossible message, an impossible tail) makes
+ * that trainer lost and nobody else; the owner asks server_trainer_state(). The number of
+ * connections without a HELLO and their time for it are limited: a trainer gets in within 4 s past
+ * 1,000 silent connections. Where this process may open no more files, the server tries to accept
+ * four times a second, and does not poll its socket in between.
  */
 #ifndef PENSTOCK_SERVER_SERVER_H
 #define PENSTOCK_SERVER_SERVER_H
@@ -44,152 +45,165 @@
 
 struct server;
 
-/* Reads the state of a HELLO, and judges whether this service can go on from it (for a trainer that
- * goes on, the end is a cursor, too). */
+/* A caller's function that reads the state `json` of a HELLO, and says whether this service can go
+ * on from it: OK with *ret_cursor, or an error that becomes REFUSED. `goes_on`: the trainer has
+ * lost its reader (WISH_CONTINUE); only such a trainer may be at the end of all epochs. */
 typedef enum status server_read_state(void *argument, const char *json, bool goes_on,
                                       uint64_t *ret_cursor, struct error *err);
 
 struct server_options {
-    const char *run_dir;   /* created 0700 if it is not there; borrowed during the call */
-    uint32_t reader;       /* MPI rank, names the socket */
-    uint32_t max_trainers; /* most that this reader serves */
-    const struct ring_layout *layout;   /* settled; copied */
-    const struct ring_service *service; /* rank is filled in per trainer; copied */
-    uint64_t reconnect_ms; /* how long trainers look for a reader again; > 0: sessions follow one
-                            * another, and who comes during one is kept waiting for the next */
+    const char *run_dir;   /* made with mode 0700 if it is missing; borrowed during the call */
+    uint32_t reader;       /* MPI rank; in the socket's name */
+    uint32_t max_trainers; /* most trainers that this reader serves */
+    const struct ring_layout *layout;   /* from ring_layout_settle(); copied */
+    const struct ring_service *service; /* of all trainers: `rank` is set for each trainer's ring;
+                                         * copied */
+    uint64_t reconnect_ms; /* how long trainers look for a reader that went away; 0: not at all.
+                            * Above 0 sessions follow one another, and a trainer that connects
+                            * during a session waits for the next one */
     server_read_state *read_state; /* NULL: trainers with a state are refused */
     void *state_argument;          /* borrowed while the server lives */
-    ring_memory_fill *fill;        /* NULL: server_start()'s thread fills rings */
+    ring_memory_fill *fill;        /* makes pages present; NULL: server_start()'s thread does */
     void *fill_argument;           /* borrowed while the server lives */
 };
 
-/* Creates the run directory and the reader's socket there. REFUSED: the directory belongs to
- * someone else or is open to others; another live reader has this socket (its pid is named; a dead
- * one's socket is taken over). IO. */
+/* Makes the run directory, unless it exists, and the reader's socket in it. A dead reader's socket
+ * is replaced. REFUSED: the directory is a symbolic link, belongs to another user or is open to
+ * others; or a live reader has this number, and the message names its pid. IO: the directory or the
+ * socket cannot be made. NO_MEMORY. INVALID and others: the layout is not settled. */
 MUST_USE enum status server_new(const struct server_options *options, struct server **ret_server,
                                 struct error *err);
 
-/* From now on trainers can connect. Only when all readers of the node have their sockets: a
- * trainer that gets through to one has then seen them all, and chosen among all. IO. */
+/* Lets trainers connect. To be called when all readers of the node have their sockets: so a trainer
+ * that connects to one has seen all, and has chosen among all. IO: listen() failed. */
 MUST_USE enum status server_listen(struct server *server, struct error *err);
 
-/* Accepts, reads, answers; never blocks. Returns whether anything happened. A trainer that asks for
- * the wrong world size, for a rank that is taken here or with another run's state is told so and
- * dropped; `err` then holds what it was told and the status is returned once (REFUSED); nothing
- * else fails. */
+/* Accepts connections, reads sockets and tails, and answers. *ret_active, which is always set:
+ * whether anything happened. REFUSED, the one failure: a trainer asked for the wrong world size,
+ * for a rank that is taken here, or with another run's state. That trainer has been told `err` and
+ * dropped; each such trainer is reported once. */
 MUST_USE enum status server_progress(struct server *server, bool *ret_active, struct error *err);
 
-/* Something that the log should say; false: nothing. Each once. */
+/* Takes a warning for the log. False: there is none. Each warning is given once. */
 bool server_take_warning(struct server *server, struct error *ret_warning);
 
-/* Descriptors to poll for: the socket, the trainers' sockets, their eventfds. Returns their number,
- * at most `capacity`. */
+/* Fills in what to poll for reading: the listening socket, all connections, and the trainers'
+ * release eventfds. Returns how many entries were filled, at most `capacity`. */
 size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity);
 
-/* Trainers that have said HELLO (or goodbye in an earlier session), and their ranks. Until
- * server_start() a trainer that hangs up is forgotten (those after it move up), from then on
- * numbers stay. */
+/* Trainers in the list: those that have said HELLO, and those that said goodbye in an earlier
+ * session. `trainer` here and below is an index in the list, below the count. Until server_start()
+ * a trainer that hangs up leaves the list, and the trainers behind it move up. From server_start()
+ * on indices stay until the session ends. The pid is of the process that connected. */
 uint32_t server_trainer_count(const struct server *server);
 uint32_t server_trainer_rank(const struct server *server, uint32_t trainer);
 pid_t server_trainer_pid(const struct server *server, uint32_t trainer);
 
-/* What it asked for; the cursor unless it is fresh. One that said goodbye wants to go on at the
- * end.
- */
+/* What the trainer asked for. *ret_cursor is always set: its cursor, 0 with WISH_FRESH. A trainer
+ * that said goodbye counts as WISH_CONTINUE at the end of all epochs. */
 enum protocol_wish server_trainer_wish(const struct server *server, uint32_t trainer,
                                        uint64_t *ret_cursor);
 
-/* Before server_start(): where the session starts, and the first batch of a trainer, which is there
- * unless it is set. */
+/* Before server_start(): the cursor where the session starts, and the cursor of one trainer's first
+ * batch. A trainer without one begins where the session starts. */
 void server_set_start(struct server *server, uint64_t cursor);
 void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor);
 
-/* Tells waiting trainers how many of all are connected: where that is another number, and ten times
- * a second, for a sign of life. Not those that have not read what they were told before: they hear
- * the next, and their sockets have room for what matters. */
+/* Tells the trainers in the list that `connected` of `expected` trainers are there: when the number
+ * changes, and ten times a second as a sign of life. A trainer that has not read the last message
+ * is left out, so that its socket has room for messages that matter. To be called again and again
+ * until server_start(). */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
-/* Makes every connected trainer's ring (see ring_memory_create()) and sends WELCOME. From here on
- * no trainer is accepted: late ones are told why, or wait for the next session. NO_MEMORY: with the
- * sizes. */
+/* Begins a session: makes a ring for every trainer in the list (ring_memory_create()), and sends
+ * WELCOME to those that are connected. From now on a trainer that connects is refused, or waits for
+ * the next session where reconnect_ms is above 0. Blocks while rings are made. NO_MEMORY: a ring
+ * does not fit; the message has the sizes. IO: a system call failed. */
 MUST_USE enum status server_start(struct server *server, struct error *err);
 
-/* Slots. `sequence` counts a trainer's slots from 0; they are filled and published in order, but
- * several may be in work: slot `sequence` is free when it lies less than slot_count ahead of the
- * trainer's tail. Of a trainer that is closed or lost every slot is free, and its memory stays
- * until server_free(): an exchange under way goes on as if it lived, and what is written there goes
- * nowhere. */
+/* A trainer's slots, from server_start() on. `sequence` counts the session's slots of this trainer
+ * from 0. Slots are published in order, and several may be filled at once. Slot `sequence` is free
+ * when it lies less than slot_count ahead of the trainer's tail. Every slot of a closed or lost
+ * trainer is free. Its memory stays until server_restart() or server_free(), so that an exchange
+ * under way can go on writing; nobody reads that memory. */
 bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence);
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence);
 
-/* What a trainer's ring is made of. */
+/* The kind of pages of a trainer's ring, from server_start() on. */
 enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer);
 
-/* Hands the next slot (sequence = number published so far) to the trainer and wakes it if it waits.
- * Its header must be filled. Nothing to one that is closed or lost. */
+/* Publishes the trainer's next slot, whose sequence is the number of slots published so far, and
+ * wakes the trainer if it sleeps. The slot, header included, must be filled. Does nothing for a
+ * closed or lost trainer. */
 void server_publish(struct server *server, uint32_t trainer);
 
-/* What became of a trainer. */
+/* The state of a trainer. */
 enum server_peer {
     SERVER_PEER_CONNECTED,
-    SERVER_PEER_CLOSED, /* said GOODBYE */
-    SERVER_PEER_LOST,   /* died, failed, or broke the protocol; `ret_error` says which */
+    SERVER_PEER_CLOSED, /* said goodbye, in this session or an earlier one */
+    SERVER_PEER_LOST,   /* died, failed, or broke the protocol */
 };
+/* *ret_error (NULL: not wanted) is set only for a lost trainer: why it is lost. */
 enum server_peer server_trainer_state(const struct server *server, uint32_t trainer,
                                       struct error *ret_error);
 
-/* Whether one that is lost has said so itself, and why: nobody knows better. */
+/* Whether a lost trainer said itself that it failed, with penstock_fail(): nobody knows the cause
+ * better. */
 bool server_trainer_failed(const struct server *server, uint32_t trainer);
 
-/* Where a trainer that said GOODBYE stopped: the epoch and step it would have asked for next. */
+/* Where a closed trainer stopped: the epoch and step that it would have asked for next. Only for
+ * SERVER_PEER_CLOSED. */
 void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
                             uint64_t *ret_step);
 
-/* The cursor behind the last batch that a trainer has released, in order: up to now, or to its
- * death. Before server_start() only of one that wishes to go on. */
+/* The cursor behind the last batch that a trainer has released in order, up to now or to its death.
+ * Before server_start() the number means something only for WISH_CONTINUE. */
 uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer);
 
-/* Whether it is done with the last batch of all: has released it, asked for more, or said goodbye.
- */
+/* Whether the trainer has had its last batch: has released all batches, has asked for more than the
+ * last one, or said goodbye. */
 bool server_trainer_done(const struct server *server, uint32_t trainer);
 
-/* Whether a trainer waits for the next session whose rank nobody has here any more. */
+/* Whether a process waits for the next session to replace a closed or lost trainer of this reader.
+ */
 bool server_trainer_returns(const struct server *server);
 
-/* Batches published but not yet released by the trainer. */
+/* Batches that are published and not released in order; 0 unless the trainer is connected. */
 uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer);
 
-/* Asks for (or stops asking for) a wake-up on the eventfds at the next release, see base/waker.h
- * for the order of things. */
+/* Asks all trainers to signal their release eventfd at the next release, or asks no longer and
+ * takes the signals that came. base/waker.h says in which order to arm, look and sleep. Nothing
+ * happens outside a session. */
 void server_arm(struct server *server);
 void server_disarm(struct server *server);
 
-/* Tells all trainers that no more batches will be published: with STATUS_ENDED they first consume
- * what is published; with anything else they fail at once, with this error. Also to those still in
- * the handshake, and those that come later. One that is lost after an end is closed as soon as
- * another of its rank has been told. */
+/* Tells all trainers that no more batches will be published. With STATUS_ENDED in a session,
+ * trainers first consume the published batches. With another status, or before server_start(), they
+ * fail at once with `outcome`. Connections without a HELLO, and trainers that connect later, are
+ * told `outcome` too. After STATUS_ENDED a lost trainer becomes closed when another process of its
+ * rank has been told. */
 void server_finish(struct server *server, const struct error *outcome);
 
-/* Ends the session without a word: rings are dropped, trainers find the socket closed and come
- * again. Until server_start() a goodbye that crosses this is heard. Nobody may be writing to a
- * ring.
- */
+/* Ends the session for the next one: unmaps the rings, and closes the sockets, so that trainers
+ * connect again. A goodbye that is on its way is still heard, until server_start(). No thread may
+ * be writing to a ring. */
 void server_restart(struct server *server);
 
-/* Between sessions: the next trainer of those that have hung up since the last one, or as it ended,
- * and the cursor behind the last batch that it has released; false if there is none. A trainer goes
- * on with its ring after the session's end, until that is empty, says hello, and may die any time.
- */
+/* Between sessions: takes one trainer that hung up without a goodbye as the last session ended or
+ * after it, with its rank and the cursor behind the last batch that it has released in order.
+ * False: there is none. After a session's end a trainer goes on until its ring is empty, and
+ * connects again; it may die at any time. */
 bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_cursor);
 
-/* Between sessions: a trainer of that rank is to come again, although one said goodbye. */
+/* Between sessions: a trainer of rank `rank` is waited for again, although one said goodbye. */
 void server_expect(struct server *server, uint32_t rank);
 
-/* Removes the socket, and the run directory if it is empty, and nothing else: for a process that is
- * about to exit while other threads may still write to rings. server_free() may follow. */
+/* Removes the socket and the lock file, and the run directory if it is empty. Rings stay: for a
+ * process that is about to exit while other threads may still write to them. server_free() may
+ * follow. */
 void server_leave(struct server *server);
 
-/* Closes everything, removes the socket, and the run directory if it is empty. NULL is fine. */
+/* server_leave(), then closes and frees everything, rings included. NULL is fine. */
 void server_free(struct server *server);
 
 #endif

@@ -1,5 +1,5 @@
-/* Sessions: where one starts, its rings, and how it ends or gives way to the next. Trainers of the
- * last one are `parting` meanwhile: they may say goodbye yet. */
+/* Sessions: makes the rings of a session, begins and ends it. Between two sessions the trainers of
+ * the last one are `parting`: they may still say goodbye. */
 #include "delivery/wakeup.h"
 #include "server/server_internal.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Descriptors and memory for one trainer; undone by trainer_done(). */
+/* Makes a trainer's ring and eventfds. trainer_done() frees them, also after a failure. */
 static enum status equip(const struct server *server, struct trainer *trainer, struct error *err)
 {
     struct ring_service service = server->service;
@@ -68,7 +68,8 @@ enum status server_start(struct server *server, struct error *err)
         struct trainer *trainer = &server->trainers[i];
         if (trainer->first == UINT64_MAX)
             trainer->first = server_start_cursor(server);
-        if (trainer->first != trainer->wished) /* else it may lease batches before that */
+        if (trainer->first != trainer->wished) /* otherwise the trainer may still lease earlier
+                                                * batches */
             trainer->released = trainer->first;
         trainer->given = trainer->first;
         if (trainer->state == SERVER_PEER_CONNECTED)
@@ -84,7 +85,7 @@ void server_note_left(struct server *server, const struct trainer *trainer)
         *left = cursor + 1;
 }
 
-/* One that said goodbye, for the next session. */
+/* A trainer that said goodbye, as the next session has it in the list. */
 static struct trainer closed_trainer(const struct trainer *trainer)
 {
     return (struct trainer){.socket = -1,

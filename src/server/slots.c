@@ -1,4 +1,5 @@
-/* Slots of the trainers' rings: filled by others, published here; and wake-ups at a release. */
+/* The slots of the trainers' rings. Pool workers fill slots; this file publishes them, and asks for
+ * wake-ups at the next release. */
 #include "delivery/wakeup.h"
 #include "server/server_internal.h"
 

@@ -1,4 +1,4 @@
-/* A trainer as its reader knows it: what it says, how far it is, and what became of it. */
+/* One trainer, as its reader knows it: its messages, its tail and cursor, and its state. */
 #include "delivery/fdpass.h"
 #include "server/server_internal.h"
 
@@ -20,7 +20,7 @@ void peer_wait(const struct server *server, int socket, uint32_t connected, uint
                                                 .expected = expected,
                                                 .reconnect_ms = server->reconnect_ms}};
     enum status status = protocol_send(socket, &message, NULL, NULL);
-    (void)status; /* news only; who is gone is found by server_progress() */
+    (void)status; /* server_progress() finds a peer that is gone */
 }
 
 struct trainer *trainer_of_rank(const struct server *server, uint32_t rank)
@@ -35,7 +35,7 @@ void trainer_lose(struct trainer *trainer, const struct error *error)
 {
     trainer->state = SERVER_PEER_LOST;
     trainer->error = *error;
-    if (error->status != STATUS_LOST) /* it lives: it shall know what it did */
+    if (error->status != STATUS_LOST) /* it lives, and has to hear why */
         peer_fail(trainer->socket, error);
     fd_close(&trainer->socket);
 }
@@ -49,7 +49,7 @@ void trainer_done(struct trainer *trainer)
     cursor_page_done(&trainer->page);
 }
 
-/* A process that is gone although its socket is open: another one, that it had forked, has it. */
+/* Whether the process is dead. Its socket may still be open: a child that it forked has a copy. */
 static bool is_gone(const struct trainer *trainer)
 {
     return trainer->pid > 0 && kill(trainer->pid, 0) < 0 && errno == ESRCH;
@@ -64,8 +64,8 @@ bool trainer_read_tail(const struct trainer *trainer, uint64_t *ret_tail)
     return true;
 }
 
-/* As trainer_read_tail() of the cursor behind what it has released. Before its first batch it may
- * have none to tell, or an older one: that is no news. */
+/* Reads the cursor in the trainer's page, as trainer_read_tail() reads the tail. A cursor below the
+ * last one seen is old: the last one counts. */
 static bool read_released(const struct trainer *trainer, uint64_t *ret_cursor)
 {
     uint64_t cursor = trainer->page.cursor ? atomic_load(trainer->page.cursor) : 0;
@@ -86,9 +86,9 @@ bool trainer_check_tail(struct trainer *trainer)
     }
     struct error error;
     error_set(&error, STATUS_PROTOCOL,
-              "trainer %" PRIu32 " (process %ld) wrote an impossible tail or cursor: %" PRIu64
-              " (cursor %" PRIu64 ") with %" PRIu64 " published, last %" PRIu64 " (cursor %" PRIu64
-              ")",
+              "trainer %" PRIu32 " (process %ld) wrote an impossible tail or cursor: tail %" PRIu64
+              ", cursor %" PRIu64 ", with %" PRIu64 " slots published (before: tail %" PRIu64
+              ", cursor %" PRIu64 ")",
               trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail),
               atomic_load(trainer->page.cursor), trainer->head, trainer->tail, trainer->released);
     trainer_lose(trainer, &error);
@@ -98,11 +98,12 @@ bool trainer_check_tail(struct trainer *trainer)
 uint64_t trainer_cursor(const struct trainer *trainer)
 {
     uint64_t cursor = trainer->released;
-    (void)read_released(trainer, &cursor); /* else as it was last seen */
+    (void)read_released(trainer, &cursor); /* an impossible cursor: the last possible one counts */
     return cursor;
 }
 
-/* It said so, and where it was is known. */
+/* The trainer said that it failed: makes the error that names the trainer, its step and its reason.
+ */
 static void trainer_fail(const struct server *server, struct trainer *trainer,
                          const struct error *reason)
 {
