@@ -1,12 +1,13 @@
-/* A ring that a trainer is attached to, and which of its slots it leases.
+/* A ring that the trainer has mapped, and which of the ring's slots the trainer leases.
  *
  *     a slot      published -> leased -> released -> behind the tail
  *     a ring      current -> old, once another one is attached -> unmapped, once nothing is leased
  *
- * Rings form a list, the current one first. Older rings have earlier batches, and stay only as long
- * as a slot of theirs is leased. A slot has a stamp of its sequence number. Whoever releases the
- * oldest slot moves the tail over all slots that are released. Callers have the loader's lock, but
- * for attached_ring_lease() and attached_ring_obstacle(), which are the consuming thread's.
+ * Rings form a list, the current one first. Older rings hold earlier batches, and stay only as long
+ * as one of their slots is leased. Each slot has a stamp of its sequence number. The thread that
+ * releases the oldest slot moves the tail over all released slots. Callers hold the loader's lock,
+ * except for attached_ring_lease() and attached_ring_obstacle(), which belong to the thread that
+ * calls loader_next().
  */
 #ifndef PENSTOCK_CLIENT_ATTACHED_RING_H
 #define PENSTOCK_CLIENT_ATTACHED_RING_H
@@ -19,61 +20,65 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A slot's batch. The stamp is 2s+1 while the batch of sequence s is leased and 2s+2 once it is
- * released, so that a slot's lives are never confused. Epoch and step are atomic only for a wrong
- * caller's sake: one that releases a batch twice may do so while the slot gets its next one. */
+/* The batch of one slot. The stamp is 2s+1 while the batch of sequence s is leased, and 2s+2 once
+ * it is released, so that two batches of one slot are never confused. Epoch and step are atomic
+ * only for callers that are wrong: a second release of a batch may come while the slot gets its
+ * next batch. */
 struct lease {
     _Atomic uint64_t stamp;
     _Atomic uint64_t epoch, step;
 };
 
-/* A ring and what is leased of it. */
+/* A mapped ring, and its leases. */
 struct attached_ring {
-    struct connection connection; /* of an old ring, the memory alone */
+    struct connection connection; /* owned; an old ring's connection has the memory alone */
     uint64_t start;               /* cursor of its first slot */
-    uint64_t first;               /* cursor of the first that was not passed over */
-    struct lease *leases;         /* [slot_count] */
-    uint32_t spare_slots;         /* of slot_count */
-    _Atomic uint32_t leased;      /* slots */
-    bool vacated; /* nothing comes any more: what is not leased has been given back */
-    struct attached_ring *older; /* of which something is leased still */
+    uint64_t first;               /* cursor of the first batch that is not passed over */
+    struct lease *leases;         /* [slot_count]; owned */
+    uint32_t spare_slots;         /* how many of slot_count the trainer may not count on */
+    _Atomic uint32_t leased;      /* how many slots are leased */
+    bool vacated; /* nothing is published here any more: the memory of slots that are not leased was
+                   * given back */
+    struct attached_ring *older; /* the next older ring with a leased slot; NULL: none */
 };
 
-/* Attaches to a connection's ring, which is taken, also on failure, and whose layout is `layout`.
- * `start`: the cursor of its first slot; `first`: of the first batch that is not passed over.
- * NO_MEMORY. */
+/* Attaches to the ring of a connection. `connection` is taken, and closed on failure. `layout` is
+ * that ring's checked layout. `start` is the cursor of the ring's first slot; `first` is the cursor
+ * of the first batch that is not passed over. NO_MEMORY. */
 MUST_USE enum status attached_ring_new(struct connection *connection,
                                        const struct ring_layout *layout, uint64_t start,
                                        uint64_t first, struct attached_ring **ret_attached,
                                        struct error *err);
 
-/* Unmaps it. NULL is fine. */
+/* Closes the connection, unmaps the ring and frees the leases. NULL is fine. */
 void attached_ring_free(struct attached_ring *attached);
 
-/* The slot of `sequence` is the trainer's now, with the batch of (epoch, step). */
+/* The trainer leases the slot of `sequence`, which holds the batch of (epoch, step). */
 void attached_ring_lease(struct attached_ring *attached, uint64_t sequence, uint64_t epoch,
                          uint64_t step);
 
-/* A batch that the trainer had before: nobody is to wait for it. */
+/* Releases the slot of `sequence` without a lease: the trainer had this batch before. */
 void attached_ring_pass_over(struct attached_ring *attached, uint64_t sequence);
 
-/* Gives back the slot that holds the batch of (epoch, step). False: this ring's does not. */
+/* Gives slot `slot` back. False: the trainer does not lease the batch of (epoch, step) in that slot
+ * of this ring. */
 bool attached_ring_release(struct attached_ring *attached, uint32_t slot, uint64_t epoch,
                            uint64_t step);
 
-/* The slots that a trainer may count on. */
+/* How many slots the trainer may lease at once. */
 uint32_t attached_ring_slots(const struct attached_ring *attached);
 
-/* The lease that keeps the ring from moving, even when later ones are released: the oldest one, if
- * as many batches have been taken since as a trainer may lease. `taken`: batches in all. NULL: none
- * does. */
+/* The lease that the trainer must release before another batch can come: the oldest one, if the
+ * trainer has taken as many batches since as it may lease. `taken`: how many batches of this ring
+ * were taken in all. NULL: no lease is in the way. Borrowed. */
 const struct lease *attached_ring_obstacle(const struct attached_ring *attached, uint64_t taken);
 
-/* The cursor behind the last batch that was released, in order, of this ring and older ones. */
+/* The cursor behind the last batch that was released in order, of this ring and older ones. */
 uint64_t attached_ring_released(const struct attached_ring *attached);
 
-/* All that was published has been taken, and the reader makes another ring once it has heard of all
- * trainers: what is not leased makes room for that. */
+/* Gives the memory of all slots back that are not leased, and from now on that of each slot that is
+ * released. For a ring whose reader is gone and whose published batches are taken: the next ring
+ * needs the memory. */
 void attached_ring_vacate(struct attached_ring *attached);
 
 #endif

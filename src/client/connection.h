@@ -1,6 +1,5 @@
 /* A trainer's connection to its reader: the socket, the ring, and an eventfd in each direction. One
- * thread, but for what loader.h says of the ring.
- */
+ * thread at a time, except that any thread may release slots (loader.h). */
 #ifndef PENSTOCK_CLIENT_CONNECTION_H
 #define PENSTOCK_CLIENT_CONNECTION_H
 
@@ -11,20 +10,21 @@
 #include <stdint.h>
 
 struct connection {
-    int socket; /* non-blocking */
+    int socket; /* owned, as all members; non-blocking */
     struct ring ring;
-    int publish_fd; /* eventfd: readable after a publish that was waited for */
-    int release_fd; /* eventfd: wakes the reader */
+    int publish_fd; /* eventfd: the reader signals it at a publish if the trainer sleeps */
+    int release_fd; /* eventfd: the trainer signals it at a release if the reader sleeps */
 };
 
-/* Makes one of what a WELCOME to trainer `rank` of `world_size` brought. The socket and the
- * descriptors are taken, also on failure. *ret_header is a checked private copy. PROTOCOL: it is no
- * ring of this trainer, or no eventfd. Else as ring_open(). */
+/* Makes the connection of trainer `rank` of `world_size` from a WELCOME's descriptors. `socket` and
+ * `fds` are taken, and closed on failure. *ret_header is a checked private copy of the ring's
+ * header. PROTOCOL: the ring is not this trainer's, or a descriptor is no eventfd. Other statuses:
+ * as ring_open(). */
 MUST_USE enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t rank,
                                      uint32_t world_size, struct connection *ret_connection,
                                      struct ring_header *ret_header, struct error *err);
 
-/* Closes all but the ring: what is leased of it stays mapped. */
+/* Closes the socket and the eventfds. The ring stays mapped. */
 void connection_hang_up(struct connection *connection);
 
 void connection_done(struct connection *connection);

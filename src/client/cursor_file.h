@@ -1,9 +1,11 @@
-/* A trainer's cursor in a file that outlives it, so that a process that comes fresh instead
- * goes on behind the last batch that was released, even if trainers and readers die in one instant.
+/* A trainer's cursor in a file that outlives the trainer. A fresh process of the same rank goes on
+ * behind the last batch that the dead one released, even if trainers and readers die at the same
+ * moment.
  *
- * A supervisor names the files (PENSTOCK_CURSORS), new ones for each run; without it there are
- * none. The file is mapped, and the cursor one aligned word that is stored whenever a batch is
- * released: no system call, and never half written. It survives the process, not the node.
+ * A supervisor names the files (PENSTOCK_CURSORS), with new names for each run. Without
+ * PENSTOCK_CURSORS there are no files. The file is mapped, and the cursor is one aligned word that
+ * is stored at each release: without a system call, and never half written. The file survives the
+ * process, but not the node.
  *
  *     PREFIX<rank>   | magic | struct order | steps per epoch | cursor |
  */
@@ -17,25 +19,28 @@
 
 struct cursor_file;
 
-/* Reads what a trainer of that rank has left, when it is dead (five seconds at most are waited for
- * that): of *ret_service the members that tell runs apart.
- * False: nothing, or nothing that makes sense. */
+/* Reads the file of rank `rank`. Blocks until the process that has the file open is dead, 5 s at
+ * most. *ret_service gets `steps_per_epoch` and `order`; its other members are 0. False: there is
+ * no file, or the file makes no sense. */
 bool cursor_file_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
                       uint64_t *ret_cursor);
 
-/* Makes the file, or takes it over, waiting likewise; NULL where that fails: then there is none.
- */
+/* Makes the file, or takes it over, and stores `cursor`. Blocks as cursor_file_read(). The result
+ * is the caller's, for cursor_file_close(). NULL: the file cannot be made, and the trainer goes on
+ * without. */
 struct cursor_file *cursor_file_open(const char *prefix, uint32_t rank,
                                      const struct ring_service *service, uint64_t cursor);
 
-/* Every batch before `cursor` has been released; a lesser cursor than before changes nothing. Any
- * thread. NULL is fine here and below. */
+/* Stores `cursor`: the trainer has released every batch before it. A lesser cursor than before
+ * changes nothing. Any thread; the other functions are for one thread. NULL is fine here and below.
+ */
 void cursor_file_note(struct cursor_file *file, uint64_t cursor);
 
-/* Removes the file, of a trainer that is about to say goodbye: that is remembered elsewhere. */
+/* Removes the file. For a trainer that is about to say goodbye: its readers remember the goodbye.
+ */
 void cursor_file_remove(struct cursor_file *file);
 
-/* Frees it, and leaves the file. */
+/* Frees `file`. The file on disk stays, unless it was removed. */
 void cursor_file_close(struct cursor_file *file);
 
 #endif

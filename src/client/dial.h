@@ -1,10 +1,10 @@
-/* The trainer's way to its reader: finds the run directory and the socket, shakes hands, maps the
- * ring.
+/* Connects a trainer to its reader: finds the run directory and the socket, exchanges the messages
+ * of the handshake, maps the ring.
  *
- * Sleeps between tries until the service has started delivery or the timeout is over. Each sign of
- * life from the service (a WAIT) starts the timeout anew: while other trainers are awaited there is
- * nothing wrong. A reader that goes away during the handshake is looked for again, if it had said
- * so or had not said anything yet. One thread.
+ * Between tries the caller's thread sleeps, until the service has started delivery or the timeout
+ * is over. Each WAIT of the service starts the timeout anew, since waiting for other trainers is no
+ * failure. A reader that goes away during the handshake is looked for again, if it had announced
+ * reconnecting or had said nothing yet. One thread at a time.
  */
 #ifndef PENSTOCK_CLIENT_DIAL_H
 #define PENSTOCK_CLIENT_DIAL_H
@@ -18,48 +18,56 @@
 
 struct dial_options {
     const char *run_dir;
-    int64_t
-        reader; /* -1: the local_rank-th of local_world_size shares of the readers that are there */
+    int64_t reader; /* its number; -1: dial_reader_of() chooses among the live readers */
     uint32_t local_rank, local_world_size;
     uint32_t rank, world_size;
-    int64_t timeout_ms;      /* -1: for ever */
-    enum protocol_wish wish; /* FRESH: `state` is NULL */
+    int64_t timeout_ms;      /* -1: no limit */
+    enum protocol_wish wish; /* WISH_FRESH: `state` is NULL */
     const char *state;       /* JSON, at most PROTOCOL_STATE_BYTES with NUL */
-    int page_fd;             /* of the cursor page (cursor_page.h); loader_open() sets it */
-    const char *cursors;     /* where cursors outlive processes (cursor_file.h); NULL: nowhere */
+    int page_fd;             /* of the cursor page (cursor_page.h), borrowed; loader_open() sets it
+                              */
+    const char *cursors;     /* prefix of the cursor files' paths (cursor_file.h); NULL: there are
+                              * none */
 };
 
-/* What a service has agreed to. */
+/* What the service has told at the end of the handshake. */
 struct connection_terms {
     struct ring_header header;       /* a checked private copy */
     struct protocol_welcome welcome; /* this trainer's first batch */
-    uint64_t reconnect_ms;           /* how long to look for a reader again; 0: not at all */
+    uint64_t reconnect_ms;           /* how long to look for a reader if this one goes away; 0: not
+                                      * at all */
 };
 
 /* A connection in the making. */
 struct dial {
     const struct dial_options *options; /* borrowed */
-    int socket;                         /* -1: nobody reached yet */
+    int socket;                         /* owned; -1: no reader is reached */
     uint64_t deadline_ns;               /* UINT64_MAX: none */
-    struct protocol_wait news;          /* the last one */
-    bool heard;                         /* `news` is of the reader at `socket` */
+    struct protocol_wait news;          /* the last WAIT */
+    bool heard;                         /* the reader at `socket` has sent a WAIT */
 };
 
+/* Starts the clock of `options->timeout_ms`. `options` is borrowed until dial_done(). */
 void dial_begin(struct dial *ret_dial, const struct dial_options *options);
 
-/* Goes on until the connection stands or has failed; *ret_over is false if instead `until_ns`
- * (UINT64_MAX: never) is reached or `wake_fd` (-1: none) is readable: then call again.
- * OK: the connection is made. NOT_FOUND: nobody listened there within the timeout. TIMEOUT:
- * connected, but the service did not start. REFUSED: by the service, or the run directory is not
- * ours. LOST: the service went away for good. Any other: from the service or the system. */
+/* Goes on until the connection is made or has failed. *ret_over is false if `until_ns` (UINT64_MAX:
+ * never) came first, or if `wake_fd` (-1: none) is readable: call again to go on. With *ret_over
+ * and OK, *ret_connection is the caller's, and *ret_terms is filled. Blocks.
+ *
+ * NOT_FOUND: within the timeout no reader listened in the run directory. TIMEOUT: a reader took the
+ * connection, and said nothing more for the timeout. REFUSED: the service refused this trainer, or
+ * another user runs it, or the run directory is a symbolic link, another user's or open to others.
+ * LOST: the service went away, and does not come back. PROTOCOL: the service sent an impossible
+ * message or ring. Other statuses: from the service's FAIL, or from the system. */
 MUST_USE enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd,
                                    bool *ret_over, struct connection *ret_connection,
                                    struct connection_terms *ret_terms, struct error *err);
 
-/* Gives up. Twice is fine. */
+/* Closes the socket, if there is one. Twice is fine. */
 void dial_done(struct dial *dial);
 
-/* Which of `count` readers (> 0) serves local trainer `local_rank` of `local_world_size`. */
+/* Which of `count` readers (> 0), by index, serves local trainer `local_rank` of
+ * `local_world_size`: the readers get equal shares of consecutive local ranks. Pure. */
 uint32_t dial_reader_of(uint32_t local_rank, uint32_t local_world_size, uint32_t count);
 
 #endif

@@ -1,8 +1,8 @@
-/* What the environment says about this trainer: its rank, its local rank, where the service
- * is.
+/* Reads from the environment which trainer this process is, and where its service is.
  *
  * Launchers nest: torchrun runs under mpirun, mpirun under Slurm, and a process finds the variables
- * of all of them. The innermost one knows it as a trainer, so these are asked in turn:
+ * of all. The innermost launcher is the one that started the trainers, so the launchers are asked
+ * in this order:
  *
  *              rank and world size                   local rank and world size
  *   torchrun   RANK, WORLD_SIZE                      LOCAL_RANK, LOCAL_WORLD_SIZE
@@ -12,11 +12,11 @@
  *   none       0 of 1                                0 of 1
  *
  * A pair is taken as a whole or not at all: the rank of one launcher means nothing in the world of
- * another. The two pairs are looked for separately, for those who set RANK and WORLD_SIZE by hand.
- * Not used: SLURM_NTASKS, which speaks of the job, so that a batch script would take itself for
- * task 0 of many; PMIX_RANK, beside which no variable has a size.
+ * another. The two pairs are looked for separately, since users set RANK and WORLD_SIZE by hand.
+ * SLURM_NTASKS is not used: it is the job's, so that a batch script would count as task 0 of many.
+ * PMIX_RANK is not used: no variable has the size that belongs to it.
  *
- * Not while another thread changes the environment.
+ * Any thread, unless another thread changes the environment meanwhile.
  */
 #ifndef PENSTOCK_CLIENT_ENVIRONMENT_H
 #define PENSTOCK_CLIENT_ENVIRONMENT_H
@@ -24,18 +24,20 @@
 #include "base/error.h"
 #include "client/dial.h"
 
-/* Fills what is not given: run_dir where NULL, rank and world_size where world_size is 0, and
- * always the local rank, the reader (PENSTOCK_READER, or -1), and where cursors outlive
- * processes (PENSTOCK_CURSORS, of the supervisor of the service at PENSTOCK_RUN_DIR; not for
- * another). Strings are borrowed from the environment. INVALID: a variable that is not a number, no
- * run_dir, a rank that is not below its world size, one of RANK and WORLD_SIZE without the other
- * and no other launcher's pair. */
+/* Fills the members that the caller has not given: run_dir if it is NULL; rank and world_size if
+ * world_size is 0; and always local_rank, local_world_size, reader (PENSTOCK_READER, or -1) and
+ * cursors. cursors is PENSTOCK_CURSORS, which belongs to the service at PENSTOCK_RUN_DIR: NULL if
+ * run_dir is another directory. Strings are borrowed from the environment. On failure *options is
+ * untouched.
+ *
+ * INVALID: a variable is not a number; there is no run_dir; a rank is not below its world size; or
+ * only one of RANK and WORLD_SIZE is set, and no other launcher's pair. */
 MUST_USE enum status environment_fill(struct dial_options *options, struct error *err);
 
-/* The state of PENSTOCK_STATE: what it holds if that begins with {, else what is in the file of
- * that name, read into `buffer`. *ret_state is NULL if it is not set, else borrowed from the
- * environment or from `buffer`. INVALID: the file is not there, cannot be read, is empty, or does
- * not fit. */
+/* Reads the state that PENSTOCK_STATE names. A value that begins with { is the state; any other
+ * value is the path of a file, which is read into `buffer` of `size` bytes. *ret_state is borrowed
+ * from the environment or from `buffer`; NULL: PENSTOCK_STATE is not set. INVALID: the file does
+ * not exist, cannot be read, is empty, or has `size` bytes or more. */
 MUST_USE enum status environment_state(char *buffer, size_t size, const char **ret_state,
                                        struct error *err);
 

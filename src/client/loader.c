@@ -1,4 +1,4 @@
-/* See loader.h, and ring.h for how the two ends wake each other. */
+/* See loader.h. ring.h says how trainer and reader wake each other. */
 #include "client/loader_internal.h"
 
 #include "base/clock.h"
@@ -101,7 +101,8 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
         struct error error;
         bool had_all = atomic_load(&loader->cursor) == loader->end;
         if (loader_reconnect(loader, deadline, &error)) {
-            loader->ended = had_all; /* it looked for a reader for the others' sake */
+            loader->ended = had_all; /* it had all its batches, and looked for a reader only so that
+                                      * others are not kept waiting */
             if (!had_all)
                 loader_set_final(loader, &error);
         }

@@ -1,12 +1,14 @@
-/* The trainer's side of delivery: takes slots from the ring and gives them back, and finds its way
- * to a reader again when it has lost one.
+/* The trainer's side of delivery: takes slots from the ring, gives them back, and connects to a
+ * reader again when its reader is lost.
  *
- * The loader knows its cursor: the step that comes next. A reader that comes back is told the
- * cursor, and may start earlier, where another trainer needs that: batches before the cursor are
- * passed over. So loader_next() gives one sequence without a gap or a repetition, or an error.
+ * The loader knows its cursor, the step that comes next. When it connects again, it tells the
+ * reader this cursor. The reader may start earlier, where another trainer needs an earlier step:
+ * the loader passes over batches before its cursor. So loader_next() gives one sequence without a
+ * gap or a repetition, or an error.
  *
- * One thread at a time calls loader_next(). loader_release() and loader_leave() may come from any
- * thread, and never block for long: a lock keeps rings from being exchanged meanwhile.
+ * One thread at a time calls loader_next(). Any thread may call loader_release(), loader_leave(),
+ * loader_fail() and loader_cursor(). A lock keeps loader_next() from exchanging rings during a
+ * release; nobody holds the lock for long.
  */
 #ifndef PENSTOCK_CLIENT_LOADER_H
 #define PENSTOCK_CLIENT_LOADER_H
@@ -17,42 +19,52 @@
 
 struct loader;
 
-/* A slot that is leased. */
+/* A leased slot. */
 struct loader_batch {
-    unsigned char *memory; /* the slot; fields at their layout's offsets */
+    unsigned char *memory; /* the slot, borrowed until loader_release(); arrays lie at their offsets
+                            * of the layout */
     uint32_t slot;
     struct slot_header header; /* private copy, checked */
 };
 
-/* Statuses: see dial_continue(). What `options` points at is copied. */
+/* Connects, and waits until the service delivers: blocks. `options` is borrowed during the call,
+ * but `cursors`, which must outlive the loader. *ret_loader is the caller's, for loader_close().
+ * INVALID: the state is too long. NO_MEMORY, IO: in this process. Other statuses: as
+ * dial_continue(). */
 MUST_USE enum status loader_open(const struct dial_options *options, struct loader **ret_loader,
                                  struct error *err);
 
-/* Of the first reader. Others are the same in all but slot_count and the service's start. */
+/* The ring header of the first reader. Later readers' headers differ from it only in slot_count and
+ * spare_slots, and in where the service starts. Borrowed until loader_close(); any thread. */
 const struct ring_header *loader_header(const struct loader *loader);
 
 /* The cursor: epoch and step of the next batch. Any thread. */
 struct protocol_welcome loader_cursor(const struct loader *loader);
 
-/* The next slot. Blocks up to `timeout_ms` (-1: no limit). TIMEOUT: none yet, or the reader is gone
- * and none is back yet. INVALID: all slots are leased, release one first. Others are final, and
- * come again with the same message: ENDED, LOST, PROTOCOL, IO, or what the service failed with. */
+/* The next slot. Blocks up to `timeout_ms` (negative: no limit). TIMEOUT: no batch came in time;
+ * the message says if the reader is gone. INVALID: the trainer leases all slots that it may. All
+ * other statuses are final: each later call returns the same status and message. ENDED: all epochs
+ * are consumed, the service was stopped, or loader_leave() was called. LOST: the reader is gone.
+ * PROTOCOL: the ring or a message is impossible. IO: a system call failed. Other statuses: the
+ * service's. */
 MUST_USE enum status loader_next(struct loader *loader, int64_t timeout_ms,
                                  struct loader_batch *ret_batch, struct error *err);
 
-/* Gives back the slot that holds the batch of (epoch, step). INVALID: it is not leased. */
+/* Gives slot `slot` back, which holds the batch of (epoch, step). INVALID: the trainer does not
+ * lease that batch. */
 MUST_USE enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,
                                     uint64_t step, struct error *err);
 
-/* Says goodbye, naming the cursor; leased slots stay mapped. A loader_next() under way in another
- * thread ends: ENDED. Later calls do nothing. */
+/* Says goodbye, with the cursor. Leased slots stay mapped. A loader_next() under way in another
+ * thread returns ENDED. Later calls do nothing. */
 void loader_leave(struct loader *loader);
 
-/* The same of a trainer that has failed: says so instead of a goodbye, and why, so that it is not
- * taken for one that has left as it wished. Nothing once it has left. */
+/* As loader_leave(), for a trainer that has failed: sends `reason` (borrowed during the call)
+ * instead of a goodbye, so that the service does not take the trainer for one that wanted to leave.
+ * Does nothing after loader_leave(). */
 void loader_fail(struct loader *loader, const char *reason);
 
-/* Frees everything, without a word. Nobody may be in another call. NULL is fine. */
+/* Frees everything, and sends nothing. No other call may be under way. NULL is fine. */
 void loader_close(struct loader *loader);
 
 #endif

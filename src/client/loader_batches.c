@@ -1,4 +1,4 @@
-/* The loader's batches: which slot comes next, and what is given back. */
+/* The loader's batches: takes the next slot, and gives slots back. */
 #include "client/loader_internal.h"
 
 #include "delivery/wakeup.h"

@@ -1,5 +1,6 @@
-/* What loader.c (opening, asking, ending), loader_reader.c (the reader, and finding another one)
- * and loader_batches.c (which batch comes next, and what is given back) share. Not for others. */
+/* For the loader's own files: loader.c (opens, waits, ends), loader_reader.c (hears the reader, and
+ * connects to another one), loader_batches.c (takes and gives back slots). Unless a comment says
+ * otherwise, the thread that calls loader_next() calls everything here. */
 #ifndef PENSTOCK_CLIENT_LOADER_INTERNAL_H
 #define PENSTOCK_CLIENT_LOADER_INTERNAL_H
 
@@ -16,27 +17,26 @@
 
 struct loader {
     struct dial_options options;      /* strings are owned */
-    char state[PROTOCOL_STATE_BYTES]; /* that the reader is told */
+    char state[PROTOCOL_STATE_BYTES]; /* of the last HELLO, or to come with the next one */
     struct ring_header header;        /* of the first reader; checked private copy */
-    uint64_t end;                     /* the cursor behind the last step: a cursor is epoch *
-                                         steps_per_epoch + step */
-    _Atomic uint64_t cursor;          /* of the next batch for the trainer */
+    uint64_t end;                     /* the cursor behind the last step of all */
+    _Atomic uint64_t cursor;          /* of the trainer's next batch */
     uint64_t expected;                /* cursor of the next slot in the ring, at most `cursor` */
-    uint64_t taken;                   /* slots of the ring seen so far */
+    uint64_t taken;                   /* slots of the current ring taken or passed over so far */
     uint64_t reconnect_ms;
-    bool lost;    /* the reader is gone: there is no more than what is published */
-    bool dialing; /* for another one */
-    bool ended;   /* END came: what is published is all there is */
+    bool lost;    /* the reader is gone: nothing more is published in this ring */
+    bool dialing; /* `dial` is under way, to another reader */
+    bool ended;   /* END came: nothing more is published */
     bool said_done;
     struct dial dial;
-    struct cursor_page page;         /* that readers see */
+    struct cursor_page page;         /* the readers' view of the cursor */
     struct cursor_file *cursor_file; /* NULL: none */
-    struct error final;              /* status is OK as long as batches may come */
-    int wake_fd;                     /* eventfd: loader_leave() was called */
+    struct error final;              /* status OK: batches may still come */
+    int wake_fd;                     /* eventfd, signalled by loader_leave() */
     _Atomic bool left;
-    struct error failure; /* why it has left, if it has failed; set before `left` */
-    pthread_mutex_t lock; /* on `attached` for all but loader_next()'s reading it, on older ones,
-                             and on leaving */
+    struct error failure; /* of loader_fail(); status OK: it was not called; set before `left` */
+    pthread_mutex_t lock; /* held to change or follow the list of `attached`, and to say farewell;
+                           * loader_next()'s thread may read `attached` without it */
     struct attached_ring *attached;
 };
 
@@ -45,40 +45,41 @@ static inline uint64_t cursor_of(const struct ring_service *service, uint64_t ep
     return epoch * service->steps_per_epoch + step;
 }
 
-/* No more batches, but this error, each time. TIMEOUT would say that there may be. */
+/* From now on loader_next() returns this error. TIMEOUT becomes LOST, since TIMEOUT is not final.
+ */
 void loader_set_final(struct loader *loader, const struct error *error);
 
-/* The first reader: the one that the options name, from the cursor that they or the file say. As
- * loader_open(). */
+/* Connects to the first reader, as the options say. A fresh trainer with a cursor file goes on at
+ * the file's cursor. Errors as loader_open(). */
 MUST_USE enum status loader_connect(struct loader *loader, struct error *err);
 
-/* Reads what the service said. A final status goes to loader->final. */
+/* Reads the service's messages; never blocks. A final status goes to loader->final. */
 void loader_hear(struct loader *loader);
 
-/* The trainer asks for more than there is: it may lease its last batches still, but does not come
- * again for them. The others may not be so far. */
+/* Sends DONE, once, if the trainer has taken its last batch and asks for another one. It may still
+ * lease batches, and other trainers may not be so far. */
 void loader_say_done(struct loader *loader);
 
-/* A goodbye, or why there is none. Under the lock. */
+/* Sends GOODBYE, or FAIL with the reason of loader_fail(). Any thread that holds the lock. */
 void loader_send_farewell(struct loader *loader);
 
-/* Looks for a reader again. OK: there is one, or there was no time, or loader_leave() was called;
- * otherwise the error is final. */
+/* Looks for a reader until `deadline` (clock_now_ns()). OK: there is one, or the deadline came, or
+ * loader_leave() was called. Any other status is final. */
 MUST_USE enum status loader_reconnect(struct loader *loader, uint64_t deadline, struct error *err);
 
-/* Whether something is published that has not been taken. */
+/* Whether a slot is published that was not taken yet. */
 bool loader_sees_batch(const struct loader *loader);
 
-/* Takes the next slot for the trainer, if there is one; passes over those that it does not need
- * again. Nonsense in the ring goes to loader->final. */
+/* Leases the next slot for the trainer, and passes over slots whose batches it had before. False:
+ * no slot is there, or the ring is impossible: loader->final says so. */
 bool loader_take(struct loader *loader, struct loader_batch *ret_batch);
 
-/* INVALID, where the trainer leases all slots that it may, and more are to come: nothing comes
- * until it releases the oldest. OK otherwise. */
+/* INVALID: the trainer leases all slots that it may, and more batches are to come: none can come
+ * until it releases the oldest one. */
 MUST_USE enum status loader_check_leases(const struct loader *loader, struct error *err);
 
-/* Tells the reader, or the next one, and the file of the cursor behind the last batch that was
- * released. Under the lock. */
+/* Stores the cursor behind the last batch that was released in order: in the cursor file, and in
+ * the page that readers see; wakes a reader that sleeps. Any thread that holds the lock. */
 void loader_note_released(struct loader *loader);
 
 #endif

@@ -1,4 +1,4 @@
-/* The loader's reader: connecting to the first one, hearing what it says, and going on with another
+/* The loader's reader: connects to the first reader, hears its messages, and connects to another
  * one when it is gone. */
 #include "client/loader_internal.h"
 
@@ -129,7 +129,7 @@ enum status loader_connect(struct loader *loader, struct error *err)
     return attach(loader, &connection, &terms, err);
 }
 
-/* The socket is closed: the reader is gone, or wants us to come again. */
+/* The socket is closed: the reader is gone, or wants the trainer to connect again. */
 static void lose_reader(struct loader *loader)
 {
     loader->lost = loader->reconnect_ms > 0;

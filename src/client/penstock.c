@@ -1,5 +1,4 @@
-/* The public API, see penstock.h: options and environment in front, a loader
- * behind. */
+/* The public API of penstock.h: settles options and environment, and calls a loader. */
 #include "penstock.h"
 
 #include "base/dtype.h"

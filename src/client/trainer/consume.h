@@ -1,5 +1,5 @@
-/* The sample trainer's loop: takes batches until the end, and does with them what was asked for.
- * One thread. */
+/* The sample trainer's loop: takes batches until the end, and pretends to compute, touches or
+ * digests them as the options say. One thread. */
 #ifndef PENSTOCK_TRAINER_CONSUME_H
 #define PENSTOCK_TRAINER_CONSUME_H
 
@@ -13,17 +13,18 @@
 enum { CONSUME_MOST_LEASES = 64 };
 
 struct consume_options {
-    double compute_ms; /* pretended computation per batch */
+    double compute_ms; /* pretended computation for each batch, in milliseconds */
     bool touch;        /* read a byte of every page of every batch */
     bool progress;     /* one line on standard error */
-    uint64_t steps;    /* stop after that many batches; 0: at the end */
-    uint32_t leases; /* batches that it leases at once, at most; they are given back in any order */
+    uint64_t steps;    /* stop after this many batches; 0: at the end */
+    uint32_t leases;   /* most batches to lease at once, 1 to CONSUME_MOST_LEASES; they are released
+                        * in any order */
     struct digest *digest; /* where to write sample digests; NULL: nowhere. Borrowed. */
 };
 
-/* A batch's digests are written when it is given back. Returns ENDED at the end of all epochs, OK
- * after options->steps batches, IO when digests cannot be written (said on standard error), else
- * what penstock_next() failed with. *report is filled in any case. */
+/* Runs the loop. A batch's digests are written before its release. *report is filled in any case.
+ * ENDED: all epochs are consumed. OK: options->steps batches were taken. IO: digests cannot be
+ * written; standard error says why. Any other status: of penstock_next(). */
 enum penstock_status consume(struct penstock *connection, const struct consume_options *options,
                              struct report *report);
 

@@ -1,6 +1,6 @@
 /* penstock-trainer: a trainer that does not train. It consumes batches as a training process would,
- * and can check what it gets. It is also the shortest complete example of a trainer in C; see
- * consume.c for its loop. */
+ * and can check them. It is also a short complete example of a trainer in C: consume.c has the
+ * loop. */
 #include "penstock.h"
 #include "trainer/consume.h"
 #include "trainer/digest.h"

@@ -1,4 +1,4 @@
-/* What a trainer's run came to, as JSON. Times are in seconds of a clock that never goes back. One
+/* The figures of a trainer's run, written as JSON. Times are in seconds of a monotonic clock. One
  * thread. */
 #ifndef PENSTOCK_TRAINER_REPORT_H
 #define PENSTOCK_TRAINER_REPORT_H
@@ -11,13 +11,13 @@
 
 struct report_epoch {
     uint64_t epoch, samples;
-    double start,
-        end; /* from the end of the epoch before (or the connection) to the last batch's */
+    double start, end; /* from the last batch of the epoch before (or the connection) to this
+                        * epoch's last batch */
 };
 
 struct report {
-    double start, end;    /* from the connection to the last batch's release */
-    double wait_seconds;  /* in penstock_next() */
+    double start, end;    /* the connection, and the last batch's release */
+    double wait_seconds;  /* spent in penstock_next() */
     double first_seconds; /* until the first batch came */
     uint64_t batches, samples, bytes;
     struct report_epoch *epochs; /* owned */
@@ -29,7 +29,7 @@ double report_now(void);
 /* Starts the clock. */
 void report_init(struct report *report);
 
-/* Counts a batch that came at time `came` and was done with at `done`. */
+/* Counts a batch of `bytes` bytes that came at time `came` and was released at time `done`. */
 void report_batch(struct report *report, const struct penstock_batch *batch, uint64_t bytes,
                   double came, double done);
 
