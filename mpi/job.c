@@ -1,5 +1,5 @@
-/* See job.h. Every stage that can fail on one rank ends in
- * comm_agree(), so that all ranks take the same way. */
+/* See job.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks take the
+ * same way. */
 #include "job_internal.h"
 
 #include "base/clock.h"
@@ -75,10 +75,9 @@ static enum status compare_options(const struct job *job, const struct job_optio
     return comm_agree(&job->comm, status, err);
 }
 
-enum status job_start(struct job *job, const struct job_options *options, struct error *err)
+/* All that readers agree on before anything is made. */
+static enum status settle_all(struct job *job, const struct job_options *options, struct error *err)
 {
-    job->supervised = options->supervised;
-    job->verbose = options->verbose;
     enum status status = compare_options(job, options, err);
     if (status == STATUS_OK)
         status = job_share_config(job, options, err);
@@ -92,12 +91,18 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         status = job_settle_placement(job, err);
     if (status == STATUS_OK)
         status = job_settle(job, options, err);
-    if (status != STATUS_OK)
-        return status;
-    status = job_name_run_dir(job, err);
-    if (status != STATUS_OK)
-        return status;
-    status = comm_agree(&job->comm, job_collect_seats(job, options->command != NULL, err), err);
+    if (status == STATUS_OK)
+        status = job_name_run_dir(job, err);
+    if (status == STATUS_OK)
+        status = comm_agree(&job->comm, job_collect_seats(job, options->command != NULL, err), err);
+    return status;
+}
+
+enum status job_start(struct job *job, const struct job_options *options, struct error *err)
+{
+    job->supervised = options->supervised;
+    job->verbose = options->verbose;
+    enum status status = settle_all(job, options, err);
     if (status != STATUS_OK)
         return status;
     if (!options->quiet && job->comm.rank == 0)

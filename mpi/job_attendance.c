@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const uint64_t second_ns = 1000000000u;
+
 /* One look at sockets and children while trainers connect. */
 static enum status look_around(struct job *job, struct error *err)
 {
@@ -152,31 +154,47 @@ static void warn_of_states(struct job *job, uint64_t old_states)
     text_done(&warning);
 }
 
+/* What ranks tell one another, added up. */
+enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, NOTES };
+
+static void compare_notes(struct job *job, bool failed, bool late, uint64_t ret_notes[NOTES])
+{
+    const uint64_t mine[NOTES] = {
+        [CONNECTED] = server_trainer_count(job->server),
+        [AT_END] = count_at_end(job),
+        [FAILED] = failed,
+        [LATE] = late,
+        [OLD_STATES] = job->old_states,
+    };
+    MPI_Request request;
+    MPI_Iallreduce(mine, ret_notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+}
+
+/* On rank 0, every few seconds. */
+static void say_waiting(const struct job *job, uint64_t connected, uint64_t *told_ns)
+{
+    if (job->comm.rank != 0 || clock_now_ns() - *told_ns <= 5 * second_ns)
+        return;
+    *told_ns = clock_now_ns();
+    fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu64 " connected\n", connected,
+            job->config.trainers);
+}
+
 /* Ranks compare notes every few milliseconds. */
 enum status job_await_trainers(struct job *job, bool quiet, struct error *err)
 {
-    enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, NOTES };
-    const uint64_t second_ns = 1000000000u, linger_s = 5;
+    const uint64_t linger_s = 5;
     uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
     if (all_had_all(job) && timeout_s > linger_s)
         timeout_s = linger_s; /* for those that still want to hear of the end */
-    uint64_t start = clock_now_ns(), told = start;
+    uint64_t start = clock_now_ns(), told = start, notes[NOTES];
     enum status status = STATUS_OK;
     for (;;) {
         wait_a_little(job, 10000000, &status, err);
         note_progress(job);
-        uint64_t waited = clock_now_ns() - start;
-        uint64_t notes[NOTES] = {
-            [CONNECTED] = server_trainer_count(job->server),
-            [AT_END] = count_at_end(job),
-            [FAILED] = status != STATUS_OK,
-            [LATE] = waited > timeout_s * second_ns,
-            [OLD_STATES] = job->old_states,
-        };
-        MPI_Request request;
-        MPI_Iallreduce(MPI_IN_PLACE, notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world,
-                       &request);
-        comm_wait(&job->comm, &request);
+        compare_notes(job, status != STATUS_OK, clock_now_ns() - start > timeout_s * second_ns,
+                      notes);
         warn_of_states(job, notes[OLD_STATES]);
         if (notes[FAILED])
             return comm_agree(&job->comm, status, err);
@@ -189,10 +207,7 @@ enum status job_await_trainers(struct job *job, bool quiet, struct error *err)
         if (notes[LATE])
             return too_late(job, notes[CONNECTED], timeout_s, err);
         server_announce(job->server, (uint32_t)notes[CONNECTED], (uint32_t)job->config.trainers);
-        if (job->comm.rank == 0 && !quiet && clock_now_ns() - told > 5 * second_ns) {
-            told = clock_now_ns();
-            fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu64 " connected\n",
-                    notes[CONNECTED], job->config.trainers);
-        }
+        if (!quiet)
+            say_waiting(job, notes[CONNECTED], &told);
     }
 }

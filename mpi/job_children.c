@@ -42,13 +42,16 @@ static uint32_t given_port(void)
     return port <= UINT16_MAX ? (uint32_t)port : 0;
 }
 
-enum status job_spawn_trainers(struct job *job, const struct job_options *options,
-                               struct error *err)
+/* Where the trainers meet. */
+struct master {
+    char address[CHILDREN_ADDRESS_BYTES];
+    uint32_t port;
+};
+
+/* Collective: rank 0's choice. */
+static struct master share_master(const struct job *job)
 {
-    struct {
-        char address[CHILDREN_ADDRESS_BYTES];
-        uint32_t port;
-    } master = {.port = given_port()};
+    struct master master = {.port = given_port()};
     bool one_node = job->comm.node_size == job->comm.size;
     const char *address = master.port ? getenv("MASTER_ADDR") : NULL; /* a pair, or neither */
     if (!address || !*address)
@@ -59,7 +62,15 @@ enum status job_spawn_trainers(struct job *job, const struct job_options *option
     MPI_Request request;
     MPI_Ibcast(&master, sizeof master, MPI_BYTE, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
+    return master;
+}
+
+enum status job_spawn_trainers(struct job *job, const struct job_options *options,
+                               struct error *err)
+{
+    struct master master = share_master(job);
     uint64_t mine = job_expected_trainers(job), through_me = 0;
+    MPI_Request request;
     MPI_Iscan(&mine, &through_me, 1, MPI_UINT64_T, MPI_SUM, job->comm.node, &request);
     comm_wait(&job->comm, &request);
     struct children_options children = {

@@ -16,6 +16,40 @@ static int by_rank(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* Trainers that have come to this reader are this reader's: `claims` is 1 for them. */
+static void claim_trainers(struct job *job, uint32_t *claims)
+{
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+        uint32_t rank = server_trainer_rank(job->server, peer);
+        job->trainers[peer] = (struct job_trainer){
+            .rank = rank, .peer = peer, .numa = job_ring_memory(job, rank).numa};
+        job->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
+        claims[rank] = 1;
+        if (job->children)
+            children_note(job->children, rank, false);
+    }
+    qsort(job->trainers, job->trainer_count, sizeof *job->trainers, by_rank);
+}
+
+/* Collective. INVALID: a trainer has not one reader. */
+static enum status share_claims(struct job *job, uint32_t *claims, struct error *err)
+{
+    size_t total = job->config.trainers;
+    MPI_Request requests[2];
+    MPI_Iallreduce(MPI_IN_PLACE, job->reader_of_trainer, (int)total, MPI_UINT32_T, MPI_MAX,
+                   job->comm.world, &requests[0]);
+    MPI_Iallreduce(MPI_IN_PLACE, claims, (int)total, MPI_UINT32_T, MPI_SUM, job->comm.world,
+                   &requests[1]);
+    comm_wait(&job->comm, &requests[0]);
+    comm_wait(&job->comm, &requests[1]);
+    for (uint32_t rank = 0; rank < total; rank++)
+        if (claims[rank] != 1)
+            return error_set(
+                err, STATUS_INVALID, "trainer rank %u connected %u time%s: %s must connect once",
+                rank, claims[rank], count_plural(claims[rank]), count_each(total, "rank").text);
+    return STATUS_OK;
+}
+
 /* Settles on every rank who serves which trainer. */
 static enum status map_trainers(struct job *job, struct error *err)
 {
@@ -31,34 +65,12 @@ static enum status map_trainers(struct job *job, struct error *err)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainer%s", total,
                            count_plural(total));
     status = comm_agree(&job->comm, status, err);
-    if (status != STATUS_OK) {
-        free(claims);
-        return status;
+    if (status == STATUS_OK) {
+        assert(claims); /* comm_agree() returns OK only where every rank came with it */
+        job->trainer_count = count;
+        claim_trainers(job, claims);
+        status = share_claims(job, claims, err);
     }
-    assert(claims); /* comm_agree() returns OK only where every rank came with it */
-    job->trainer_count = count;
-    for (uint32_t peer = 0; peer < count; peer++) {
-        uint32_t rank = server_trainer_rank(job->server, peer);
-        job->trainers[peer] = (struct job_trainer){
-            .rank = rank, .peer = peer, .numa = job_ring_memory(job, rank).numa};
-        job->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
-        claims[rank] = 1;
-        if (job->children)
-            children_note(job->children, rank, false);
-    }
-    qsort(job->trainers, count, sizeof *job->trainers, by_rank);
-    MPI_Request requests[2];
-    MPI_Iallreduce(MPI_IN_PLACE, job->reader_of_trainer, (int)total, MPI_UINT32_T, MPI_MAX,
-                   job->comm.world, &requests[0]);
-    MPI_Iallreduce(MPI_IN_PLACE, claims, (int)total, MPI_UINT32_T, MPI_SUM, job->comm.world,
-                   &requests[1]);
-    comm_wait(&job->comm, &requests[0]);
-    comm_wait(&job->comm, &requests[1]);
-    for (uint32_t rank = 0; rank < total && status == STATUS_OK; rank++)
-        if (claims[rank] != 1)
-            status = error_set(
-                err, STATUS_INVALID, "trainer rank %u connected %u time%s: %s must connect once",
-                rank, claims[rank], count_plural(claims[rank]), count_each(total, "rank").text);
     free(claims);
     return status;
 }

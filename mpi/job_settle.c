@@ -1,6 +1,6 @@
 /* What all ranks settle together before anything is made: configuration, dataset, sizes. See
- * job_internal.h. Every stage that can fail on one rank ends in
- * comm_agree(), so that all ranks take the same way. */
+ * job_internal.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks
+ * take the same way. */
 #include "job_internal.h"
 
 #include "base/clock.h"

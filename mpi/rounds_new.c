@@ -41,41 +41,46 @@ static enum status populate_buffers(struct rounds *rounds, struct error *err)
                  : STATUS_OK;
 }
 
+static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
+                             struct error *err)
+{
+    struct round *round = &rounds->lanes[lane];
+    round->serial = UINT64_MAX; /* none yet */
+    round->job = rounds->job;
+    round->fields = &rounds->fields;
+    round->times = &rounds->times;
+    round->fills = calloc(send, sizeof *round->fills);
+    round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
+    if (!round->fills || !round->arrivals)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                         (unsigned long long)send);
+    memory_touch(round->fills, send * sizeof *round->fills);
+    memory_touch(round->arrivals, receive * sizeof *round->arrivals);
+    if (rounds->exchange) {
+        round->send = exchange_send_buffer(rounds->exchange, lane);
+        round->received = exchange_receive_buffer(rounds->exchange, lane);
+        round->counts = exchange_counts(rounds->exchange, lane);
+    }
+    return STATUS_OK;
+}
+
 static enum status lanes_init(struct rounds *rounds, struct error *err)
 {
     struct job *job = rounds->job;
+    enum status status = STATUS_OK;
     uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
     uint64_t receive =
         job->trainer_count * round_max_trainer_records(&job->setup.plan, job->setup.shape);
     if (job->comm.size > 1) {
-        enum status status = make_exchange(rounds, send, receive, err);
+        status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
             status = populate_buffers(rounds, err);
         if (status == STATUS_OK)
             status = pace_new(job, &rounds->pace, err);
-        if (status != STATUS_OK)
-            return status;
     }
-    for (uint32_t i = 0; i < rounds->lane_count; i++) {
-        struct round *round = &rounds->lanes[i];
-        round->serial = UINT64_MAX; /* none yet */
-        round->job = job;
-        round->fields = &rounds->fields;
-        round->times = &rounds->times;
-        round->fills = calloc(send, sizeof *round->fills);
-        round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
-        if (!round->fills || !round->arrivals)
-            return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
-                             (unsigned long long)send);
-        memory_touch(round->fills, send * sizeof *round->fills);
-        memory_touch(round->arrivals, receive * sizeof *round->arrivals);
-        if (rounds->exchange) {
-            round->send = exchange_send_buffer(rounds->exchange, i);
-            round->received = exchange_receive_buffer(rounds->exchange, i);
-            round->counts = exchange_counts(rounds->exchange, i);
-        }
-    }
-    return STATUS_OK;
+    for (uint32_t i = 0; i < rounds->lane_count && status == STATUS_OK; i++)
+        status = lane_init(rounds, i, send, receive, err);
+    return status;
 }
 
 enum status rounds_new(struct job *job, struct windows *windows, struct rounds **ret_rounds,

@@ -26,11 +26,11 @@ struct stop_event {
 
 struct stop {
     const struct comm *comm;
-    int idle_count;           /* rank 0: readers that have nobody left to serve */
-    struct error early;       /* rank 0: of the first trainer that left early; else OK */
-    int left_count;           /* rank 0: readers whose trainers have all left */
-    struct error first_early; /* rank 0: likewise, at once */
-    uint64_t early_ns;        /* rank 0: when it came; 0: it did not, or was told */
+    int idle_count;     /* rank 0: readers that have nobody left to serve */
+    struct error early; /* rank 0: of a trainer that left early, as an idle reader told; else OK */
+    int left_count;     /* rank 0: readers whose trainers have all left */
+    struct error first_early; /* rank 0: of the first trainer that left early, told as it left */
+    uint64_t early_ns;        /* rank 0: when first_early came; 0: it did not, or is in the log */
     bool decided;             /* rank 0: the notice is on its way */
     bool begun;
     bool noticed;
