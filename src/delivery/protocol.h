@@ -1,10 +1,22 @@
-/* The messages between a trainer and its reader. server.h says who sends which message, and when.
+/* The messages between a trainer and its reader.
  *
- * One message is one packet of a SOCK_SEQPACKET Unix socket: magic, version, type, and a body of
- * the fixed size that belongs to its type. No function here blocks. A received message is checked
- * (length, type, number of descriptors, a HELLO's wish and state) before the caller sees it.
- * Sockets are borrowed. Any thread; on one socket one thread at a time may send, and one may
- * receive.
+ *     trainer                             reader
+ *     HELLO {rank, world_size, wish}  ->         SO_PEERCRED tells whose process it is
+ *       + memfd of its cursor page
+ *                                     <-  WAIT {connected, expected, reconnect}
+ *                                                at once, and now and then, for progress
+ *                                     <-  WELCOME {first step} + memfd of the ring + 2 eventfds
+ *                                                once all trainers are there; or FAIL {error}
+ *     DONE                            ->         it has had all batches, and asks for more
+ *     GOODBYE {epoch, step}           ->         at close; or FAIL {error}: why it failed
+ *                                     <-  END, or FAIL {error}, at any time
+ *
+ * One message is one packet of a SOCK_SEQPACKET Unix socket, which keeps messages apart and tells
+ * of a peer's death at once. A packet is magic, version, type, and a body of the fixed size that
+ * belongs to its type; descriptors come beside it (SCM_RIGHTS). No function here blocks. A received
+ * message is checked (length, type, number of descriptors, a HELLO's wish and state) before the
+ * caller sees it. Sockets are borrowed. Any thread; on one socket one thread at a time may send,
+ * and one may receive.
  */
 #ifndef PENSTOCK_DELIVERY_PROTOCOL_H
 #define PENSTOCK_DELIVERY_PROTOCOL_H

@@ -1,21 +1,7 @@
 /* The reader's side of delivery: accepts trainers on a Unix socket, gives each trainer a ring, and
  * publishes slots.
  *
- * Run directory: 0700, owned by the user, shared by all readers of a node. Reader r listens on
- * RUN_DIR/reader-<r>.sock. The socket is a SOCK_SEQPACKET, so that messages keep their boundaries
- * and a peer's death is seen at once. The messages of a connection:
- *
- *     trainer                              reader
- *     HELLO {rank, world_size, wish}     ->      uid checked by SO_PEERCRED
- *       + memfd of its cursor
- *                                        <-      WAIT {connected, expected, reconnect}   at once,
- *                                                and now and then, for progress
- *                                        <-      WELCOME {first step} + memfd + 2 eventfds
- *                                                (SCM_RIGHTS), once all are there;
- *                                                or FAIL {struct error}
- *     DONE                               ->      it has had all batches, and asks for more
- *     GOODBYE {epoch, step}              ->      at close; or FAIL {struct error}: why it failed
- *                                        <-      END, or FAIL {struct error} at any time
+ * delivery/protocol.h has the messages, and delivery/rundir.h the directory of the sockets.
  *
  * A session is one stretch of delivery, from server_start() to server_restart() or server_free().
  * After server_restart() trainers find their sockets closed, and connect again for the next
