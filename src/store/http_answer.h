@@ -1,26 +1,12 @@
-/* What an HTTP server answered: its header lines, the start of an error's body, and what to make
- * of both. Pure; foreign bytes.
+/* What an HTTP server answered: its header lines, and the start of an error's body. Pure; foreign
+ * bytes. http_judge.h says what to make of both.
  */
 #ifndef PENSTOCK_STORE_HTTP_ANSWER_H
 #define PENSTOCK_STORE_HTTP_ANSWER_H
 
-#include "store/fetch.h"
-
-/* How a fetch is asked for where the server does not have what is asked for first. */
-enum http_form {
-    HTTP_FORM_GET = 1, /* a size by GET of the first byte, not by HEAD */
-    HTTP_FORM_ALL = 2, /* without a range: the value is taken as it comes, and the range kept */
-    HTTP_FORM_VERBATIM = 4, /* a Content-Encoding is not looked at */
-};
-
-/* Bytes in front of the range that is wanted that are passed over at most, where there are no
- * ranges; and of a value whose size nobody says. */
-#define HTTP_PASS_BYTES (UINT64_C(256) << 20)
-
-static inline bool http_asks_head(const struct fetch *fetch)
-{
-    return fetch->kind == FETCH_STAT && !(fetch->own.form & HTTP_FORM_GET);
-}
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct http_answer {
     int status; /* 0: none yet */
@@ -45,31 +31,9 @@ void http_answer_line(struct http_answer *answer, const char *line, size_t size)
 /* Takes bytes of an error's body. */
 void http_answer_body(struct http_answer *answer, const char *bytes, size_t size);
 
-/* What the body is: only what is no text may go to the buffer. */
-enum http_body { HTTP_BODY_TEXT, HTTP_BODY_ASKED, HTTP_BODY_ALL /* where a range was asked for */ };
-enum http_body http_answer_body_is(const struct http_answer *answer, const struct fetch *fetch);
-
-/* One request, as it was made, and what came of it. */
-struct http_try {
-    unsigned form;
-    size_t got;    /* bytes that went to the buffer */
-    uint64_t seen; /* bytes of the value that came, decoded */
-};
-
-enum http_verdict {
-    HTTP_GOOD,      /* the fetch's results are set */
-    HTTP_OTHERWISE, /* to be asked for in another form, which the fetch has now */
-    HTTP_FAILED,    /* for good */
-    HTTP_AGAIN,     /* may pass */
-    HTTP_THROTTLED, /* the server wants fewer requests */
-    HTTP_EXPIRED,   /* credentials are out of date */
-};
-
-/* Judges a complete answer; *err says what is wrong (its status NOT_FOUND where there is no such
- * value), without the url. Sets total and version of the fetch if it is good. */
-enum http_verdict http_answer_judge(const struct http_answer *answer,
-                                    const struct store_settings *settings, struct fetch *fetch,
-                                    const struct http_try *made, struct error *err);
+/* ": " and what the body says: code and message of S3's documents, else the first line; "" if there
+ * is nothing. */
+void http_answer_describe(const struct http_answer *answer, char *ret_text, size_t capacity);
 
 /* The text of an element of an S3 server's error, such as "Code"; "" if there is none. */
 void http_answer_element(const struct http_answer *answer, const char *name, char *ret_text,

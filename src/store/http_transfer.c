@@ -123,7 +123,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *argument)
 {
     struct transfer *transfer = argument;
     struct http_answer *answer = &transfer->answer;
-    enum http_body body = http_answer_body_is(answer, transfer->fetch);
+    enum http_body body = http_body_is(answer, transfer->fetch);
     bool more;
     size *= count;
     watch_speed(transfer);
@@ -320,7 +320,7 @@ static enum http_verdict judge_too_long(struct transfer *transfer, struct error 
 {
     struct fetch *fetch = transfer->fetch;
     fetch->total = says_length(&transfer->answer) ? transfer->answer.length : 0;
-    if (http_answer_body_is(&transfer->answer, fetch) == HTTP_BODY_ALL)
+    if (http_body_is(&transfer->answer, fetch) == HTTP_BODY_ALL)
         error_set(
             err, STATUS_UNSUPPORTED,
             "the server has no ranges, or says no sizes, and more than %llu MiB would have to "
@@ -339,7 +339,7 @@ enum http_verdict http_transfer_judge(struct transfer *transfer, CURLcode code, 
 {
     struct fetch *fetch = transfer->fetch;
     const struct http_answer *answer = &transfer->answer;
-    enum http_body body = http_answer_body_is(answer, fetch);
+    enum http_body body = http_body_is(answer, fetch);
     bool cut = (code == CURLE_WRITE_ERROR || code == CURLE_BAD_CONTENT_ENCODING) &&
                answer->status && body == HTTP_BODY_TEXT;
     enum http_verdict verdict;
@@ -350,7 +350,7 @@ enum http_verdict http_transfer_judge(struct transfer *transfer, CURLcode code, 
         verdict = judge_too_long(transfer, err);
     else if (code == CURLE_OK || cut || transfer->enough ||
              (answer->status >= 400 && code == CURLE_PARTIAL_FILE))
-        verdict = http_answer_judge(answer, transfer->settings, fetch, &transfer->made, err);
+        verdict = http_judge(answer, transfer->settings, fetch, &transfer->made, err);
     else if (code == CURLE_BAD_CONTENT_ENCODING)
         verdict = judge_encoding(transfer, err);
     else

@@ -3,8 +3,8 @@
 #ifndef PENSTOCK_STORE_HTTP_TRANSFER_H
 #define PENSTOCK_STORE_HTTP_TRANSFER_H
 
-#include "store/http_answer.h"
 #include "store/http_client.h"
+#include "store/http_judge.h"
 
 #include <curl/curl.h>
 

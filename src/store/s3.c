@@ -7,7 +7,7 @@
 #include "store/remote_internal.h"
 
 #include "store/credentials.h"
-#include "store/http_answer.h"
+#include "store/http_judge.h"
 #include "store/s3_sign.h"
 
 #include <stdio.h>

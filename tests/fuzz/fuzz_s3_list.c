@@ -2,7 +2,7 @@
  * body of an answer. */
 #include "fuzz.h"
 
-#include "store/http_answer.h"
+#include "store/http_judge.h"
 #include "store/s3_page.h"
 
 static enum status note(const char *key, bool is_prefix, uint64_t bytes, void *argument,
@@ -40,7 +40,7 @@ static void read_answer(const char *text, enum fetch_kind kind, unsigned form)
         text += length + (text[length] == '\n');
     }
     http_answer_body(&answer, text, strlen(text));
-    enum http_verdict verdict = http_answer_judge(&answer, &settings, &fetch, &made, &err);
+    enum http_verdict verdict = http_judge(&answer, &settings, &fetch, &made, &err);
     CHECK((verdict == HTTP_GOOD) == !err.message[0]);
     CHECK(verdict != HTTP_OTHERWISE || fetch.own.form > form);
     char code[20];

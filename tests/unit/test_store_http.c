@@ -1,5 +1,5 @@
 /* What answers are taken for, and how many requests are made at once: both without a network. */
-#include "store/http_answer.h"
+#include "store/http_judge.h"
 #include "store/http_pace.h"
 
 #include <setjmp.h>
@@ -31,9 +31,9 @@ static enum http_verdict judge(const char *text, struct fetch *fetch, size_t got
     struct store_settings settings = {.missing_count = 2, .missing = {404, 403}};
     struct http_answer answer = answer_of(text);
     struct http_try made = {.form = fetch->own.form, .got = got, .seen = got};
-    if (http_answer_body_is(&answer, fetch) == HTTP_BODY_ALL && answer.has_length)
+    if (http_body_is(&answer, fetch) == HTTP_BODY_ALL && answer.has_length)
         made.seen = answer.length;
-    return http_answer_judge(&answer, &settings, fetch, &made, err);
+    return http_judge(&answer, &settings, fetch, &made, err);
 }
 
 static void expect(const char *text, struct fetch fetch, size_t got, enum http_verdict verdict,
