@@ -17,15 +17,15 @@ enum { SERVICE_MAX_EPOCH_STATS = 256 };
  */
 struct epoch_stats {
     uint64_t duration_ns;
-    uint64_t steps;                       /* that the trainer here which came furthest was given */
-    uint64_t samples;                     /* that trainers here were given: see tally.h */
-    uint64_t rows_read;                   /* from the store, for this epoch */
-    uint64_t stored_bytes;                /* read from the store while the epoch was under way */
-    uint64_t memory_bytes;                /* likewise, but from rows kept as stored */
-    uint64_t disk_bytes;                  /* likewise, but from the node's disk cache */
-    uint64_t decoded_bytes;               /* while the epoch was under way */
-    uint64_t chunk_count;                 /* likewise, decoded */
-    uint64_t read_ns, decode_ns, copy_ns; /* of all workers together */
+    uint64_t steps;         /* that the trainer here which came furthest was given */
+    uint64_t samples;       /* that trainers here were given: see tally.h */
+    uint64_t rows_read;     /* from the store, for this epoch */
+    uint64_t stored_bytes;  /* read from the store while the epoch was under way */
+    uint64_t memory_bytes;  /* from rows kept as stored, while the epoch was under way */
+    uint64_t disk_bytes;    /* from the node's disk cache, while the epoch was under way */
+    uint64_t decoded_bytes; /* while the epoch was under way */
+    uint64_t chunk_count;   /* decoded while the epoch was under way */
+    uint64_t read_ns, decode_ns, copy_ns;               /* of all workers together */
     uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns; /* see struct rounds_times */
     uint64_t sent_bytes;                                /* to other readers */
     uint64_t cpu_ns;                                    /* of this process */

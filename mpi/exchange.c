@@ -57,7 +57,7 @@ struct exchange {
     uint32_t sink_lane;
     uint32_t lane_count;
     int *counts;        /* backing of all lanes' counts */
-    uint64_t *discards; /* likewise */
+    uint64_t *discards; /* backing of all lanes' discards */
     struct lane lanes[];
 };
 

@@ -28,7 +28,8 @@ struct service {
     /* The trainers'. */
     bool *left; /* [trainer_count], in order of the server's peers: has said goodbye */
     uint32_t left_count;
-    bool *lost;            /* [trainer_count], likewise: its connection was found broken */
+    bool *
+        lost; /* [trainer_count], in order of the server's peers: its connection was found broken */
     uint64_t lost_ns;      /* when the last one was lost, of those that had everything */
     uint64_t least_cursor; /* at which a trainer of ours said goodbye; INT64_MAX: none did */
     uint32_t children_running;

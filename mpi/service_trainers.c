@@ -58,8 +58,8 @@ static bool outlives_trainers(const struct service *service)
            !service->job->children;
 }
 
-/* A trainer broke the protocol, or its socket closed without a goodbye. If it is our child, how it
- * ended says more than the latter: waits briefly for that. */
+/* A trainer broke the protocol, or its socket closed without a goodbye. If the trainer is our
+ * child, how the child ended says more than a closed socket: waits briefly for its end. */
 static void handle_loss(struct service *service, uint32_t peer, const struct error *loss)
 {
     if (outlives_trainers(service)) {

@@ -21,15 +21,15 @@ struct watchdog {
     struct store_watch *watch;
     uint64_t timeout_ns;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of what follows */
-    pthread_cond_t stop;
-    bool stopping;
-    struct waker *waker; /* NULL: the main thread does not ask */
-    struct error error;
+    pthread_mutex_t mutex;
+    pthread_cond_t stop; /* `stopping` is set */
+    bool stopping;       /* under the mutex */
+    struct waker *waker; /* under the mutex; NULL: the main thread does not ask */
+    struct error error;  /* under the mutex */
     _Atomic bool has_error;
-    /* The thread's own. */
-    uint64_t warned_number; /* of the call that was last told of */
-    uint64_t told_retries, told_ns;
+    uint64_t warned_number; /* the thread's own: of the call that was last told of */
+    uint64_t told_retries;  /* the thread's own: as last told of */
+    uint64_t told_ns;       /* the thread's own: when they were told of */
 };
 
 static enum status describe(const struct watchdog *watchdog, const struct store_watch_call *call,

@@ -9,9 +9,9 @@ enum { ROOM = 1024 };
 
 struct bad_log {
     pthread_mutex_t mutex;
-    _Atomic uint32_t count; /* written under the mutex, as is the rest */
-    uint32_t first;
-    struct bad_chunk queue[ROOM];
+    _Atomic uint32_t count;       /* written under the mutex */
+    uint32_t first;               /* under the mutex */
+    struct bad_chunk queue[ROOM]; /* under the mutex */
 };
 
 enum status bad_log_new(struct bad_log **ret_log, struct error *err)

@@ -90,7 +90,7 @@ struct dataset_options {
     uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/shard.h) */
     uint64_t coalesce_gap_bytes; /* chunks of a shard that far apart are read by one range; 0: by
                                     what a request costs */
-    uint64_t coalesce_bytes;     /* of one such range at most; 0: likewise */
+    uint64_t coalesce_bytes;     /* of one such range at most; 0: by what a request costs */
     struct store_settings store; /* of remote stores; timeout_s 0: the default ones */
     struct store_watch
         *watch; /* is told of all reads; borrowed, outlives the dataset; NULL: none */

@@ -114,7 +114,7 @@ struct row_span {
 struct row_walk {
     size_t store;
     uint64_t begin, end; /* samples of the row in the store */
-    size_t field;        /* the next one */
+    size_t field;        /* the next field */
 };
 struct row_walk row_begin(const struct dataset *dataset, uint64_t row);
 bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span);

@@ -32,7 +32,7 @@ struct pool_worker {
     uint32_t numa;                   /* index of its NUMA node among those of the placement */
     struct dataset_reader *reader;   /* NULL in a pool without a dataset */
     struct dataset_read_stats stats; /* written by the worker, read with pool_stats() */
-    uint64_t copy_ns, copy_bytes;    /* likewise, kept by copy tasks */
+    uint64_t copy_ns, copy_bytes;    /* written by copy tasks, read with pool_stats() */
 };
 
 /* `begin` and `end` split one job among workers. A normal task may wait for the store, and nothing

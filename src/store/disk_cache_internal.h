@@ -42,7 +42,7 @@ struct disk_cache {
     int folder_fd; /* of the dataset */
     int table_fd;  /* locked for each change */
     int users_fd;  /* `lock` of the cache: locked (shared) by every process that has it open */
-    int in_use_fd; /* `lock` of the dataset: likewise */
+    int in_use_fd; /* `lock` of the dataset: locked (shared) by every process that uses it */
     pthread_mutex_t table_mutex;
     struct table table; /* as last read under the mutex and the file's lock */
 

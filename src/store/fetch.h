@@ -48,7 +48,8 @@ struct fetch {
         const struct store *store;
         struct fetch *next;
         uint64_t start_ns, due_ns;
-        uint32_t tries, failures; /* the latter without those that were throttled */
+        uint32_t tries;
+        uint32_t failures; /* without those that were throttled */
         bool refreshed;
         uint8_t form; /* how it is asked for, once the usual way was refused: enum http_form */
         int call;     /* in the watch */

@@ -74,7 +74,7 @@ bool joined_is_remote(const struct store *store);
 MUST_USE enum status directory_open(const char *path, const struct store_options *options,
                                     struct store **ret_store, struct error *err);
 
-/* zip.c: `path` likewise. */
+/* zip.c: `path` is the uri without its scheme. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
 
 /* remote.c: http://, https:// and s3:// uris. */

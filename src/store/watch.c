@@ -13,18 +13,18 @@ enum { MOST_CALLS = 1024, UNWATCHED = -1 };
 struct watched_call {
     pthread_mutex_t mutex;
     _Atomic bool taken;
-    uint64_t number; /* 0: no call, under the mutex, as is the rest */
-    uint64_t start_ns;
-    char path[STORE_WATCH_PATH_BYTES];
+    uint64_t number;                   /* under the mutex; 0: no call */
+    uint64_t start_ns;                 /* under the mutex */
+    char path[STORE_WATCH_PATH_BYTES]; /* under the mutex */
 };
 
 struct store_watch {
     _Atomic uint32_t next;
     _Atomic uint64_t calls;
     pthread_mutex_t retry_mutex;
-    uint64_t retries;
-    struct error last;
-    struct error note; /* under the same mutex; status OK: none */
+    uint64_t retries;  /* under retry_mutex */
+    struct error last; /* under retry_mutex */
+    struct error note; /* under retry_mutex; status OK: none */
     struct watched_call table[MOST_CALLS];
 };
 

@@ -65,7 +65,7 @@ MUST_USE enum status shard_index_parse(struct shard_index *index, struct codec_c
 /* What an index says of one of its chunks. */
 struct shard_look {
     bool absent, is_new;      /* as of the index */
-    uint64_t shard_bytes;     /* likewise */
+    uint64_t shard_bytes;     /* as of the index */
     struct shard_entry entry; /* missing where the shard is */
 };
 
