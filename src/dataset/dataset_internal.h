@@ -60,7 +60,7 @@ struct dataset_private {
 };
 
 /* open.c: an empty dataset that takes over what `options` say of the stores and their cache; then
- * the stores; then, with the hierarchies in place, its fields, versions and caches, and with
+ * the stores; then, with the hierarchies known, its fields, versions and caches, and with
  * `identifies` what its chunks are cached under. To be freed by dataset_free(), whatever came of
  * them. */
 MUST_USE enum status dataset_allocate(const struct dataset_options *options,

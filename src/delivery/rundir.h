@@ -6,9 +6,9 @@
  *
  * The directory is opened once, without following a symbolic link at the end of its path, and is
  * checked. All further calls use the descriptor `dir`, which is borrowed: nobody can put another
- * directory in its place, and the path may be longer than a socket address allows. The lock belongs
- * to an open file description (fcntl, F_OFD_SETLK): it ends with its owner, however the owner ends,
- * and others can look whether it is held without taking it. Any thread.
+ * directory there instead, and the path may be longer than a socket address allows. The lock
+ * belongs to an open file description (fcntl, F_OFD_SETLK): it ends with its owner, however the
+ * owner ends, and others can look whether it is held without taking it. Any thread.
  */
 #ifndef PENSTOCK_DELIVERY_RUNDIR_H
 #define PENSTOCK_DELIVERY_RUNDIR_H
