@@ -2,6 +2,7 @@
 #include "exchange.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "plan/budget.h"
 
@@ -66,11 +67,6 @@ bool exchange_is_zero_copy(uint64_t piece_bytes)
     return piece_bytes >= ROUND_ZERO_COPY_BYTES;
 }
 
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static MPI_Datatype record_type(uint64_t record_bytes)
 {
     MPI_Datatype unit, record;
@@ -111,8 +107,8 @@ static void count_messages(struct exchange *exchange, const struct exchange_size
     for (uint64_t i = 0; i < sizes->piece_count; i++) {
         uint64_t bytes = sizes->piece_bytes[i];
         exchange->sample_messages += size_divide_up(bytes, ROUND_MESSAGE_BYTES);
-        if (exchange->sink_bytes < least_of(bytes, ROUND_MESSAGE_BYTES))
-            exchange->sink_bytes = least_of(bytes, ROUND_MESSAGE_BYTES);
+        if (exchange->sink_bytes < min_u64(bytes, ROUND_MESSAGE_BYTES))
+            exchange->sink_bytes = min_u64(bytes, ROUND_MESSAGE_BYTES);
     }
 }
 
@@ -259,8 +255,8 @@ void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *
     unsigned char *to = piece;
     for (uint64_t at = 0; at < piece_bytes; at += ROUND_MESSAGE_BYTES) {
         assert(receives->count < receives->capacity);
-        MPI_Irecv(to + at, (int)least_of(piece_bytes - at, ROUND_MESSAGE_BYTES), MPI_BYTE, peer,
-                  TAG, exchange->comm->lanes[lane], &receives->requests[receives->count++]);
+        MPI_Irecv(to + at, (int)min_u64(piece_bytes - at, ROUND_MESSAGE_BYTES), MPI_BYTE, peer, TAG,
+                  exchange->comm->lanes[lane], &receives->requests[receives->count++]);
     }
 }
 
@@ -304,7 +300,7 @@ void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const voi
     struct sends *sends = &exchange->lanes[lane].sends;
     const unsigned char *from = piece;
     for (uint64_t at = 0; at < piece_bytes; at += ROUND_MESSAGE_BYTES) {
-        int bytes = (int)least_of(piece_bytes - at, ROUND_MESSAGE_BYTES);
+        int bytes = (int)min_u64(piece_bytes - at, ROUND_MESSAGE_BYTES);
         assert(sends->count < sends->capacity);
         sends->messages[sends->count++] =
             from ? (struct message){.memory = from + at, .bytes = bytes, .peer = peer}

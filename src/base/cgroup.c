@@ -1,6 +1,7 @@
 /* See cgroup.h. What the files hold is in cgroups(7), proc(5), and the kernel's cgroup-v2 and
  * cgroup-v1/memory documents. */
 #include "base/cgroup.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,14 +58,14 @@ static void look_at(const struct version *version, const char *folder, struct cg
     uint64_t limit = UINT64_MAX;
     for (int i = 0; i < 2 && version->limits[i]; i++) {
         uint64_t number = read_number(folder, version->limits[i], "", UINT64_MAX);
-        limit = number < limit ? number : limit;
+        limit = min_u64(number, limit);
     }
     if (limit >= (uint64_t)INT64_MAX / 4096 * 4096) /* v1's way to say that there is none */
         return;
     uint64_t used = read_number(folder, version->used, "", 0);
     for (int i = 0; i < 2; i++) {
         uint64_t cached = read_number(folder, "memory.stat", version->cached[i], 0);
-        used -= cached < used ? cached : used;
+        used -= min_u64(cached, used);
     }
     uint64_t left = limit > used ? limit - used : 0;
     if (left >= memory->left_bytes)

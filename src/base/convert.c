@@ -2,6 +2,7 @@
 #include "base/convert.h"
 
 #include "base/convert_internal.h"
+#include "base/number.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -126,10 +127,8 @@ void convert_items_by(const struct convert_loops *loops, const struct convert *c
 
     assert(convert_is_possible(convert->from, convert->to));
     for (size_t done = 0; done < count; done += BLOCK_ITEMS) {
-        size_t left = count - done;
         convert_block(loops, convert, (const unsigned char *)in + done * in_bytes,
-                      left < BLOCK_ITEMS ? left : BLOCK_ITEMS,
-                      (unsigned char *)out + done * out_bytes);
+                      min_u64(count - done, BLOCK_ITEMS), (unsigned char *)out + done * out_bytes);
     }
 }
 

@@ -9,6 +9,7 @@
  */
 #include "cli/inspect.h"
 
+#include "base/number.h"
 #include "base/size.h"
 #include "plan/plan.h"
 
@@ -62,8 +63,7 @@ static void suggest(const struct dataset *dataset, double window_samples, struct
     double sample_bytes = (double)dataset->row_bytes / (double)dataset->row_length;
     uint64_t length = (uint64_t)(GOOD_ROW_BYTES / sample_bytes);
     double memory = (double)cost->memory_bytes;
-    length = length < 1 ? 1 : length;
-    length = length > dataset->sample_count ? dataset->sample_count : length;
+    length = min_u64(max_u64(length, 1), dataset->sample_count);
     while (length > 1 && row_reads((double)length, window_samples, (double)length * sample_bytes,
                                    memory) > small_gain)
         length /= 2;
@@ -86,9 +86,8 @@ void inspect_count_cost(const struct inspection *inspection, uint64_t window_row
     if (window_rows == 0)
         window_rows = plan_default_window_rows(dataset->row_count, dataset->row_length,
                                                dataset->order_row_bytes, global_batch);
-    cost.window_rows = window_rows < dataset->row_count ? window_rows : dataset->row_count;
-    if (!size_multiply(cost.window_rows, dataset->row_bytes, &cost.window_bytes))
-        cost.window_bytes = UINT64_MAX;
+    cost.window_rows = min_u64(window_rows, dataset->row_count);
+    cost.window_bytes = mul_sat(cost.window_rows, dataset->row_bytes);
     if (dataset->row_length == 1)
         cost.window_bytes = 0; /* each row is one sample's, and given up after it */
     for (size_t i = 0; i < dataset->field_count; i++)

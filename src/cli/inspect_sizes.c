@@ -2,6 +2,7 @@
  * chunks that lie evenly spread over the array. */
 #include "cli/inspect.h"
 
+#include "base/number.h"
 #include "zarr/array.h"
 
 #include <assert.h>
@@ -53,7 +54,7 @@ static enum status ask(const struct store *store, const struct zarr_array *array
                        struct stored_size *ret_size, struct error *err)
 {
     const struct grid grid = grid_of(array);
-    uint64_t asked = grid.count < most ? grid.count : most, sum = 0;
+    uint64_t asked = min_u64(grid.count, most), sum = 0;
     enum status status = STATUS_OK;
     for (uint64_t i = 0; i < asked && status == STATUS_OK; i++) {
         char key[ZARR_KEY_BYTES];
@@ -107,8 +108,7 @@ enum status inspect_measure(struct inspection *inspection, struct error *err)
     if (!inspection->stored)
         return error_set(err, STATUS_NO_MEMORY, "%s: no memory for %zu arrays", inspection->uri,
                          count);
-    uint64_t most = ASKED_IN_ALL / (count + 1);
-    most = most < ASKED_LEAST ? ASKED_LEAST : most > ASKED_MOST ? ASKED_MOST : most;
+    uint64_t most = min_u64(max_u64(ASKED_IN_ALL / (count + 1), ASKED_LEAST), ASKED_MOST);
     for (size_t i = 0; i < count; i++)
         measure(inspection, i, most);
     return STATUS_OK;

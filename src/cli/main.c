@@ -4,6 +4,7 @@
  * a name that was mistyped.
  */
 #include "base/error.h"
+#include "base/number.h"
 #include "cli/cli.h"
 #include "penstock.h"
 
@@ -63,16 +64,11 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Letters to insert, remove or change to make `b` of `a` (Levenshtein); `b` is one of our names. */
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { NAME_BYTES = 16 };
-    size_t width = least(strlen(b), NAME_BYTES - 1);
+    size_t width = min_u64(strlen(b), NAME_BYTES - 1);
     size_t row[NAME_BYTES];
     for (size_t j = 0; j <= width; j++)
         row[j] = j;
@@ -82,7 +78,7 @@ static size_t edit_distance(const char *a, const char *b)
         for (size_t j = 0; j < width; j++) {
             size_t changed = diagonal + (a[i] != b[j]);
             diagonal = row[j + 1];
-            row[j + 1] = least(changed, least(row[j], diagonal) + 1);
+            row[j + 1] = min_u64(changed, min_u64(row[j], diagonal) + 1);
         }
     }
     return row[width];

@@ -5,6 +5,7 @@
  * needs no MPI.
  */
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -335,7 +336,7 @@ static void print_order(const struct options *options, const struct plan *plan)
 {
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, plan, options->epoch);
-    uint64_t end = plan->position_count < options->limit ? plan->position_count : options->limit;
+    uint64_t end = min_u64(plan->position_count, options->limit);
     for (uint64_t p = 0; p < end; p++)
         printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", options->epoch,
                p / plan->global_batch, p % plan->global_batch, plan_sample_at(&epoch, p));

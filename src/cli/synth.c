@@ -1,6 +1,7 @@
 /* `penstock synth`: writes a dataset to try things with. Main thread; see synth.h for its parts. */
 #include "cli/synth.h"
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "topology/topology.h"
@@ -180,7 +181,7 @@ static uint32_t core_count(void)
         return 1;
     uint32_t count = topology_core_count(topology);
     topology_free(topology);
-    return count < TOPOLOGY_MAX_WORKERS ? count : TOPOLOGY_MAX_WORKERS;
+    return min_u32(count, TOPOLOGY_MAX_WORKERS);
 }
 
 static void add_array(struct options *options, struct synth_array array)

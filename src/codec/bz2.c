@@ -3,6 +3,7 @@
  * libbz2 asks for its memory at the start of each stream, at most about 3.7 MiB; it is taken from
  * an arena of the thread's context.
  */
+#include "base/number.h"
 #include "codec/arena.h"
 #include "codec/codec_internal.h"
 
@@ -87,7 +88,7 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     (void)step;
     if (stored.size > UINT_MAX)
         return error_set(err, STATUS_CORRUPT, "%zu stored bytes cannot be a chunk", stored.size);
-    size_t capacity = room.capacity < UINT_MAX ? room.capacity : UINT_MAX;
+    size_t capacity = min_u64(room.capacity, UINT_MAX);
     char nothing = 0; /* libbz2 wants an address even for no bytes */
     bz_stream stream = {.bzalloc = take,
                         .bzfree = give_back,

@@ -11,6 +11,8 @@
  */
 #include "codec/codec_internal.h"
 
+#include "base/number.h"
+
 #include <endian.h>
 #include <isa-l/crc.h>
 #include <libdeflate.h>
@@ -26,7 +28,7 @@ static uint32_t crc32c(struct bytes bytes)
     const size_t most = 1u << 30;
     uint32_t crc = UINT32_MAX;
     while (bytes.size > 0) {
-        size_t size = bytes.size < most ? bytes.size : most;
+        size_t size = min_u64(bytes.size, most);
         crc = crc32_iscsi((unsigned char *)bytes.data, (int)size, crc);
         bytes = (struct bytes){bytes.data + size, bytes.size - size};
     }
@@ -50,7 +52,7 @@ static uint32_t fletcher32(struct bytes bytes)
     const size_t most = 1u << 20;
     uint64_t sum = 0, sum_of_sums = 0;
     while (bytes.size > 0) {
-        size_t size = bytes.size < most ? bytes.size : most;
+        size_t size = min_u64(bytes.size, most);
         for (size_t i = 0; i + 1 < size; i += 2) {
             sum += (uint64_t)bytes.data[i] << 8 | bytes.data[i + 1];
             sum_of_sums += sum;

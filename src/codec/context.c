@@ -6,6 +6,7 @@
  * part of its input and costs no buffer. A context belongs to one thread.
  */
 #include "base/memory.h"
+#include "base/number.h"
 #include "codec/codec_internal.h"
 
 #include <stdlib.h>
@@ -39,11 +40,10 @@ static void add_chain(struct demand *demand, const struct codec_chain *chain, si
         if (i == 0 || codec->trims)
             continue;
         size_t bytes = codec_chain_bound_after(chain, i, decoded_bytes);
-        demand->scratch_bytes = bytes > demand->scratch_bytes ? bytes : demand->scratch_bytes;
+        demand->scratch_bytes = max_u64(bytes, demand->scratch_bytes);
         between++;
     }
-    between = between < SCRATCH_COUNT ? between : SCRATCH_COUNT;
-    demand->scratch_count = between > demand->scratch_count ? between : demand->scratch_count;
+    demand->scratch_count = max_u64(min_u64(between, SCRATCH_COUNT), demand->scratch_count);
 }
 
 static struct demand demand_of(const struct codec_chain *const *chains, size_t chain_count,

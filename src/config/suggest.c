@@ -1,13 +1,10 @@
 /* See options.h: what somebody meant who wrote an unknown key. */
 #include "config/options.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <string.h>
-
-static size_t least_of(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Levenshtein's distance, row by row; both words are cut at OPTION_KEY_BYTES. */
 static size_t edit_distance(const char *a, const char *b)
@@ -21,7 +18,7 @@ static size_t edit_distance(const char *a, const char *b)
         row[0] = i;
         for (size_t j = 1; j <= b_length; j++) {
             size_t above = row[j];
-            row[j] = least_of(diagonal + (a[i - 1] != b[j - 1]), least_of(above, row[j - 1]) + 1);
+            row[j] = min_u64(diagonal + (a[i - 1] != b[j - 1]), min_u64(above, row[j - 1]) + 1);
             diagonal = above;
         }
     }

@@ -2,6 +2,7 @@
 #include "dataset/dataset_internal.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "codec/codec.h"
 
@@ -33,8 +34,8 @@ static void add(struct demand *sum, struct demand more)
 
 static void raise(struct demand *most, struct demand other)
 {
-    most->pieces = most->pieces > other.pieces ? most->pieces : other.pieces;
-    most->bytes = most->bytes > other.bytes ? most->bytes : other.bytes;
+    most->pieces = max_u64(most->pieces, other.pieces);
+    most->bytes = max_u64(most->bytes, other.bytes);
 }
 
 /* The shards of a level that `along` chunks along the sample axis may touch. */
@@ -43,7 +44,7 @@ static uint64_t shards_touched(const struct zarr_array *array, int level, uint64
     const uint64_t *spans = array->shard_levels[level].spans;
     uint64_t most = size_divide_up(along - 1, spans[0]) + 1;
     uint64_t all = size_divide_up(array->chunk_counts[0], spans[0]);
-    uint64_t count = most < all ? most : all;
+    uint64_t count = min_u64(most, all);
 
     for (int i = 1; i < array->rank; i++)
         count *= size_divide_up(array->chunk_counts[i], spans[i]);
@@ -78,7 +79,7 @@ static uint64_t most_along(const struct dataset *dataset, const struct zarr_arra
                     : chunk % row == 0 ? 1
                                        : size_divide_up(row - 1, chunk) + 1;
 
-    return most < array->chunk_counts[0] ? most : array->chunk_counts[0];
+    return min_u64(most, array->chunk_counts[0]);
 }
 
 static struct demand field_demand(const struct dataset *dataset, size_t field)

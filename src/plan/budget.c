@@ -6,33 +6,11 @@
  */
 #include "plan/budget.h"
 
+#include "base/number.h"
 #include "base/size.h"
 #include "plan/assign.h"
 
 enum { LEAST_WINDOWS = 4, UNEVEN_SHARE = 2 };
-
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t most_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product = UINT64_MAX;
-    (void)size_multiply(a, b, &product);
-    return product;
-}
 
 static bool keeps_rows(const struct budget_demand *d)
 {
@@ -41,55 +19,56 @@ static bool keeps_rows(const struct budget_demand *d)
 
 static uint64_t window_samples(const struct plan *plan)
 {
-    return least_of(times(plan->window_rows, plan->row_length), plan->sample_count);
+    return min_u64(mul_sat(plan->window_rows, plan->row_length), plan->sample_count);
 }
 
 /* Windows that the rounds in flight and the next one may touch, one that is being read, one to
  * spare. */
 static uint64_t count_planned_windows(const struct budget_demand *d)
 {
-    uint64_t round_positions = times(d->shape.steps_per_round, d->plan->global_batch);
-    uint64_t ahead = times((uint64_t)d->shape.in_flight + 1, round_positions);
-    return most_of(LEAST_WINDOWS, 2 + size_divide_up(ahead, window_samples(d->plan)));
+    uint64_t round_positions = mul_sat(d->shape.steps_per_round, d->plan->global_batch);
+    uint64_t ahead = mul_sat((uint64_t)d->shape.in_flight + 1, round_positions);
+    return max_u64(LEAST_WINDOWS, 2 + size_divide_up(ahead, window_samples(d->plan)));
 }
 
 static uint64_t exchange_bytes(const struct budget_demand *d)
 {
     if (d->reader_count == 1)
         return 0;
-    uint64_t send = times(round_max_records(d->plan, d->shape),
-                          plus(d->packed_bytes, times(d->messages, BUDGET_SEND_BYTES)));
+    uint64_t send = mul_sat(round_max_records(d->plan, d->shape),
+                            add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_SEND_BYTES)));
     uint64_t receive =
-        times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
-              plus(d->packed_bytes, times(d->messages, BUDGET_RECEIVE_BYTES)));
-    return times(d->shape.in_flight, plus(send, receive));
+        mul_sat(mul_sat(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
+                add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
+    return mul_sat(d->shape.in_flight, add_sat(send, receive));
 }
 
 /* Items and rows of the windows that are planned at once, records of the rounds under way, and the
  * assigner's home table, which rank 0 alone has. */
 static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windows)
 {
-    uint64_t items = times(round_window_capacity(d->plan), sizeof(struct round_item));
-    uint64_t rows = times(d->plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
-    uint64_t sent = times(round_max_records(d->plan, d->shape), BUDGET_FILL_BYTES);
+    uint64_t items = mul_sat(round_window_capacity(d->plan), sizeof(struct round_item));
+    uint64_t rows = mul_sat(d->plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
+    uint64_t sent = mul_sat(round_max_records(d->plan, d->shape), BUDGET_FILL_BYTES);
     uint64_t received =
-        times(times(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
-              BUDGET_ARRIVAL_BYTES);
+        mul_sat(mul_sat(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
+                BUDGET_ARRIVAL_BYTES);
     uint64_t home_table = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
-    return plus(plus(times(planned_windows, plus(plus(items, rows), sizeof(struct plan_epoch))),
-                     home_table),
-                times(d->shape.in_flight, plus(sent, received)));
+    return add_sat(
+        add_sat(mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))),
+                home_table),
+        mul_sat(d->shape.in_flight, add_sat(sent, received)));
 }
 
 static uint64_t buffer_bytes(const struct budget_demand *d)
 {
-    return plus(d->row_bytes, BUDGET_BUFFER_TABLE_BYTES);
+    return add_sat(d->row_bytes, BUDGET_BUFFER_TABLE_BYTES);
 }
 
 /* The most uneven share of a window. */
 static uint64_t most_share(const struct budget_demand *d, uint64_t even)
 {
-    return least_of(times(even, UNEVEN_SHARE), d->plan->window_rows);
+    return min_u64(mul_sat(even, UNEVEN_SHARE), d->plan->window_rows);
 }
 
 /* Row buffers by the assigner's rules. */
@@ -113,22 +92,21 @@ static struct row_counts count_rows(const struct budget_demand *d)
     uint64_t epoch = d->reader_count == 1 ? rows.all : plan->row_count;
     if (plan->row_length == 1) {
         uint64_t round_share = size_divide_up(round_max_records(plan, d->shape), d->reader_count);
-        uint64_t padding =
-            plan->position_count - least_of(plan->position_count, plan->sample_count);
-        uint64_t repeated = least_of(padding, most_share(d, rows.even));
+        uint64_t padding = plan->position_count - min_u64(plan->position_count, plan->sample_count);
+        uint64_t repeated = min_u64(padding, most_share(d, rows.even));
         uint64_t under_way = 2 * (uint64_t)d->worker_count + 2;
         rows.least = under_way + repeated;
         rows.preferred =
-            d->shape.in_flight * most_of(under_way, round_share) + d->fetch_rows + repeated;
+            d->shape.in_flight * max_u64(under_way, round_share) + d->fetch_rows + repeated;
     } else {
         uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
         if (d->shape.stripes_per_step > 1)
-            rows.at_once += least_of(spans, plan->window_count);
-        rows.least = times(rows.even, rows.at_once);
-        rows.preferred = times(rows.least, d->reader_count == 1 ? 2 : 1 + UNEVEN_SHARE);
+            rows.at_once += min_u64(spans, plan->window_count);
+        rows.least = mul_sat(rows.even, rows.at_once);
+        rows.preferred = mul_sat(rows.least, d->reader_count == 1 ? 2 : 1 + UNEVEN_SHARE);
     }
-    rows.least = least_of(rows.least, epoch);
-    rows.preferred = least_of(rows.preferred, epoch);
+    rows.least = min_u64(rows.least, epoch);
+    rows.preferred = min_u64(rows.preferred, epoch);
     return rows;
 }
 
@@ -141,7 +119,7 @@ static uint64_t most_rows(const struct budget_demand *d, struct row_counts rows,
         return most_share(d, rows.even);
     uint64_t windows = buffers / rows.at_once;
     uint64_t spare = windows > rows.even ? windows - rows.even : 0;
-    return least_of(most_of(spare, rows.even), limit);
+    return min_u64(max_u64(spare, rows.even), limit);
 }
 
 /* What is left when all rows are kept as stored: a window whose rows all have the same home can be
@@ -150,9 +128,9 @@ static void widen(const struct budget_demand *d, struct row_counts rows, uint64_
                   struct budget *b)
 {
     uint64_t window = d->plan->window_rows;
-    uint64_t enough = times(rows.at_once, window + rows.even);
+    uint64_t enough = mul_sat(rows.at_once, window + rows.even);
     if (enough > b->transient_rows)
-        b->transient_rows += least_of(buffers, enough - b->transient_rows);
+        b->transient_rows += min_u64(buffers, enough - b->transient_rows);
     b->buffer_rows = b->transient_rows;
     b->most_rows = most_rows(d, rows, b->transient_rows, window);
 }
@@ -169,15 +147,15 @@ static void divide_rows(const struct budget_demand *d, struct row_counts rows, u
         b->buffer_rows = b->keep_rows = rows.all;
         return;
     }
-    b->transient_rows = least_of(buffers, rows.preferred);
+    b->transient_rows = min_u64(buffers, rows.preferred);
     b->most_rows = most_rows(d, rows, b->transient_rows, most_share(d, rows.even));
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED)
-        b->keep_rows = least_of(buffers, rows.all) - least_of(b->transient_rows, rows.all);
+        b->keep_rows = min_u64(buffers, rows.all) - min_u64(b->transient_rows, rows.all);
     b->buffer_rows = b->transient_rows + b->keep_rows;
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_STORED && d->stored_row_bytes > 0) {
-        left_bytes -= times(b->buffer_rows, buffer_bytes(d));
-        b->keep_rows = least_of(left_bytes / d->stored_row_bytes, rows.all);
-        b->stored_bytes = times(b->keep_rows, d->stored_row_bytes);
+        left_bytes -= mul_sat(b->buffer_rows, buffer_bytes(d));
+        b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows.all);
+        b->stored_bytes = mul_sat(b->keep_rows, d->stored_row_bytes);
         if (b->keep_rows == rows.all && d->plan->row_length > 1)
             widen(d, rows, (left_bytes - b->stored_bytes) / buffer_bytes(d), b);
     }
@@ -198,7 +176,7 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         "readers.threads or store.fetch_memory",
         size_format(d->limit_bytes).text,
         (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
-        size_format(times(least_rows, buffer_bytes(d))).text, (unsigned long long)least_rows,
+        size_format(mul_sat(least_rows, buffer_bytes(d))).text, (unsigned long long)least_rows,
         size_format(d->row_bytes).text, size_format(b->held_bytes).text, d->trainers_served,
         count_plural(d->trainers_served), size_format(b->rings_bytes).text,
         size_format(b->exchange_bytes).text, d->worker_count, count_plural(d->worker_count),
@@ -213,17 +191,17 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     struct budget b = {
         .planned_windows = count_planned_windows(d),
         .held_bytes = d->held_bytes,
-        .rings_bytes = times(d->trainers_served, plus(d->ring_bytes, d->rest_bytes)),
+        .rings_bytes = mul_sat(d->trainers_served, add_sat(d->ring_bytes, d->rest_bytes)),
         .exchange_bytes = exchange_bytes(d),
-        .scratch_bytes = plus(times(d->worker_count, d->scratch_bytes), d->index_bytes),
+        .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
     };
     b.plan_bytes = plan_bytes(d, b.planned_windows);
-    uint64_t fixed_bytes =
-        plus(plus(b.held_bytes, b.rings_bytes),
-             plus(plus(b.exchange_bytes, b.scratch_bytes), plus(b.plan_bytes, b.fetch_bytes)));
+    uint64_t fixed_bytes = add_sat(
+        add_sat(b.held_bytes, b.rings_bytes),
+        add_sat(add_sat(b.exchange_bytes, b.scratch_bytes), add_sat(b.plan_bytes, b.fetch_bytes)));
     struct row_counts rows = count_rows(d);
-    b.least_bytes = plus(fixed_bytes, times(rows.least, buffer_bytes(d)));
+    b.least_bytes = add_sat(fixed_bytes, mul_sat(rows.least, buffer_bytes(d)));
     if (b.least_bytes > d->limit_bytes)
         return refuse(d, &b, rows.least, err);
     uint64_t left_bytes = d->limit_bytes - fixed_bytes;

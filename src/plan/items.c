@@ -13,6 +13,7 @@
 #include "plan/round.h"
 
 #include "base/divide.h"
+#include "base/number.h"
 
 enum { RADIX_BITS = 8, RADIX = 1 << RADIX_BITS, INSERTION_COUNT = 32 };
 
@@ -189,5 +190,5 @@ uint64_t round_window_capacity(const struct plan *plan)
 {
     uint64_t samples = plan->window_rows * plan->row_length;
     uint64_t padding = plan->last == PLAN_PAD ? plan->position_count - plan->sample_count : 0;
-    return (samples < plan->sample_count ? samples : plan->sample_count) + padding;
+    return min_u64(samples, plan->sample_count) + padding;
 }

@@ -6,6 +6,7 @@
  */
 #include "plan/plan.h"
 
+#include "base/number.h"
 #include "base/random.h"
 #include "plan/keys.h"
 #include "plan/order_internal.h"
@@ -114,7 +115,7 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
     assert(index < plan->window_count);
     uint64_t first_row = index * plan->window_rows;
     uint64_t rows_left = plan->row_count - first_row;
-    uint64_t rows = rows_left < plan->window_rows ? rows_left : plan->window_rows;
+    uint64_t rows = min_u64(rows_left, plan->window_rows);
     size_t first_short = shorts_before(epoch->shorts, epoch->short_count, first_row);
     size_t end_short = shorts_before(epoch->shorts, epoch->short_count, first_row + rows);
     uint64_t first_position = row_begins(epoch, first_row);

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/divide.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "plan/keys.h"
 #include "plan/order_internal.h"
@@ -9,11 +10,6 @@
 #include <assert.h>
 
 enum { BLOCK = 128 };
-
-static size_t block_of(size_t left)
-{
-    return left < BLOCK ? left : BLOCK;
-}
 
 void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count)
 {
@@ -30,7 +26,7 @@ void plan_locations_at(const struct plan_window *window, uint64_t first_position
     uint64_t first = first_position - window->first_position;
     for (size_t done = 0; done < count;) {
         uint64_t numbers[BLOCK];
-        size_t block = block_of(count - done);
+        size_t block = min_u64(BLOCK, count - done);
         for (size_t i = 0; i < block; i++)
             numbers[i] = first + done + i;
         if (window->shuffle)

@@ -2,6 +2,7 @@
  */
 #include "plan/plan.h"
 
+#include "base/number.h"
 #include "base/random.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -15,11 +16,6 @@ static const uint64_t MAX_SAMPLES = UINT64_C(1) << 48;
 static const uint64_t DEFAULT_WINDOW_BYTES = UINT64_C(16) << 30;
 enum { DEFAULT_WINDOW_STEPS = 8, DEFAULT_WINDOW_ROWS = 64 };
 
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint64_t row_bytes,
                                   uint64_t global_batch)
 {
@@ -27,8 +23,8 @@ uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint6
     if (rows < DEFAULT_WINDOW_ROWS)
         rows = DEFAULT_WINDOW_ROWS;
     if (row_bytes > 0)
-        rows = least_of(rows, DEFAULT_WINDOW_BYTES / row_bytes);
-    rows = least_of(rows, row_count);
+        rows = min_u64(rows, DEFAULT_WINDOW_BYTES / row_bytes);
+    rows = min_u64(rows, row_count);
     return rows > 0 ? rows : 1;
 }
 
@@ -94,7 +90,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         return status;
     uint64_t row_count = o->store_count > 0 ? o->store_rows[o->store_count]
                                             : size_divide_up(o->sample_count, o->row_length);
-    uint64_t window_rows = o->window_rows ? least_of(o->window_rows, row_count)
+    uint64_t window_rows = o->window_rows ? min_u64(o->window_rows, row_count)
                                           : plan_default_window_rows(row_count, o->row_length,
                                                                      o->row_bytes, o->global_batch);
     if (window_rows > UINT32_MAX)
@@ -146,7 +142,7 @@ uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step)
 {
     assert(step < plan->steps_per_epoch);
-    return least_of(plan->global_batch, plan->position_count - step * plan->global_batch);
+    return min_u64(plan->global_batch, plan->position_count - step * plan->global_batch);
 }
 
 struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t step,

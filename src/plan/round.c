@@ -1,31 +1,19 @@
 /* See round.h: shapes of rounds and what each carries. The items of a window are in items.c. */
 #include "plan/round.h"
 
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
 
 enum { PAIR_MESSAGE_BYTES = 1 << 20, LEAST_IN_FLIGHT = 2 };
 
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* a*b, or the largest number where 64 bits do not hold it: larger than any limit. */
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product = UINT64_MAX;
-    (void)size_multiply(a, b, &product);
-    return product;
-}
-
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
  * fits. */
 static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
                             struct round_shape *ret_shape, struct error *err)
 {
-    uint64_t least = times(plan->trainer_count, record_bytes);
+    uint64_t least = mul_sat(plan->trainer_count, record_bytes);
     uint64_t records = limit / least;
     if (records == 0)
         return error_set(err, STATUS_INVALID,
@@ -48,7 +36,7 @@ static enum status check_steps(uint32_t steps, uint64_t most_slots, uint64_t ste
             err, STATUS_INVALID,
             "exchange.steps_per_round %u: at most half of delivery.slots, which is %llu here",
             steps, (unsigned long long)most_slots);
-    if (steps > 1 && times(steps, step_bytes) > limit)
+    if (steps > 1 && mul_sat(steps, step_bytes) > limit)
         return error_set(err, STATUS_INVALID,
                          "exchange.steps_per_round %u: steps of %s exceed exchange.buffer_limit %s",
                          steps, size_format(step_bytes).text, size_format(limit).text);
@@ -60,8 +48,8 @@ static uint32_t rounds_in_flight(uint64_t packed_bytes, uint64_t limit_bytes)
 {
     if (packed_bytes == 0)
         return ROUND_MAX_IN_FLIGHT;
-    uint64_t rounds = times(LEAST_IN_FLIGHT, limit_bytes) / packed_bytes;
-    return (uint32_t)least_of(rounds, ROUND_MAX_IN_FLIGHT);
+    uint64_t rounds = mul_sat(LEAST_IN_FLIGHT, limit_bytes) / packed_bytes;
+    return (uint32_t)min_u64(rounds, ROUND_MAX_IN_FLIGHT);
 }
 
 enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, uint32_t slot_count,
@@ -70,8 +58,8 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
                                struct round_shape *ret_shape, struct error *err)
 {
     uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
-    uint64_t step_bytes = times(plan->global_batch, record_bytes > 0 ? record_bytes : 1);
-    uint64_t packed_step_bytes = times(plan->global_batch, packed_bytes);
+    uint64_t step_bytes = mul_sat(plan->global_batch, record_bytes > 0 ? record_bytes : 1);
+    uint64_t packed_step_bytes = mul_sat(plan->global_batch, packed_bytes);
     if (reader_count == 1) {
         *ret_shape = (struct round_shape){
             .steps_per_round = 1, .stripes_per_step = 1, .in_flight = LEAST_IN_FLIGHT};
@@ -86,15 +74,15 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     uint64_t steps = steps_per_round;
     if (steps == 0) {
         uint64_t pairs = (uint64_t)reader_count * reader_count;
-        steps = size_divide_up(times(pairs, PAIR_MESSAGE_BYTES), step_bytes);
+        steps = size_divide_up(mul_sat(pairs, PAIR_MESSAGE_BYTES), step_bytes);
         if (packed_step_bytes > 0)
-            steps = least_of(steps, buffer_limit_bytes / packed_step_bytes);
-        steps = least_of(least_of(steps, most_slots), plan->steps_per_epoch);
+            steps = min_u64(steps, buffer_limit_bytes / packed_step_bytes);
+        steps = min_u64(min_u64(steps, most_slots), plan->steps_per_epoch);
     }
     *ret_shape = (struct round_shape){
         .steps_per_round = (uint32_t)steps,
         .stripes_per_step = 1,
-        .in_flight = rounds_in_flight(times(steps, packed_step_bytes), buffer_limit_bytes)};
+        .in_flight = rounds_in_flight(mul_sat(steps, packed_step_bytes), buffer_limit_bytes)};
     return STATUS_OK;
 }
 
@@ -110,7 +98,7 @@ struct plan_round round_at(const struct plan *plan, struct round_shape shape, ui
     return (struct plan_round){
         .index = index,
         .first_step = first_step,
-        .end_step = least_of(first_step + shape.steps_per_round, plan->steps_per_epoch),
+        .end_step = min_u64(first_step + shape.steps_per_round, plan->steps_per_epoch),
         .stripe = (uint32_t)(index % shape.stripes_per_step),
         .stripe_count = shape.stripes_per_step,
     };

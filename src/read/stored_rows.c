@@ -3,6 +3,7 @@
  */
 #include "read/stored_rows_internal.h"
 
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -51,17 +52,12 @@ enum status stored_rows_estimate(const struct dataset *dataset, bool wanted,
     return STATUS_OK;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Settles counts and page size. */
 static enum status lay_out(struct stored_rows *rows, uint64_t memory_bytes, uint64_t mean_row_bytes,
                            uint64_t row_limit, struct error *err)
 {
     uint64_t expected = memory_bytes / stored_rows_row_cost(mean_row_bytes);
-    uint64_t entries = smaller(smaller(row_limit, expected * ENTRIES_PER_ROW), INT32_MAX);
+    uint64_t entries = min_u64(min_u64(row_limit, expected * ENTRIES_PER_ROW), INT32_MAX);
     uint64_t left = memory_bytes - entries * ENTRY_BYTES;
     uint32_t page_bytes = page_bytes_for(mean_row_bytes);
     uint64_t pages = left / (page_bytes + sizeof(int32_t)) / rows->arena.numa_count;

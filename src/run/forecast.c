@@ -1,6 +1,8 @@
 /* See forecast.h. */
 #include "run/forecast.h"
 
+#include "base/number.h"
+
 #include <stdlib.h>
 
 enum { MOST_ROWS = 1000000 };
@@ -18,7 +20,7 @@ static enum status scale_down(struct model *model, struct error *err)
 {
     struct run_setup *setup = &model->setup;
     const struct plan plan = setup->plan;
-    uint64_t most = MOST_ROWS > plan.window_rows ? MOST_ROWS : plan.window_rows;
+    uint64_t most = max_u64(MOST_ROWS, plan.window_rows);
     model->scale = 1;
     if (plan.row_count <= most)
         return STATUS_OK;

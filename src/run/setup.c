@@ -2,6 +2,7 @@
  * resume. */
 #include "run/setup.h"
 
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -68,7 +69,7 @@ uint64_t run_memory_limit(const struct config *config, const struct run_shape *s
 static uint64_t memory_on_its_way(const struct config *config, const struct run_shape *shape)
 {
     uint64_t most = run_memory_limit(config, shape) / 4;
-    return config->store_fetch_bytes < most ? config->store_fetch_bytes : most;
+    return min_u64(config->store_fetch_bytes, most);
 }
 
 uint64_t run_second_memory(const struct config *config, const struct run_shape *shape)

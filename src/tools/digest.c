@@ -1,6 +1,7 @@
 /* See digest.h. */
 #include "tools/digest.h"
 
+#include "base/number.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -31,11 +32,9 @@ static void add_units(struct digest_sum *sum, uint64_t offset, uint64_t unit,
                       const unsigned char *bytes, uint64_t size)
 {
     for (uint64_t at = 0; at < size; at += unit) {
-        uint64_t unit_bytes = size - at < unit ? size - at : unit;
+        uint64_t unit_bytes = min_u64(size - at, unit);
         for (uint64_t run = 0; run < unit_bytes; run += RUN_BYTES) {
-            uint64_t left = unit_bytes - run;
-            add_run(sum, offset + at + run, bytes + at + run,
-                    (size_t)(left < RUN_BYTES ? left : RUN_BYTES));
+            add_run(sum, offset + at + run, bytes + at + run, min_u64(unit_bytes - run, RUN_BYTES));
         }
     }
 }

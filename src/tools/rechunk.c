@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "tools/rechunk_internal.h"
 #include "tools/team.h"
 
@@ -32,22 +33,12 @@ struct rechunk {
 /* Memory
  * ------------------------------------------------------------------------------------------- */
 
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 /* Memory of a thread beside its slab, of any array. */
 static uint64_t other_bytes(const struct rechunk *rechunk)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < rechunk->targets.count; i++)
-        bytes = greater(bytes,
+        bytes = max_u64(bytes,
                         target_thread_bytes(&rechunk->targets.arrays[i], rechunk->options->verify));
     return bytes;
 }
@@ -62,15 +53,15 @@ static enum status settle_slabs(struct rechunk *rechunk, struct rechunk_result *
         uint64_t wanted = slabs_whole_bytes(demand), all = demand->sample_count;
         all *= demand->sample_bytes;
         if (wanted < demand->wanted_bytes)
-            wanted = demand->wanted_bytes < all ? demand->wanted_bytes : all;
-        whole = greater(whole, plus(wanted, other));
-        little = greater(little, plus(slabs_least_bytes(demand), other));
+            wanted = min_u64(demand->wanted_bytes, all);
+        whole = max_u64(whole, add_sat(wanted, other));
+        little = max_u64(little, add_sat(slabs_least_bytes(demand), other));
     }
     result->thread_count = rechunk->options->thread_count;
     enum status status = share_memory(rechunk->options->memory_bytes, whole, little,
                                       &result->thread_count, &share, err);
     if (!status)
-        rechunk->slab_bytes = (share < whole ? share : whole) - other;
+        rechunk->slab_bytes = min_u64(share, whole) - other;
     return status;
 }
 
@@ -83,8 +74,8 @@ static enum status cut_slabs(struct rechunk *rechunk, struct rechunk_result *res
     for (size_t i = 0; i < targets->count; i++) {
         const struct target *target = &targets->arrays[i];
         uint64_t length = target->slabs.slab_length, all = target->demand.sample_count;
-        rechunk->largest_slab = greater(rechunk->largest_slab, (length < all ? length : all) *
-                                                                   target->demand.sample_bytes);
+        rechunk->largest_slab =
+            max_u64(rechunk->largest_slab, min_u64(length, all) * target->demand.sample_bytes);
     }
     uint64_t each = rechunk->largest_slab + other_bytes(rechunk), share;
     enum status status = share_memory(rechunk->options->memory_bytes, each, each,

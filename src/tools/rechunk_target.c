@@ -5,6 +5,7 @@
  */
 #include "tools/rechunk_internal.h"
 
+#include "base/number.h"
 #include "base/size.h"
 #include "codec/codec.h"
 #include "zarr/chunk.h"
@@ -22,11 +23,6 @@ static const uint64_t default_chunk_bytes = 1 << 20, small_chunk_bytes = 64 << 1
 
 /* Slabs that are worth a turn. */
 static const uint64_t wanted_slab_bytes = 8 << 20;
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Documents of the source
  * ------------------------------------------------------------------------------------------- */
@@ -107,12 +103,12 @@ static uint64_t chunk_length(const struct rechunk_options *options, const struct
     uint64_t length = options->chunk.rank > 0              ? options->chunk.lengths[0]
                       : leader_bytes < default_chunk_bytes ? default_chunk_bytes / leader_bytes
                                                            : 1;
-    length = least(length, array->shape[0]);
+    length = min_u64(length, array->shape[0]);
     uint64_t sample_bytes = zarr_array_sample_bytes(array);
     uint64_t wanted = size_divide_up(small_chunk_bytes, sample_bytes);
     if (strcmp(array->path, leader->path) != 0 && length < wanted)
         length *= wanted / length;
-    return least(length, array->shape[0]);
+    return min_u64(length, array->shape[0]);
 }
 
 /* Chunks and values (shards, or chunks again) of an array. Arrays that are not along the sample
@@ -127,12 +123,12 @@ static void settle_shapes(const struct rechunk_options *options, const struct za
             length = chunk_length(options, array, leader);
         else if (sampled)
             length = i < options->chunk.rank ? options->chunk.lengths[i] : array->shape[i];
-        length = least(length, array->shape[i]);
+        length = min_u64(length, array->shape[i]);
         uint64_t value = length;
         if (sampled && options->shard.rank > 0)
             value = i < options->shard.rank ? options->shard.lengths[i] : array->shape[i];
         ret_chunk[i] = length;
-        ret_value[i] = size_round_up(least(value, array->shape[i]), length);
+        ret_value[i] = size_round_up(min_u64(value, array->shape[i]), length);
     }
 }
 
@@ -344,14 +340,14 @@ static enum status make_target(const struct rechunk_options *options, const stru
         return error_prefix(err, status, "array '%s': ", node->array.path);
 
     uint64_t sample_bytes = zarr_array_sample_bytes(target->source);
-    uint64_t source_length = least(target->source->chunk_shape[0], target->source->shape[0]);
+    uint64_t source_length = min_u64(target->source->chunk_shape[0], target->source->shape[0]);
     uint64_t granule = common_multiple(target->value_shape[0], digest_granule(sample_bytes));
     uint64_t period = common_multiple(granule, source_length);
     uint64_t enough = size_round_up(4 * source_length, granule);
     target->demand = (struct slabs_demand){
         .sample_count = target->source->shape[0],
         .sample_bytes = sample_bytes,
-        .period = least(period, enough), /* or rows at the seams are read twice: a fifth */
+        .period = min_u64(period, enough), /* or rows at the seams are read twice: a fifth */
         .granule = granule,
         .wanted_bytes = wanted_slab_bytes,
     };

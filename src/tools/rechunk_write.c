@@ -8,6 +8,7 @@
 #include "tools/rechunk_internal.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "codec/codec.h"
 #include "zarr/chunk.h"
@@ -183,7 +184,7 @@ static const unsigned char *gather(struct slab_writer *writer, const struct slab
     for (int i = 0; i < array->rank; i++) {
         uint64_t start = index[i] * array->chunk_shape[i];
         uint64_t left = array->shape[i] - start;
-        lengths[i] = left < array->chunk_shape[i] ? left : array->chunk_shape[i];
+        lengths[i] = min_u64(left, array->chunk_shape[i]);
         whole = whole && lengths[i] == array->chunk_shape[i];
         run = run && (i == 0 || array->chunk_shape[i] == array->shape[i]);
         if (i > 0)

@@ -1,14 +1,10 @@
 /* See slabs.h. */
 #include "tools/slabs.h"
 
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 uint64_t common_multiple(uint64_t a, uint64_t b)
 {
@@ -24,7 +20,7 @@ uint64_t common_multiple(uint64_t a, uint64_t b)
 static uint64_t bytes_of(const struct slabs_demand *demand, uint64_t length)
 {
     uint64_t bytes;
-    length = least(length, demand->sample_count);
+    length = min_u64(length, demand->sample_count);
     return size_multiply(length, demand->sample_bytes, &bytes) ? bytes : UINT64_MAX;
 }
 
@@ -45,14 +41,14 @@ static uint64_t whole_periods(const struct slabs_demand *demand, uint64_t bytes)
     uint64_t count = bytes / period_bytes > 1 ? bytes / period_bytes : 1;
     if (!size_multiply(count, demand->period, &length))
         return demand->sample_count;
-    return least(length, size_round_up(demand->sample_count, demand->granule));
+    return min_u64(length, size_round_up(demand->sample_count, demand->granule));
 }
 
 struct slabs slabs_cut(const struct slabs_demand *demand, uint64_t limit_bytes)
 {
     struct slabs slabs = {.sample_count = demand->sample_count, .slabs_in_a_group = 1};
     assert(limit_bytes >= slabs_least_bytes(demand));
-    slabs.group_length = whole_periods(demand, least(demand->wanted_bytes, limit_bytes));
+    slabs.group_length = whole_periods(demand, min_u64(demand->wanted_bytes, limit_bytes));
     slabs.slab_length = slabs.group_length;
     if (bytes_of(demand, slabs.group_length) > limit_bytes) {
         uint64_t length = limit_bytes / demand->sample_bytes;
@@ -69,10 +65,10 @@ bool slabs_range(const struct slabs *slabs, uint64_t number, uint64_t *ret_begin
 {
     uint64_t group = number / slabs->slabs_in_a_group, in_group = number % slabs->slabs_in_a_group;
     uint64_t start = group * slabs->group_length;
-    uint64_t group_left = least(slabs->group_length, slabs->sample_count - start);
+    uint64_t group_left = min_u64(slabs->group_length, slabs->sample_count - start);
     uint64_t begin = in_group * slabs->slab_length;
     *ret_begin = start + begin;
-    *ret_end = start + least(begin + slabs->slab_length, group_left);
+    *ret_end = start + min_u64(begin + slabs->slab_length, group_left);
     return in_group == 0;
 }
 

@@ -2,6 +2,7 @@
 #include "tools/team.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/progress.h"
 #include "base/size.h"
 
@@ -73,8 +74,8 @@ static void watch(struct match *match)
 enum status team_run(const struct team *team, struct error *err)
 {
     struct match match = {.team = team};
-    uint64_t wanted = team->thread_count < MAX_THREADS ? team->thread_count : MAX_THREADS;
-    uint32_t count = (uint32_t)(wanted < team->work_count ? wanted : team->work_count), started = 0;
+    uint32_t most = min_u32(team->thread_count, MAX_THREADS);
+    uint32_t count = (uint32_t)min_u64(most, team->work_count), started = 0;
     pthread_t *threads = calloc(count + 1, sizeof *threads);
     if (!threads)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %u thread%s", count,

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "tools/slabs.h"
@@ -46,16 +47,11 @@ struct verifier {
 /* Sizes
  * ------------------------------------------------------------------------------------------- */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static struct slabs_demand demand_of(const struct zarr_array *array)
 {
     uint64_t sample_bytes = zarr_array_sample_bytes(array);
     uint64_t granule = digest_granule(sample_bytes);
-    uint64_t period = common_multiple(least(array->chunk_shape[0], array->shape[0]), granule);
+    uint64_t period = common_multiple(min_u64(array->chunk_shape[0], array->shape[0]), granule);
     return (struct slabs_demand){
         .sample_count = array->shape[0],
         .sample_bytes = sample_bytes,
@@ -63,11 +59,6 @@ static struct slabs_demand demand_of(const struct zarr_array *array)
         .granule = granule > 1 ? period : 1,
         .wanted_bytes = wanted_slab_bytes,
     };
-}
-
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 /* The memory of one thread that reads each chunk once, and the least that it can do with. */
@@ -81,9 +72,9 @@ static void sum_memory(const struct zarr_node *const *nodes, size_t node_count, 
         uint64_t reader = zarr_chunk_reader_bytes(&array, 1);
         uint64_t whole = slabs_whole_bytes(&demand);
         if (whole < wanted_slab_bytes)
-            whole = least(wanted_slab_bytes, demand.sample_count * demand.sample_bytes);
-        whole = plus(whole, reader);
-        uint64_t little = plus(slabs_least_bytes(&demand), reader);
+            whole = min_u64(wanted_slab_bytes, demand.sample_count * demand.sample_bytes);
+        whole = add_sat(whole, reader);
+        uint64_t little = add_sat(slabs_least_bytes(&demand), reader);
         *ret_whole = *ret_whole < whole ? whole : *ret_whole;
         *ret_least = *ret_least < little ? little : *ret_least;
     }
@@ -100,7 +91,7 @@ enum status verify_settle(const struct zarr_node *const *nodes, size_t node_coun
     if (status)
         return status;
     *ret_thread_count = count;
-    *ret_memory_bytes = count * least(share, whole);
+    *ret_memory_bytes = count * min_u64(share, whole);
     return STATUS_OK;
 }
 
@@ -115,7 +106,8 @@ static uint64_t cut_all(struct verification *verification, uint64_t share)
         work->slabs = slabs_cut(&demand, share - zarr_chunk_reader_bytes(&array, 1));
         work->first_slab = count;
         count += work->slabs.count;
-        uint64_t bytes = least(work->slabs.slab_length, demand.sample_count) * demand.sample_bytes;
+        uint64_t bytes =
+            min_u64(work->slabs.slab_length, demand.sample_count) * demand.sample_bytes;
         if (verification->slab_bytes < bytes)
             verification->slab_bytes = bytes;
     }

@@ -10,6 +10,8 @@
  */
 #include "topology/seating.h"
 
+#include "base/number.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -216,7 +218,7 @@ static uint32_t count_threads(const struct seating *seating, uint32_t reader)
     uint32_t trainers = request->groups[reader].count;
     if (seating->crowded) /* nothing is reserved */
         threads = threads > trainers ? threads - trainers : 1;
-    return threads < AUTO_MAX_WORKERS ? threads : AUTO_MAX_WORKERS;
+    return min_u32(threads, AUTO_MAX_WORKERS);
 }
 
 /* The NUMA node of worker `index`: workers are spread evenly over their reader's open cores. */

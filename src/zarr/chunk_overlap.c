@@ -2,6 +2,8 @@
  * chunk they are. See chunk_internal.h. Pure. */
 #include "zarr/chunk_internal.h"
 
+#include "base/number.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -34,8 +36,8 @@ void chunk_overlap_find(const struct zarr_array *array, const uint64_t *chunk_in
         uint64_t want_end = i == 0 ? end : array->shape[i];
         uint64_t chunk_begin = chunk_index[i] * array->chunk_shape[i];
         uint64_t left = want_end - chunk_begin;
-        uint64_t low = chunk_begin > want_begin ? chunk_begin : want_begin;
-        uint64_t high = chunk_begin + (left < array->chunk_shape[i] ? left : array->chunk_shape[i]);
+        uint64_t low = max_u64(chunk_begin, want_begin);
+        uint64_t high = chunk_begin + min_u64(left, array->chunk_shape[i]);
 
         scatter->lengths[i] = high - low;
         scatter->to[i] = stride;
@@ -98,7 +100,7 @@ static uint64_t chunks_in_value(const struct zarr_array *array, const uint64_t *
     for (int i = 0; i < array->rank && array->shard_level_count > 0; i++) {
         uint64_t span = array->shard_levels[0].spans[i];
         uint64_t left = array->chunk_counts[i] - chunk_index[i] / span * span;
-        count *= left < span ? left : span;
+        count *= min_u64(left, span);
     }
     return count;
 }
@@ -110,6 +112,6 @@ uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t 
 
     if (codec_chain_is_raw(&array->codecs) &&
         chunk_range(array, chunk_index, begin, end, &range_begin, &range_bytes))
-        return range_bytes < value_bytes ? range_bytes : value_bytes;
+        return min_u64(range_bytes, value_bytes);
     return value_bytes / chunks_in_value(array, chunk_index);
 }

@@ -6,6 +6,7 @@
 #include "zarr/chunk_internal.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -26,11 +27,6 @@ struct demand {
     size_t entries_bytes[ZARR_MAX_SHARD_LEVELS];
 };
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void add_shards(struct demand *demand, const struct zarr_array *array)
 {
     for (int i = 0; i < array->shard_level_count; i++) {
@@ -38,8 +34,8 @@ static void add_shards(struct demand *demand, const struct zarr_array *array)
         size_t bytes = level->entry_count * sizeof(struct shard_entry) + sizeof(uint64_t);
 
         demand->chains[demand->chain_count++] = &level->index_codecs;
-        demand->entries_bytes[i] = larger(demand->entries_bytes[i], bytes);
-        demand->raw_index_bytes = larger(demand->raw_index_bytes, level->index_bytes);
+        demand->entries_bytes[i] = max_u64(demand->entries_bytes[i], bytes);
+        demand->raw_index_bytes = max_u64(demand->raw_index_bytes, level->index_bytes);
     }
 }
 
@@ -56,17 +52,18 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
         size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
 
         ret_demand->chains[ret_demand->chain_count++] = &array->codecs;
-        ret_demand->decoded_bytes = larger(ret_demand->decoded_bytes, array->chunk_bytes);
-        ret_demand->context_bytes = larger(ret_demand->context_bytes, raw ? 0 : array->chunk_bytes);
+        ret_demand->decoded_bytes = max_u64(ret_demand->decoded_bytes, array->chunk_bytes);
+        ret_demand->context_bytes =
+            max_u64(ret_demand->context_bytes, raw ? 0 : array->chunk_bytes);
         bool direct = raw && !chunk_goes_direct(options, array);
-        ret_demand->stored_bytes = larger(ret_demand->stored_bytes, direct ? 0 : bound);
-        shard_bound = larger(shard_bound, array->shard_level_count > 0 ? bound : 0);
+        ret_demand->stored_bytes = max_u64(ret_demand->stored_bytes, direct ? 0 : bound);
+        shard_bound = max_u64(shard_bound, array->shard_level_count > 0 ? bound : 0);
         add_shards(ret_demand, array);
     }
     if (options->lists_only)
         ret_demand->decoded_bytes = ret_demand->context_bytes = ret_demand->stored_bytes = 0;
     if (shard_bound > 0) {
-        ret_demand->ahead_bytes = larger(shard_bound, options->coalesce_bytes);
+        ret_demand->ahead_bytes = max_u64(shard_bound, options->coalesce_bytes);
         ret_demand->batch_bytes = BATCH_CHUNKS * sizeof(struct stored_chunk);
     }
 }
@@ -96,7 +93,7 @@ static size_t lay_out(struct zarr_chunk_reader *reader, const struct demand *dem
     for (int i = 0; i < ZARR_MAX_SHARD_LEVELS; i++)
         reader->indices[i].entries = take(reader->memory, &used, demand->entries_bytes[i]);
     reader->batch = take(reader->memory, &used, demand->batch_bytes);
-    return larger(used, MEMORY_LINE_BYTES); /* no mapping is empty */
+    return max_u64(used, MEMORY_LINE_BYTES); /* no mapping is empty */
 }
 
 size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size_t array_count,

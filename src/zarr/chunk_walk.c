@@ -1,6 +1,8 @@
 /* The chunks that hold a range of samples, one after another. See chunk_internal.h. Pure. */
 #include "zarr/chunk_internal.h"
 
+#include "base/number.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -13,8 +15,8 @@ static void enter_value(struct chunk_walk *walk)
         uint64_t span = array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1;
         uint64_t low = walk->value[i] * span, high = low + span;
 
-        walk->chunk_low[i] = low > walk->low[i] ? low : walk->low[i];
-        walk->chunk_high[i] = high < walk->high[i] ? high : walk->high[i];
+        walk->chunk_low[i] = max_u64(low, walk->low[i]);
+        walk->chunk_high[i] = min_u64(high, walk->high[i]);
         walk->chunk[i] = walk->chunk_low[i];
     }
 }

@@ -1,0 +1,46 @@
+/* Whole numbers: the smaller and the larger of two, and arithmetic that saturates (named as in
+ * C++26). Pure, safe from any thread. A size_t has 64 bits: sizes in memory are u64, too.
+ */
+#ifndef PENSTOCK_BASE_NUMBER_H
+#define PENSTOCK_BASE_NUMBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "min_u64() takes sizes, too");
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* a + b, or UINT64_MAX where 64 bits do not hold the sum. */
+static inline uint64_t add_sat(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* a * b, or UINT64_MAX where 64 bits do not hold the product. */
+static inline uint64_t mul_sat(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+#endif
