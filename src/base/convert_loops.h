@@ -4,8 +4,8 @@
  * that all variants round alike. Conversions of float16 are instructions where there are some.
  */
 #include "base/convert_internal.h"
+#include "base/float16.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -14,41 +14,28 @@
 #endif
 
 /* Items need not be aligned: memcpy is a load or a store here. */
-#define DEFINE_LOAD(name, type, work, expression)                    \
-    static void load_##name(const void *in, size_t count, void *out) \
-    {                                                                \
-        const unsigned char *from = in;                              \
-        unsigned char *to = out;                                     \
-        for (size_t i = 0; i < count; i++) {                         \
-            type x;                                                  \
-            memcpy(&x, from + i * sizeof x, sizeof x);               \
-            work y = (work)(expression);                             \
-            memcpy(to + i * sizeof y, &y, sizeof y);                 \
-        }                                                            \
+#define DEFINE_LOOP(name, type, work, expression)             \
+    static void name(const void *in, size_t count, void *out) \
+    {                                                         \
+        const unsigned char *from = in;                       \
+        unsigned char *to = out;                              \
+        for (size_t i = 0; i < count; i++) {                  \
+            type x;                                           \
+            memcpy(&x, from + i * sizeof x, sizeof x);        \
+            work y = (work)(expression);                      \
+            memcpy(to + i * sizeof y, &y, sizeof y);          \
+        }                                                     \
     }
 
-DEFINE_LOAD(bool, uint8_t, float, x != 0)
-DEFINE_LOAD(int8, int8_t, float, x)
-DEFINE_LOAD(int16, int16_t, float, x)
-DEFINE_LOAD(int32, int32_t, double, x)
-DEFINE_LOAD(int64, int64_t, double, x)
-DEFINE_LOAD(uint8, uint8_t, float, x)
-DEFINE_LOAD(uint16, uint16_t, float, x)
-DEFINE_LOAD(uint32, uint32_t, double, x)
-DEFINE_LOAD(uint64, uint64_t, double, x)
-
-static void load_bfloat16(const void *in, size_t count, void *out)
-{
-    const unsigned char *from = in;
-    unsigned char *to = out;
-
-    for (size_t i = 0; i < count; i++) {
-        uint16_t x;
-        memcpy(&x, from + i * sizeof x, sizeof x);
-        uint32_t y = (uint32_t)x << 16;
-        memcpy(to + i * sizeof y, &y, sizeof y);
-    }
-}
+DEFINE_LOOP(load_bool, uint8_t, float, x != 0)
+DEFINE_LOOP(load_int8, int8_t, float, x)
+DEFINE_LOOP(load_int16, int16_t, float, x)
+DEFINE_LOOP(load_int32, int32_t, double, x)
+DEFINE_LOOP(load_int64, int64_t, double, x)
+DEFINE_LOOP(load_uint8, uint8_t, float, x)
+DEFINE_LOOP(load_uint16, uint16_t, float, x)
+DEFINE_LOOP(load_uint32, uint32_t, double, x)
+DEFINE_LOOP(load_uint64, uint64_t, double, x)
 
 static void copy_4(const void *in, size_t count, void *out)
 {
@@ -106,88 +93,31 @@ static void float_to_float16(const void *in, size_t count, void *out)
 
 #else
 
-static void load_float16(const void *in, size_t count, void *out)
+/* A signalling NaN becomes a quiet one, as by the instruction. */
+static inline float quiet_float16_to_float(uint16_t half)
 {
-    const unsigned char *from = in;
-    unsigned char *to = out;
-
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half;
-        memcpy(&half, from + i * sizeof half, sizeof half);
-        uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-        uint32_t exponent = half >> 10 & 31, mantissa = half & 0x3ff, bits;
-        float small = (float)mantissa * 0x1p-24f; /* zero and denormal numbers: exact */
-        if (exponent == 31)
-            bits = 0x7f800000 | mantissa << 13 | (mantissa ? 0x400000 : 0);
-        else if (exponent > 0)
-            bits = (exponent + 112) << 23 | mantissa << 13;
-        else
-            memcpy(&bits, &small, sizeof bits);
-        bits |= sign;
-        memcpy(to + i * sizeof bits, &bits, sizeof bits);
-    }
+    float value = float16_to_float(half);
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits |= (uint32_t)((half & 0x7fff) > 0x7c00) << 22;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
-static void float_to_float16(const void *in, size_t count, void *out)
-{
-    const unsigned char *from = in;
-    unsigned char *to = out;
-
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits, half;
-        memcpy(&bits, from + i * sizeof bits, sizeof bits);
-        uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-        if (magnitude > 0x7f800000) { /* NaN */
-            half = 0x7e00 | (magnitude >> 13 & 0x3ff);
-        } else if (magnitude >= 0x477ff000) { /* 65520 and more */
-            half = 0x7c00;
-        } else if (magnitude < 0x38800000) { /* below 2^-14: the sum rounds to multiples of 2^-24 */
-            float x;
-            memcpy(&x, &magnitude, sizeof x);
-            x += 0.5f;
-            memcpy(&half, &x, sizeof half);
-            half -= 0x3f000000;
-        } else {
-            half = (magnitude + 0xfff + (magnitude >> 13 & 1) - 0x38000000) >> 13;
-        }
-        uint16_t y = (uint16_t)(sign | half);
-        memcpy(to + i * sizeof y, &y, sizeof y);
-    }
-}
+DEFINE_LOOP(load_float16, uint16_t, float, quiet_float16_to_float(x))
+DEFINE_LOOP(float_to_float16, float, uint16_t, float16_from_float(x))
 
 #endif
 
-static void float_to_bfloat16(const void *in, size_t count, void *out)
-{
-    const unsigned char *from = in;
-    unsigned char *to = out;
+DEFINE_LOOP(load_bfloat16, uint16_t, float, bfloat16_to_float(x))
+DEFINE_LOOP(float_to_bfloat16, float, uint16_t, bfloat16_from_float(x))
+DEFINE_LOOP(float_to_float64, float, double, x)
+DEFINE_LOOP(double_to_float32, double, float, x)
 
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, from + i * sizeof bits, sizeof bits);
-        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-        uint32_t quiet = bits >> 16 | 0x40;
-        uint16_t y = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-        memcpy(to + i * sizeof y, &y, sizeof y);
-    }
-}
-
-DEFINE_LOAD(float_to_float64, float, double, x)
-DEFINE_LOAD(double_to_float32, double, float, x)
-
-/* To float, rounded to odd: toward zero, the last bit set if that was not exact. What is rounded to
- * nearest from there, to at most 22 bits, is as if it had been rounded once. */
 static void narrow_to_odd(const double *in, size_t count, float *out)
 {
-    for (size_t i = 0; i < count; i++) {
-        float y = (float)in[i];
-        double back = y;
-        uint32_t bits;
-        memcpy(&bits, &y, sizeof bits);
-        bits -= fabs(back) > fabs(in[i]);
-        bits |= back < in[i] || back > in[i];
-        memcpy(&out[i], &bits, sizeof bits);
-    }
+    for (size_t i = 0; i < count; i++)
+        out[i] = float_rounded_to_odd(in[i]);
 }
 
 /* The same for numbers that are no denormal float: there the last bit is always bit 29. */
@@ -306,10 +236,10 @@ const struct convert_loops CONVERT_LOOPS = {
     .store_float = {[DTYPE_FLOAT16] = float_to_float16,
                     [DTYPE_BFLOAT16] = float_to_bfloat16,
                     [DTYPE_FLOAT32] = copy_4,
-                    [DTYPE_FLOAT64] = load_float_to_float64},
+                    [DTYPE_FLOAT64] = float_to_float64},
     .store_double = {[DTYPE_FLOAT16] = double_to_float16,
                      [DTYPE_BFLOAT16] = double_to_bfloat16,
-                     [DTYPE_FLOAT32] = load_double_to_float32,
+                     [DTYPE_FLOAT32] = double_to_float32,
                      [DTYPE_FLOAT64] = copy_8},
     .scale_float = scale_float,
     .scale_double = scale_double,

@@ -4,6 +4,7 @@
  * entries can be made in any order by any thread. All arithmetic up to the last conversion is on
  * integers: the same bytes come out on every machine and compiler.
  */
+#include "base/float16.h"
 #include "base/random.h"
 #include "cli/synth.h"
 
@@ -53,25 +54,6 @@ static int32_t noise(struct stream *stream)
 
 static const float noise_scale = 0x1p-15f; /* brings its standard deviation to 1.15 */
 
-/* float16 by rounding to nearest even, for magnitudes below 65504: no infinities, no NaN. */
-static uint16_t to_float16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint32_t sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffff;
-    uint32_t rounded = bits + 0xfff + (bits >> 13 & 1);
-    uint32_t normal = (rounded >> 13) - (112 << 10);
-    /* Below 2^-14: adding 0.5 leaves the multiple of 2^-24 in the low bits. */
-    float magnitude, shifted;
-    memcpy(&magnitude, &bits, sizeof magnitude);
-    shifted = magnitude + 0.5f;
-    uint32_t small;
-    memcpy(&small, &shifted, sizeof small);
-    small -= 0x3f000000;
-    return (uint16_t)(sign | (bits < 0x38800000 ? small : normal));
-}
-
 /* The slowly changing part: random values on a coarse grid, interpolated linearly between its
  * nodes. One node every 4 frames and every 8 rows and columns. */
 enum {
@@ -113,7 +95,7 @@ static void fill_frame(struct stream *stream, plane from, plane to, int part, in
             grain[x] = noise(stream);
         for (int x = 0; x < width; x++) {
             int32_t value = row[x] / FIELD_SCALE * 5 / 4 + grain[x] / 4;
-            ret_frame[y * width + x] = to_float16((float)value * noise_scale);
+            ret_frame[y * width + x] = float16_from_float((float)value * noise_scale);
         }
     }
 }
@@ -145,7 +127,7 @@ void synth_fill_embedding(const struct synth_array *array, uint64_t index, void 
     struct stream stream = stream_at(array, index);
     uint16_t *out = ret_entry;
     for (uint64_t i = 0; i < array->entry_items; i++)
-        out[i] = to_float16((float)noise(&stream) * noise_scale * 0x1p-5f);
+        out[i] = float16_from_float((float)noise(&stream) * noise_scale * 0x1p-5f);
 }
 
 void synth_fill_index(const struct synth_array *array, uint64_t index, void *ret_entry)
@@ -157,7 +139,7 @@ void synth_fill_index(const struct synth_array *array, uint64_t index, void *ret
 static void put_noise(enum dtype dtype, struct stream *stream, void *ret_item)
 {
     if (dtype == DTYPE_FLOAT16) {
-        uint16_t value = to_float16((float)noise(stream) * noise_scale);
+        uint16_t value = float16_from_float((float)noise(stream) * noise_scale);
         memcpy(ret_item, &value, sizeof value);
     } else if (dtype == DTYPE_FLOAT32) {
         float value = (float)noise(stream) * noise_scale;

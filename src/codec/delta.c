@@ -2,6 +2,8 @@
  * cumsum() does: integers wrap around, floats are rounded at each step. */
 #include "codec/values.h"
 
+#include "base/float16.h"
+
 #include <string.h>
 
 static enum status parse(struct json_object *configuration, size_t item_bytes,
@@ -44,8 +46,8 @@ struct sum {
 static void sum_up_halves(struct sum *sum, uint16_t *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        float total = values_float_of_half(sum->last.f16) + values_float_of_half(values[i]);
-        values[i] = sum->last.f16 = values_half_of_double(total);
+        float total = float16_to_float(sum->last.f16) + float16_to_float(values[i]);
+        values[i] = sum->last.f16 = float16_from_float(total);
     }
 }
 

@@ -5,6 +5,8 @@
  */
 #include "codec/values.h"
 
+#include "base/float16.h"
+
 enum { SCALE, OFFSET };
 
 static enum status parse(struct json_object *configuration, size_t item_bytes,
@@ -39,11 +41,11 @@ static void scale_floats(const struct codec_step *step, float *values, size_t co
 
 static void scale_halves(const struct codec_step *step, uint16_t *values, size_t count)
 {
-    float scale = values_float_of_half(values_half_of_double(step->reals[SCALE]));
-    float offset = values_float_of_half(values_half_of_double(step->reals[OFFSET]));
+    float scale = float16_to_float(float16_from_double(step->reals[SCALE]));
+    float offset = float16_to_float(float16_from_double(step->reals[OFFSET]));
     for (size_t i = 0; i < count; i++) {
-        uint16_t quotient = values_half_of_double(values_float_of_half(values[i]) / scale);
-        values[i] = values_half_of_double(values_float_of_half(quotient) + offset);
+        uint16_t quotient = float16_from_float(float16_to_float(values[i]) / scale);
+        values[i] = float16_from_float(float16_to_float(quotient) + offset);
     }
 }
 

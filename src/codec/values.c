@@ -1,8 +1,11 @@
 /* See values.h. The loops are plain for compilers to make vector code of them (-O3). */
 #include "codec/values.h"
 
+#include "base/float16.h"
+
 #include <assert.h>
 #include <json-c/json.h>
+#include <math.h>
 #include <string.h>
 
 /* Types
@@ -83,56 +86,6 @@ size_t values_decoded_unit(const struct codec_step *step)
     return values_bytes(step->parameters[VALUES_DECODED]);
 }
 
-/* Halves
- * -------------------------------------------------------------------------------------------- */
-
-/* Of subnormal numbers the mantissa is a whole number of the smallest one; others only have another
- * exponent in float. Both are computed and masks choose one, for vector code. */
-static inline float float_of_half(uint16_t half)
-{
-    const uint32_t rebias = (uint32_t)(127 - 15) << 23;
-    uint32_t magnitude = half & 0x7fff;
-    uint32_t is_subnormal = -(uint32_t)(magnitude < 0x0400);
-    uint32_t is_special = -(uint32_t)(magnitude >= 0x7c00);
-    float value = (float)(int32_t)magnitude * 0x1p-24f;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bits &= is_subnormal;
-    bits |= ((magnitude << 13) + rebias + (rebias & is_special)) & ~is_subnormal;
-    bits |= (uint32_t)(half & 0x8000) << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float values_float_of_half(uint16_t half)
-{
-    return float_of_half(half);
-}
-
-uint16_t values_half_of_double(double value)
-{
-    const uint64_t infinity = (uint64_t)0x7ff << 52;
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
-    bits &= INT64_MAX;
-    if (bits > infinity) { /* not a number: some of its bits must stay set */
-        uint16_t payload = (uint16_t)(bits >> 42 & 0x3ff);
-        return sign | 0x7c00 | (payload ? payload : 1);
-    }
-    double magnitude;
-    memcpy(&magnitude, &bits, sizeof magnitude);
-    if (magnitude >= 65520)
-        return sign | 0x7c00;
-    if (magnitude < 0x1p-14) {
-        double whole = magnitude * 0x1p24 + 0x1p52; /* rounds to nearest even, at the unit */
-        memcpy(&bits, &whole, sizeof bits);
-        return sign | (uint16_t)(bits & 0x7ff);
-    }
-    bits += (bits >> 42 & 1) + (((uint64_t)1 << 41) - 1);
-    return sign | (uint16_t)((bits >> 42) - ((uint64_t)(1023 - 15) << 10));
-}
-
 /* Conversions
  * --------------------------------------------------------------------------------------- */
 
@@ -206,27 +159,34 @@ static cast *const casts[DTYPE_FLOAT64 + 1][DTYPE_FLOAT64 + 1] = {
     [DTYPE_FLOAT64] = CAST_ROW(double),
 };
 
+/* A NaN keeps as many of its bits as fit, and one at least: NumPy does not make it quiet. */
+static uint16_t half_of_nan(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint16_t payload = (uint16_t)(bits >> 42 & 0x3ff);
+    return (uint16_t)((bits >> 48 & 0x8000) | 0x7c00 | (payload ? payload : 1));
+}
+
+static void halves_of_doubles(const double *in, uint16_t *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = isnan(in[i]) ? half_of_nan(in[i]) : float16_from_double(in[i]);
+}
+
 static void floats_of_halves(const uint16_t *restrict in, float *restrict out, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        out[i] = float_of_half(in[i]);
+        out[i] = float16_to_float(in[i]);
 }
 
 /* From integers by way of float, as NumPy does it. */
 static void halves_of(enum dtype from, const void *in, uint16_t *out, size_t count)
 {
-    union {
-        float floats[VALUES_BLOCK];
-        double doubles[VALUES_BLOCK];
-    } block;
-    if (from == DTYPE_FLOAT64) {
-        for (size_t i = 0; i < count; i++)
-            out[i] = values_half_of_double(((const double *)in)[i]);
-        return;
-    }
-    casts[from][DTYPE_FLOAT32](in, block.floats, count);
+    float floats[VALUES_BLOCK];
+    casts[from][DTYPE_FLOAT32](in, floats, count);
     for (size_t i = 0; i < count; i++)
-        out[i] = values_half_of_double(block.floats[i]);
+        out[i] = float16_from_float(floats[i]);
 }
 
 void values_convert(enum dtype from, enum dtype to, const void *in, void *out, size_t count)
@@ -235,6 +195,8 @@ void values_convert(enum dtype from, enum dtype to, const void *in, void *out, s
     assert(count <= VALUES_BLOCK && from <= DTYPE_FLOAT64 && to <= DTYPE_FLOAT64);
     if (from == to) {
         memcpy(out, in, count * dtype_bytes(from));
+    } else if (from == DTYPE_FLOAT64 && to == DTYPE_FLOAT16) {
+        halves_of_doubles(in, out, count);
     } else if (to == DTYPE_FLOAT16) {
         halves_of(from, in, out, count);
     } else if (from == DTYPE_FLOAT16) {

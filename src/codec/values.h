@@ -40,9 +40,6 @@ void values_describe(const struct codec_step *step, struct text *out);
  * memory must not overlap. */
 void values_convert(enum dtype from, enum dtype to, const void *in, void *out, size_t count);
 
-float values_float_of_half(uint16_t half);
-uint16_t values_half_of_double(double value); /* rounded to nearest even */
-
 /* Makes `count` (at most VALUES_BLOCK) numbers of the decoded type out of stored ones, aligned and
  * in native byte order. Called for one block after the other. */
 typedef void values_kernel(void *argument, const void *stored, void *decoded, size_t count);

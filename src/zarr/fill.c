@@ -5,6 +5,8 @@
  */
 #include "zarr/document.h"
 
+#include "base/float16.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -20,29 +22,6 @@ static enum status refuse(enum dtype dtype, struct json_object *value, struct er
                      dtype_name(dtype));
 }
 
-/* The bits of a binary float with that many mantissa and exponent bits (together at most 15). */
-static uint16_t narrow_float(double value, int mantissa_bits, int exponent_bits, uint16_t nan_bits)
-{
-    int lowest_exponent = 2 - (1 << (exponent_bits - 1));
-    uint16_t infinity = (uint16_t)(((1u << exponent_bits) - 1) << mantissa_bits);
-    uint16_t sign = signbit(value) ? 0x8000 : 0;
-    int exponent = lowest_exponent;
-
-    if (isnan(value))
-        return nan_bits;
-    if (isinf(value))
-        return sign | infinity;
-    value = fabs(value);
-    if (value > 0 && ilogb(value) > lowest_exponent)
-        exponent = ilogb(value);
-    if (exponent - lowest_exponent >= (1 << exponent_bits) - 2)
-        return sign | infinity;
-    /* A mantissa that rounds up to the next power of two carries into the exponent by itself. */
-    double mantissa = nearbyint(ldexp(value, mantissa_bits - exponent));
-    return (uint16_t)(sign | (((unsigned)(exponent - lowest_exponent) << mantissa_bits) +
-                              (unsigned)mantissa));
-}
-
 /* One real number in the format of `dtype`, or of a complex one's parts. Returns its bytes. */
 static size_t put_float(enum dtype dtype, double value, unsigned char *out)
 {
@@ -51,11 +30,11 @@ static size_t put_float(enum dtype dtype, double value, unsigned char *out)
 
     switch (dtype) {
     case DTYPE_FLOAT16:
-        bits = narrow_float(value, 10, 5, float16_nan);
+        bits = isnan(value) ? float16_nan : float16_from_double(value);
         memcpy(out, &bits, sizeof bits);
         return sizeof bits;
     case DTYPE_BFLOAT16:
-        bits = narrow_float(value, 7, 8, bfloat16_nan);
+        bits = isnan(value) ? bfloat16_nan : bfloat16_from_double(value);
         memcpy(out, &bits, sizeof bits);
         return sizeof bits;
     case DTYPE_FLOAT32:

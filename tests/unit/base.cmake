@@ -1,6 +1,7 @@
 penstock_unit_test(base cgroup LINKS base)
 penstock_unit_test(base error LINKS base)
 penstock_unit_test(base file LINKS base)
+penstock_unit_test(base float16 LINKS base SYSTEM m)
 penstock_unit_test(base number LINKS base)
 penstock_unit_test(base size LINKS base)
 penstock_unit_test(base waker THREADS LINKS base)

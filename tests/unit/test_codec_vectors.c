@@ -3,10 +3,6 @@
 #include "codec_chains.h"
 #include "codec_vectors.h"
 
-#include "codec/values.h"
-
-#include <math.h>
-
 static void check_decodes(const char *list, const void *stored, size_t stored_size,
                           const void *expected, size_t size)
 {
@@ -189,31 +185,6 @@ static void test_fletcher32_of_both_byte_orders(void **state)
     check_decodes("[{'name': 'numcodecs.fletcher32'}]", all_ones, sizeof all_ones, all_ones, 2);
 }
 
-/* All of them, against their definition; and back. */
-static void test_every_half(void **state)
-{
-    (void)state;
-    for (uint32_t half = 0; half < 65536; half++) {
-        int exponent = (int)(half >> 10 & 0x1f), mantissa = (int)(half & 0x3ff);
-        double expected = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
-        float value = values_float_of_half((uint16_t)half);
-        if (exponent == 0x1f)
-            expected = mantissa ? NAN : INFINITY;
-        expected = half & 0x8000 ? -expected : expected;
-        assert_true(isnan(expected) ? isnan(value) : value == (float)expected);
-        assert_int_equal(signbit(value) != 0, half >> 15);
-        /* what is not a number may become quiet on its way */
-        assert_int_equal(values_half_of_double(value), isnan(expected) ? half | 0x0200 : half);
-    }
-    assert_int_equal(values_half_of_double(65519.9), 0x7bff);
-    assert_int_equal(values_half_of_double(65520), 0x7c00);
-    assert_int_equal(values_half_of_double(1 + 0x1p-11), 0x3c00); /* a tie goes to even */
-    assert_int_equal(values_half_of_double(1 + 0x1p-11 + 0x1p-40), 0x3c01);
-    assert_int_equal(values_half_of_double(0x1.8p-24), 2);
-    assert_int_equal(values_half_of_double(0x1p-25), 0);
-    assert_int_equal(values_half_of_double(-0x1p-300), 0x8000);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,7 +198,6 @@ int main(void)
         cmocka_unit_test(test_blosc_names_a_compressor_that_is_missing),
         cmocka_unit_test(test_vectors_of_numcodecs),
         cmocka_unit_test(test_fletcher32_of_both_byte_orders),
-        cmocka_unit_test(test_every_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
