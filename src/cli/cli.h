@@ -10,10 +10,6 @@
 
 #include "base/error.h"
 
-#include <stdint.h>
-
-struct argp_state;
-
 int cli_config(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
@@ -23,10 +19,5 @@ int cli_verify(int argc, char **argv); /* 2: damage was found */
 
 /* Prints "<command>: <message>" on standard error; returns the exit code, status_exit_code(). */
 int cli_fail(const char *command, const struct error *err);
-
-/* A whole number from low to high; anything else ends the program through argp_error(), naming
- * `option`. */
-uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
-                   uint64_t low, uint64_t high);
 
 #endif

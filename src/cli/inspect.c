@@ -7,10 +7,9 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/settings.h"
+#include "cli/options.h"
 #include "config/config.h"
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -20,11 +19,8 @@ struct options {
     struct cli_settings settings;
 };
 
-enum option_key { OPTION_JSON = 0x100 };
-
-static const struct argp_option option_table[] = {
-    {"json", OPTION_JSON, NULL, 0, "print one JSON object, for programs", 0},
-    {0},
+static const struct cli_option option_table[] = {
+    {"json", 0, NULL, "print one JSON object, for programs", CLI_FLAG(json)},
 };
 
 static const char help[] =
@@ -42,29 +38,17 @@ static const char help[] =
     "  penstock inspect replay.zarr --set dataset.group=data\n"
     "  penstock inspect latents.zarr --json | python3 -m json.tool\n";
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case OPTION_JSON:
-        options->json = true;
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->settings;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (options->uri)
-            argp_error(state, "one dataset, please: '%s' is the second", argument);
-        options->uri = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (!options->uri)
-            argp_error(state, "which dataset?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+static const struct cli_command command = {
+    .help = help,
+    .arguments = "URI",
+    .options = option_table,
+    .option_count = sizeof option_table / sizeof option_table[0],
+    .argument_offsets = {offsetof(struct options, uri)},
+    .argument_count = 1,
+    .missing = "which dataset?",
+    .configured = true,
+    .settings_offset = offsetof(struct options, settings),
+};
 
 static enum status collect(const char *uri, const struct config *config,
                            struct inspection *inspection, struct error *err)
@@ -117,14 +101,12 @@ static void inspection_done(struct inspection *inspection)
 
 int cli_inspect(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_settings_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_table, parse_option, "URI", help, children, NULL, NULL};
     struct options options = {0};
     struct inspection inspection = {0};
     struct config config;
     struct error err;
     int code = EXIT_SUCCESS;
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&command, argc, argv, &options);
     enum status status = cli_settings_read(&options.settings, &config, &err);
     if (!status)
         status = collect(options.uri, &config, &inspection, &err);

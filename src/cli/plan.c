@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/settings.h"
+#include "cli/options.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
@@ -32,25 +32,17 @@ struct options {
     uint64_t epoch, limit;
 };
 
-enum option_key {
-    OPTION_READERS = 'r',
-    OPTION_THREADS = 'j',
-    OPTION_NODES = 0x100,
-    OPTION_JSON,
-    OPTION_ORDER,
-    OPTION_EPOCH,
-    OPTION_LIMIT,
-};
-
-static const struct argp_option option_table[] = {
-    {"readers", OPTION_READERS, "R", 0, "readers, as mpirun would start (1)", 0},
-    {"nodes", OPTION_NODES, "K", 0, "nodes that the readers are spread over (1)", 0},
-    {"threads", OPTION_THREADS, "N", 0, "worker threads of each reader (readers.threads)", 0},
-    {"json", OPTION_JSON, NULL, 0, "the figures that a program wants, as one line of JSON", 0},
-    {"order", OPTION_ORDER, NULL, 0, "print the order of samples: epoch step position index", 0},
-    {"epoch", OPTION_EPOCH, "E", 0, "with --order: of this epoch (0)", 0},
-    {"limit", OPTION_LIMIT, "N", 0, "with --order: the first N samples only", 0},
-    {0},
+static const struct cli_option option_table[] = {
+    {"readers", 'r', "R", "readers, as mpirun would start (1)",
+     CLI_COUNT(readers, 1, ASSIGN_MAX_READERS)},
+    {"nodes", 0, "K", "nodes that the readers are spread over (1)",
+     CLI_COUNT(nodes, 1, ASSIGN_MAX_READERS)},
+    {"threads", 'j', "N", "worker threads of each reader (readers.threads)",
+     CLI_COUNT(threads, 1, TOPOLOGY_MAX_WORKERS)},
+    {"json", 0, NULL, "the figures that a program wants, as one line of JSON", CLI_FLAG(json)},
+    {"order", 0, NULL, "print the order of samples: epoch step position index", CLI_FLAG(order)},
+    {"epoch", 0, "E", "with --order: of this epoch (0)", CLI_COUNT(epoch, 0, UINT32_MAX)},
+    {"limit", 0, "N", "with --order: the first N samples only", CLI_COUNT(limit, 0, UINT64_MAX)},
 };
 
 static const char help[] =
@@ -65,46 +57,22 @@ static const char help[] =
     "  penstock plan -c run.yaml --readers 16 --nodes 8 --threads 24\n"
     "  penstock plan --set dataset.uri=latents.zarr --order --epoch 2 --limit 100\n";
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static void check(const void *input, const struct argp_state *state)
 {
-    struct options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->settings;
-        return 0;
-    case OPTION_READERS:
-        options->readers = cli_count(state, "--readers", argument, 1, ASSIGN_MAX_READERS);
-        return 0;
-    case OPTION_NODES:
-        options->nodes = cli_count(state, "--nodes", argument, 1, ASSIGN_MAX_READERS);
-        return 0;
-    case OPTION_THREADS:
-        options->threads = cli_count(state, "--threads", argument, 1, TOPOLOGY_MAX_WORKERS);
-        return 0;
-    case OPTION_JSON:
-        options->json = true;
-        return 0;
-    case OPTION_ORDER:
-        options->order = true;
-        return 0;
-    case OPTION_EPOCH:
-        options->epoch = cli_count(state, "--epoch", argument, 0, UINT32_MAX);
-        return 0;
-    case OPTION_LIMIT:
-        options->limit = cli_count(state, "--limit", argument, 0, UINT64_MAX);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is not an option: name a configuration with -c", argument);
-        return 0;
-    case ARGP_KEY_END:
-        if (options->nodes > options->readers)
-            argp_error(state, "more nodes (%" PRIu64 ") than readers (%" PRIu64 ")", options->nodes,
-                       options->readers);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    const struct options *options = input;
+    if (options->nodes > options->readers)
+        argp_error(state, "more nodes (%" PRIu64 ") than readers (%" PRIu64 ")", options->nodes,
+                   options->readers);
 }
+
+static const struct cli_command command = {
+    .help = help,
+    .options = option_table,
+    .option_count = sizeof option_table / sizeof option_table[0],
+    .check = check,
+    .configured = true,
+    .settings_offset = offsetof(struct options, settings),
+};
 
 /* Where the threads and trainers of a node's first reader would sit on this machine. */
 static enum status assume_placement(const struct options *options, const struct config *config,
@@ -389,12 +357,10 @@ static enum status run(const struct options *options, struct config *config, str
 
 int cli_plan(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_settings_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_table, parse_option, NULL, help, children, NULL, NULL};
     struct options options = {.readers = 1, .nodes = 1, .limit = UINT64_MAX};
     struct config config;
     struct error err;
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&command, argc, argv, &options);
     enum status status = run(&options, &config, &err);
     config_done(&config);
     cli_settings_done(&options.settings);

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "cli/cli.h"
-#include "cli/settings.h"
+#include "cli/options.h"
 #include "tools/team.h"
 
 #include <argp.h>
@@ -16,44 +16,117 @@
 struct options {
     struct rechunk_options rechunk;
     char **paths;
-    bool part_given;
+    bool part_given, no_verify;
     struct cli_settings settings;
 };
 
-enum option_key {
-    OPTION_CHUNK = 'c',
-    OPTION_SHARD = 's',
-    OPTION_THREADS = 'j',
-    OPTION_MEMORY = 'm',
-    OPTION_CODEC = 0x100,
-    OPTION_LEVEL,
-    OPTION_SHUFFLE,
-    OPTION_FORMAT,
-    OPTION_ARRAYS,
-    OPTION_NO_VERIFY,
-    OPTION_PART,
-};
+static struct rechunk_shape parse_shape(const struct argp_state *state, const char *option,
+                                        char *argument)
+{
+    struct rechunk_shape shape = {0};
+    char *rest = argument, *number;
+    while ((number = strsep(&rest, ",x"))) {
+        if (shape.rank == ZARR_MAX_RANK)
+            argp_error(state, "%s: more than %d axes", option, ZARR_MAX_RANK);
+        shape.lengths[shape.rank++] = cli_count(state, option, number, 1, INT64_MAX / 2);
+    }
+    return shape;
+}
 
-static const struct argp_option option_table[] = {
-    {"chunk", OPTION_CHUNK, "N[,N...]", 0,
+static void parse_paths(void *input, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    struct options *options = input;
+    size_t count = 1;
+    for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
+        count++;
+    free(options->paths);
+    options->paths = calloc(count, sizeof *options->paths);
+    if (!options->paths) {
+        argp_error(state, "%s: no memory for %zu names", option, count);
+        return;
+    }
+    options->rechunk.paths = (const char *const *)options->paths;
+    options->rechunk.path_count = 0;
+    for (char *rest = argument, *name; (name = strsep(&rest, ","));)
+        options->paths[options->rechunk.path_count++] = name;
+}
+
+static void parse_part(void *input, const struct argp_state *state, const char *option,
+                       char *argument)
+{
+    struct options *options = input;
+    char *slash = strchr(argument, '/');
+    if (!slash) {
+        argp_error(state, "%s '%s': not like 0/4", option, argument);
+        return;
+    }
+    *slash = '\0';
+    struct rechunk_options *rechunk = &options->rechunk;
+    rechunk->part_count = (uint32_t)cli_count(state, option, slash + 1, 1, UINT32_MAX);
+    rechunk->part =
+        (uint32_t)cli_count(state, option, argument, 0, (uint64_t)rechunk->part_count - 1);
+    options->part_given = true;
+}
+
+static void parse_shuffle(void *options, const struct argp_state *state, const char *option,
+                          char *argument)
+{
+    if (strcmp(argument, "noshuffle") != 0 && strcmp(argument, "shuffle") != 0 &&
+        strcmp(argument, "bitshuffle") != 0)
+        argp_error(state, "%s '%s': noshuffle, shuffle or bitshuffle", option, argument);
+    ((struct options *)options)->rechunk.shuffle = argument;
+}
+
+static void parse_chunk(void *options, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    ((struct options *)options)->rechunk.chunk = parse_shape(state, option, argument);
+}
+
+static void parse_shard(void *options, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    ((struct options *)options)->rechunk.shard = parse_shape(state, option, argument);
+}
+
+static void parse_level(void *options, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    ((struct options *)options)->rechunk.level = (int)cli_count(state, option, argument, 0, 22);
+}
+
+static void parse_format(void *options, const struct argp_state *state, const char *option,
+                         char *argument)
+{
+    (void)options;
+    if (strcmp(argument, "3") != 0)
+        argp_error(state, "%s '%s': datasets are written as Zarr v3", option, argument);
+}
+
+static const struct cli_option option_table[] = {
+    {"chunk", 'c', "N[,N...]",
      "samples of a chunk; further numbers are lengths along further axes, which else are whole "
      "(about 1 MiB)",
-     0},
-    {"shard", OPTION_SHARD, "N[,N...]", 0, "the same of shards, rounded up to whole chunks (none)",
-     0},
-    {"codec", OPTION_CODEC, "NAME", 0,
-     "none, zstd, gzip, lz4, blosc-zstd, blosc-lz4, ..., each also with +crc32c (blosc-zstd)", 0},
-    {"level", OPTION_LEVEL, "N", 0, "the codec's level (3; gzip 5)", 0},
-    {"shuffle", OPTION_SHUFFLE, "HOW", 0, "of blosc: noshuffle, shuffle, bitshuffle (shuffle)", 0},
-    {"format", OPTION_FORMAT, "3", 0, "the Zarr version to write: 3", 0},
-    {"arrays", OPTION_ARRAYS, "A,B,...", 0, "only these arrays (all)", 0},
-    {"no-verify", OPTION_NO_VERIFY, NULL, 0, "do not read back what was written", 0},
-    {"threads", OPTION_THREADS, "N", 0, "threads, or auto (one per core)", 0},
-    {"memory", OPTION_MEMORY, "SIZE", 0,
-     "that this process takes at most, or auto (half of what is free, shared by the node's)", 0},
-    {"part", OPTION_PART, "I/N", 0,
-     "do the I-th of N parts (0 to N-1), instead of what the launcher says", 0},
-    {0},
+     CLI_OWN(parse_chunk)},
+    {"shard", 's', "N[,N...]", "the same of shards, rounded up to whole chunks (none)",
+     CLI_OWN(parse_shard)},
+    {"codec", 0, "NAME",
+     "none, zstd, gzip, lz4, blosc-zstd, blosc-lz4, ..., each also with +crc32c (blosc-zstd)",
+     CLI_TEXT(rechunk.codec)},
+    {"level", 0, "N", "the codec's level (3; gzip 5)", CLI_OWN(parse_level)},
+    {"shuffle", 0, "HOW", "of blosc: noshuffle, shuffle, bitshuffle (shuffle)",
+     CLI_OWN(parse_shuffle)},
+    {"format", 0, "3", "the Zarr version to write: 3", CLI_OWN(parse_format)},
+    {"arrays", 0, "A,B,...", "only these arrays (all)", CLI_OWN(parse_paths)},
+    {"no-verify", 0, NULL, "do not read back what was written", CLI_FLAG(no_verify)},
+    {"threads", 'j', "N", "threads, or auto (one per core)",
+     CLI_THREADS(rechunk.thread_count, 1024)},
+    {"memory", 'm', "SIZE",
+     "that this process takes at most, or auto (half of what is free, shared by the node's)",
+     CLI_BYTES(rechunk.memory_bytes)},
+    {"part", 0, "I/N", "do the I-th of N parts (0 to N-1), instead of what the launcher says",
+     CLI_OWN(parse_part)},
 };
 
 static const char help[] =
@@ -80,121 +153,19 @@ static const char help[] =
     "  penstock rechunk era5.zarr train.zarr --chunk 1 --shard 64 --codec zstd --level 1\n"
     "  mpirun -np 16 penstock rechunk big.zarr train.zarr --chunk 8 --memory 4GiB\n";
 
-static struct rechunk_shape parse_shape(const struct argp_state *state, const char *option,
-                                        char *argument)
-{
-    struct rechunk_shape shape = {0};
-    char *rest = argument, *number;
-    while ((number = strsep(&rest, ",x"))) {
-        if (shape.rank == ZARR_MAX_RANK)
-            argp_error(state, "%s: more than %d axes", option, ZARR_MAX_RANK);
-        shape.lengths[shape.rank++] = cli_count(state, option, number, 1, INT64_MAX / 2);
-    }
-    return shape;
-}
-
-static void parse_paths(const struct argp_state *state, struct options *options, char *argument)
-{
-    size_t count = 1;
-    for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
-        count++;
-    free(options->paths);
-    options->paths = calloc(count, sizeof *options->paths);
-    if (!options->paths) {
-        argp_error(state, "--arrays: no memory for %zu names", count);
-        return;
-    }
-    options->rechunk.paths = (const char *const *)options->paths;
-    options->rechunk.path_count = 0;
-    for (char *rest = argument, *name; (name = strsep(&rest, ","));)
-        options->paths[options->rechunk.path_count++] = name;
-}
-
-static void parse_part(const struct argp_state *state, struct options *options, char *argument)
-{
-    char *slash = strchr(argument, '/');
-    if (!slash) {
-        argp_error(state, "--part '%s': not like 0/4", argument);
-        return;
-    }
-    *slash = '\0';
-    struct rechunk_options *rechunk = &options->rechunk;
-    rechunk->part_count = (uint32_t)cli_count(state, "--part", slash + 1, 1, UINT32_MAX);
-    rechunk->part =
-        (uint32_t)cli_count(state, "--part", argument, 0, (uint64_t)rechunk->part_count - 1);
-    options->part_given = true;
-}
-
-static void check_shuffle(const struct argp_state *state, const char *argument)
-{
-    if (strcmp(argument, "noshuffle") != 0 && strcmp(argument, "shuffle") != 0 &&
-        strcmp(argument, "bitshuffle") != 0)
-        argp_error(state, "--shuffle '%s': noshuffle, shuffle or bitshuffle", argument);
-}
-
-static error_t parse_option(int key, char *argument, struct argp_state *state)
-{
-    struct options *options = state->input;
-    struct rechunk_options *rechunk = &options->rechunk;
-    struct error err;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->settings;
-        return 0;
-    case OPTION_CHUNK:
-        rechunk->chunk = parse_shape(state, "--chunk", argument);
-        return 0;
-    case OPTION_SHARD:
-        rechunk->shard = parse_shape(state, "--shard", argument);
-        return 0;
-    case OPTION_CODEC:
-        rechunk->codec = argument;
-        return 0;
-    case OPTION_LEVEL:
-        rechunk->level = (int)cli_count(state, "--level", argument, 0, 22);
-        return 0;
-    case OPTION_SHUFFLE:
-        check_shuffle(state, argument);
-        rechunk->shuffle = argument;
-        return 0;
-    case OPTION_FORMAT:
-        if (strcmp(argument, "3") != 0)
-            argp_error(state, "--format '%s': datasets are written as Zarr v3", argument);
-        return 0;
-    case OPTION_ARRAYS:
-        parse_paths(state, options, argument);
-        return 0;
-    case OPTION_NO_VERIFY:
-        rechunk->verify = false;
-        return 0;
-    case OPTION_THREADS:
-        rechunk->thread_count = 0;
-        if (strcmp(argument, "auto") != 0)
-            rechunk->thread_count = (uint32_t)cli_count(state, "--threads", argument, 1, 1024);
-        return 0;
-    case OPTION_MEMORY:
-        rechunk->memory_bytes = 0;
-        if (strcmp(argument, "auto") != 0 &&
-            size_parse(argument, &rechunk->memory_bytes, &err) != STATUS_OK)
-            argp_error(state, "--memory: %s", err.message);
-        return 0;
-    case OPTION_PART:
-        parse_part(state, options, argument);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (rechunk->destination)
-            argp_error(state, "one source and one destination, please: '%s' is the third",
-                       argument);
-        *(rechunk->source ? &rechunk->destination : &rechunk->source) = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (!rechunk->destination)
-            argp_error(state, "which dataset, and where to?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+static const struct cli_command command = {
+    .help = help,
+    .arguments = "SRC DST",
+    .options = option_table,
+    .option_count = sizeof option_table / sizeof option_table[0],
+    .argument_offsets = {offsetof(struct options, rechunk.source),
+                         offsetof(struct options, rechunk.destination)},
+    .argument_count = 2,
+    .missing = "which dataset, and where to?",
+    .configured = true,
+    .long_only = true,
+    .settings_offset = offsetof(struct options, settings),
+};
 
 /* A whole number from the environment; false: there is none. */
 static bool from_environment(const char *name, uint32_t *ret_value)
@@ -237,6 +208,7 @@ static void settle(struct options *options)
 {
     struct rechunk_options *rechunk = &options->rechunk;
     uint32_t local = 1;
+    rechunk->verify = !options->no_verify;
     if (!options->part_given)
         ask_launcher(rechunk, &local);
     uint32_t cores = team_core_count();
@@ -290,18 +262,12 @@ static enum status run(struct options *options, struct rechunk_result *ret_resul
 
 int cli_rechunk(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_settings_long_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_table, parse_option, "SRC DST", help,
-                                     children,     NULL,         NULL};
     struct options options = {
-        .rechunk = {.codec = "blosc-zstd",
-                    .level = RECHUNK_LEVEL_AUTO,
-                    .verify = true,
-                    .part_count = 1},
+        .rechunk = {.codec = "blosc-zstd", .level = RECHUNK_LEVEL_AUTO, .part_count = 1},
     };
     struct rechunk_result result;
     struct error err;
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&command, argc, argv, &options);
     settle(&options);
     int code = EXIT_SUCCESS;
     if (run(&options, &result, &err) != STATUS_OK)

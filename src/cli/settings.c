@@ -1,55 +1,20 @@
 /* See settings.h. */
 #include "cli/settings.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-enum { OPTION_CONFIG = 'c', OPTION_SET = 's', LONG_CONFIG = 0x1000, LONG_SET };
-
-static const char config_text[] = "a run's configuration";
-static const char set_text[] =
-    "one option of it, over the file and the environment, such as store.s3_endpoint=URL";
-
-static const struct argp_option short_table[] = {
-    {"config", OPTION_CONFIG, "FILE", 0, config_text, 0},
-    {"set", OPTION_SET, "KEY=VALUE", 0, set_text, 0},
-    {0},
-};
-
-static const struct argp_option long_table[] = {
-    {"config", LONG_CONFIG, "FILE", 0, config_text, 0},
-    {"set", LONG_SET, "KEY=VALUE", 0, set_text, 0},
-    {0},
-};
-
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+void cli_settings_init(struct cli_settings *settings, int argc)
 {
-    struct cli_settings *settings = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        settings->assignments = calloc((size_t)state->argc, sizeof *settings->assignments);
-        return settings->assignments ? 0 : ENOMEM;
-    case OPTION_CONFIG:
-    case LONG_CONFIG:
-        settings->path = argument;
-        return 0;
-    case OPTION_SET:
-    case LONG_SET:
-        settings->assignments[settings->assignment_count++] = argument;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    *settings = (struct cli_settings){.assignments = calloc((size_t)argc, sizeof(char *))};
 }
-
-const struct argp cli_settings_argp = {short_table, parse_option, NULL, NULL, NULL, NULL, NULL};
-const struct argp cli_settings_long_argp = {long_table, parse_option, NULL, NULL, NULL, NULL, NULL};
 
 enum status cli_settings_read(const struct cli_settings *settings, struct config *ret_config,
                               struct error *err)
 {
     *ret_config = (struct config){0};
-    enum status status = config_init(ret_config, err);
+    enum status status = settings->assignments
+                             ? config_init(ret_config, err)
+                             : error_set(err, STATUS_NO_MEMORY, "no memory for options");
     if (!status && settings->path)
         status = config_read_file(ret_config, settings->path, err);
     if (!status)

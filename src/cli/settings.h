@@ -1,8 +1,7 @@
 /* The configuration of a run on the command line: --config FILE, the environment and --set
  * KEY=VALUE, the same for every subcommand that takes it. Main thread.
  *
- * A command has `cli_settings_argp` (or the one without short options) as its argp child, gives it
- * a `struct cli_settings` as its input at ARGP_KEY_INIT, and reads the configuration afterwards.
+ * cli_parse() (options.h) fills a `struct cli_settings`; the command then reads the configuration.
  */
 #ifndef PENSTOCK_CLI_SETTINGS_H
 #define PENSTOCK_CLI_SETTINGS_H
@@ -11,7 +10,6 @@
 #include "config/config.h"
 #include "store/store.h"
 
-#include <argp.h>
 #include <stddef.h>
 
 struct cli_settings {
@@ -20,11 +18,11 @@ struct cli_settings {
     size_t assignment_count;
 };
 
-extern const struct argp cli_settings_argp;      /* -c, --config, -s, --set */
-extern const struct argp cli_settings_long_argp; /* --config, --set */
+/* Room for as many assignments as there are arguments. */
+void cli_settings_init(struct cli_settings *settings, int argc);
 
 /* The configuration from all its sources, not yet checked as a whole; to be freed by config_done(),
- * also after a failure. INVALID, NOT_FOUND, IO: as of config.h. */
+ * also after a failure. INVALID, NOT_FOUND, IO: as of config.h. NO_MEMORY. */
 MUST_USE enum status cli_settings_read(const struct cli_settings *settings,
                                        struct config *ret_config, struct error *err);
 

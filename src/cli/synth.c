@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "topology/topology.h"
 
 #include <argp.h>
@@ -24,40 +25,80 @@ struct options {
 
 enum { MAX_SAMPLES = 1000000000, MAX_SIDE = 1 << 20 };
 
-enum option_key {
-    OPTION_SAMPLES = 'n',
-    OPTION_CHUNK = 'k',
-    OPTION_THREADS = 'j',
-    OPTION_LAYOUT = 0x100,
-    OPTION_VIDEOS,
-    OPTION_FORMAT,
-    OPTION_CODEC,
-    OPTION_LEVEL,
-    OPTION_SHUFFLE,
-    OPTION_SEED,
-    OPTION_SHAPE,
-    OPTION_DTYPE,
-    OPTION_OVERWRITE,
-};
+static void parse_layout(void *input, const struct argp_state *state, const char *option,
+                         char *argument)
+{
+    struct options *options = input;
+    if (strcmp(argument, "latents") == 0)
+        options->layout = LAYOUT_LATENTS;
+    else if (strcmp(argument, "plain") == 0)
+        options->layout = LAYOUT_PLAIN;
+    else
+        argp_error(state, "%s '%s': there are latents and plain", option, argument);
+}
 
-static const struct argp_option option_table[] = {
-    {"layout", OPTION_LAYOUT, "NAME", 0, "latents (default) or plain, see below", 0},
-    {"samples", OPTION_SAMPLES, "N", 0, "samples to write (5000)", 0},
-    {"videos", OPTION_VIDEOS, "V", 0, "latents: videos that the samples are from (N/10)", 0},
-    {"chunk", OPTION_CHUNK, "K", 0, "samples in one chunk (1)", 0},
-    {"shape", OPTION_SHAPE, "A,B,...", 0, "plain: shape of a sample (3,32,32)", 0},
-    {"dtype", OPTION_DTYPE, "TYPE", 0, "plain: int8 to uint64, float16 to float64 (float32)", 0},
-    {"format", OPTION_FORMAT, "2|3", 0, "Zarr format (2)", 0},
-    {"codec", OPTION_CODEC, "CODEC", 0,
+static void parse_dtype(void *input, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    struct options *options = input;
+    enum dtype dtype = dtype_by_name(argument);
+    bool is_float = dtype == DTYPE_FLOAT16 || dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64;
+    if (!is_float && !dtype_is_integer(dtype))
+        argp_error(state, "%s '%s': not an integer or float type such as uint8 or float32", option,
+                   argument);
+    options->dtype = dtype;
+}
+
+static void parse_shape(void *input, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    struct options *options = input;
+    char *number;
+    options->rank = 0;
+    while ((number = strsep(&argument, ","))) {
+        if (options->rank == ZARR_MAX_RANK - 1)
+            argp_error(state, "%s: more than %d numbers", option, ZARR_MAX_RANK - 1);
+        options->shape[options->rank++] = cli_count(state, option, number, 1, MAX_SIDE);
+    }
+}
+
+static void parse_level(void *input, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    struct options *options = input;
+    bool negative = argument[0] == '-'; /* zstd has fast levels below zero */
+    int level = (int)cli_count(state, option, argument + negative, 0, 100);
+    options->dataset.level = negative ? -level : level;
+}
+
+static void parse_format(void *input, const struct argp_state *state, const char *option,
+                         char *argument)
+{
+    struct options *options = input;
+    options->dataset.format = (enum zarr_format)cli_count(state, option, argument, 2, 3);
+}
+
+static const struct cli_option option_table[] = {
+    {"layout", 0, "NAME", "latents (default) or plain, see below", CLI_OWN(parse_layout)},
+    {"samples", 'n', "N", "samples to write (5000)", CLI_COUNT(samples, 1, MAX_SAMPLES)},
+    {"videos", 0, "V", "latents: videos that the samples are from (N/10)",
+     CLI_COUNT(videos, 1, MAX_SAMPLES)},
+    {"chunk", 'k', "K", "samples in one chunk (1)", CLI_COUNT(chunk, 1, MAX_SAMPLES)},
+    {"shape", 0, "A,B,...", "plain: shape of a sample (3,32,32)", CLI_OWN(parse_shape)},
+    {"dtype", 0, "TYPE", "plain: int8 to uint64, float16 to float64 (float32)",
+     CLI_OWN(parse_dtype)},
+    {"format", 0, "2|3", "Zarr format (2)", CLI_OWN(parse_format)},
+    {"codec", 0, "CODEC",
      "blosc-zstd (default), blosc-lz4, blosc-zlib, zstd, gzip, zlib, lz4 or none; "
      "with --format 3 also two in a row, as in zstd+crc32c",
-     0},
-    {"level", OPTION_LEVEL, "L", 0, "compression level (the codec's default; blosc: 5)", 0},
-    {"shuffle", OPTION_SHUFFLE, "KIND", 0, "blosc: shuffle (default), bitshuffle or noshuffle", 0},
-    {"seed", OPTION_SEED, "S", 0, "same seed, same bytes (0)", 0},
-    {"threads", OPTION_THREADS, "T", 0, "threads that write, or auto (one per core)", 0},
-    {"overwrite", OPTION_OVERWRITE, NULL, 0, "replace a dataset that is there already", 0},
-    {0},
+     CLI_TEXT(dataset.codec)},
+    {"level", 0, "L", "compression level (the codec's default; blosc: 5)", CLI_OWN(parse_level)},
+    {"shuffle", 0, "KIND", "blosc: shuffle (default), bitshuffle or noshuffle",
+     CLI_TEXT(dataset.shuffle)},
+    {"seed", 0, "S", "same seed, same bytes (0)", CLI_COUNT(seed, 0, UINT64_MAX)},
+    {"threads", 'j', "T", "threads that write, or auto (one per core)",
+     CLI_THREADS(dataset.thread_count, TOPOLOGY_MAX_WORKERS)},
+    {"overwrite", 0, NULL, "replace a dataset that is there already", CLI_FLAG(dataset.overwrite)},
 };
 
 static const char help[] =
@@ -75,103 +116,15 @@ static const char help[] =
     "  penstock synth rows.zarr -n 20000 --chunk 8  8 samples in a chunk\n"
     "  penstock synth tiny.zarr --layout plain -n 1000 --shape 16 --codec none\n";
 
-static void parse_layout(struct options *options, const struct argp_state *state, const char *text)
-{
-    if (strcmp(text, "latents") == 0)
-        options->layout = LAYOUT_LATENTS;
-    else if (strcmp(text, "plain") == 0)
-        options->layout = LAYOUT_PLAIN;
-    else
-        argp_error(state, "--layout '%s': there are latents and plain", text);
-}
-
-static void parse_dtype(struct options *options, const struct argp_state *state, const char *text)
-{
-    enum dtype dtype = dtype_by_name(text);
-    bool is_float = dtype == DTYPE_FLOAT16 || dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64;
-    if (!is_float && !dtype_is_integer(dtype))
-        argp_error(state, "--dtype '%s': not an integer or float type such as uint8 or float32",
-                   text);
-    options->dtype = dtype;
-}
-
-static void parse_shape(struct options *options, const struct argp_state *state, char *text)
-{
-    char *number;
-    options->rank = 0;
-    while ((number = strsep(&text, ","))) {
-        if (options->rank == ZARR_MAX_RANK - 1)
-            argp_error(state, "--shape: more than %d numbers", ZARR_MAX_RANK - 1);
-        options->shape[options->rank++] = cli_count(state, "--shape", number, 1, MAX_SIDE);
-    }
-}
-
-static int parse_level(const struct argp_state *state, const char *text)
-{
-    bool negative = text[0] == '-'; /* zstd has fast levels below zero */
-    int level = (int)cli_count(state, "--level", text + negative, 0, 100);
-    return negative ? -level : level;
-}
-
-static error_t parse_option(int key, char *argument, struct argp_state *state)
-{
-    struct options *options = state->input;
-    struct synth_dataset *dataset = &options->dataset;
-    switch (key) {
-    case OPTION_LAYOUT:
-        parse_layout(options, state, argument);
-        return 0;
-    case OPTION_SAMPLES:
-        options->samples = cli_count(state, "--samples", argument, 1, MAX_SAMPLES);
-        return 0;
-    case OPTION_VIDEOS:
-        options->videos = cli_count(state, "--videos", argument, 1, MAX_SAMPLES);
-        return 0;
-    case OPTION_CHUNK:
-        options->chunk = cli_count(state, "--chunk", argument, 1, MAX_SAMPLES);
-        return 0;
-    case OPTION_SHAPE:
-        parse_shape(options, state, argument);
-        return 0;
-    case OPTION_DTYPE:
-        parse_dtype(options, state, argument);
-        return 0;
-    case OPTION_FORMAT:
-        dataset->format = (enum zarr_format)cli_count(state, "--format", argument, 2, 3);
-        return 0;
-    case OPTION_CODEC:
-        dataset->codec = argument;
-        return 0;
-    case OPTION_LEVEL:
-        dataset->level = parse_level(state, argument);
-        return 0;
-    case OPTION_SHUFFLE:
-        dataset->shuffle = argument;
-        return 0;
-    case OPTION_SEED:
-        options->seed = cli_count(state, "--seed", argument, 0, UINT64_MAX);
-        return 0;
-    case OPTION_THREADS:
-        if (strcmp(argument, "auto") != 0)
-            dataset->thread_count =
-                (uint32_t)cli_count(state, "--threads", argument, 1, TOPOLOGY_MAX_WORKERS);
-        return 0;
-    case OPTION_OVERWRITE:
-        dataset->overwrite = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (dataset->directory)
-            argp_error(state, "one directory, please: '%s' is the second", argument);
-        dataset->directory = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (!dataset->directory)
-            argp_error(state, "which directory shall the dataset go to?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+static const struct cli_command command = {
+    .help = help,
+    .arguments = "DIR",
+    .options = option_table,
+    .option_count = sizeof option_table / sizeof option_table[0],
+    .argument_offsets = {offsetof(struct options, dataset.directory)},
+    .argument_count = 1,
+    .missing = "which directory shall the dataset go to?",
+};
 
 /* One thread a core; a machine that hides its cores gets one thread. */
 static uint32_t core_count(void)
@@ -250,7 +203,6 @@ static void print_summary(const struct options *options, const struct synth_resu
 
 int cli_synth(int argc, char **argv)
 {
-    static const struct argp argp = {option_table, parse_option, "DIR", help, NULL, NULL, NULL};
     struct options options = {
         .dataset = {.format = ZARR_V2,
                     .codec = "blosc-zstd",
@@ -262,7 +214,7 @@ int cli_synth(int argc, char **argv)
         .rank = 3,
         .shape = {3, 32, 32},
     };
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&command, argc, argv, &options);
     if (options.dataset.thread_count == 0)
         options.dataset.thread_count = core_count();
     if (options.layout == LAYOUT_LATENTS)

@@ -1,20 +1,15 @@
-/* Writes a synthetic dataset: chunks by several threads, metadata around them.
+/* Writes a synthetic dataset: chunks by a team of threads, metadata around them.
  *
  * The group's mark is written first and the arrays' documents last, so that a dataset that was cut
  * short can be overwritten but not be taken for a whole one. Each document is parsed by our own
  * reader, whose view of the array then says how chunks are named and encoded: what is written is
  * what is read.
- *
- * Threads take chunks by number from one counter; the main thread draws the progress and joins
- * them. The first failure stops all.
  */
-#include "base/clock.h"
-#include "base/progress.h"
 #include "base/size.h"
 #include "cli/synth_documents.h"
+#include "tools/team.h"
 
 #include <json-c/json.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +22,7 @@ struct writer {
     struct zarr_array arrays[SYNTH_MAX_ARRAYS];
     uint64_t first_chunks[SYNTH_MAX_ARRAYS + 1]; /* number of each array's first; last: of all */
     size_t chunk_bytes, stored_bytes;            /* the most that any chunk takes */
-    _Atomic uint64_t next_chunk, done_chunks, written_bytes;
-    _Atomic bool stopped;
-    pthread_mutex_t error_mutex;
-    struct error error; /* the first one; status OK if there is none */
+    _Atomic uint64_t written_bytes;
 };
 
 /* The configuration (returned) of what the command line calls `name`, and the codec's bare name. */
@@ -112,6 +104,11 @@ static enum status describe_array(struct writer *writer, size_t i, struct error 
     return STATUS_OK;
 }
 
+/* One thread's chunk, and the chunk as it is stored. */
+struct buffers {
+    unsigned char *chunk, *stored;
+};
+
 /* Chunk `number` of the array, entries one after another; behind the array's end it is zero. */
 static void fill_chunk(const struct synth_array *array, const struct zarr_array *parsed,
                        uint64_t number, unsigned char *ret_chunk)
@@ -128,9 +125,10 @@ static void fill_chunk(const struct synth_array *array, const struct zarr_array 
         bytes_swap(ret_chunk, parsed->chunk_bytes, dtype_swap_bytes(parsed->dtype));
 }
 
-static enum status write_chunk(struct writer *writer, uint64_t number, unsigned char *chunk,
-                               unsigned char *stored, struct error *err)
+static enum status write_chunk(void *argument, void *state, uint64_t number, struct error *err)
 {
+    struct writer *writer = argument;
+    struct buffers *buffers = state;
     size_t i = 0;
     while (number >= writer->first_chunks[i + 1])
         i++;
@@ -138,85 +136,55 @@ static enum status write_chunk(struct writer *writer, uint64_t number, unsigned 
     uint64_t index[ZARR_MAX_RANK] = {number - writer->first_chunks[i]};
     char key[ZARR_KEY_BYTES];
     zarr_chunk_key(parsed, index, key);
-    fill_chunk(&writer->dataset->arrays[i], parsed, index[0], chunk);
+    fill_chunk(&writer->dataset->arrays[i], parsed, index[0], buffers->chunk);
 
     size_t stored_size = 0;
-    enum status status = codec_encode(&parsed->codecs, chunk, parsed->chunk_bytes, stored,
-                                      writer->stored_bytes, &stored_size, err);
+    enum status status = codec_encode(&parsed->codecs, buffers->chunk, parsed->chunk_bytes,
+                                      buffers->stored, writer->stored_bytes, &stored_size, err);
     if (status == STATUS_OK)
-        status = store_put(writer->store, key, stored, stored_size, err);
+        status = store_put(writer->store, key, buffers->stored, stored_size, err);
     if (status == STATUS_OK)
         writer->written_bytes += stored_size;
     return status;
 }
 
-static void stop_with(struct writer *writer, const struct error *err)
+static void buffers_free(void *argument, void *state)
 {
-    pthread_mutex_lock(&writer->error_mutex);
-    if (writer->error.status == STATUS_OK)
-        writer->error = *err;
-    pthread_mutex_unlock(&writer->error_mutex);
-    writer->stopped = true;
+    (void)argument;
+    struct buffers *buffers = state;
+    free(buffers->chunk);
+    free(buffers->stored);
+    free(buffers);
 }
 
-static void *write_chunks(void *argument)
+static enum status buffers_new(void *argument, void **ret_state, struct error *err)
 {
-    struct writer *writer = argument;
-    struct error err;
-    enum status status = STATUS_OK;
-    unsigned char *chunk = malloc(writer->chunk_bytes);
-    unsigned char *stored = malloc(writer->stored_bytes);
-    if (!chunk || !stored)
-        status =
-            error_set(&err, STATUS_NO_MEMORY, "no memory for chunks of %s; make --chunk smaller",
-                      size_format(writer->chunk_bytes).text);
-    uint64_t total = writer->first_chunks[writer->dataset->array_count];
-    while (status == STATUS_OK && !writer->stopped) {
-        uint64_t number = writer->next_chunk++;
-        if (number >= total)
-            break;
-        status = write_chunk(writer, number, chunk, stored, &err);
-        if (status == STATUS_OK)
-            writer->done_chunks++;
+    const struct writer *writer = argument;
+    struct buffers *buffers = calloc(1, sizeof *buffers);
+    if (buffers)
+        *buffers = (struct buffers){malloc(writer->chunk_bytes), malloc(writer->stored_bytes)};
+    if (!buffers || !buffers->chunk || !buffers->stored) {
+        if (buffers)
+            buffers_free(NULL, buffers);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for chunks of %s; make --chunk smaller",
+                         size_format(writer->chunk_bytes).text);
     }
-    if (status != STATUS_OK)
-        stop_with(writer, &err);
-    free(stored);
-    free(chunk);
-    return NULL;
-}
-
-static void watch(struct writer *writer)
-{
-    uint64_t total = writer->first_chunks[writer->dataset->array_count];
-    struct progress progress;
-    progress_init(&progress, "writing", "chunks", total);
-    while (writer->done_chunks < total && !writer->stopped) {
-        progress_update(&progress, writer->done_chunks, writer->written_bytes);
-        clock_sleep_ns(20 * 1000 * 1000);
-    }
-    progress_done(&progress);
+    *ret_state = buffers;
+    return STATUS_OK;
 }
 
 static enum status run_threads(struct writer *writer, struct error *err)
 {
-    uint32_t count = writer->dataset->thread_count, started = 0;
-    pthread_t *threads = calloc(count, sizeof *threads);
-    if (!threads)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %u thread%s", count,
-                         count_plural(count));
-    while (started < count && pthread_create(&threads[started], NULL, write_chunks, writer) == 0)
-        started++;
-    if (started > 0)
-        watch(writer);
-    for (uint32_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-    free(threads);
-    if (started == 0)
-        return error_set(err, STATUS_IO, "cannot start any thread");
-    if (writer->error.status != STATUS_OK && err)
-        *err = writer->error;
-    return (enum status)writer->error.status;
+    const struct team team = {.thread_count = writer->dataset->thread_count,
+                              .work_count = writer->first_chunks[writer->dataset->array_count],
+                              .label = "writing",
+                              .unit = "chunks",
+                              .bytes = &writer->written_bytes,
+                              .argument = writer,
+                              .start = buffers_new,
+                              .run = write_chunk,
+                              .stop = buffers_free};
+    return team_run(&team, err);
 }
 
 static uint64_t decoded_bytes(const struct writer *writer)
@@ -248,16 +216,14 @@ enum status synth_write(const struct synth_dataset *dataset, struct synth_result
                         struct error *err)
 {
     struct writer writer = {.dataset = dataset};
-    pthread_mutex_init(&writer.error_mutex, NULL);
-    error_clear(&writer.error);
     enum status status = write_all(&writer, err);
     if (status == STATUS_OK)
-        *ret_result = (struct synth_result){.chunk_count = writer.done_chunks,
-                                            .decoded_bytes = decoded_bytes(&writer),
-                                            .stored_bytes = writer.written_bytes};
+        *ret_result =
+            (struct synth_result){.chunk_count = writer.first_chunks[dataset->array_count],
+                                  .decoded_bytes = decoded_bytes(&writer),
+                                  .stored_bytes = writer.written_bytes};
     for (size_t i = 0; i < dataset->array_count; i++)
         text_done(&writer.documents[i]);
     store_free(writer.store);
-    pthread_mutex_destroy(&writer.error_mutex);
     return status;
 }

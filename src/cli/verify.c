@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/settings.h"
+#include "cli/options.h"
 #include "tools/team.h"
 #include "zarr/separator.h"
 
@@ -40,23 +40,26 @@ struct subject {
     bool invalid; /* some of those are not valid, rather than not supported */
 };
 
-enum option_key {
-    OPTION_DIGEST = 0x100,
-    OPTION_MISSING,
-    OPTION_JSON,
-    OPTION_THREADS = 'j',
-    OPTION_MEMORY = 'm'
-};
+static void parse_missing(void *input, const struct argp_state *state, const char *option,
+                          char *argument)
+{
+    struct options *options = input;
+    if (strcmp(argument, "fill") != 0 && strcmp(argument, "fail") != 0)
+        argp_error(state, "%s '%s': neither fill nor fail", option, argument);
+    options->verify.missing_is_bad = strcmp(argument, "fail") == 0;
+}
 
-static const struct argp_option option_table[] = {
-    {"digest", OPTION_DIGEST, NULL, 0, "print a hash of each array's content, and of all", 0},
-    {"missing", OPTION_MISSING, "WHAT", 0,
-     "fill (chunks that are not there are the fill value) or fail (they are damage)", 0},
-    {"json", OPTION_JSON, "FILE", 0, "write what was found there, for programs", 0},
-    {"threads", OPTION_THREADS, "N", 0, "threads that read and decode, or auto (one per core)", 0},
-    {"memory", OPTION_MEMORY, "SIZE", 0, "that they take at most, or auto (half of what is free)",
-     0},
-    {0},
+static const struct cli_option option_table[] = {
+    {"digest", 0, NULL, "print a hash of each array's content, and of all",
+     CLI_FLAG(verify.digest)},
+    {"missing", 0, "WHAT",
+     "fill (chunks that are not there are the fill value) or fail (they are damage)",
+     CLI_OWN(parse_missing)},
+    {"json", 0, "FILE", "write what was found there, for programs", CLI_TEXT(json_path)},
+    {"threads", 'j', "N", "threads that read and decode, or auto (one per core)",
+     CLI_THREADS(verify.thread_count, 1024)},
+    {"memory", 'm', "SIZE", "that they take at most, or auto (half of what is free)",
+     CLI_BYTES(verify.memory_bytes)},
 };
 
 static const char help[] =
@@ -77,51 +80,26 @@ static const char help[] =
     "  penstock verify latents.zarr --digest\n"
     "  penstock verify s3://public/latents.zarr --set store.s3_anonymous=true\n";
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static void take_path(void *input, const struct argp_state *state, const char *option,
+                      char *argument)
 {
-    struct options *options = state->input;
-    struct error err;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->settings;
-        return 0;
-    case OPTION_DIGEST:
-        options->verify.digest = true;
-        return 0;
-    case OPTION_MISSING:
-        if (strcmp(argument, "fill") != 0 && strcmp(argument, "fail") != 0)
-            argp_error(state, "--missing '%s': neither fill nor fail", argument);
-        options->verify.missing_is_bad = strcmp(argument, "fail") == 0;
-        return 0;
-    case OPTION_JSON:
-        options->json_path = argument;
-        return 0;
-    case OPTION_THREADS:
-        options->verify.thread_count = 0;
-        if (strcmp(argument, "auto") != 0)
-            options->verify.thread_count =
-                (uint32_t)cli_count(state, "--threads", argument, 1, 1024);
-        return 0;
-    case OPTION_MEMORY:
-        options->verify.memory_bytes = 0;
-        if (strcmp(argument, "auto") != 0 &&
-            size_parse(argument, &options->verify.memory_bytes, &err) != STATUS_OK)
-            argp_error(state, "--memory: %s", err.message);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (options->uri)
-            options->paths[options->path_count++] = argument;
-        else
-            options->uri = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (!options->uri)
-            argp_error(state, "which dataset?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)state, (void)option;
+    struct options *options = input;
+    options->paths[options->path_count++] = argument;
 }
+
+static const struct cli_command command = {
+    .help = help,
+    .arguments = "URI [ARRAY...]",
+    .options = option_table,
+    .option_count = sizeof option_table / sizeof option_table[0],
+    .argument_offsets = {offsetof(struct options, uri)},
+    .argument_count = 1,
+    .missing = "which dataset?",
+    .more = take_path,
+    .configured = true,
+    .settings_offset = offsetof(struct options, settings),
+};
 
 /* What is read
  * ------------------------------------------------------------------------------------------- */
@@ -359,7 +337,7 @@ static enum status write_json(const struct options *options, const struct subjec
     return status;
 }
 
-static int tell(const char *command, const struct options *options, const struct subject *subject,
+static int tell(const char *program, const struct options *options, const struct subject *subject,
                 const struct verify_result *result)
 {
     struct error err;
@@ -375,7 +353,7 @@ static int tell(const char *command, const struct options *options, const struct
     print_text(subject, result);
     printf("%s: %s\n", options->uri, verdict);
     if (options->json_path && write_json(options, subject, result, verdict, &err) != STATUS_OK)
-        return cli_fail(command, &err);
+        return cli_fail(program, &err);
     return code;
 }
 
@@ -399,9 +377,6 @@ static enum status verify(const struct options *options, const struct subject *s
 
 int cli_verify(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_settings_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_table, parse_option, "URI [ARRAY...]", help, children,
-                                     NULL,         NULL};
     struct options options = {.paths = calloc((size_t)argc, sizeof(char *))};
     struct subject subject = {0};
     struct verify_result result = {0};
@@ -411,7 +386,7 @@ int cli_verify(int argc, char **argv)
         error_set(&err, STATUS_NO_MEMORY, "no memory for %d arguments", argc);
         return cli_fail(argv[0], &err);
     }
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&command, argc, argv, &options);
     if (options.verify.thread_count == 0)
         options.verify.thread_count = team_core_count();
     if (options.verify.memory_bytes == 0)

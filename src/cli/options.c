@@ -1,0 +1,164 @@
+/* See options.h: makes argp's table out of a command's, and parses. */
+#include "cli/options.h"
+
+#include "base/size.h"
+
+#include <argp.h>
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows without a letter have their index as key, above all letters. */
+enum { FIRST_KEY = 0x100, KEY_CONFIG = 0x200, KEY_SET };
+
+struct parse {
+    const struct cli_command *command;
+    unsigned char *options;
+    size_t argument_count; /* so far */
+};
+
+uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
+                   uint64_t low, uint64_t high)
+{
+    char *end = NULL;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end || errno || value < low || value > high)
+        argp_error(state, "%s '%s': not a whole number from %" PRIu64 " to %" PRIu64, option, text,
+                   low, high);
+    return value;
+}
+
+static uint64_t parse_bytes(const struct argp_state *state, const char *option, const char *text)
+{
+    uint64_t bytes = 0;
+    struct error err;
+    if (size_parse(text, &bytes, &err) != STATUS_OK)
+        argp_error(state, "%s: %s", option, err.message);
+    return bytes;
+}
+
+static void parse_value(const struct cli_option *row, struct parse *parse, char *argument,
+                        const struct argp_state *state)
+{
+    void *value = parse->options + row->offset;
+    bool is_auto = argument && strcmp(argument, "auto") == 0;
+    char option[32];
+    snprintf(option, sizeof option, "--%s", row->name);
+    switch (row->kind) {
+    case CLI_KIND_FLAG:
+        *(bool *)value = true;
+        break;
+    case CLI_KIND_TEXT:
+        *(const char **)value = argument;
+        break;
+    case CLI_KIND_COUNT:
+        *(uint64_t *)value = cli_count(state, option, argument, row->low, row->high);
+        break;
+    case CLI_KIND_THREADS:
+        *(uint32_t *)value =
+            is_auto ? 0 : (uint32_t)cli_count(state, option, argument, row->low, row->high);
+        break;
+    case CLI_KIND_BYTES:
+        *(uint64_t *)value = is_auto ? 0 : parse_bytes(state, option, argument);
+        break;
+    case CLI_KIND_OWN:
+        row->parse(parse->options, state, option, argument);
+        break;
+    }
+}
+
+static void take_argument(struct parse *parse, char *argument, const struct argp_state *state)
+{
+    const struct cli_command *command = parse->command;
+    size_t index = parse->argument_count++;
+    if (index < command->argument_count)
+        *(const char **)(parse->options + command->argument_offsets[index]) = argument;
+    else if (command->more)
+        command->more(parse->options, state, command->arguments, argument);
+    else if (command->arguments)
+        argp_error(state, "'%s' is one argument too many: there is %s", argument,
+                   command->arguments);
+    else
+        argp_error(state, "'%s' is not an option: name a configuration with -c", argument);
+}
+
+static void check_end(const struct parse *parse, const struct argp_state *state)
+{
+    const struct cli_command *command = parse->command;
+    if (parse->argument_count < command->argument_count)
+        argp_error(state, "%s", command->missing);
+    if (command->check)
+        command->check(parse->options, state);
+}
+
+static int key_of(const struct cli_command *command, size_t index)
+{
+    char letter = command->options[index].letter;
+    return letter ? letter : FIRST_KEY + (int)index;
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    const struct cli_command *command = parse->command;
+    struct cli_settings *settings = (void *)(parse->options + command->settings_offset);
+    for (size_t i = 0; i < command->option_count; i++)
+        if (key == key_of(command, i)) {
+            parse_value(&command->options[i], parse, argument, state);
+            return 0;
+        }
+    if (command->configured && key == (command->long_only ? KEY_CONFIG : 'c')) {
+        settings->path = argument;
+        return 0;
+    }
+    if (command->configured && key == (command->long_only ? KEY_SET : 's')) {
+        settings->assignments[settings->assignment_count++] = argument;
+        return 0;
+    }
+    if (key == ARGP_KEY_ARG)
+        take_argument(parse, argument, state);
+    else if (key == ARGP_KEY_END)
+        check_end(parse, state);
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+static void add_settings(const struct cli_command *command, struct argp_option *table)
+{
+    table[0] = (struct argp_option){.name = "config",
+                                    .key = command->long_only ? KEY_CONFIG : 'c',
+                                    .arg = "FILE",
+                                    .doc = "a run's configuration"};
+    table[1] = (struct argp_option){.name = "set",
+                                    .key = command->long_only ? KEY_SET : 's',
+                                    .arg = "KEY=VALUE",
+                                    .doc = "one option of it, over the file and the environment, "
+                                           "such as store.s3_endpoint=URL"};
+}
+
+void cli_parse(const struct cli_command *command, int argc, char **argv, void *options)
+{
+    struct argp_option table[CLI_MAX_OPTIONS + 3] = {0}; /* with --config, --set and the end */
+    struct parse parse = {.command = command, .options = options};
+    assert(command->option_count <= CLI_MAX_OPTIONS);
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct cli_option *row = &command->options[i];
+        table[i] = (struct argp_option){
+            .name = row->name, .key = key_of(command, i), .arg = row->argument, .doc = row->help};
+    }
+    if (command->configured) {
+        add_settings(command, &table[command->option_count]);
+        cli_settings_init((void *)(parse.options + command->settings_offset), argc);
+    }
+    const struct argp argp = {.options = table,
+                              .parser = parse_option,
+                              .args_doc = command->arguments,
+                              .doc = command->help};
+    argp_parse(&argp, argc, argv, 0, NULL, &parse);
+}

@@ -1,0 +1,83 @@
+/* The command line of a subcommand as a table: one row an option, with its place in the
+ * subcommand's `struct options`. Main thread.
+ *
+ * A subcommand describes itself in a static `struct cli_command` and calls cli_parse(). Wrong usage
+ * ends the program with a message and EXIT_FINAL. Commands that take a run's configuration
+ * (settings.h) get --config and --set without rows of their own.
+ */
+#ifndef PENSTOCK_CLI_OPTIONS_H
+#define PENSTOCK_CLI_OPTIONS_H
+
+#include "cli/settings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct argp_state;
+
+enum cli_kind {
+    CLI_KIND_FLAG,    /* bool: true where the option is given */
+    CLI_KIND_TEXT,    /* const char *, borrowed from argv */
+    CLI_KIND_COUNT,   /* uint64_t from low to high */
+    CLI_KIND_THREADS, /* uint32_t from 1 to high; "auto": 0 */
+    CLI_KIND_BYTES,   /* uint64_t, a size such as 4GiB; "auto": 0 */
+    CLI_KIND_OWN,     /* parse() reads the text */
+};
+
+/* Reads `argument` into the subcommand's `options`, or calls argp_error(); `option` is "--name". */
+typedef void cli_parse_argument(void *options, const struct argp_state *state, const char *option,
+                                char *argument);
+
+struct cli_option {
+    const char *name;
+    char letter;          /* of the short option; 0: none */
+    const char *argument; /* as help names it; NULL: a flag */
+    const char *help;
+    enum cli_kind kind;
+    size_t offset; /* of the value in the subcommand's `struct options` */
+    uint64_t low, high;
+    cli_parse_argument *parse;
+};
+
+/* The end of a row: what kind of value, and which member of the file's `struct options`. */
+#define CLI_FLAG(member) CLI_KIND_FLAG, offsetof(struct options, member), 0, 0, NULL
+#define CLI_TEXT(member) CLI_KIND_TEXT, offsetof(struct options, member), 0, 0, NULL
+#define CLI_COUNT(member, low, high) \
+    CLI_KIND_COUNT, offsetof(struct options, member), low, high, NULL
+#define CLI_THREADS(member, high) CLI_KIND_THREADS, offsetof(struct options, member), 1, high, NULL
+#define CLI_BYTES(member)         CLI_KIND_BYTES, offsetof(struct options, member), 0, 0, NULL
+#define CLI_OWN(parse)            CLI_KIND_OWN, 0, 0, 0, parse
+
+enum { CLI_MAX_OPTIONS = 24, CLI_MAX_ARGUMENTS = 2 };
+
+struct cli_command {
+    const char *help;      /* as argp's: what it does, \v, the rest */
+    const char *arguments; /* "URI [ARRAY...]"; NULL: none */
+    const struct cli_option *options;
+    size_t option_count;
+
+    /* Where arguments without an option's name go (const char *, borrowed): all of them are needed.
+     * What follows goes to `more`; NULL: nothing may follow. */
+    size_t argument_offsets[CLI_MAX_ARGUMENTS];
+    size_t argument_count;
+    const char *missing; /* the question where one is missing */
+    cli_parse_argument *more;
+
+    /* After the last argument: what options must be to each other. NULL: nothing. */
+    void (*check)(const void *options, const struct argp_state *state);
+
+    size_t settings_offset; /* of a struct cli_settings, if `configured` */
+    bool configured;        /* takes --config and --set */
+    bool long_only;         /* the letters -c and -s are other options' */
+};
+
+/* Fills `options`, the subcommand's own struct with its defaults in it. cli_settings_done() frees
+ * what --set took. */
+void cli_parse(const struct cli_command *command, int argc, char **argv, void *options);
+
+/* A whole number from low to high; any other text is wrong usage of `option`. */
+uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
+                   uint64_t low, uint64_t high);
+
+#endif
