@@ -4,7 +4,7 @@
  * a name that was mistyped.
  */
 #include "base/error.h"
-#include "base/number.h"
+#include "base/spelling.h"
 #include "cli/cli.h"
 #include "penstock.h"
 
@@ -64,40 +64,15 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Letters to insert, remove or change to make `b` of `a` (Levenshtein); `b` is one of our names. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    enum { NAME_BYTES = 16 };
-    size_t width = min_u64(strlen(b), NAME_BYTES - 1);
-    size_t row[NAME_BYTES];
-    for (size_t j = 0; j <= width; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < width; j++) {
-            size_t changed = diagonal + (a[i] != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = min_u64(changed, min_u64(row[j], diagonal) + 1);
-        }
-    }
-    return row[width];
-}
-
 static int unknown_command(const char *name)
 {
-    const struct command *nearest = NULL;
-    size_t nearest_distance = 3; /* further away is another word, not a slip */
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        size_t distance = edit_distance(name, commands[i].name);
-        if (distance < nearest_distance) {
-            nearest = &commands[i];
-            nearest_distance = distance;
-        }
-    }
+    const char *names[COMMAND_COUNT];
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        names[i] = commands[i].name;
+    const char *nearest = spelling_nearest(name, names, COMMAND_COUNT);
     fprintf(stderr, "penstock: there is no command '%s'", name);
     if (nearest)
-        fprintf(stderr, "; did you mean '%s'?\n", nearest->name);
+        fprintf(stderr, "; did you mean '%s'?\n", nearest);
     else
         fprintf(stderr, "; 'penstock --help' lists them\n");
     return EXIT_FINAL;

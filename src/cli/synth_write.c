@@ -5,6 +5,7 @@
  * reader, whose view of the array then says how chunks are named and encoded: what is written is
  * what is read.
  */
+#include "base/convert.h"
 #include "base/size.h"
 #include "cli/synth_documents.h"
 #include "tools/team.h"
@@ -122,7 +123,7 @@ static void fill_chunk(const struct synth_array *array, const struct zarr_array 
             memset(ret_chunk + i * entry_bytes, 0, entry_bytes);
     }
     if (parsed->byte_swapped)
-        bytes_swap(ret_chunk, parsed->chunk_bytes, dtype_swap_bytes(parsed->dtype));
+        convert_swap(ret_chunk, parsed->chunk_bytes, dtype_swap_bytes(parsed->dtype));
 }
 
 static enum status write_chunk(void *argument, void *state, uint64_t number, struct error *err)

@@ -18,12 +18,7 @@ static enum status parse_quantize(struct json_object *configuration, size_t item
                                   struct codec_step *step, struct error *err)
 {
     (void)item_bytes;
-    int *types = step->parameters;
-    enum status status = values_parse(configuration, "dtype", 0, &types[VALUES_DECODED], err);
-    if (!status)
-        status = values_parse(configuration, "astype", types[VALUES_DECODED], &types[VALUES_STORED],
-                              err);
-    return status;
+    return values_parse_types(configuration, step, err);
 }
 
 static void convert_block(void *argument, const void *stored, void *decoded, size_t count)
@@ -62,13 +57,6 @@ const struct codec codec_quantize = {
     .describe = values_describe,
 };
 
-static enum status parse_nothing(struct json_object *configuration, size_t item_bytes,
-                                 struct codec_step *step, struct error *err)
-{
-    (void)configuration, (void)item_bytes, (void)step, (void)err;
-    return STATUS_OK;
-}
-
 static size_t same_size(const struct codec_step *step, size_t decoded_bytes)
 {
     (void)step;
@@ -87,7 +75,6 @@ const struct codec codec_bitround = {
     .name = "bitround",
     .is_filter = true,
     .trims = true,
-    .parse = parse_nothing,
     .stored_bound = same_size,
     .decode = pass_on,
 };

@@ -124,7 +124,8 @@ enum status codec_chain_add(struct codec_chain *chain, enum codec_format format,
         return error_set(err, STATUS_CORRUPT, "codec '%s': its configuration is not an object",
                          name);
     struct codec_step step = {.codec = codec};
-    enum status status = codec->parse(configuration, item_bytes, &step, err);
+    enum status status =
+        codec->parse ? codec->parse(configuration, item_bytes, &step, err) : STATUS_OK;
     if (status)
         return error_prefix(err, status, "codec '%s': ", name);
     chain->steps[chain->step_count++] = step;

@@ -140,8 +140,4 @@ MUST_USE enum status codec_encode(const struct codec_chain *chain, const void *d
 void codec_chain_write_json(const struct codec_chain *chain, enum codec_format format,
                             struct text *out);
 
-/* Reverses the bytes of each unit of 1, 2, 4, 8 or 16 bytes where they are: the other endianness.
- */
-void bytes_swap(void *data, size_t size, size_t unit_bytes);
-
 #endif

@@ -28,7 +28,7 @@ struct codec {
     bool trims;           /* decoding gives a part of its input and writes nothing */
 
     /* Settings from a configuration (may be NULL) into the step's parameters and reals; all zero
-     * on entry. */
+     * on entry. NULL: the codec has no settings. */
     enum status (*parse)(struct json_object *configuration, size_t item_bytes,
                          struct codec_step *step, struct error *err);
 

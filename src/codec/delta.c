@@ -10,13 +10,9 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
                          struct codec_step *step, struct error *err)
 {
     (void)item_bytes;
-    int *types = step->parameters;
-    enum status status = values_parse(configuration, "dtype", 0, &types[VALUES_DECODED], err);
-    if (!status)
-        status = values_parse(configuration, "astype", types[VALUES_DECODED], &types[VALUES_STORED],
-                              err);
+    enum status status = values_parse_types(configuration, step, err);
     /* NumPy's sum of bools is "or", by which numcodecs does not get back what it stored. */
-    if (!status && values_dtype(types[VALUES_DECODED]) == DTYPE_BOOL)
+    if (!status && values_dtype(step->parameters[VALUES_DECODED]) == DTYPE_BOOL)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "dtype bool: numcodecs itself does not decode it to what was stored");
     return status;
@@ -77,7 +73,7 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     (void)state;
     const int *types = step->parameters;
     struct sum sum = {.stored = values_dtype(types[VALUES_STORED]),
-                      .decoded = values_dtype(types[VALUES_DECODED])};
+                      .decoded = values_dtype(step->parameters[VALUES_DECODED])};
     return values_decode(stored, types[VALUES_STORED], room, types[VALUES_DECODED], add_block, &sum,
                          ret_decoded, err);
 }

@@ -13,11 +13,7 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
                          struct codec_step *step, struct error *err)
 {
     (void)item_bytes;
-    int *types = step->parameters;
-    enum status status = values_parse(configuration, "dtype", 0, &types[VALUES_DECODED], err);
-    if (!status)
-        status = values_parse(configuration, "astype", types[VALUES_DECODED], &types[VALUES_STORED],
-                              err);
+    enum status status = values_parse_types(configuration, step, err);
     if (!status)
         status = codec_setting_real(configuration, "scale", &step->reals[SCALE], err);
     if (!status)

@@ -6,13 +6,6 @@
 
 enum { HEADER_BYTES = 1 };
 
-static enum status parse(struct json_object *configuration, size_t item_bytes,
-                         struct codec_step *step, struct error *err)
-{
-    (void)configuration, (void)item_bytes, (void)step, (void)err;
-    return STATUS_OK;
-}
-
 static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
 {
     (void)step;
@@ -56,7 +49,6 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
 const struct codec codec_packbits = {
     .name = "packbits",
     .is_filter = true,
-    .parse = parse,
     .stored_bound = stored_bound,
     .decode = decode,
 };

@@ -1,6 +1,7 @@
 /* See values.h. The loops are plain for compilers to make vector code of them (-O3). */
 #include "codec/values.h"
 
+#include "base/convert.h"
 #include "base/float16.h"
 
 #include <assert.h>
@@ -52,7 +53,18 @@ enum status values_parse(struct json_object *configuration, const char *key, int
     return STATUS_OK;
 }
 
-size_t values_bytes(int type)
+enum status values_parse_types(struct json_object *configuration, struct codec_step *step,
+                               struct error *err)
+{
+    int *parameters = step->parameters;
+    enum status status = values_parse(configuration, "dtype", 0, &parameters[VALUES_DECODED], err);
+    if (!status)
+        status = values_parse(configuration, "astype", parameters[VALUES_DECODED],
+                              &parameters[VALUES_STORED], err);
+    return status;
+}
+
+static size_t bytes_of(int type)
 {
     return dtype_bytes(values_dtype(type));
 }
@@ -60,7 +72,7 @@ size_t values_bytes(int type)
 static void describe_type(int type, struct text *out)
 {
     bool is_big = (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) != ((type & VALUES_SWAPPED) != 0);
-    char order = values_bytes(type) == 1 ? '|' : is_big ? '>' : '<';
+    char order = bytes_of(type) == 1 ? '|' : is_big ? '>' : '<';
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].dtype == values_dtype(type))
             text_append(out, "%c%s", order, types[i].text);
@@ -77,13 +89,13 @@ void values_describe(const struct codec_step *step, struct text *out)
 
 size_t values_stored_bound(const struct codec_step *step, size_t decoded_bytes)
 {
-    return decoded_bytes / values_bytes(step->parameters[VALUES_DECODED]) *
-           values_bytes(step->parameters[VALUES_STORED]);
+    return decoded_bytes / bytes_of(step->parameters[VALUES_DECODED]) *
+           bytes_of(step->parameters[VALUES_STORED]);
 }
 
 size_t values_decoded_unit(const struct codec_step *step)
 {
-    return values_bytes(step->parameters[VALUES_DECODED]);
+    return bytes_of(step->parameters[VALUES_DECODED]);
 }
 
 /* Conversions
@@ -215,25 +227,25 @@ void values_convert(enum dtype from, enum dtype to, const void *in, void *out, s
 /* Whether numbers at `numbers` can be used where they are. */
 static bool is_direct(const void *numbers, int type)
 {
-    return !(type & VALUES_SWAPPED) && (uintptr_t)numbers % values_bytes(type) == 0;
+    return !(type & VALUES_SWAPPED) && (uintptr_t)numbers % bytes_of(type) == 0;
 }
 
 static const void *load(const uint8_t *numbers, int type, size_t count, void *block)
 {
-    size_t bytes = count * values_bytes(type);
+    size_t bytes = count * bytes_of(type);
     if (is_direct(numbers, type))
         return numbers;
     memcpy(block, numbers, bytes);
     if (type & VALUES_SWAPPED)
-        bytes_swap(block, bytes, values_bytes(type));
+        convert_swap(block, bytes, bytes_of(type));
     return block;
 }
 
 static void store(void *block, int type, size_t count, uint8_t *numbers)
 {
-    size_t bytes = count * values_bytes(type);
+    size_t bytes = count * bytes_of(type);
     if (type & VALUES_SWAPPED)
-        bytes_swap(block, bytes, values_bytes(type));
+        convert_swap(block, bytes, bytes_of(type));
     memcpy(numbers, block, bytes);
 }
 
@@ -242,7 +254,7 @@ enum status values_decode(struct bytes stored, int from, struct room room, int t
                           struct error *err)
 {
     uint64_t in_block[VALUES_BLOCK], out_block[VALUES_BLOCK];
-    size_t from_bytes = values_bytes(from), to_bytes = values_bytes(to);
+    size_t from_bytes = bytes_of(from), to_bytes = bytes_of(to);
     size_t count = stored.size / from_bytes;
     if (stored.size % from_bytes != 0)
         return error_set(err, STATUS_CORRUPT, "%zu stored bytes are no multiple of %zu",

@@ -28,8 +28,10 @@ static inline enum dtype values_dtype(int type)
 MUST_USE enum status values_parse(struct json_object *configuration, const char *key, int fallback,
                                   int *ret_type, struct error *err);
 
-/* Bytes of one number. */
-size_t values_bytes(int type);
+/* For a codec's table row: the types "dtype" (decoded) and "astype" (stored, "dtype" where it is
+ * absent). Errors of values_parse(). */
+MUST_USE enum status values_parse_types(struct json_object *configuration, struct codec_step *step,
+                                        struct error *err);
 
 /* For a codec's table row: sizes that follow from the two types, and "(<i4 as |i1)". */
 size_t values_stored_bound(const struct codec_step *step, size_t decoded_bytes);

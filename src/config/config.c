@@ -2,6 +2,7 @@
  */
 #include "config/config.h"
 
+#include "base/spelling.h"
 #include "config/options.h"
 
 #include <ctype.h>
@@ -112,8 +113,9 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-const char *const config_field_properties[CONFIG_FIELD_PROPERTIES] = {
-    "array", "index", "cast", "scale", "offset", "sample_axis"};
+enum { FIELD_PROPERTIES = 6 };
+static const char *const field_properties[FIELD_PROPERTIES] = {"array", "index",  "cast",
+                                                               "scale", "offset", "sample_axis"};
 
 static enum status put_text(const char **member, const char *value, struct error *err)
 {
@@ -167,9 +169,9 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
 
 static enum status check_property(const char *name, const char *property, struct error *err)
 {
-    const char *nearest = nearest_word(property, config_field_properties, CONFIG_FIELD_PROPERTIES);
-    for (size_t i = 0; i < CONFIG_FIELD_PROPERTIES; i++)
-        if (strcmp(property, config_field_properties[i]) == 0)
+    const char *nearest = spelling_nearest(property, field_properties, FIELD_PROPERTIES);
+    for (size_t i = 0; i < FIELD_PROPERTIES; i++)
+        if (strcmp(property, field_properties[i]) == 0)
             return STATUS_OK;
     if (nearest)
         return error_set(err, STATUS_INVALID,
@@ -197,10 +199,10 @@ enum status config_put_field_property(struct config *config, const char *name, c
 static const char *cut_property(char *name)
 {
     char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && dot > name && i < CONFIG_FIELD_PROPERTIES; i++)
-        if (strcmp(dot + 1, config_field_properties[i]) == 0) {
+    for (size_t i = 0; dot && dot > name && i < FIELD_PROPERTIES; i++)
+        if (strcmp(dot + 1, field_properties[i]) == 0) {
             *dot = '\0';
-            return config_field_properties[i];
+            return field_properties[i];
         }
     return NULL;
 }

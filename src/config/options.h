@@ -71,15 +71,8 @@ void option_describe_values(const struct option *option, struct text *out);
  * meant, or else the keys of its section. */
 enum status option_unknown(const char *key, struct error *err);
 
-/* The candidate nearest to `word` by edit distance, NULL if none is near enough to be meant. */
-const char *nearest_word(const char *word, const char *const *candidates, size_t count);
-
 /* Appends a YAML double-quoted scalar. */
 void print_quoted(const char *string, struct text *out);
-
-/* The properties of a field: array, index, cast, scale, offset, sample_axis. */
-enum { CONFIG_FIELD_PROPERTIES = 6 };
-extern const char *const config_field_properties[CONFIG_FIELD_PROPERTIES];
 
 /* Sets one property of the field `name`, which is added, with the array of its name, if there is
  * none. INVALID: as below; no such property; a value that makes no sense. NO_MEMORY. */

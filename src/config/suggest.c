@@ -1,43 +1,10 @@
 /* See options.h: what somebody meant who wrote an unknown key. */
 #include "config/options.h"
 
-#include "base/number.h"
+#include "base/spelling.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Levenshtein's distance, row by row; both words are cut at OPTION_KEY_BYTES. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t a_length = strnlen(a, OPTION_KEY_BYTES), b_length = strnlen(b, OPTION_KEY_BYTES);
-    size_t row[OPTION_KEY_BYTES + 1];
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t above = row[j];
-            row[j] = min_u64(diagonal + (a[i - 1] != b[j - 1]), min_u64(above, row[j - 1]) + 1);
-            diagonal = above;
-        }
-    }
-    return row[b_length];
-}
-
-const char *nearest_word(const char *word, const char *const *candidates, size_t count)
-{
-    const char *nearest = NULL;
-    size_t least = 2 + strnlen(word, OPTION_KEY_BYTES) / 5;
-    for (size_t i = 0; i < count; i++) {
-        size_t distance = edit_distance(word, candidates[i]);
-        if (distance < least) {
-            least = distance;
-            nearest = candidates[i];
-        }
-    }
-    return nearest;
-}
 
 /* The right key in the wrong section: batch.seed for order.seed. */
 static const char *same_name_elsewhere(const char *key)
@@ -55,7 +22,7 @@ static const char *nearest_key(const char *key)
     for (size_t i = 0; i < OPTION_COUNT; i++)
         keys[i] = options[i].key;
     keys[OPTION_COUNT] = "dataset.fields";
-    const char *nearest = nearest_word(key, keys, OPTION_COUNT + 1);
+    const char *nearest = spelling_nearest(key, keys, OPTION_COUNT + 1);
     return nearest ? nearest : same_name_elsewhere(key);
 }
 
@@ -68,7 +35,7 @@ static const char *nearest_section(const char *section, char names[][OPTION_KEY_
                  options[i].key);
         sections[i] = names[i];
     }
-    return nearest_word(section, sections, OPTION_COUNT);
+    return spelling_nearest(section, sections, OPTION_COUNT);
 }
 
 /* For a key that is near no other: what its section has. */

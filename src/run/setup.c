@@ -241,7 +241,8 @@ static enum status settle_memory(const struct config *config, const struct run_s
     return STATUS_OK;
 }
 
-struct order run_order(const struct plan *plan, uint64_t fingerprint)
+/* What decides the order of that plan, of a dataset with that fingerprint. */
+static struct order order_of(const struct plan *plan, uint64_t fingerprint)
 {
     return (struct order){.id = plan_order_id(plan, fingerprint),
                           .fingerprint = fingerprint,
@@ -262,7 +263,7 @@ static enum status settle_service(const struct config *config, const struct data
         .dataset_samples = plan->sample_count,
         .steps_per_epoch = plan->steps_per_epoch,
         .epochs = config->epochs,
-        .order = run_order(plan, dataset->fingerprint),
+        .order = order_of(plan, dataset->fingerprint),
     };
     if (resume) {
         enum status status = run_state_check(resume, &service, err);

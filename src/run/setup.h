@@ -46,9 +46,6 @@ struct run_setup {
 MUST_USE enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
                                      struct plan *ret_plan, struct error *err);
 
-/* What decides the order of that plan, of a dataset with that fingerprint. */
-struct order run_order(const struct plan *plan, uint64_t fingerprint);
-
 /* Settles everything. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half
  * of what the node has available, shared by its readers. INVALID: the plan, the rounds or the rings
  * cannot be as configured; the state to resume from is of another order, or lies beyond the last

@@ -1,6 +1,7 @@
 /* See item.h. */
 #include "zarr/item.h"
 
+#include "base/convert.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "zarr/document.h"
@@ -215,7 +216,7 @@ enum status item_parse_fill(struct json_object *value, struct zarr_array *array,
         enum status status = fill_parse_record(value, array->stored_item_bytes, array->item_offset,
                                                array->item_bytes, array->fill, err);
         if (status == STATUS_OK && array->byte_swapped)
-            bytes_swap(array->fill, array->item_bytes, dtype_swap_bytes(array->dtype));
+            convert_swap(array->fill, array->item_bytes, dtype_swap_bytes(array->dtype));
         return status;
     }
     if (kind == 'U')

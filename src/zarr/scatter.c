@@ -6,6 +6,7 @@
  */
 #include "zarr/scatter.h"
 
+#include "base/convert.h"
 #include "codec/codec.h"
 
 #include <assert.h>
@@ -228,7 +229,7 @@ static void convert_line(const struct conversion *line, uint64_t count, const un
         if (gathers) {
             for (uint64_t i = 0; i < items; i++)
                 memcpy(in + i * line->from_bytes, source + i * line->from_stride, line->from_bytes);
-            bytes_swap(in, items * line->from_bytes, line->swap_bytes);
+            convert_swap(in, items * line->from_bytes, line->swap_bytes);
             source = in;
         }
         unsigned char *target = to + done * line->to_bytes;
@@ -309,7 +310,7 @@ void scatter_swap(const struct scatter *scatter, size_t unit_bytes, void *destin
 
     do
         for (uint64_t i = 0; i < line.count; i++)
-            bytes_swap((unsigned char *)destination + walk.to_at + i * line.stride, line.run_bytes,
-                       unit_bytes);
+            convert_swap((unsigned char *)destination + walk.to_at + i * line.stride,
+                         line.run_bytes, unit_bytes);
     while (walk_next(&walk));
 }

@@ -1,6 +1,7 @@
 /* Shards' names, and their indices. See shard.h. Pure. */
 #include "zarr/shard.h"
 
+#include "base/convert.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -126,7 +127,7 @@ enum status shard_index_parse(struct shard_index *index, struct codec_context *c
     if (status != STATUS_OK)
         return status;
     if (level->index_swapped)
-        bytes_swap(index->entries, bytes, sizeof(uint64_t));
+        convert_swap(index->entries, bytes, sizeof(uint64_t));
     uint64_t end = data_end(level, index->shard_bytes);
     if (!is_in_order(index->entries, level->entry_count, end))
         mark_overlaps(index->entries, level->entry_count, end, stored);

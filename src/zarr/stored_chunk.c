@@ -3,6 +3,7 @@
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"
+#include "base/convert.h"
 
 #include <string.h>
 
@@ -201,7 +202,7 @@ enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *ch
     }
     if (array->byte_swapped && !zarr_array_is_member(array)) {
         uint64_t start_ns = clock_now_ns();
-        bytes_swap(decoded, chunk->wanted, dtype_swap_bytes(zarr_array_decoded_dtype(array)));
+        convert_swap(decoded, chunk->wanted, dtype_swap_bytes(zarr_array_decoded_dtype(array)));
         stats->decode_ns += clock_now_ns() - start_ns;
     }
     *ret_missing = false;

@@ -1,5 +1,6 @@
 /* What is encoded decodes to the same bytes: every codec, settings, sizes and chains; and metadata
  * both ways. */
+#include "base/convert.h"
 #include "codec_chains.h"
 
 static const char *const chains[] = {
@@ -288,10 +289,10 @@ static void test_swapping_twice_is_nothing(void **state)
     (void)state;
     for (size_t unit = 1; unit <= 16; unit *= 2) {
         uint8_t *data = make_data(16 * 33 + 1, 8, unit), *copy = make_data(16 * 33 + 1, 8, unit);
-        bytes_swap(data + 1, 16 * 33, unit); /* not aligned */
+        convert_swap(data + 1, 16 * 33, unit); /* not aligned */
         for (size_t i = 0; i < 16 * 33; i++)
             assert_int_equal(data[1 + i], copy[1 + i / unit * unit + (unit - 1 - i % unit)]);
-        bytes_swap(data + 1, 16 * 33, unit);
+        convert_swap(data + 1, 16 * 33, unit);
         assert_memory_equal(data, copy, 16 * 33 + 1);
         free(data);
         free(copy);

@@ -3,6 +3,7 @@
 #ifndef PENSTOCK_TESTS_UNIT_ZARR_FIXTURE_H
 #define PENSTOCK_TESTS_UNIT_ZARR_FIXTURE_H
 
+#include "base/convert.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "store/store.h"
@@ -192,7 +193,7 @@ static inline void recipe_put_chunk(const struct fixture *fixture, const struct 
 
     recipe_cut_chunk(array, chunk_index, items, chunk);
     if (array->byte_swapped)
-        bytes_swap(chunk, array->chunk_bytes, dtype_swap_bytes(array->dtype));
+        convert_swap(chunk, array->chunk_bytes, dtype_swap_bytes(array->dtype));
     assert_ok(
         codec_encode(&array->codecs, chunk, array->chunk_bytes, stored, capacity, &size, &err),
         &err);
