@@ -7,8 +7,8 @@
 /* Nanoseconds since an arbitrary start; never goes back. */
 uint64_t clock_now_ns(void);
 
-/* When so many milliseconds are over; UINT64_MAX, never, where there is no limit (negative), or it
- * is beyond what nanoseconds can count. */
+/* The time in `timeout_ms` milliseconds. UINT64_MAX stands for never: a negative timeout, or one
+ * beyond 64 bits of nanoseconds. */
 uint64_t clock_deadline_ns(int64_t timeout_ms);
 
 /* Nanoseconds of CPU time that this process has used, all threads together. */

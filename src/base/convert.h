@@ -4,20 +4,20 @@
  * machine:
  *
  *   work type  float32 for bool, integers of up to 16 bits, float16, bfloat16 and float32;
- *              float64 for wider ones. Each item becomes that first: exactly, but for 64-bit
- *              integers, which are rounded to float64. True is 1.
+ *              float64 for wider ones. An item becomes a number of the work type first:
+ *              exactly, except 64-bit integers, which are rounded to float64. True is 1.
  *   scaling    if `scale` is not 1 or `offset` not 0: a product, rounded, then a sum, rounded (no
  *              fused operation), of scale and offset rounded to the work type
  *   rounding   once, from the work type to the dtype asked for: to nearest, ties to even, denormal
- *              numbers included. What is too large becomes infinity; infinities stay. NaNs stay
- *              NaNs, quiet, with their sign and the high bits of their payload.
+ *              numbers included. A number that is too large becomes infinity; infinities stay. NaNs
+ *              stay NaNs, quiet, with their sign and the high bits of their payload.
  *
  * So NumPy says the same: (x.astype(work) * work(scale) + work(offset)).astype(dtype).
  *
  * Items are converted in blocks that stay in the first-level cache: load to the work type, scale,
- * store. The loops are compiled for several instruction sets (convert_loops.h), of which the best
- * that the machine has is taken at run time. Pure functions, safe from any thread; they count on
- * the default rounding mode. Nothing need be aligned.
+ * store. The loops are compiled for several instruction sets (convert_loops.h); the best one that
+ * the machine has is taken at run time. Pure functions, safe from any thread; the default rounding
+ * mode is assumed. Items may lie at any address.
  */
 #ifndef PENSTOCK_BASE_CONVERT_H
 #define PENSTOCK_BASE_CONVERT_H

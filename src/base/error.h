@@ -6,7 +6,7 @@
  *
  *     array 'images' chunk 0.3: open 'images/0.3': Permission denied
  *
- * What messages quote may come from outside: it is shown as text.h says.
+ * Messages quote text from outside as text_show() shows it.
  *
  * A `struct error` has a fixed size and no pointers, so it travels between threads, processes and
  * ranks as plain bytes. Nothing here logs, exits or allocates. Not synchronised: one thread, one
@@ -54,16 +54,16 @@ struct error {
 #define MUST_USE              __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, arg) __attribute__((format(printf, fmt, arg)))
 
-/* Fills *err (may be NULL); its value is the status. The message is cut at its limit, never
- * overflowed. A macro, like those below, so that compilers and analysers see which status goes
- * back to the caller. */
+/* Fills *err (may be NULL); the value of the expression is the status. A message that is too long
+ * is cut. This is a macro so that compilers and analysers see the status that goes back to the
+ * caller. */
 #define error_set(err, value, ...) error_set_at(err, value, 0, __VA_ARGS__)
 
 /* The same for a failed system call: records errno and appends ": <strerror>". */
 #define error_set_errno(err, value, ...) error_set_at(err, value, errno, __VA_ARGS__)
 
-/* Puts text in front of the message of *err (may be NULL), "array 'x' " + message, and makes the
- * status, which is its value, err's status too. */
+/* Puts text in front of the message of *err (may be NULL): "array 'x' " + message. `value` becomes
+ * the status of *err and is the value of the expression. */
 #define error_prefix(err, value, ...)                     \
     ({                                                    \
         const enum status error_status_ = (value);        \
@@ -71,7 +71,7 @@ struct error {
         error_status_;                                    \
     })
 
-/* What those macros call. */
+/* The functions behind the macros. */
 #define error_set_at(err, value, system_errno, ...)                                        \
     ({                                                                                     \
         const enum status error_status_ = (value);                                         \
@@ -89,8 +89,8 @@ void error_clear(struct error *err);
 /* The text of a status, e.g. "data is corrupt"; "unknown status" for a value out of the table. */
 const char *status_text(enum status status);
 
-/* What a program that fails with `status` exits with: EXIT_FINAL for what will be the same next
- * time (usage, configuration, data that is damaged or of another kind), else EXIT_FAILURE. */
+/* The exit code of a program that fails with `status`: EXIT_FINAL where the next try would fail too
+ * (usage, configuration, data that is damaged or not supported), else EXIT_FAILURE. */
 enum { EXIT_FINAL = 4 };
 int status_exit_code(enum status status);
 

@@ -1,4 +1,4 @@
-/* Large memory taken at start: mapped, bounded, and touched before it is relied on.
+/* Large memory of a start: mapped, bounded, and touched before use.
  *
  * mmap'ed anonymous regions, zero-filled, page aligned, with huge pages advised. Not for small
  * objects: those use calloc. Safe from any thread.
@@ -27,19 +27,19 @@ void memory_unmap(void *memory, size_t bytes);
  * first touched. */
 void memory_touch(void *memory, size_t bytes);
 
-/* The same for pages that begin on one, without SIGBUS: 0, or the errno of what could not be had.
- * Kernels that cannot (before Linux 5.14) touch. */
+/* Like memory_touch(), for a range that begins at a page, without SIGBUS: returns 0 or an errno. On
+ * kernels before Linux 5.14, which cannot populate, the pages are touched. */
 int memory_populate(void *memory, size_t bytes);
 bool memory_can_populate(void);
 
-/* Where pages of a mapping shall lie that are not present yet, whoever touches them: on one NUMA
- * node (the system's number) while that has room, or on all in turn. False: the kernel does not
- * let us, as in some containers; then first touch decides. */
+/* Decides on which NUMA nodes the pages of a mapping will lie that are not present yet, whichever
+ * thread touches them: on `node` (the system's number) while that node has room, or on all nodes in
+ * turn. False: the kernel refuses, as in some containers; the first touch decides then. */
 bool memory_prefer_node(void *memory, size_t bytes, uint32_t node);
 bool memory_interleave(void *memory, size_t bytes);
 
-/* What this process may still take: MemAvailable, lowered to what its control groups leave
- * (base/cgroup.h). */
+/* The memory that this process may still take: MemAvailable, or less where control groups leave
+ * less (base/cgroup.h). */
 uint64_t memory_available_bytes(void);
 
 #endif

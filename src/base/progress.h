@@ -1,8 +1,7 @@
 /* A progress line for work that takes longer than two seconds.
  *
- * On a terminal one line is redrawn a few times a second; elsewhere a line is printed every ten
- * seconds, so that logs stay short. Nothing is printed before two seconds have passed. One thread
- * calls it.
+ * On a terminal one line is redrawn a few times a second. Elsewhere a line is printed every ten
+ * seconds, so that logs stay short. One thread calls all functions.
  */
 #ifndef PENSTOCK_BASE_PROGRESS_H
 #define PENSTOCK_BASE_PROGRESS_H

@@ -21,13 +21,13 @@ struct size_text size_format(uint64_t bytes);
 /* A count with thousands separators: "1,234,567". */
 struct size_text count_format(uint64_t count);
 
-/* What a noun that is counted ends with: "%u thread%s". */
+/* The ending of a counted noun: "%u thread%s". */
 static inline const char *count_plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
 }
 
-/* For whom something is, where the number may be one: "the reader", "each of the 4 readers".
+/* Names one or several: "the reader", "each of the 4 readers".
  * `noun` has 7 bytes at most. */
 struct size_text count_each(uint64_t count, const char *noun);
 

@@ -1,8 +1,8 @@
 /* Wakes one sleeping thread without a system call when it is awake.
  *
  * One thread sleeps (in poll(), on waker_fd() among others); any number of threads wake it. The
- * sleeper announces that it is about to sleep, looks once more for work, and only then sleeps, so
- * that a wake-up between its last look and its sleep is never lost:
+ * sleeper announces its sleep, looks once more for work, and only then sleeps. So a wake-up between
+ * the last look and the sleep is never lost:
  *
  *     waker_arm(w);
  *     if (!found_work_after_all())

@@ -1,9 +1,8 @@
 /* The `penstock` command: one function a subcommand, and what they share.
  *
- * Each cli_<command>() has argv[0] set to "penstock <command>", prints results to standard output
- * and progress and messages to standard error, and returns the exit code: 0, or with one line
- * that says what failed that of status_exit_code(). Wrong usage exits with EXIT_FINAL, too, from
- * within argp. Main thread only.
+ * cli_<command>() finds "penstock <command>" in argv[0]. Results go to standard output, progress
+ * and messages to standard error. The exit code is 0; after a failure, which one line explains, it
+ * is that of status_exit_code(). Wrong usage ends the program with EXIT_FINAL. Main thread only.
  */
 #ifndef PENSTOCK_CLI_CLI_H
 #define PENSTOCK_CLI_CLI_H

@@ -1,7 +1,7 @@
 /* `penstock inspect`: what a dataset holds, and what a run would make of it. Main thread.
  *
- * Reads metadata and file sizes, and the values of what may be an index. Collects everything in a
- * `struct inspection` first, which is then printed by inspect_text.c or inspect_json.c.
+ * Reads metadata, file sizes, and the values of arrays that may be an index. Collects everything in
+ * a `struct inspection`; inspect_text.c or inspect_json.c prints the inspection.
  */
 #include "cli/inspect.h"
 
@@ -26,10 +26,10 @@ static const struct cli_option option_table[] = {
 static const char help[] =
     "Show the arrays of the Zarr dataset at URI, and the samples that a run would deliver."
     "\v"
-    "Reads metadata and sizes of files, and of chunks those of arrays that may be the index of a "
-    "join. Arrays that Penstock cannot read are listed with the reason: they matter only to runs "
-    "that use them. What the layout costs is counted for the "
-    "order, global batch and memory of a run: readers.memory_limit, else half of what is free.\n"
+    "Metadata and sizes of files are read. Chunks are read only of arrays that may be the index of "
+    "a join. Arrays that Penstock cannot read are listed with the reason; they matter only to runs "
+    "that use them. The cost of the layout is counted for the configuration's order, global batch "
+    "and memory (readers.memory_limit, else half of the free memory).\n"
     "\n"
     "Examples:\n"
     "  penstock inspect latents.zarr\n"
@@ -45,7 +45,7 @@ static const struct cli_command command = {
     .option_count = sizeof option_table / sizeof option_table[0],
     .argument_offsets = {offsetof(struct options, uri)},
     .argument_count = 1,
-    .missing = "which dataset?",
+    .missing = "URI is missing: which dataset?",
     .configured = true,
     .settings_offset = offsetof(struct options, settings),
 };

@@ -1,4 +1,5 @@
-/* What `penstock inspect` found, and its two ways of saying it. Internal to cli/. */
+/* `penstock inspect`: the inspection of a dataset, and printing the inspection as text or as JSON.
+ * Internal to cli/. */
 #ifndef PENSTOCK_CLI_INSPECT_H
 #define PENSTOCK_CLI_INSPECT_H
 
@@ -12,28 +13,27 @@
 
 #define STORED_UNKNOWN UINT64_MAX
 
-/* What a layout costs a run: bytes read from the store for a sample, with the rows of a window in
- * memory as far as they fit. */
+/* The cost of a layout: bytes that a run reads from the store for a sample. The rows of a window
+ * are in memory as far as they fit. */
 struct layout_cost {
-    uint64_t window_rows, window_bytes; /* that samples are shuffled over, decoded */
-    uint64_t memory_bytes;              /* that readers have for them */
-    double stored_bytes;                /* of one sample: its share of the chunks */
+    uint64_t window_rows, window_bytes; /* of a window, decoded */
+    uint64_t memory_bytes;              /* of the readers, for rows */
+    double stored_bytes;                /* one sample's share of the stored chunks */
     double read_bytes;                  /* for one sample */
     double amplification;               /* read / stored */
     double chunks;                      /* decoded for one sample */
     bool small, large, across;          /* chunks are too small or too large; along the samples
                                          * rather than across them */
     bool unaligned;                     /* fields' chunks do not lie along the rows */
-    uint64_t chunk;                     /* a better length along axis 0; 0: it is right as it is */
-    double chunk_amplification;         /* what that would cost */
-    double chunk_reads;                 /* chunks decoded for one sample then */
+    uint64_t chunk;             /* a better length along axis 0; 0: the present one is good */
+    double chunk_amplification; /* amplification with that length */
+    double chunk_reads;         /* chunks decoded for one sample with that length */
 };
 
-/* What an array takes. */
+/* The size of an array in the store. */
 struct stored_size {
-    uint64_t bytes; /* STORED_UNKNOWN: nobody says */
-    bool
-        is_estimate; /* from some of its chunks; else, where values are listed, with its metadata */
+    uint64_t bytes;   /* STORED_UNKNOWN: the store does not tell */
+    bool is_estimate; /* scaled up from some of the chunks; a listed size has the metadata, too */
 };
 
 struct inspection {
@@ -41,31 +41,31 @@ struct inspection {
     struct store *store;
     struct zarr_hierarchy *hierarchy;
     struct stored_size *stored; /* [hierarchy->node_count] */
-    struct error listing_error; /* why sizes were not listed, where they could be */
-    struct error sizes_error;   /* why some are unknown, which count as decoded ones; the statuses
-                                 * of both are OK otherwise */
-    struct dataset *dataset;    /* with default fields; NULL if that does not make one */
-    struct error dataset_error; /* why not */
-    struct layout_cost cost;    /* of the dataset, if there is one */
-    const char *group;          /* that was looked at; "": all */
-    const char *root;           /* in front of paths in settings: "/" where there is a group */
-    const struct zarr_node *index; /* that arrays may be joined through; NULL: none */
-    bool *joined;                  /* [hierarchy->node_count]: which, if there is an index */
-    struct text doubts;            /* lines "warning: ..." */
+    struct error listing_error; /* why the store did not list sizes; OK: nothing failed */
+    struct error
+        sizes_error; /* why some sizes are unknown: decoded ones count there; OK: all are known */
+    struct dataset *dataset;       /* with default fields; NULL: the arrays make no dataset */
+    struct error dataset_error;    /* why not */
+    struct layout_cost cost;       /* of the dataset, if there is one */
+    const char *group;             /* the inspected group; "": all */
+    const char *root;              /* prefix of paths in hints: "/" where there is a group */
+    const struct zarr_node *index; /* index of a join; NULL: none */
+    bool *joined;       /* [hierarchy->node_count]: whether the index points into the array */
+    struct text doubts; /* lines "warning: ..." */
 };
 
-/* inspect_sizes.c: finds out `stored`, by as few requests as tell. Blocks. NO_MEMORY. */
+/* Measures `stored` with few requests (inspect_sizes.c). Blocks. NO_MEMORY. */
 MUST_USE enum status inspect_measure(struct inspection *inspection, struct error *err);
 
-/* Finds index and joined arrays; `options` as the dataset was opened with. Reads the values of what
- * could be an index. inspect_join.c */
+/* Finds an index and the arrays joined through it (inspect_join.c). `options` are those of the open
+ * dataset. Reads the values of arrays that could be an index. */
 void inspect_find_joins(struct inspection *inspection, const struct dataset_options *options);
 
-/* Behind the last '/'. */
+/* The part of `path` behind the last '/'. */
 const char *inspect_last_component(const char *path);
 
-/* What a run with windows of `window_rows` rows (0: the default for that global batch) and that
- * much memory would read; inspect_cost.c tells how it is counted. */
+/* Counts the cost of a run with windows of `window_rows` rows (0: the default for the global batch)
+ * and that much memory. inspect_cost.c tells how. */
 void inspect_count_cost(const struct inspection *inspection, uint64_t window_rows,
                         uint64_t global_batch, uint64_t memory_bytes, struct layout_cost *ret_cost);
 

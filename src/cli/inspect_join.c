@@ -1,8 +1,8 @@
 /* Which arrays may be joined through which: an index and its targets, such as a run would accept.
  *
  * An index is one integer for each sample that is no coordinate, each of them within the array that
- * it points into; its values are read for that, as a run reads them at its start. Then the fields
- * are put together as the hint says, and a dataset is made of them: what that refuses is no hint.
+ * it points into; A run reads these values at its start, and so does inspect. Then a dataset is
+ * opened with the fields of the hint. Fields that cannot be opened are no hint.
  */
 #include "cli/inspect.h"
 

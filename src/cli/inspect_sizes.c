@@ -1,5 +1,5 @@
-/* How many bytes arrays take as they are stored: added up where they are few, else estimated from
- * chunks that lie evenly spread over the array. */
+/* Sizes of arrays in the store. Sizes of few chunks are added up; sizes of many are estimated from
+ * chunks spread evenly over the array. */
 #include "cli/inspect.h"
 
 #include "base/number.h"

@@ -1,7 +1,7 @@
 /* The `penstock` command: finds the subcommand and hands over to it.
  *
- * Subcommands parse their own options; here are only the table, help, version, and a suggestion for
- * a name that was mistyped.
+ * Subcommands parse their own options. This file has the table of commands, help, version, and the
+ * suggestion for a mistyped name.
  */
 #include "base/error.h"
 #include "base/spelling.h"
@@ -22,9 +22,10 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"synth", cli_synth, "write a synthetic dataset to try things with"},
-    {"inspect", cli_inspect, "show what a dataset holds and what a run would make of it"},
-    {"verify", cli_verify, "read all of a dataset, list what is damaged, hash its content"},
+    {"synth", cli_synth, "write a synthetic dataset for trials"},
+    {"inspect", cli_inspect,
+     "show the arrays of a dataset, and the samples that a run would deliver"},
+    {"verify", cli_verify, "read all of a dataset, list damaged chunks, hash the content"},
     {"rechunk", cli_rechunk, "write a dataset anew: Zarr v3, other chunks, shards and codecs"},
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
@@ -34,7 +35,7 @@ enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 static void print_help(FILE *out)
 {
     fprintf(out, "Usage: penstock COMMAND [OPTION...]\n"
-                 "Prepare and look into what penstock-reader serves to trainers.\n\n"
+                 "Prepare and inspect datasets and runs of penstock-reader.\n\n"
                  "Commands:\n");
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
@@ -45,9 +46,8 @@ static void print_help(FILE *out)
                  "\n"
                  "'penstock COMMAND --help' explains a command, with examples.\n"
                  "\n"
-                 "Exit code: 0 good, 1 failed, 4 failed and will fail again: wrong usage or "
-                 "configuration,\n"
-                 "data that is damaged or of a kind that Penstock does not read.\n");
+                 "Exit code: 0 success; 1 failed; 4 failed and will fail again: wrong usage or\n"
+                 "configuration, or data that is damaged or not supported.\n");
 }
 
 static void print_version(void)
@@ -74,7 +74,7 @@ static int unknown_command(const char *name)
     if (nearest)
         fprintf(stderr, "; did you mean '%s'?\n", nearest);
     else
-        fprintf(stderr, "; 'penstock --help' lists them\n");
+        fprintf(stderr, "; 'penstock --help' lists the commands\n");
     return EXIT_FINAL;
 }
 

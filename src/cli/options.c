@@ -81,10 +81,10 @@ static void take_argument(struct parse *parse, char *argument, const struct argp
     else if (command->more)
         command->more(parse->options, state, command->arguments, argument);
     else if (command->arguments)
-        argp_error(state, "'%s' is one argument too many: there is %s", argument,
+        argp_error(state, "'%s' is one argument too many; the arguments are %s", argument,
                    command->arguments);
     else
-        argp_error(state, "'%s' is not an option: name a configuration with -c", argument);
+        argp_error(state, "'%s' is not an option; a configuration is named with -c", argument);
 }
 
 static void check_end(const struct parse *parse, const struct argp_state *state)
@@ -134,11 +134,11 @@ static void add_settings(const struct cli_command *command, struct argp_option *
     table[0] = (struct argp_option){.name = "config",
                                     .key = command->long_only ? KEY_CONFIG : 'c',
                                     .arg = "FILE",
-                                    .doc = "a run's configuration"};
+                                    .doc = "configuration of a run"};
     table[1] = (struct argp_option){.name = "set",
                                     .key = command->long_only ? KEY_SET : 's',
                                     .arg = "KEY=VALUE",
-                                    .doc = "one option of it, over the file and the environment, "
+                                    .doc = "one option, over the file and the environment, "
                                            "such as store.s3_endpoint=URL"};
 }
 

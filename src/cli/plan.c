@@ -33,13 +33,11 @@ struct options {
 };
 
 static const struct cli_option option_table[] = {
-    {"readers", 'r', "R", "readers, as mpirun would start (1)",
-     CLI_COUNT(readers, 1, ASSIGN_MAX_READERS)},
-    {"nodes", 0, "K", "nodes that the readers are spread over (1)",
-     CLI_COUNT(nodes, 1, ASSIGN_MAX_READERS)},
+    {"readers", 'r', "R", "number of readers (1)", CLI_COUNT(readers, 1, ASSIGN_MAX_READERS)},
+    {"nodes", 0, "K", "number of nodes with readers (1)", CLI_COUNT(nodes, 1, ASSIGN_MAX_READERS)},
     {"threads", 'j', "N", "worker threads of each reader (readers.threads)",
      CLI_COUNT(threads, 1, TOPOLOGY_MAX_WORKERS)},
-    {"json", 0, NULL, "the figures that a program wants, as one line of JSON", CLI_FLAG(json)},
+    {"json", 0, NULL, "print the figures for programs, as one line of JSON", CLI_FLAG(json)},
     {"order", 0, NULL, "print the order of samples: epoch step position index", CLI_FLAG(order)},
     {"epoch", 0, "E", "with --order: of this epoch (0)", CLI_COUNT(epoch, 0, UINT32_MAX)},
     {"limit", 0, "N", "with --order: the first N samples only", CLI_COUNT(limit, 0, UINT64_MAX)},
@@ -48,9 +46,8 @@ static const struct cli_option option_table[] = {
 static const char help[] =
     "Show what a run would do: its order, steps, rounds, memory and traffic."
     "\v"
-    "Everything is worked out as penstock-reader does it, but for what is taken from the machine: "
-    "this "
-    "one's cores and free memory stand for those of the nodes.\n"
+    "The figures are those of penstock-reader. Cores and free memory of this machine stand for "
+    "those of the nodes.\n"
     "\n"
     "Examples:\n"
     "  penstock plan -c run.yaml\n"
@@ -61,7 +58,7 @@ static void check(const void *input, const struct argp_state *state)
 {
     const struct options *options = input;
     if (options->nodes > options->readers)
-        argp_error(state, "more nodes (%" PRIu64 ") than readers (%" PRIu64 ")", options->nodes,
+        argp_error(state, "--nodes %" PRIu64 ": there are only %" PRIu64 " readers", options->nodes,
                    options->readers);
 }
 

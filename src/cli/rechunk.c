@@ -58,7 +58,7 @@ static void parse_part(void *input, const struct argp_state *state, const char *
     struct options *options = input;
     char *slash = strchr(argument, '/');
     if (!slash) {
-        argp_error(state, "%s '%s': not like 0/4", option, argument);
+        argp_error(state, "%s '%s': write a part as 0/4", option, argument);
         return;
     }
     *slash = '\0';
@@ -74,7 +74,7 @@ static void parse_shuffle(void *options, const struct argp_state *state, const c
 {
     if (strcmp(argument, "noshuffle") != 0 && strcmp(argument, "shuffle") != 0 &&
         strcmp(argument, "bitshuffle") != 0)
-        argp_error(state, "%s '%s': noshuffle, shuffle or bitshuffle", option, argument);
+        argp_error(state, "%s '%s': neither noshuffle, shuffle nor bitshuffle", option, argument);
     ((struct options *)options)->rechunk.shuffle = argument;
 }
 
@@ -106,26 +106,27 @@ static void parse_format(void *options, const struct argp_state *state, const ch
 
 static const struct cli_option option_table[] = {
     {"chunk", 'c', "N[,N...]",
-     "samples of a chunk; further numbers are lengths along further axes, which else are whole "
-     "(about 1 MiB)",
+     "samples of a chunk (about 1 MiB of them); further numbers are lengths along further axes, "
+     "which are whole otherwise",
      CLI_OWN(parse_chunk)},
-    {"shard", 's', "N[,N...]", "the same of shards, rounded up to whole chunks (none)",
-     CLI_OWN(parse_shard)},
+    {"shard", 's', "N[,N...]",
+     "samples of a shard, likewise, rounded up to whole chunks (no shards)", CLI_OWN(parse_shard)},
     {"codec", 0, "NAME",
      "none, zstd, gzip, lz4, blosc-zstd, blosc-lz4, ..., each also with +crc32c (blosc-zstd)",
      CLI_TEXT(rechunk.codec)},
     {"level", 0, "N", "the codec's level (3; gzip 5)", CLI_OWN(parse_level)},
-    {"shuffle", 0, "HOW", "of blosc: noshuffle, shuffle, bitshuffle (shuffle)",
+    {"shuffle", 0, "HOW", "shuffle of blosc: noshuffle, shuffle or bitshuffle (shuffle)",
      CLI_OWN(parse_shuffle)},
     {"format", 0, "3", "the Zarr version to write: 3", CLI_OWN(parse_format)},
     {"arrays", 0, "A,B,...", "only these arrays (all)", CLI_OWN(parse_paths)},
-    {"no-verify", 0, NULL, "do not read back what was written", CLI_FLAG(no_verify)},
+    {"no-verify", 0, NULL, "do not read the written chunks back", CLI_FLAG(no_verify)},
     {"threads", 'j', "N", "threads, or auto (one per core)",
      CLI_THREADS(rechunk.thread_count, 1024)},
     {"memory", 'm', "SIZE",
-     "that this process takes at most, or auto (half of what is free, shared by the node's)",
+     "most memory of this process, or auto (half of the node's free memory, shared by its "
+     "processes)",
      CLI_BYTES(rechunk.memory_bytes)},
-    {"part", 0, "I/N", "do the I-th of N parts (0 to N-1), instead of what the launcher says",
+    {"part", 0, "I/N", "write part I (0 to N-1) of N parts, whatever the launcher says",
      CLI_OWN(parse_part)},
 };
 
@@ -134,19 +135,19 @@ static const char help[] =
     "shards of such chunks."
     "\v"
     "Attributes, groups above arrays, fill values and dimension names are kept; metadata is "
-    "consolidated. The array with the most bytes says how many samples there are and gets chunks "
-    "of "
-    "N; arrays with small samples get multiples of N, 64 KiB at least; arrays of another length "
-    "keep their chunks. What is written is read back and compared, unless --no-verify. At the end "
-    "the content's digest is printed, the same that 'penstock verify --digest' prints for SRC.\n"
+    "consolidated. The number of samples is that of the array with the most bytes, which gets "
+    "chunks of N. Arrays with small samples get multiples of N, 64 KiB at least. Arrays of another "
+    "length keep their chunks. The written chunks are read back and compared, unless --no-verify "
+    "is given. At the end the content's digest is printed: 'penstock verify --digest' prints the "
+    "same one for SRC.\n"
     "\n"
-    "Interrupted, the same command goes on where it stopped; another source or other options are "
-    "refused then. Started by mpirun or srun each process does its part (of OMPI_COMM_WORLD_RANK, "
-    "PMI_RANK or SLURM_PROCID); processes need a common file system and nothing else, and the last "
-    "one to end writes the metadata. Elsewhere, start each with --part.\n"
+    "After an interruption, the same command goes on; another source or other options are refused. "
+    "Under mpirun or srun each process writes its part (by OMPI_COMM_WORLD_RANK, PMI_RANK or "
+    "SLURM_PROCID). The processes need only a common file system; the last one to end writes the "
+    "metadata. With other launchers, start each process with --part.\n"
     "\n"
-    "Exit code: 0 done (this part); 1 failed: what was written stays, to go on from; 4 failed, and "
-    "will fail again: wrong usage, or a source that cannot be read.\n"
+    "Exit code: 0 this part is done; 1 failed, and the same command can go on; 4 failed, and will "
+    "fail again: wrong usage, or a source that cannot be read.\n"
     "\n"
     "Examples:\n"
     "  penstock rechunk latents.zarr train.zarr --chunk 8\n"
@@ -161,7 +162,7 @@ static const struct cli_command command = {
     .argument_offsets = {offsetof(struct options, rechunk.source),
                          offsetof(struct options, rechunk.destination)},
     .argument_count = 2,
-    .missing = "which dataset, and where to?",
+    .missing = "SRC or DST is missing: which dataset, and where to?",
     .configured = true,
     .long_only = true,
     .settings_offset = offsetof(struct options, settings),

@@ -21,12 +21,13 @@ struct cli_settings {
 /* Room for as many assignments as there are arguments. */
 void cli_settings_init(struct cli_settings *settings, int argc);
 
-/* The configuration from all its sources, not yet checked as a whole; to be freed by config_done(),
- * also after a failure. INVALID, NOT_FOUND, IO: as of config.h. NO_MEMORY. */
+/* Reads the configuration from all its sources; config_check() is left to the caller. config_done()
+ * frees the configuration, also after a failure. INVALID, NOT_FOUND, IO: as of config.h. NO_MEMORY.
+ */
 MUST_USE enum status cli_settings_read(const struct cli_settings *settings,
                                        struct config *ret_config, struct error *err);
 
-/* Opens the dataset that a tool was called with, as `store.*` says. Errors of config.h and
+/* Opens the dataset at `uri` with the options `store.*`. Errors of config.h and
  * store_open(). */
 MUST_USE enum status cli_open_store(const struct config *config, const char *uri,
                                     struct store **ret_store, struct error *err);

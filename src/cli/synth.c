@@ -34,7 +34,7 @@ static void parse_layout(void *input, const struct argp_state *state, const char
     else if (strcmp(argument, "plain") == 0)
         options->layout = LAYOUT_PLAIN;
     else
-        argp_error(state, "%s '%s': there are latents and plain", option, argument);
+        argp_error(state, "%s '%s': the layouts are latents and plain", option, argument);
 }
 
 static void parse_dtype(void *input, const struct argp_state *state, const char *option,
@@ -90,10 +90,10 @@ static const struct cli_option option_table[] = {
     {"format", 0, "2|3", "Zarr format (2)", CLI_OWN(parse_format)},
     {"codec", 0, "CODEC",
      "blosc-zstd (default), blosc-lz4, blosc-zlib, zstd, gzip, zlib, lz4 or none; "
-     "with --format 3 also two in a row, as in zstd+crc32c",
+     "with --format 3 also several in a row, as in zstd+crc32c",
      CLI_TEXT(dataset.codec)},
     {"level", 0, "L", "compression level (the codec's default; blosc: 5)", CLI_OWN(parse_level)},
-    {"shuffle", 0, "KIND", "blosc: shuffle (default), bitshuffle or noshuffle",
+    {"shuffle", 0, "KIND", "shuffle of blosc: shuffle (default), bitshuffle or noshuffle",
      CLI_TEXT(dataset.shuffle)},
     {"seed", 0, "S", "same seed, same bytes (0)", CLI_COUNT(seed, 0, UINT64_MAX)},
     {"threads", 'j', "T", "threads that write, or auto (one per core)",
@@ -104,10 +104,10 @@ static const struct cli_option option_table[] = {
 static const char help[] =
     "Write a synthetic Zarr dataset to DIR, to try and to measure things with."
     "\v"
-    "Layout 'latents' is what video models train on, made by an autoencoder:\n"
+    "Layout 'latents' looks like training data of a video model, made by an autoencoder:\n"
     "  base_frames       (N, 20, 4, 32, 32)  float16  160 KiB a sample\n"
-    "  clip_emb          (V, 512)            float16  a text embedding a video\n"
-    "  segment_to_video  (N)                 int64    the video of a sample\n"
+    "  clip_emb          (V, 512)            float16  a text embedding of each video\n"
+    "  segment_to_video  (N)                 int64    the video of each sample\n"
     "Layout 'plain' is one array 'data' (N, A, B, ...) of random numbers.\n"
     "\n"
     "Examples:\n"
@@ -123,7 +123,7 @@ static const struct cli_command command = {
     .option_count = sizeof option_table / sizeof option_table[0],
     .argument_offsets = {offsetof(struct options, dataset.directory)},
     .argument_count = 1,
-    .missing = "which directory shall the dataset go to?",
+    .missing = "DIR is missing: which directory shall the dataset go to?",
 };
 
 /* One thread a core; a machine that hides its cores gets one thread. */

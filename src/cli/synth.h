@@ -1,4 +1,4 @@
-/* Synthetic datasets: what `penstock synth` writes, in three parts. Internal to cli/.
+/* Synthetic datasets of `penstock synth`, in three parts. Internal to cli/.
  *
  *   synth.c          the command: options, layouts, summary
  *   synth_content.c  the numbers: pure functions of (seed, array, index)
@@ -68,9 +68,9 @@ struct synth_result {
     uint64_t stored_bytes;  /* of the chunks */
 };
 
-/* Writes the dataset; draws progress. Bytes do not depend on the number of threads.
- * INVALID: the directory exists, a codec or setting that is none. UNSUPPORTED: a codec we do not
- * have. IO: disk. */
+/* Writes the dataset; draws progress. The number of threads does not change the bytes. INVALID: the
+ * directory exists, or a codec or a setting is unknown. UNSUPPORTED: Penstock cannot write that
+ * codec. IO: the disk. */
 MUST_USE enum status synth_write(const struct synth_dataset *dataset,
                                  struct synth_result *ret_result, struct error *err);
 

@@ -1,8 +1,8 @@
 /* Numbers for synthetic datasets. Pure, any thread.
  *
- * Every entry has its own random stream, seeded by Philox from (seed, array, index), so that
- * entries can be made in any order by any thread. All arithmetic up to the last conversion is on
- * integers: the same bytes come out on every machine and compiler.
+ * Every entry has its own random stream, seeded by Philox from (seed, array, index). So any thread
+ * can make any entry at any time. All arithmetic up to the last conversion is on integers, so that
+ * every machine and compiler gives the same bytes.
  */
 #include "base/float16.h"
 #include "base/random.h"

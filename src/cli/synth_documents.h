@@ -1,4 +1,4 @@
-/* Metadata documents of a dataset that we write, in both Zarr formats. Internal to cli/. */
+/* Metadata documents of a synthetic dataset, in both Zarr formats. Internal to cli/. */
 #ifndef PENSTOCK_CLI_SYNTH_DOCUMENTS_H
 #define PENSTOCK_CLI_SYNTH_DOCUMENTS_H
 
@@ -10,7 +10,7 @@
 void synth_array_document(const struct synth_array *array, enum zarr_format format,
                           const struct codec_chain *codecs, struct text *out);
 
-/* Writes what marks a Zarr group, without which nothing here is a dataset. IO. */
+/* Writes the mark of a Zarr group; a directory without the mark is no dataset. IO. */
 MUST_USE enum status synth_put_group(const struct store *store, enum zarr_format format,
                                      struct error *err);
 

@@ -1,9 +1,9 @@
 /* Writes a synthetic dataset: chunks by a team of threads, metadata around them.
  *
  * The group's mark is written first and the arrays' documents last, so that a dataset that was cut
- * short can be overwritten but not be taken for a whole one. Each document is parsed by our own
- * reader, whose view of the array then says how chunks are named and encoded: what is written is
- * what is read.
+ * short can be overwritten but not be taken for a whole one. Our own reader parses each document,
+ * and the parsed array says how chunks are named and encoded. So a written dataset is one that
+ * Penstock reads.
  */
 #include "base/convert.h"
 #include "base/size.h"

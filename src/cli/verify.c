@@ -1,6 +1,7 @@
-/* `penstock verify`: reads all of a dataset and tells what of it is damaged. Main thread.
+/* `penstock verify`: reads all of a dataset and lists the damage. Main thread.
  *
- * tools/verify.h does the work; here are options, the report for people and the one for programs.
+ * tools/verify.h does the work. This file has the options, the report for people and the report for
+ * programs.
  */
 #include "tools/verify.h"
 #include "base/file.h"
@@ -29,7 +30,7 @@ struct options {
     struct cli_settings settings;
 };
 
-/* What is verified. */
+/* The arrays to verify. */
 struct subject {
     struct store *store;
     struct zarr_hierarchy *hierarchy;
@@ -53,26 +54,26 @@ static const struct cli_option option_table[] = {
     {"digest", 0, NULL, "print a hash of each array's content, and of all",
      CLI_FLAG(verify.digest)},
     {"missing", 0, "WHAT",
-     "fill (chunks that are not there are the fill value) or fail (they are damage)",
+     "chunks that are not there: fill (with the fill value, default) or fail (damage)",
      CLI_OWN(parse_missing)},
-    {"json", 0, "FILE", "write what was found there, for programs", CLI_TEXT(json_path)},
+    {"json", 0, "FILE", "write the report to FILE, for programs", CLI_TEXT(json_path)},
     {"threads", 'j', "N", "threads that read and decode, or auto (one per core)",
      CLI_THREADS(verify.thread_count, 1024)},
-    {"memory", 'm', "SIZE", "that they take at most, or auto (half of what is free)",
+    {"memory", 'm', "SIZE", "most memory of the threads, or auto (half of the free memory)",
      CLI_BYTES(verify.memory_bytes)},
 };
 
 static const char help[] =
-    "Read and decode all of the Zarr dataset at URI, or the named arrays, and list every chunk "
-    "that "
-    "is damaged."
+    "Read and decode all of the Zarr dataset at URI, or the named arrays, and list every damaged "
+    "chunk."
     "\v"
-    "Sizes, checksums and shards' indices are checked as by a run. Codecs without checksums (raw, "
-    "blosc, lz4) find damage only where it cannot be decoded: compare --digest with that of the "
-    "original, which depends neither on chunks and codecs nor on the Zarr version.\n"
+    "Sizes, checksums and shards' indices are checked as a run checks them. Codecs without "
+    "checksums (raw, blosc, lz4) find only damage that cannot be decoded. Compare --digest with "
+    "that of the original for the rest: the digest does not depend on chunks, codecs or the Zarr "
+    "version.\n"
     "\n"
-    "Exit code: 0 everything was read; 2 damage was found, or metadata that is not valid; 4 some "
-    "arrays are of a kind that Penstock does not read, or wrong usage; 1 it could not be tried.\n"
+    "Exit code: 0 everything was read; 2 chunks are damaged, or metadata is not valid; 4 Penstock "
+    "does not read some of the arrays, or wrong usage; 1 verifying was not possible.\n"
     "\n"
     "Examples:\n"
     "  penstock verify latents.zarr\n"
@@ -95,7 +96,7 @@ static const struct cli_command command = {
     .option_count = sizeof option_table / sizeof option_table[0],
     .argument_offsets = {offsetof(struct options, uri)},
     .argument_count = 1,
-    .missing = "which dataset?",
+    .missing = "URI is missing: which dataset?",
     .more = take_path,
     .configured = true,
     .settings_offset = offsetof(struct options, settings),

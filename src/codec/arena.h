@@ -1,6 +1,6 @@
-/* Memory for decompressors that ask for it in every call: one mapping, handed out from its start
- * and taken back as a whole. What is never asked for is never touched. Belongs to one thread.
- * Internal to src/codec. */
+/* Memory for decompressors that allocate in every call: one mapping, handed out from the start and
+ * taken back as a whole. Pages that no call asks for are never touched. An arena belongs to one
+ * thread. Internal to src/codec. */
 #ifndef PENSTOCK_CODEC_ARENA_H
 #define PENSTOCK_CODEC_ARENA_H
 

@@ -1,5 +1,5 @@
-/* astype, quantize, bitround: what is lost was lost when they were written, so that decoding only
- * converts from the stored type, or does nothing. */
+/* astype, quantize, bitround: filters that lose precision when they encode. Decoding converts from
+ * the stored type (astype, quantize) or does nothing (bitround). */
 #include "codec/values.h"
 
 static enum status parse_astype(struct json_object *configuration, size_t item_bytes,

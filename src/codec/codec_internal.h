@@ -1,7 +1,7 @@
-/* What a codec provides: one `struct codec`, defined in a file of its own and listed in codec.c.
+/* The functions of a codec: one `struct codec` in a file of its own, listed in CODEC_TABLE.
  *
- * A codec's functions see one step: settings read from metadata, or bytes in and bytes out. They
- * know nothing of chains or threads. `state` is what state_new() made for the calling thread's
+ * A codec's functions see one step: settings from metadata, or bytes in and bytes out. Chains and
+ * threads are the caller's business. `state` is what state_new() made for the calling thread's
  * context, NULL for codecs without one. docs/adding-a-codec.md goes through one.
  */
 #ifndef PENSTOCK_CODEC_CODEC_INTERNAL_H
@@ -59,13 +59,14 @@ struct codec {
     /* codec_chain_begins(). NULL: not known. */
     bool (*begins)(const void *bytes, size_t size);
 
-    /* Encodes into `room`, which has stored_bound() bytes. May allocate. NULL: we never write it.
+    /* Encodes into `room` of stored_bound() bytes. May allocate. NULL: Penstock only reads this
+     * codec.
      */
     enum status (*encode)(const struct codec_step *step, struct bytes decoded, struct room room,
                           size_t *ret_size, struct error *err);
 
-    /* What follows the name in a description: "(level 3)", or nothing. NULL: never anything.
-     * Of filters it is all that decoding goes by. */
+    /* Appends the settings to the name in a description: "(level 3)". NULL: nothing to append. A
+     * filter appends every setting that decoding depends on. */
     void (*describe)(const struct codec_step *step, struct text *out);
 
     /* The members of the configuration, without braces. NULL: there are none. */

@@ -1,9 +1,9 @@
 /* Decoding and encoding through a chain.
  *
- * Steps run in reverse to decode. What is between two steps lies in one of two scratch buffers of
- * the thread's context, used in turn; the first step of the chain, the last to run, decodes
- * straight into the caller's memory. A step that only trims (a checksum at the end) passes on a
- * part of its input and costs no buffer. A context belongs to one thread.
+ * Steps run in reverse to decode. Bytes between two steps lie in one of two scratch buffers of the
+ * thread's context, used in turn. The first step of the chain runs last and decodes straight into
+ * the caller's memory. A step that only trims (a checksum at the end) passes on a part of its input
+ * and costs no buffer. A context belongs to one thread.
  */
 #include "base/memory.h"
 #include "base/number.h"

@@ -5,8 +5,8 @@
  *     format 3  raw: only what the filters give; the metadata has to say which
  *
  * liblzma asks for memory in every call, above all for the dictionary: 64 MiB at preset 9, and as
- * much as a header says. It is taken from an arena of the thread's context, which has as much as
- * preset 9 needs; only what a chunk uses is ever touched.
+ * much as a header says. An arena of the thread's context gives that memory, as much as preset 9
+ * needs. Only pages that a chunk uses are ever touched.
  */
 #include "codec/arena.h"
 #include "codec/codec_internal.h"

@@ -1,8 +1,8 @@
 /* Numbers in filters: types as NumPy writes them, conversions as NumPy makes them, and a loop over
  * bytes as numbers. Internal to src/codec; safe from any thread.
  *
- * Integers wrap around. Floats become integers by dropping what is behind the point; those that are
- * out of range become some integer, which differs between machines in NumPy, too.
+ * Integers wrap around. Floats become integers by dropping the fraction. A float out of range
+ * becomes some integer, which differs between machines in NumPy, too.
  */
 #ifndef PENSTOCK_CODEC_VALUES_H
 #define PENSTOCK_CODEC_VALUES_H

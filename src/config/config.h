@@ -217,16 +217,16 @@ void config_help_markdown(struct text *out);
 
 void config_done(struct config *config);
 
-/* How remote stores are asked. INVALID: a text that is too long, or not what the option takes. */
+/* The settings of remote stores. INVALID: a text that is too long, or not a value of its option. */
 MUST_USE enum status config_store_settings(const struct config *config,
                                            struct store_settings *ret_settings, struct error *err);
 
-/* What the configuration, which config_check() found good, asks of the dataset; borrows the
- * configuration's strings, and `watch`, which may be NULL. */
+/* The options for opening the dataset, from a configuration that config_check() accepted. Borrows
+ * the configuration's strings, and `watch`, which may be NULL. */
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch);
 
-/* Whether rows might be kept as stored: then their size in the store has to be found out. */
+/* Whether rows may be kept as stored. Then a run has to find out their size in the store. */
 bool config_may_keep_stored(const struct config *config);
 
 #endif

@@ -1,5 +1,5 @@
-/* The table of options at run time, and the dataset's fields: what all sources of configuration
- * share.
+/* The table of options at run time, and the fields of the dataset. All sources of configuration use
+ * both.
  *
  * Internal to src/config. A value is always given as text; option_store() checks it against the
  * option's type and range. Pure but for allocating strings; one thread.
@@ -49,7 +49,8 @@ extern const struct option options[OPTION_COUNT];
 /* The option of that key, NULL if there is none. */
 const struct option *option_find(const char *key);
 
-/* Whether an unknown key (up to a '=') looks as if its value were a secret, which is not shown. */
+/* Whether an unknown key (up to a '=') looks like the name of a secret. The value of such a key is
+ * never shown. */
 bool option_is_secret(const char *key);
 
 /* Bytes of the part of a key before its dot. */
@@ -64,7 +65,7 @@ MUST_USE enum status option_store(struct config *config, const struct option *op
 /* Appends the value as option_store() reads it; strings in double quotes. */
 void option_print(const struct config *config, const struct option *option, struct text *out);
 
-/* Appends what values the option takes, for people: "1 to 512, or auto". */
+/* Appends the values that the option takes, for people: "1 to 512, or auto". */
 void option_describe_values(const struct option *option, struct text *out);
 
 /* INVALID: unknown key 'x', with the key (or section, for a text without a dot) that was probably

@@ -1,4 +1,4 @@
-/* See options.h: what somebody meant who wrote an unknown key. */
+/* See options.h: messages about unknown keys, with the key that was probably meant. */
 #include "config/options.h"
 
 #include "base/spelling.h"

@@ -1,8 +1,8 @@
 /* See config.h: reading a YAML file into a configuration.
  *
  * The file is two levels of maps, section and key, and under dataset.fields two more. libyaml makes
- * nodes with line numbers of it; whatever they do not fit is an error at that line. Each message
- * starts "run.yaml:7: ".
+ * nodes with line numbers; a node that does not fit is an error at its line. Each message starts
+ * "run.yaml:7: ".
  */
 #include "config/config.h"
 

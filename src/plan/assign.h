@@ -1,13 +1,12 @@
-/* Which reader reads and sends which row, and which rows stay in memory: decided by rank 0, window
- * by window.
+/* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row,
+ * and which rows stay in memory.
  *
  * The readers' memory is one cache of rows. Rank 0 keeps its home table. A row that a reader with
  * room reads stays there until the end: that reader is its home, and gives it to all later epochs.
- * No choice of rows would read less: a row is needed once an epoch, so between two uses it has to
- * outlast the end of an epoch, and as many rows as there is room for do that in any case. Choosing
- * them by farthest next use, as a cache does that knows the future (Belady, IBM Systems Journal
- * 5(2), 1966), reads just as much, but all of it at the end of each epoch; with homes, reading is
- * spread evenly.
+ * No choice of rows would read less. A row is needed once an epoch, so between two uses the row has
+ * to outlast the end of an epoch; only as many rows as there is room for can do so. Farthest next
+ * use (Belady, IBM Systems Journal 5(2), 1966), which is optimal, reads just as much, but reads at
+ * the end of each epoch. Homes spread the reads evenly.
  *
  * A row that has no home is given
  *
@@ -21,8 +20,8 @@
  *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
  * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows
- * find a home in the first epoch. Rows have all the same size (but the last), so balancing rows
- * balances bytes. The choices change nothing about the order of samples.
+ * find a home in the first epoch. All rows but the last have the same size, so balancing rows
+ * balances bytes. The choices do not change the order of samples.
  *
  * An assigner holds 2 bytes a row where rows are kept, else none; a window takes O(R + rows log R).
  * Owned by one thread.
@@ -50,7 +49,7 @@ MUST_USE enum status assigner_new(const struct assigner_options *options,
                                   struct assigner **ret_assigner, struct error *err);
 void assigner_free(struct assigner *assigner);
 
-/* What an assigner holds in memory. */
+/* The memory of an assigner. */
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
 
 /* What a reader tells: the rows it has read since the start; the time that one takes it, that is, a

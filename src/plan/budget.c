@@ -1,8 +1,7 @@
 /* See budget.h.
  *
- * Everything but row buffers has a size that is given; row buffers take what is left. All
- * arithmetic saturates, so that sizes beyond 64 bits end as "limit too low" and not as a small
- * number.
+ * All sizes but that of the row buffers are given; row buffers take the rest. All arithmetic
+ * saturates, so that sizes beyond 64 bits end as "limit too low" and not as a small number.
  */
 #include "plan/budget.h"
 

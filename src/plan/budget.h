@@ -1,7 +1,6 @@
-/* What a reader will take in memory, by purpose, computed before the start; and how many rows fit.
- *
- * Pure; these sizes are added up here alone: readers allocate by it, `penstock plan`
- * prints it.
+/* The memory of a reader by purpose, computed before the start, and the number of rows that fit.
+ * Readers allocate by this budget, and `penstock plan` prints the budget: no other code adds these
+ * sizes up. Pure.
  */
 #ifndef PENSTOCK_PLAN_BUDGET_H
 #define PENSTOCK_PLAN_BUDGET_H
@@ -62,12 +61,12 @@ struct budget {
     uint64_t least_bytes; /* the smallest limit that would do */
 };
 
-/* As many rows as the limit allows, at most as many as are of use. NO_MEMORY: the limit is below
- * least_bytes; the message lists the sizes by purpose and says what to change. */
+/* Settles sizes for as many rows as the limit allows, and no more than are of use. NO_MEMORY: the
+ * limit is below least_bytes; the message lists the sizes by purpose and says what to change. */
 MUST_USE enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,
                                    struct error *err);
 
-/* The table by purpose, one line each, ending with the total against the limit. */
+/* Appends the sizes by purpose, one a line, and last the total against the limit. */
 void budget_describe(const struct budget_demand *demand, const struct budget *budget,
                      struct text *out);
 

@@ -1,5 +1,5 @@
-/* Purposes of random keys within src/plan: random_u64(seed, purpose, epoch) is that purpose's key
- * for an epoch. The numbers are part of the order: never renumber.
+/* Purposes of random keys within src/plan. random_u64(seed, purpose, epoch) is the key of that
+ * purpose for an epoch. The numbers are part of the order: never renumber.
  */
 #ifndef PENSTOCK_PLAN_KEYS_H
 #define PENSTOCK_PLAN_KEYS_H

@@ -34,8 +34,8 @@ uint64_t permutation_inverse(const struct permutation *permutation, uint64_t ima
 uint64_t permutation_walk(const struct permutation *permutation, uint64_t i);
 uint64_t permutation_walk_back(const struct permutation *permutation, uint64_t image);
 
-/* The same of `count` values, which are overwritten, several at a time where the CPU can: a
- * fraction of the cost.
+/* Like permutation_apply() and permutation_inverse(), for `count` values, which are overwritten.
+ * Where the CPU can, several values go at a time, at a fraction of the cost.
  */
 void permutation_apply_many(const struct permutation *permutation, uint64_t *values, size_t count);
 void permutation_inverse_many(const struct permutation *permutation, uint64_t *images,

@@ -1,8 +1,8 @@
 /* See permutation.h: many values at a time.
  *
- * With AVX2, 8 values go through the network together, in two registers of 4: each Philox is a long
- * chain of operations that wait for one another, and one register's fill the gaps of the other's.
- * Values that must go through again (cycle walking) are rare, and go alone.
+ * With AVX2, 8 values go through the network together, in two registers of 4. A Philox is a long
+ * chain of operations that wait for one another; the operations of one register fill the gaps of
+ * the other. Values that must go through again (cycle walking) are rare and go alone.
  */
 #include "plan/permutation.h"
 

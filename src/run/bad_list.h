@@ -1,5 +1,4 @@
-/* The list of bad chunks of a run: each once, whoever finds it and how often, and whether they are
- * too many.
+/* The list of a run's bad chunks, each chunk once, and the check that they are not too many.
  *
  * A file of JSON lines, replaced as a whole (base/file.h), so that it can be read at any time:
  *
@@ -7,7 +6,8 @@
  *      "reader":1,"node":"n2","error":"array 'images' chunk 3.0.0: ..."}        (on one line)
  *
  * `samples` is [first, end). Lines of the same dataset that the file holds already are kept and not
- * repeated: a run that is started again, or resumed, adds to the list. They do not count here.
+ * repeated: a run that is started again, or resumed, adds to the list. Chunks of earlier runs do
+ * not count.
  *
  * Memory grows with what is found, within the bound on samples and BAD_LIST_MAX_BYTES. One
  * thread.
@@ -24,8 +24,8 @@ enum { BAD_LIST_MAX_BYTES = 64 << 20 };
 
 struct bad_list;
 
-/* `path` "" lists nowhere, but counts. Reads the file if there is one. IO: it cannot be read, or
- * the folder not be written to. INVALID: it is longer than the bound. NO_MEMORY. */
+/* With `path` "" chunks are counted and not listed. Reads the file if there is one. IO: it cannot
+ * be read, or the folder not be written to. INVALID: it is longer than the bound. NO_MEMORY. */
 MUST_USE enum status bad_list_new(const char *path, uint64_t fingerprint, uint64_t max_samples,
                                   struct bad_list **ret_list, struct error *err);
 void bad_list_free(struct bad_list *list);

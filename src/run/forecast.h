@@ -1,5 +1,5 @@
-/* What a run will read and exchange, epoch by epoch: found by giving out the rows of its first
- * epochs as rank 0 would, with readers that are equally fast. Pure.
+/* A forecast of reading and exchange, epoch by epoch. The forecast assigns the rows of the first
+ * epochs as rank 0 would, to readers that are equally fast. Pure.
  */
 #ifndef PENSTOCK_RUN_FORECAST_H
 #define PENSTOCK_RUN_FORECAST_H
@@ -20,8 +20,8 @@ struct run_forecast {
     struct run_forecast_epoch epochs[RUN_FORECAST_EPOCHS];
 };
 
-/* Trainers are spread over the readers in blocks. Takes about a second at most: of datasets with
- * more than a million rows, a smaller one with the same proportions is looked at. NO_MEMORY. */
+/* Trainers are spread over the readers in blocks. Takes about a second at most: a dataset with more
+ * than a million rows is forecast from a smaller one with the same proportions. NO_MEMORY. */
 MUST_USE enum status run_forecast(const struct run_setup *setup, struct run_forecast *ret_forecast,
                                   struct error *err);
 

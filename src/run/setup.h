@@ -1,11 +1,8 @@
-/* What a run is: plan, rounds, memory and rings, settled from configuration, dataset and machine
- * shape.
- *
- * The one way from (config, dataset, readers, trainers, threads) to the numbers that a run goes by.
- * Every rank of penstock-reader calls it, and `penstock plan` prints what comes out. Pure but for
- * the dataset's header: it neither reads data nor allocates. The members of `struct run_shape` must
- * be the same on all ranks (the least memory and the most threads of any): then the results are the
- * same everywhere, and nobody keeps rows that another rank has no room for.
+/* The numbers of a run: plan, rounds, memory and rings, settled from configuration, dataset and the
+ * shape of the machine. Every rank of penstock-reader calls run_setup_settle(), and `penstock plan`
+ * prints the result. Nothing here reads data or allocates. The members of `struct run_shape` must
+ * be the same on all ranks (the least memory and the most threads of any): then all ranks have the
+ * same results, and no rank keeps rows that another rank has no room for.
  */
 #ifndef PENSTOCK_RUN_SETUP_H
 #define PENSTOCK_RUN_SETUP_H
@@ -42,7 +39,7 @@ struct run_setup {
     struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
 };
 
-/* The plan alone, which no machine has a part in. INVALID: as of plan_init(). */
+/* Settles the plan alone, which does not depend on the machine. INVALID: as of plan_init(). */
 MUST_USE enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
                                      struct plan *ret_plan, struct error *err);
 
@@ -55,8 +52,8 @@ MUST_USE enum status run_setup_settle(const struct config *config, const struct 
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
 
-/* What rank 0 gives out rows by. The setup and `reader_of_trainer` ([trainers]) are borrowed while
- * the assigner lives. */
+/* The options of rank 0's assigner. The setup and `reader_of_trainer` ([trainers]) are borrowed
+ * while the assigner lives. */
 void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
                         struct assigner_options *ret_options);
 
@@ -72,8 +69,8 @@ uint64_t run_second_memory(const struct config *config, const struct run_shape *
 /* How much of it the fetch stage may take: the rest of that. */
 uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape);
 
-/* Appends a line if readers.memory_limit is more than a node has for its readers, although they
- * will take less than that, because the dataset is small. */
+/* Appends a line if readers.memory_limit is more than a node has for its readers, and the readers
+ * will take less because the dataset is small. */
 void run_setup_warn_limit(const struct config *config, const struct run_shape *shape,
                           const struct run_setup *setup, struct text *out);
 

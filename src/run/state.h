@@ -1,10 +1,11 @@
-/* Where a run continues: the small JSON document that a training script keeps in its checkpoints.
+/* The resume state: the small JSON document in a training script's checkpoints that says where a
+ * run continues.
  *
  * `epoch` and `step` name the next step to deliver; the rest is the order (delivery/order.h).
- * States of version 1 lack order_id, row_length, window_rows, shuffle and last: these are taken for
- * what the run has, which run_state_describe_gaps() says. The text comes from outside and is read
- * with suspicion: bounded size and depth, exact types, no missing keys, none twice. Unknown keys
- * are ignored, so that a script may add its own. Pure, safe from any thread.
+ * States of version 1 lack order_id, row_length, window_rows, shuffle and last. The run's own
+ * values are taken instead, and run_state_describe_gaps() warns. The text comes from outside, so
+ * its size and depth are bounded, types are exact, and no key may be missing or be there twice.
+ * Unknown keys are ignored: a script may add its own. Pure, safe from any thread.
  */
 #ifndef PENSTOCK_RUN_STATE_H
 #define PENSTOCK_RUN_STATE_H

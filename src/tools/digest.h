@@ -1,11 +1,11 @@
-/* A hash of an array's content that depends on nothing but dtype, shape and values: not on chunks,
- * shards, codecs, byte order or the Zarr version. docs/layouts.md, "Content digest", has the
+/* The digest of an array's content: a hash of dtype, shape and values. Chunks, shards, codecs, byte
+ * order and the Zarr version do not change the digest. docs/layouts.md, "Content digest", has the
  * definition, and tests/python/content_digest.py a second implementation.
  *
  * The array's bytes in C order are cut into short runs that begin at indices which follow from the
  * size of a sample (an index along axis 0) alone. Each run is hashed with its offset as the seed,
- * and the hashes are added up: so any parts can be hashed in any order, by any number of threads.
- * It finds damage and mistakes; it is no protection against somebody who wants to deceive.
+ * and the hashes are added up. So any thread can hash any part at any time. The digest finds damage
+ * and mistakes; it does not protect against forgery.
  *
  * Pure functions, safe from any thread.
  */
@@ -26,8 +26,8 @@ struct digest_text {
     char text[33];
 };
 
-/* Samples that are hashed together: parts that are added must begin at multiples of it, and end
- * there or at the array's end. 1, unless samples are shorter than 16 bytes; 16 at most. */
+/* The number of samples that are hashed together. A part must begin at a multiple of this number,
+ * and end at one or at the array's end. 1 for samples of 16 bytes or more; 16 at most. */
 uint64_t digest_granule(uint64_t sample_bytes);
 
 /* Adds the samples from number `begin` on, `count` of them, in C order and native byte order. */
@@ -39,8 +39,8 @@ void digest_merge(struct digest_sum *sum, const struct digest_sum *part);
 /* The array's digest, of the sum of all its parts. */
 struct digest_text digest_of_array(const struct zarr_array *array, const struct digest_sum *sum);
 
-/* The digest of a text; of a whole dataset it is that of a line "path digest\n" for each array, in
- * byte order of the paths. */
+/* The digest of a text. A dataset's digest is that of a text with a line "path digest\n" for each
+ * array, in byte order of the paths. */
 struct digest_text digest_of_text(const char *text, size_t size);
 
 /* "0123...": a sum as it stands in journals. */

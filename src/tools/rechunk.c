@@ -1,4 +1,4 @@
-/* The way through a rechunking. See rechunk.h. */
+/* A rechunking from start to end. See rechunk.h. */
 #include "tools/rechunk.h"
 
 #include "base/clock.h"

@@ -3,17 +3,17 @@
  * The work is divided into slabs of samples: whole rows of the target's values (chunks or shards),
  * and whole rows of the source's chunks where memory allows. A thread reads a slab, hashes it,
  * encodes and writes its values, reads them back, compares the hash, and notes the slab in a
- * journal. No two slabs write the same value, so that threads, processes and nodes need nothing of
- * each other but files:
+ * journal. No two slabs write the same value, so that threads, processes and nodes share nothing
+ * but files:
  *
  *     DST/.penstock-rechunk/plan      what is made of what; the first process writes it
  *     DST/.penstock-rechunk/done.R    slabs that part R has written, each with its hash
  *     DST/<array>/c/...               values, each written whole (temporary name, then rename)
  *     DST/<group or array>/zarr.json  written last, the root's at the very end
  *
- * Interrupted at any point and called again, it checks the slabs of the journals against their
- * hashes and does the others. Whoever finds all slabs done writes the metadata and removes the
- * journals; until then DST is no Zarr hierarchy that could be taken for a whole one.
+ * After an interruption, the next call checks the slabs of the journals against their hashes and
+ * does the others. The process that finds all slabs done writes the metadata and removes the
+ * journals. Until then DST has no metadata, so that nobody takes DST for a whole dataset.
  */
 #ifndef PENSTOCK_TOOLS_RECHUNK_H
 #define PENSTOCK_TOOLS_RECHUNK_H

@@ -1,5 +1,5 @@
-/* What the parts of rechunking share: rechunk.c (the way through), rechunk_target.c (what is to be
- * written), rechunk_write.c (a slab), rechunk_journal.c (what was done). */
+/* Shared by the parts of rechunking: rechunk.c (the process), rechunk_target.c (the documents to
+ * write), rechunk_write.c (a slab), rechunk_journal.c (slabs that are done). */
 #ifndef PENSTOCK_TOOLS_RECHUNK_INTERNAL_H
 #define PENSTOCK_TOOLS_RECHUNK_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* What was done of a rechunking, in files. See rechunk_internal.h.
+/* The journal of a rechunking: files that list the slabs that are done. See rechunk_internal.h.
  *
  *     .penstock-rechunk/plan     "penstock-rechunk-plan 1 <digest of the plan> <slab bytes>\n"
  *     .penstock-rechunk/done.R   lines "<slab> <sum> <XXH3-128 of what stands before it>\n"

@@ -1,7 +1,6 @@
-/* What is to be written: documents of arrays and groups. See rechunk_internal.h.
- *
- * Each array's document is made as text and parsed by our own reader, whose view of it then says
- * how chunks are named, laid out and encoded: what is written is what is read.
+/* The documents of the destination's arrays and groups. See rechunk_internal.h. Each array's
+ * document is made as text, and our own reader parses the text. The parsed array says how chunks
+ * are named, laid out and encoded, so that Penstock reads what rechunk writes.
  */
 #include "tools/rechunk_internal.h"
 

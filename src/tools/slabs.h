@@ -1,9 +1,9 @@
-/* How an array is cut into slabs: runs of samples (indices along axis 0) that one thread reads into
- * memory at once.
+/* Cutting an array into slabs. A slab is a run of samples (indices along axis 0) that one thread
+ * reads into memory at once.
  *
- * A group is as many whole rows of chunks as make reads worth their while, so that each chunk is
- * decoded once. Where memory has no room for one group, it is read in several slabs, and its
- * chunks are decoded for each of them. Pure.
+ * A group is a number of whole rows of chunks, large enough for efficient reads. A slab that is a
+ * whole group decodes each chunk once. Where memory has no room for a group, the group is read in
+ * several slabs, each of which decodes the chunks again. Pure.
  */
 #ifndef PENSTOCK_TOOLS_SLABS_H
 #define PENSTOCK_TOOLS_SLABS_H
@@ -29,8 +29,8 @@ struct slabs_demand {
     uint64_t wanted_bytes; /* of a group, if `period` allows */
 };
 
-/* The bytes that a slab needs so that its chunks are read once, and the least that will do. Both
- * are UINT64_MAX where 64 bits do not hold them. */
+/* The bytes of a slab that reads each chunk once, and the bytes of the smallest possible slab.
+ * UINT64_MAX where 64 bits do not hold the number. */
 uint64_t slabs_whole_bytes(const struct slabs_demand *demand);
 uint64_t slabs_least_bytes(const struct slabs_demand *demand);
 

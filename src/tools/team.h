@@ -1,5 +1,5 @@
-/* Threads that take numbered pieces of work from one counter, while the caller's thread draws the
- * progress and waits. The first error stops all.
+/* A team of threads takes numbered pieces of work from one counter, while the caller's thread draws
+ * the progress and waits. The first error stops all threads.
  */
 #ifndef PENSTOCK_TOOLS_TEAM_H
 #define PENSTOCK_TOOLS_TEAM_H
@@ -15,11 +15,11 @@ struct team {
     const char *label, *unit;      /* of the progress line */
     const _Atomic uint64_t *bytes; /* so far, for the rate; NULL: none is shown */
     void *argument;                /* of the functions */
-    /* Makes what a thread needs; called by it. */
+    /* Makes a thread's state; the thread itself calls. */
     enum status (*start)(void *argument, void **ret_state, struct error *err);
     /* Does piece `number`, in [0, work_count). */
     enum status (*run)(void *argument, void *state, uint64_t number, struct error *err);
-    /* Frees what start made; not called where that failed. */
+    /* Frees the state; not called where start() failed. */
     void (*stop)(void *argument, void *state);
 };
 

@@ -2,7 +2,7 @@
  *
  * Slabs of samples are read by several threads, each with a chunk reader of its own, so that sizes,
  * checksums and shards' indices are checked by the code that runs read with. A chunk that cannot be
- * had is noted, and reading goes on.
+ * read is noted, and reading goes on.
  */
 #ifndef PENSTOCK_TOOLS_VERIFY_H
 #define PENSTOCK_TOOLS_VERIFY_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VERIFY_MAX_BAD = 100000 }; /* chunks that are told of one by one */
+enum { VERIFY_MAX_BAD = 100000 }; /* chunks that are listed one by one */
 
 struct verify_options {
     bool digest;           /* hash the content, too */
@@ -25,7 +25,7 @@ struct verify_options {
     uint64_t memory_bytes; /* for readers and slabs of all threads */
 };
 
-/* One chunk that cannot be had. */
+/* One chunk that cannot be read. */
 struct verify_bad {
     size_t array;    /* in the results */
     uint64_t number; /* in C order of the chunk grid */
@@ -38,7 +38,7 @@ struct verify_array {
     const struct zarr_node *node; /* borrowed */
     uint64_t chunk_count;
     uint64_t missing_count; /* chunks that the store does not have */
-    uint64_t bad_count;     /* chunks that cannot be had; where missing is bad, those, too */
+    uint64_t bad_count;     /* chunks that cannot be read, and with missing_is_bad missing ones */
     struct digest_sum sum;
     struct digest_text digest; /* "" if it was not asked for, or chunks are bad */
 };
@@ -46,7 +46,7 @@ struct verify_array {
 struct verify_result {
     size_t array_count;
     struct verify_array *arrays; /* in the given order */
-    size_t bad_count;            /* told of: at most VERIFY_MAX_BAD */
+    size_t bad_count;            /* listed: at most VERIFY_MAX_BAD */
     struct verify_bad *bad;      /* by array and number */
     uint32_t thread_count;
     uint64_t memory_bytes;                                /* that was taken */
@@ -56,16 +56,16 @@ struct verify_result {
     struct digest_text digest; /* of all arrays together; "" unless all of them have one */
 };
 
-/* What a verification would take, before it starts: the threads that there is memory for, and the
- * memory. Errors as below. */
+/* Settles the number of threads that there is memory for, and their memory, before a verification.
+ * Errors as below. */
 MUST_USE enum status verify_settle(const struct zarr_node *const *nodes, size_t node_count,
                                    const struct verify_options *options, uint32_t *ret_thread_count,
                                    uint64_t *ret_memory_bytes, struct error *err);
 
 /* Verifies the arrays of `nodes`, all of them readable, in order of their paths; `store` is
- * borrowed. Blocks; draws a progress line. OK even if damage was found: see the result, to be freed
- * by verify_result_done(). NO_MEMORY: the memory does not hold one sample of an array; IO: no
- * thread can be started. */
+ * borrowed. Blocks; draws a progress line. OK even if damage was found: the result tells.
+ * verify_result_done() frees the result. NO_MEMORY: the memory does not hold one sample of an
+ * array; IO: no thread can be started. */
 MUST_USE enum status verify_run(const struct store *store, const struct zarr_node *const *nodes,
                                 size_t node_count, const struct verify_options *options,
                                 struct verify_result *ret_result, struct error *err);

@@ -1,5 +1,5 @@
-/* A set of cpus: a bitmap of fixed size, so that it is copied, compared and sent by value, however
- * scattered it is. A string only where it is printed, and where a command line gives it. Pure.
+/* A set of cpus: a bitmap of fixed size, which is copied, compared and sent by value. Only printing
+ * and command lines have the set as a string. Pure.
  */
 #ifndef PENSTOCK_TOPOLOGY_CPUSET_H
 #define PENSTOCK_TOPOLOGY_CPUSET_H
@@ -12,7 +12,7 @@
 
 enum { CPUSET_MAX_CPUS = 4096 }; /* cpus are numbered below this */
 
-/* Zero-initialised it is empty. The words are those of sched_setaffinity(). */
+/* A zero-initialised set is empty. The words are those of sched_setaffinity(). */
 struct cpuset {
     uint64_t words[CPUSET_MAX_CPUS / 64];
 };
@@ -40,8 +40,8 @@ uint32_t cpuset_next(const struct cpuset *set, uint32_t from);
  * empty set. */
 void cpuset_print(const struct cpuset *set, struct text *out);
 
-/* Reads such a list. INVALID: it is not one, or it is empty. UNSUPPORTED: a cpu at CPUSET_MAX_CPUS
- * or beyond. */
+/* Reads the list of cpuset_print(). INVALID: the text is no such list, or an empty one.
+ * UNSUPPORTED: a cpu at CPUSET_MAX_CPUS or beyond. */
 MUST_USE enum status cpuset_parse(const char *list, struct cpuset *ret_set, struct error *err);
 
 #endif

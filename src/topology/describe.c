@@ -1,4 +1,4 @@
-/* A placement as people read it. Pure. */
+/* Text for people about a placement. Pure. */
 #include "topology/topology.h"
 
 #include "base/size.h"

@@ -1,6 +1,6 @@
 /* Which GPUs the machine has, in what order programs number them, and near which NUMA node each is.
  *
- * From PCI alone: no driver is asked, so that a reader needs none and touches no GPU. CUDA
+ * PCI alone tells: a reader needs no driver and touches no GPU. CUDA
  * numbers GPUs of one model by PCI address, and all others with CUDA_DEVICE_ORDER=PCI_BUS_ID; so
  * does nvidia-smi.
  */

@@ -15,7 +15,7 @@ struct core {
 
 static inline void cpuset_add_core(struct cpuset *set, const struct core *core)
 {
-    /* All are below CPUSET_MAX_CPUS: that is checked when a topology is loaded. */
+    /* topology_load() has checked that all cpus are below CPUSET_MAX_CPUS. */
     for (int cpu = hwloc_bitmap_first(core->cpuset); cpu >= 0;
          cpu = hwloc_bitmap_next(core->cpuset, cpu))
         cpuset_add(set, (unsigned)cpu);

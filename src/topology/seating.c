@@ -5,8 +5,8 @@
  *     3. reserve   a core for each trainer, from the end      | .  .  .  T  | .  .  T  T  |
  *     4. take      as many of the others as there are workers | w  w  .  T  | w  .  T  T  |
  *
- * What nobody took is the trainers', too. A node that is crowded stops after the second step. One
- * that is not has a core for each thread and each trainer, so that no later step can fail.
+ * Cores that are left over belong to the trainers, too. A crowded node stops after the second step.
+ * Any other node has a core for each thread and each trainer, so that no later step can fail.
  */
 #include "topology/seating.h"
 

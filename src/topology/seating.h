@@ -1,5 +1,5 @@
-/* Who gets which core of a node: all its readers and trainers at once, so that each reader, which
- * works this out for itself, comes to the same. Internal to topology/.
+/* The seating of a node: which core each reader and each trainer of the node gets. Every reader
+ * computes the seating of the whole node, with the same result. Internal to topology/.
  */
 #ifndef PENSTOCK_TOPOLOGY_SEATING_H
 #define PENSTOCK_TOPOLOGY_SEATING_H

@@ -1,18 +1,18 @@
-/* Where threads and trainers run: the machine's NUMA nodes, cores and GPUs as far as this process
- * may use them.
+/* Placement of threads and trainers on the machine's NUMA nodes, cores and GPUs, as far as this
+ * process may use them.
  *
  * Readers of one node share its allowed cpuset: with as many NUMA nodes as readers or more, each
  * takes whole NUMA nodes, those where most of its trainers' GPUs are; otherwise an even share of
  * the cores. Each trainer gets a core, on the NUMA node of its GPU where that is known, else within
- * the cores of its reader, spread over that reader's NUMA nodes. The workers take of the remaining
- * cores as many as they are, spread likewise, and what they leave is the trainers', too:
+ * the cores of its reader, spread over that reader's NUMA nodes. Each worker takes one of the
+ * remaining cores, spread likewise. Cores that are left over belong to the trainers, too:
  *
  *     1 reader of 6 threads, 4 trainers     node 0  w w w t t t t t     GPUs 0 1
  *                                           node 1  w w w t t t t t     GPUs 2 3
  *
- * Where there are fewer cores than threads and trainers the node is crowded: workers are spread
- * over all cores of their reader and trainers have no seats, for a bound trainer would be worse off
- * than one that runs wherever there is room.
+ * A node with fewer cores than threads and trainers is crowded: workers are spread over all cores
+ * of their reader, and trainers have no seats. A bound trainer would be slower there than one that
+ * runs wherever there is room.
  *
  * Discovery is hwloc's; placements are plain values. A topology is immutable after loading; safe
  * from any thread.
@@ -36,10 +36,11 @@ enum {
 
 struct topology;
 
-/* The machine this runs on, restricted to the process's affinity and cgroup. With `description` not
- * NULL, another one, for tests and planning: hwloc's synthetic form ("numa:2 core:4 pu:2") or the
- * name of an .xml file; `allowed` then restricts it (a cpuset list like "0-3,8", NULL for all).
- * INVALID: not a topology, or an empty cpuset. UNSUPPORTED: a cpu beyond CPUSET_MAX_CPUS. */
+/* Loads the topology of this machine, restricted to the process's affinity and cgroup. Tests and
+ * planning give a `description` of another machine: hwloc's synthetic form ("numa:2 core:4 pu:2")
+ * or the name of an .xml file. `allowed` restricts such a machine to a list of cpus like "0-3,8";
+ * NULL: all. INVALID: not a topology, or an empty cpuset. UNSUPPORTED: a cpu beyond
+ * CPUSET_MAX_CPUS. */
 MUST_USE enum status topology_load(const char *description, const char *allowed,
                                    struct topology **ret_topology, struct error *err);
 void topology_free(struct topology *topology);
@@ -55,7 +56,7 @@ struct cpuset topology_cpus(const struct topology *topology);
  * controllers; other display controllers of NVIDIA, AMD and Intel, but not Intel's on bus 0, which
  * are part of the processor; processing accelerators of AMD. Of these only those of the vendor
  * that has the most, NVIDIA on a tie: a job trains on one kind, and numbers count only that kind.
- * So the display adapters of management controllers and virtual machines are none. */
+ * Display adapters of management controllers and virtual machines do not count. */
 uint32_t topology_gpu_count(const struct topology *topology);
 
 enum topology_bind {
@@ -144,8 +145,8 @@ MUST_USE enum status topology_bind_self(const struct cpuset *cpuset, struct erro
  * with the same seat. */
 void topology_describe(const struct placement *placement, struct text *out);
 
-/* Of a crowded placement: who shares how many cores, and what to do; one line without its end.
- * Otherwise nothing. */
+/* Appends one line, without its end, to a crowded placement: who shares how many cores, and what to
+ * do. Appends nothing if the placement is not crowded. */
 void topology_describe_crowd(const struct placement *placement, struct text *out);
 
 #endif

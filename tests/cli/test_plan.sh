@@ -29,7 +29,7 @@ contains "$order" "1 0 2 "
 refuses 1 "nowhere" plan --set dataset.uri=nowhere --set batch.global_size=8
 refuses 1 "readers.memory_limit" plan --set dataset.uri=rows --set batch.global_size=8 \
     --set readers.memory_limit=4KiB
-refuses 4 "more nodes (4) than readers (2)" plan --set dataset.uri=rows --readers 2 --nodes 4
+refuses 4 "--nodes 4: there are only 2 readers" plan --set dataset.uri=rows --readers 2 --nodes 4
 
 command -v python3 >/dev/null || { echo "no python3: JSON is not checked"; exit 77; }
 
