@@ -32,7 +32,8 @@ struct heap {
 };
 enum { NOWHERE = 0xffff };
 
-/* Of `wanting`: nobody in this epoch; any, as there are several samples. */
+/* Values of `wanting`: no reader wants the row in this epoch; any reader may, as the row has
+ * several samples. */
 enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 
 struct assigner {
@@ -165,6 +166,27 @@ static bool heap_new(struct heap *heap, uint32_t reader_count,
     return heap->readers && heap->indices;
 }
 
+/* All ones in the home table stand for a row without a home. */
+static bool allocate(struct assigner *assigner, uint64_t window_rows)
+{
+    uint32_t readers = assigner->reader_count;
+    assigner->readers = calloc(readers, sizeof *assigner->readers);
+    assigner->share = calloc(readers, sizeof *assigner->share);
+    assigner->rows = calloc(window_rows, sizeof *assigner->rows);
+    assigner->wanting = calloc(window_rows, sizeof *assigner->wanting);
+    if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
+        !heap_new(&assigner->pace, readers, done_before) ||
+        !heap_new(&assigner->room, readers, has_more_room))
+        return false;
+    if (assigner->keep_rows == 0)
+        return true;
+    size_t table_bytes = assigner->row_count * sizeof *assigner->home_table;
+    assigner->home_table = malloc(table_bytes);
+    if (assigner->home_table)
+        memset(assigner->home_table, 0xff, table_bytes);
+    return assigner->home_table;
+}
+
 enum status assigner_new(const struct assigner_options *options, struct assigner **ret_assigner,
                          struct error *err)
 {
@@ -174,41 +196,25 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
         return error_set(err, STATUS_INVALID, "%u readers: must be 1 to %d", readers,
                          ASSIGN_MAX_READERS);
     struct assigner *assigner = calloc(1, sizeof *assigner);
-    if (!assigner)
-        goto no_memory;
-    *assigner = (struct assigner){.row_count = plan->row_count,
-                                  .reader_count = readers,
-                                  .trainer_count = plan->trainer_count,
-                                  .keep_rows = options->keep_rows,
-                                  .most_rows = options->most_rows,
-                                  .kept_are_read = options->kept_are_read};
-    assigner->readers = calloc(readers, sizeof *assigner->readers);
-    assigner->share = calloc(readers, sizeof *assigner->share);
-    assigner->rows = calloc(plan->window_rows, sizeof *assigner->rows);
-    assigner->wanting = calloc(plan->window_rows, sizeof *assigner->wanting);
-    if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
-        !heap_new(&assigner->pace, readers, done_before) ||
-        !heap_new(&assigner->room, readers, has_more_room))
-        goto no_memory;
-    if (options->keep_rows > 0) {
-        size_t table_bytes = plan->row_count * sizeof *assigner->home_table;
-        assigner->home_table = malloc(table_bytes);
-        if (!assigner->home_table)
-            goto no_memory;
-        memset(assigner->home_table, 0xff, table_bytes);
+    if (assigner)
+        *assigner = (struct assigner){.row_count = plan->row_count,
+                                      .reader_count = readers,
+                                      .trainer_count = plan->trainer_count,
+                                      .keep_rows = options->keep_rows,
+                                      .most_rows = options->most_rows,
+                                      .kept_are_read = options->kept_are_read};
+    if (!assigner || !allocate(assigner, plan->window_rows)) {
+        assigner_free(assigner);
+        return error_set(err, STATUS_NO_MEMORY,
+                         "assignment of %llu row%s to %u reader%s: out of memory",
+                         (unsigned long long)plan->row_count, count_plural(plan->row_count),
+                         readers, count_plural(readers));
     }
     for (uint32_t r = 0; r < readers; r++)
         assigner->readers[r] = (struct candidate){.row_ns = 1, .burden = 1};
     assigner_go_on(assigner, options->reader_of_trainer);
     *ret_assigner = assigner;
     return STATUS_OK;
-
-no_memory:
-    assigner_free(assigner);
-    return error_set(err, STATUS_NO_MEMORY,
-                     "assignment of %llu row%s to %u reader%s: out of memory",
-                     (unsigned long long)plan->row_count, count_plural(plan->row_count), readers,
-                     count_plural(readers));
 }
 
 void assigner_free(struct assigner *assigner)

@@ -1,5 +1,6 @@
-/* Shared by the parts of rechunking: rechunk.c (the process), rechunk_target.c (the documents to
- * write), rechunk_write.c (a slab), rechunk_journal.c (slabs that are done). */
+/* Shared by the parts of rechunking: rechunk.c (the process), rechunk_target.c (what to
+ * write), rechunk_document.c (an array's zarr.json), rechunk_write.c (a slab), rechunk_journal.c
+ * (slabs that are done). */
 #ifndef PENSTOCK_TOOLS_RECHUNK_INTERNAL_H
 #define PENSTOCK_TOOLS_RECHUNK_INTERNAL_H
 
@@ -11,7 +12,7 @@
 
 #include <pthread.h>
 
-/* One array, as it is and as it is to be. */
+/* One array of the source, and the array that is made of it. */
 struct target {
     const struct zarr_array *source; /* borrowed */
     struct zarr_array array;
@@ -52,9 +53,9 @@ size_t targets_find(const struct targets *targets, uint64_t slab);
 /* Memory of a thread beside its slab. */
 uint64_t target_thread_bytes(const struct target *target, bool verify);
 
-/* How a type is written in v3 (rechunk_type.c): strings, raw bytes and dates under the names that
- * zarr-python has for them, a member of a structured dtype as an array of its own. Its data_type,
- * and its fill_value for what `document` says; both returned. */
+/* The data_type of an array in v3, and its fill_value from the source's `document`
+ * (rechunk_type.c); both returned. Strings, raw bytes and dates have the names of zarr-python. A
+ * member of a structured dtype is an array of its own. */
 struct json_object;
 struct json_object *target_type(const struct zarr_array *source);
 struct json_object *target_fill(const struct zarr_array *source, struct json_object *document);
@@ -63,6 +64,23 @@ struct json_object *target_fill(const struct zarr_array *source, struct json_obj
  * UNSUPPORTED: cannot be written so. */
 MUST_USE enum status target_shape(const struct zarr_array *source, struct zarr_array *ret_shaped,
                                   struct error *err);
+
+/* Parses text of our own making; the object is returned. */
+struct json_object *target_json(const char *text);
+
+/* The members of the source's metadata that the target keeps; borrowed. */
+struct target_origin {
+    struct json_object *document, *attributes;
+    struct json_object *dimension_names; /* NULL: none */
+};
+
+/* Makes the zarr.json (returned) of an array with the shape of `source` (rechunk_document.c). A
+ * value is a shard if `value_shape` is larger than `chunk_shape`. INVALID: an unknown --codec. */
+MUST_USE enum status target_document(const struct rechunk_options *options,
+                                     const struct zarr_array *source, const uint64_t *chunk_shape,
+                                     const uint64_t *value_shape,
+                                     const struct target_origin *origin,
+                                     struct json_object **ret_document, struct error *err);
 
 /* Writing
  * ------------------------------------------------------------------------------------------- */
@@ -81,14 +99,14 @@ void slab_writer_free(struct slab_writer *writer);
 MUST_USE enum status slab_write(struct slab_writer *writer, uint64_t number,
                                 struct digest_sum *ret_sum, uint64_t *ret_bytes, struct error *err);
 
-/* The two halves alone, for benchmarks: into `samples`, and from there into encoded values that go
- * nowhere. */
+/* The two halves of slab_write() alone, for benchmarks: reading into `samples`, and encoding from
+ * `samples` without writing. */
 MUST_USE enum status slab_read(struct slab_writer *writer, uint64_t number, void *samples,
                                struct error *err);
 MUST_USE enum status slab_encode(struct slab_writer *writer, uint64_t number, const void *samples,
                                  struct error *err);
 
-/* Whether the destination's slab reads as `sum`. Anything that is wrong with it is a no. */
+/* Whether the destination's slab reads as `sum`. False, too, if reading fails. */
 bool slab_is_written(struct slab_writer *writer, uint64_t number, const struct digest_sum *sum);
 
 /* The journal
@@ -111,7 +129,7 @@ void journal_close(struct journal *journal);
 MUST_USE enum status journal_add(struct journal *journal, uint64_t slab,
                                  const struct digest_sum *sum, struct error *err);
 
-/* What the journals of all parts say: done[slab_count], and the sums where done. */
+/* Reads the journals of all parts into done[slab_count], and sums[slab_count] where done. */
 MUST_USE enum status journal_read(const struct journal *journal, uint64_t slab_count, bool *done,
                                   struct digest_sum *sums, struct error *err);
 

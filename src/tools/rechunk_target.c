@@ -131,138 +131,8 @@ static void settle_shapes(const struct rechunk_options *options, const struct za
     }
 }
 
-static bool same_shape(const uint64_t *a, const uint64_t *b, int rank)
-{
-    return memcmp(a, b, (size_t)rank * sizeof *a) == 0;
-}
-
-/* Codecs
- * ------------------------------------------------------------------------------------------- */
-
-enum { BLOSC_MAX_ITEM_BYTES = 255 }; /* of a shuffle */
-
-static const char *shuffle_of(const struct rechunk_options *options, size_t item_bytes)
-{
-    if (options->shuffle)
-        return options->shuffle;
-    return item_bytes > 1 ? "shuffle" : "bitshuffle";
-}
-
-static enum status append_codec(const struct rechunk_options *options, const char *name,
-                                size_t item_bytes, struct text *out, struct error *err)
-{
-    static const char *const cnames[] = {"lz4", "lz4hc", "zstd", "blosclz", "zlib", "snappy"};
-    int level = options->level;
-    bool automatic = level == RECHUNK_LEVEL_AUTO;
-    if (strcmp(name, "none") == 0)
-        return STATUS_OK;
-    if (strcmp(name, "crc32c") == 0) {
-        text_append(out, ", {\"name\": \"crc32c\"}");
-        return STATUS_OK;
-    }
-    if (strcmp(name, "zstd") == 0) {
-        text_append(out,
-                    ", {\"name\": \"zstd\", \"configuration\": {\"level\": %d, \"checksum\": "
-                    "false}}",
-                    automatic ? 3 : level);
-        return STATUS_OK;
-    }
-    if (strcmp(name, "gzip") == 0) {
-        text_append(out, ", {\"name\": \"gzip\", \"configuration\": {\"level\": %d}}",
-                    automatic ? 5 : level);
-        return STATUS_OK;
-    }
-    if (strcmp(name, "lz4") == 0) {
-        text_append(out,
-                    ", {\"name\": \"numcodecs.lz4\", \"configuration\": {\"acceleration\": %d}}",
-                    automatic ? 1 : level);
-        return STATUS_OK;
-    }
-    for (size_t i = 0; strncmp(name, "blosc-", 6) == 0 && i < sizeof cnames / sizeof cnames[0]; i++)
-        if (strcmp(name + 6, cnames[i]) == 0) {
-            text_append(out,
-                        ", {\"name\": \"blosc\", \"configuration\": {\"cname\": \"%s\", "
-                        "\"clevel\": %d, \"shuffle\": \"%s\", \"typesize\": %zu, \"blocksize\": "
-                        "0}}",
-                        cnames[i], automatic ? 3 : level, shuffle_of(options, item_bytes),
-                        item_bytes <= BLOSC_MAX_ITEM_BYTES ? item_bytes : 1);
-            return STATUS_OK;
-        }
-    return error_set(err, STATUS_INVALID,
-                     "--codec '%s': there are none, zstd, gzip, lz4, blosc-zstd, blosc-lz4, "
-                     "blosc-lz4hc, blosc-blosclz, blosc-zlib, and each with +crc32c",
-                     name);
-}
-
-/* "[{bytes}, {codec}...]" */
-static enum status make_codecs(const struct rechunk_options *options,
-                               const struct zarr_array *array, struct text *out, struct error *err)
-{
-    char names[128];
-    snprintf(names, sizeof names, "%s", options->codec);
-    text_append(out, "[{\"name\": \"bytes\"%s}",
-                dtype_swap_bytes(array->dtype) > 1 ? ", \"configuration\": {\"endian\": \"little\"}"
-                                                   : "");
-    char *rest = names, *name;
-    while ((name = strsep(&rest, "+"))) {
-        enum status status = append_codec(options, name, array->item_bytes, out, err);
-        if (status)
-            return status;
-    }
-    text_append(out, "]");
-    return STATUS_OK;
-}
-
 /* Documents of the target
  * ------------------------------------------------------------------------------------------- */
-
-static struct json_object *shape_json(const uint64_t *shape, int rank)
-{
-    struct json_object *list = json_object_new_array();
-    for (int i = 0; i < rank; i++)
-        json_object_array_add(list, json_object_new_uint64(shape[i]));
-    return list;
-}
-
-static struct json_object *parse_own(const char *text)
-{
-    struct json_object *object = json_tokener_parse(text);
-    assert(object);
-    return object;
-}
-
-static struct json_object *named(const char *name, struct json_object *configuration)
-{
-    struct json_object *object = json_object_new_object();
-    json_object_object_add(object, "name", json_object_new_string(name));
-    json_object_object_add(object, "configuration", configuration);
-    return object;
-}
-
-static struct json_object *grid_json(const uint64_t *value_shape, int rank)
-{
-    struct json_object *configuration = json_object_new_object();
-    json_object_object_add(configuration, "chunk_shape", shape_json(value_shape, rank));
-    return named("regular", configuration);
-}
-
-/* The codecs as they are, or inside shards. */
-static struct json_object *codecs_json(const struct text *codecs, const uint64_t *chunk_shape,
-                                       int rank, bool sharded)
-{
-    if (!sharded)
-        return parse_own(codecs->data);
-    struct json_object *configuration = json_object_new_object();
-    json_object_object_add(configuration, "chunk_shape", shape_json(chunk_shape, rank));
-    json_object_object_add(configuration, "codecs", parse_own(codecs->data));
-    json_object_object_add(configuration, "index_codecs",
-                           parse_own("[{\"name\": \"bytes\", \"configuration\": {\"endian\": "
-                                     "\"little\"}}, {\"name\": \"crc32c\"}]"));
-    json_object_object_add(configuration, "index_location", json_object_new_string("end"));
-    struct json_object *list = json_object_new_array();
-    json_object_array_add(list, named("sharding_indexed", configuration));
-    return list;
-}
 
 static void append_json(struct json_object *object, struct text *out)
 {
@@ -271,50 +141,33 @@ static void append_json(struct json_object *object, struct text *out)
                                                            JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-/* Everything but the attributes' origin: `attributes` is taken. */
+/* `document` and `attributes` are the source's; the names of dimensions leave `attributes`. */
 static enum status write_document(const struct rechunk_options *options, struct target *target,
                                   const struct zarr_array *leader, struct json_object *document,
                                   struct json_object *attributes, struct error *err)
 {
     struct zarr_array shaped;
-    const struct zarr_array *source = &shaped;
     uint64_t chunk_shape[ZARR_MAX_RANK] = {0};
-    struct text codecs = {0};
+    struct json_object *root = NULL;
     enum status status = target_shape(target->source, &shaped, err);
-    if (status) {
-        json_object_put(attributes);
+    if (status)
         return status;
-    }
-    struct json_object *root = json_object_new_object();
-    struct json_object *names =
-        take_dimension_names(target->source, shaped.rank, document, attributes);
-    settle_shapes(options, source, leader, chunk_shape, target->value_shape);
-    bool sharded = !same_shape(chunk_shape, target->value_shape, source->rank);
-    status = make_codecs(options, source, &codecs, err);
+    struct target_origin origin = {
+        .document = document,
+        .attributes = attributes,
+        .dimension_names = take_dimension_names(target->source, shaped.rank, document, attributes),
+    };
+    settle_shapes(options, &shaped, leader, chunk_shape, target->value_shape);
+    status =
+        target_document(options, &shaped, chunk_shape, target->value_shape, &origin, &root, err);
     if (!status) {
-        json_object_object_add(root, "zarr_format", json_object_new_int(3));
-        json_object_object_add(root, "node_type", json_object_new_string("array"));
-        json_object_object_add(root, "shape", shape_json(source->shape, source->rank));
-        json_object_object_add(root, "data_type", target_type(source));
-        json_object_object_add(root, "chunk_grid", grid_json(target->value_shape, source->rank));
-        json_object_object_add(root, "chunk_key_encoding",
-                               parse_own("{\"name\": \"default\", \"configuration\": "
-                                         "{\"separator\": \"/\"}}"));
-        json_object_object_add(root, "fill_value", target_fill(source, document));
-        json_object_object_add(root, "codecs",
-                               codecs_json(&codecs, chunk_shape, source->rank, sharded));
-        json_object_object_add(root, "attributes", json_object_get(attributes));
-        if (names)
-            json_object_object_add(root, "dimension_names", json_object_get(names));
         append_json(root, &target->document);
-        status = zarr_array_parse(ZARR_V3, source->path, target->document.data,
+        status = zarr_array_parse(ZARR_V3, shaped.path, target->document.data,
                                   target->document.length, &target->array, err);
     }
-    json_object_put(names);
-    json_object_put(attributes);
+    json_object_put(origin.dimension_names);
     json_object_put(root);
-    text_done(&codecs);
-    if (!status && memcmp(target->array.fill, source->fill, source->item_bytes) != 0)
+    if (!status && memcmp(target->array.fill, shaped.fill, shaped.item_bytes) != 0)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "its fill value cannot be written as Zarr v3; leave it out with "
                            "--arrays");
@@ -334,6 +187,7 @@ static enum status make_target(const struct rechunk_options *options, const stru
                            zarr_array_store_path(target->source).text, document, &attributes, err);
     if (!status)
         status = write_document(options, target, leader, document, attributes, err);
+    json_object_put(attributes);
     json_object_put(document);
     if (status)
         return error_prefix(err, status, "array '%s': ", node->array.path);
@@ -413,7 +267,7 @@ static enum status add_groups(struct targets *targets, const struct store *store
 static void append_member(struct json_object *metadata, const char *path,
                           const struct text *document)
 {
-    json_object_object_add(metadata, path, parse_own(document->data));
+    json_object_object_add(metadata, path, target_json(document->data));
 }
 
 /* The root's document: of the array that is the root, or of the group with all others inside. */
@@ -423,7 +277,7 @@ static void make_root(struct targets *targets)
         text_append(&targets->root_document, "%s", targets->arrays[0].document.data);
         return;
     }
-    struct json_object *root = parse_own(targets->groups[0].document.data);
+    struct json_object *root = target_json(targets->groups[0].document.data);
     struct json_object *inline_metadata = json_object_new_object();
     struct json_object *metadata = json_object_new_object();
     for (size_t i = 1; i < targets->group_count; i++)
@@ -483,7 +337,8 @@ static enum status find_leader(const struct rechunk_options *options,
     return STATUS_OK;
 }
 
-/* What tells this source from another, and from itself once it was written anew. */
+/* Adds the identity of the source to the plan: another source, or this one written anew, has
+ * another identity. */
 static enum status identify_source(const struct store *store, struct targets *targets,
                                    const struct zarr_hierarchy *hierarchy, struct error *err)
 {
