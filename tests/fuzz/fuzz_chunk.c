@@ -8,9 +8,7 @@
  *
  * They are refused with a message that names the array, or samples are the same however they are
  * asked for. */
-#include "memory_store.h"
-
-#include "zarr/chunk.h"
+#include "fuzz_samples.h"
 
 static const struct {
     enum zarr_format format;
@@ -62,18 +60,6 @@ static const struct {
      "\"elementsize\":4}]}"},
 };
 
-static struct zarr_array array_of(size_t index)
-{
-    struct zarr_array array;
-    struct error err;
-    const char *document = documents[index].document;
-    if (zarr_array_parse(documents[index].format, "x", document, strlen(document), &array, &err)) {
-        fprintf(stderr, "array %zu: %s\n", index, err.message);
-        abort();
-    }
-    return array;
-}
-
 static void put_chunk(struct memory_store *memory, const struct zarr_array *array, uint64_t first,
                       const uint8_t *bytes, size_t size)
 {
@@ -83,40 +69,11 @@ static void put_chunk(struct memory_store *memory, const struct zarr_array *arra
     memory_store_put(memory, key, bytes, size);
 }
 
-/* Samples in memory of just their size (free()); NULL if they cannot be read. */
-static unsigned char *read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                                   uint64_t begin, uint64_t end)
-{
-    struct zarr_read_stats stats = {0};
-    struct error err;
-    unsigned char *samples = malloc((end - begin) * zarr_array_sample_bytes(array));
-    CHECK(samples);
-    enum status status = zarr_read_samples(reader, array, begin, end, samples, &stats, &err);
-    if (status == STATUS_OK)
-        return samples;
-    CHECK(err.status == (int32_t)status && strstr(err.message, "'x")); /* 'x.a': a member */
-    free(samples);
-    return NULL;
-}
-
-static void check_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                          uint64_t begin, uint64_t end)
-{
-    unsigned char *part = read_samples(reader, array, begin, end);
-    unsigned char *all = read_samples(reader, array, 0, array->shape[0]);
-    uint64_t bytes = zarr_array_sample_bytes(array);
-    CHECK(part || !all);
-    if (all)
-        CHECK(memcmp(part, all + begin * bytes, (end - begin) * bytes) == 0);
-    free(part);
-    free(all);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
-    struct zarr_array array =
-        array_of(take_byte(&input) % (sizeof documents / sizeof documents[0]));
+    size_t index = take_byte(&input) % (sizeof documents / sizeof documents[0]);
+    struct zarr_array array = parse_array(documents[index].format, documents[index].document);
     uint64_t begin = take_byte(&input) % array.shape[0];
     uint64_t end = begin + 1 + take_byte(&input) % (array.shape[0] - begin);
     const struct zarr_array *arrays[] = {&array};
@@ -126,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     put_chunk(&memory, &array, 0, input.at, input.left);
     put_chunk(&memory, &array, 1, input.at, input.left - (input.left > 0));
     CHECK(zarr_chunk_reader_new(&memory.store, arrays, 1, &reader, NULL) == STATUS_OK);
-    check_samples(reader, &array, begin, end);
+    check_samples(reader, &array, begin, end, "");
     zarr_chunk_reader_free(reader);
     memory_store_done(&memory);
     return 0;

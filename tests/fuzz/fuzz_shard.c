@@ -7,9 +7,8 @@
  *
  * They are refused with a message that names array and shard, or samples are the same however they
  * are asked for. What is told beforehand of a read is what it does. */
-#include "memory_store.h"
+#include "fuzz_samples.h"
 
-#include "zarr/chunk.h"
 #include "zarr/shard_cache.h"
 
 #define BYTES "{\"name\":\"bytes\",\"configuration\":{\"endian\":\"little\"}}"
@@ -34,35 +33,6 @@ static const char *const documents[] = {
     ARRAY("[9]", "[8]", SHARDING("[2]", BYTES, BYTES, "start")),
 };
 
-static struct zarr_array array_of(size_t index)
-{
-    struct zarr_array array;
-    struct error err;
-    const char *document = documents[index];
-    if (zarr_array_parse(ZARR_V3, "x", document, strlen(document), &array, &err)) {
-        fprintf(stderr, "array %zu: %s\n", index, err.message);
-        abort();
-    }
-    return array;
-}
-
-/* Samples in memory of just their size (free()); NULL if they cannot be read. */
-static unsigned char *read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                                   uint64_t begin, uint64_t end)
-{
-    struct zarr_read_stats stats = {0};
-    struct error err;
-    unsigned char *samples = malloc((end - begin) * zarr_array_sample_bytes(array));
-    CHECK(samples);
-    enum status status = zarr_read_samples(reader, array, begin, end, samples, &stats, &err);
-    if (status == STATUS_OK)
-        return samples;
-    CHECK(err.status == (int32_t)status && strstr(err.message, "'x'") &&
-          strstr(err.message, "in shard 'x/c/"));
-    free(samples);
-    return NULL;
-}
-
 static enum status add_piece(void *argument, const struct zarr_piece *piece, struct error *err)
 {
     (void)err;
@@ -84,21 +54,6 @@ static void check_pieces(struct zarr_chunk_reader *reader, const struct zarr_arr
     free(samples);
 }
 
-static void check_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                          uint64_t begin, uint64_t end)
-{
-    unsigned char *part = read_samples(reader, array, begin, end);
-    unsigned char *all = read_samples(reader, array, 0, array->shape[0]);
-    uint64_t bytes = zarr_array_sample_bytes(array);
-    CHECK(part || !all);
-    if (all)
-        CHECK(memcmp(part, all + begin * bytes, (end - begin) * bytes) == 0);
-    if (part)
-        check_pieces(reader, array, begin, end);
-    free(part);
-    free(all);
-}
-
 static void put_shards(struct memory_store *memory, const struct zarr_array *array,
                        const struct input *input)
 {
@@ -115,8 +70,8 @@ static void put_shards(struct memory_store *memory, const struct zarr_array *arr
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
-    struct zarr_array array =
-        array_of(take_byte(&input) % (sizeof documents / sizeof documents[0]));
+    size_t index = take_byte(&input) % (sizeof documents / sizeof documents[0]);
+    struct zarr_array array = parse_array(ZARR_V3, documents[index]);
     uint64_t begin = take_byte(&input) % array.shape[0];
     uint64_t end = begin + 1 + take_byte(&input) % (array.shape[0] - begin);
     uint8_t joined = take_byte(&input);
@@ -129,7 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     put_shards(&memory, &array, &input);
     CHECK(zarr_chunk_reader_new_with(&memory.store, arrays, 1, &options, &reader, NULL) ==
           STATUS_OK);
-    check_samples(reader, &array, begin, end);
+    if (check_samples(reader, &array, begin, end, "in shard 'x/c/"))
+        check_pieces(reader, &array, begin, end);
     zarr_chunk_reader_free(reader);
     shard_cache_free(options.indices);
     memory_store_done(&memory);

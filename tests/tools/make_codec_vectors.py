@@ -71,16 +71,19 @@ def as_bytes(data):
     return np.asarray(memoryview(data)).reshape(-1).view("u1").tobytes()
 
 
-def c_bytes(data):
-    lines = [data[i : i + 15] for i in range(0, len(data), 15)]
-    return ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in line) for line in lines)
+def c_hex(data):
+    lines = [data[i : i + 45].hex() for i in range(0, len(data), 45)]
+    return "\n   ".join(f'"{line}"' for line in lines)
 
 
 def main():
     print("/* Made by tests/tools/make_codec_vectors.py: do not edit. */")
     print("// clang-format off")
-    rows = []
-    for number, (configs, items) in enumerate(VECTORS):
+    print("static const struct {")
+    print("    const char *codecs;           /* v2's */")
+    print("    const char *stored, *decoded; /* in hexadecimal digits */")
+    print("} vectors[] = {")
+    for configs, items in VECTORS:
         codecs = [get_codec(dict(config)) for config in configs]
         chunk = items
         for codec in codecs:
@@ -88,19 +91,8 @@ def main():
         stored = data = as_bytes(chunk)
         for codec in reversed(codecs):
             data = as_bytes(codec.decode(data))
-        print(f"static const uint8_t stored_{number}[] = {{\n{c_bytes(stored)}}};")
-        print(f"static const uint8_t decoded_{number}[] = {{\n{c_bytes(data)}}};")
         text = json.dumps(configs).replace('"', "'")
-        rows.append(
-            f'  {{"{text}",\n   stored_{number}, sizeof stored_{number}, '
-            f"decoded_{number}, sizeof decoded_{number}}},"
-        )
-    print("\nstatic const struct {")
-    print("    const char *codecs; /* v2's */")
-    print("    const uint8_t *stored;\n    size_t stored_bytes;")
-    print("    const uint8_t *decoded;\n    size_t decoded_bytes;")
-    print("} vectors[] = {")
-    print("\n".join(rows))
+        print(f'  {{"{text}",\n   {c_hex(stored)},\n   {c_hex(data)}}},')
     print("};\n// clang-format on")
 
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "made_up_pool.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,33 +21,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-/* Workers in `numa_count` NUMA nodes of a made-up machine; all may run anywhere on this one. */
-static struct placement make_placement(uint32_t numa_count, uint32_t worker_count)
-{
-    struct topology *topology = NULL;
-    struct placement placement;
-    assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
-    assert_int_equal(
-        topology_placement(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
-        STATUS_OK);
-    topology_free(topology);
-    placement.numa_count = numa_count;
-    for (uint32_t i = 0; i < worker_count; i++)
-        placement.workers[i].numa = i * numa_count / worker_count;
-    return placement;
-}
-
-static struct pool *make_pool(uint32_t numa_count, uint32_t worker_count, size_t capacity,
-                              struct waker *waker)
-{
-    struct placement placement = make_placement(numa_count, worker_count);
-    struct pool *pool = NULL;
-    struct error err;
-    if (pool_new(&placement, NULL, capacity, waker, &pool, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
-    return pool;
-}
 
 /* Holds the pool's workers inside a task until it is opened. */
 struct gate {
@@ -75,7 +49,7 @@ static void occupy(struct pool *pool, struct gate *gate)
 static void test_behind_while_all_are_in_normal_tasks(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 2, 16, NULL);
+    struct pool *pool = made_up_pool(2, 2, 16, NULL);
     struct gate gate = {0}, other = {0};
     assert_false(pool_is_behind(pool));
     occupy(pool, &gate);
@@ -115,7 +89,7 @@ static void log_begin(struct pool_worker *worker, void *argument, uint64_t begin
 static void test_urgent_goes_first_and_order_holds(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 1, 8, NULL);
+    struct pool *pool = made_up_pool(1, 1, 8, NULL);
     struct gate gate = {0};
     struct log log = {0};
     occupy(pool, &gate);
@@ -136,7 +110,7 @@ static void test_urgent_goes_first_and_order_holds(void **state)
 static void test_full_queue_refuses(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 2, 3, NULL);
+    struct pool *pool = made_up_pool(2, 2, 3, NULL);
     struct gate gate = {0};
     struct log log = {0};
     occupy(pool, &gate);
@@ -155,7 +129,7 @@ static void test_full_queue_refuses(void **state)
 static void test_settle_leaves_normal_tasks(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 2, 4, NULL);
+    struct pool *pool = made_up_pool(1, 2, 4, NULL);
     struct gate reading = {0}, copying = {0};
     struct log log = {0};
     occupy(pool, &reading);
@@ -181,7 +155,7 @@ static void test_settle_leaves_normal_tasks(void **state)
 static void test_drain_forgets_what_waits(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 1, 4, NULL);
+    struct pool *pool = made_up_pool(1, 1, 4, NULL);
     struct gate gate = {0};
     struct log log = {0};
     occupy(pool, &gate);
@@ -239,7 +213,7 @@ static void test_stress(void **state)
     static struct stress stress;
     struct waker waker;
     assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
-    struct pool *pool = make_pool(STRESS_NUMA_NODES, 7, 16, &waker);
+    struct pool *pool = made_up_pool(STRESS_NUMA_NODES, 7, 16, &waker);
     assert_int_equal(pool_worker_count(pool), 7);
     uint64_t next[STRESS_NUMA_NODES] = {0};
     struct pool_stats stats;
@@ -292,7 +266,7 @@ static uint32_t who_ran(struct helper *helper)
 static void test_others_take_over(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 2, 8, NULL);
+    struct pool *pool = made_up_pool(2, 2, 8, NULL);
     struct helper busy = {0}, waits = {0};
     occupy(pool, &busy.gate);
     assert_true(pool_submit(pool, 0, POOL_NORMAL, note_numa, &waits, 0, 0));
@@ -308,7 +282,7 @@ static void test_others_take_over(void **state)
 static void test_help_goes_before_normal(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 2, 8, NULL);
+    struct pool *pool = made_up_pool(2, 2, 8, NULL);
     struct gate first = {0}, second = {0};
     struct log log = {0};
     occupy(pool, &first);
@@ -341,7 +315,7 @@ static void run_slowly(struct pool_worker *worker, void *argument, uint64_t begi
 static void test_drain_waits_for_helpers(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(3, 5, 16, NULL);
+    struct pool *pool = made_up_pool(3, 5, 16, NULL);
     struct gate gate = {0};
     for (int round = 0; round < 300; round++) {
         for (int i = 0; i < 12; i++)
@@ -401,7 +375,7 @@ static void test_memory_is_filled_by_its_numa_node(void **state)
                                    {base + UINT64_C(1000) * HUGE_PAGE, 4096, 0},
                                    {NULL, 0, 1},
                                    {base + UINT64_C(2000) * HUGE_PAGE, 40 * HUGE_PAGE, 0}};
-    struct pool *pool = make_pool(2, 5, 4, NULL);
+    struct pool *pool = made_up_pool(2, 5, 4, NULL);
     static struct record record;
     assert_int_equal(pool_populate(pool, memory, 4, record_piece, &record), 0);
     for (int m = 0; m < 4; m++)
@@ -414,7 +388,7 @@ static void test_memory_is_filled_by_its_numa_node(void **state)
     assert_true(by_owner < record.count);
     pool_free(pool);
 
-    pool = make_pool(2, 2, 4, NULL);
+    pool = made_up_pool(2, 2, 4, NULL);
     struct gate gate = {0};
     occupy(pool, &gate);
     record.count = 0;
@@ -441,7 +415,7 @@ static void test_memory_is_filled_by_its_numa_node(void **state)
 static void test_pages_are_there(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 5, 4, NULL);
+    struct pool *pool = made_up_pool(2, 5, 4, NULL);
     struct pool_memory memory[3] = {{.numa = 1}, {.numa = 0}, {.numa = 1}};
     for (int m = 0; m < 2; m++) {
         void *start;
@@ -512,7 +486,7 @@ static void answer_roll(struct pool_worker *worker, void *argument, uint64_t i, 
 static void test_run_on_all(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 5, 4, NULL); /* 3 and 2 workers */
+    struct pool *pool = made_up_pool(2, 5, 4, NULL); /* 3 and 2 workers */
     struct roll roll = {0};
     pool_run_on_workers(pool, answer_roll, &roll);
     for (int i = 0; i < 5; i++)
@@ -571,7 +545,7 @@ static void test_signals_stay_with_the_owner(void **state)
     (void)state;
     sigset_t mask;
     _Atomic bool blocked = false;
-    struct pool *pool = make_pool(1, 1, 1, NULL);
+    struct pool *pool = made_up_pool(1, 1, 1, NULL);
     pool_run_on_workers(pool, note_signal_mask, &blocked);
     assert_true(blocked);
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
@@ -582,7 +556,7 @@ static void test_signals_stay_with_the_owner(void **state)
 static void test_start_failure_names_the_worker(void **state)
 {
     (void)state;
-    struct placement placement = make_placement(1, 3);
+    struct placement placement = made_up_placement(1, 3);
     placement.workers[1].cpuset = (struct cpuset){{0}};
     cpuset_add(&placement.workers[1].cpuset, 4090);
     struct pool *pool = NULL;
@@ -598,7 +572,7 @@ static void test_free_with_work_queued(void **state)
     (void)state;
     struct log log = {0};
     for (int i = 0; i < 50; i++) {
-        struct pool *pool = make_pool(2, 4, 32, NULL);
+        struct pool *pool = made_up_pool(2, 4, 32, NULL);
         for (int k = 0; k < 32; k++)
             (void)!pool_submit(pool, k % 2, POOL_NORMAL, log_begin, &log, 0, 0);
         pool_free(pool);

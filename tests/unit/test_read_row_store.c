@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "made_up_pool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,25 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static struct pool *make_pool(uint32_t numa_count, uint32_t worker_count)
-{
-    struct topology *topology = NULL;
-    struct placement placement;
-    assert_int_equal(topology_load(NULL, NULL, &topology, NULL), STATUS_OK);
-    assert_int_equal(
-        topology_placement(topology, 0, 1, 0, worker_count, BIND_NONE, &placement, NULL),
-        STATUS_OK);
-    topology_free(topology);
-    placement.numa_count = numa_count;
-    for (uint32_t i = 0; i < worker_count; i++)
-        placement.workers[i].numa = i * numa_count / worker_count;
-    struct pool *pool = NULL;
-    struct error err;
-    if (pool_new(&placement, NULL, 64, NULL, &pool, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
-    return pool;
-}
 
 static struct row_store *make_store(struct pool *pool, size_t row_bytes, uint32_t buffer_count)
 {
@@ -44,7 +26,7 @@ static struct row_store *make_store(struct pool *pool, size_t row_bytes, uint32_
 static void test_life_of_a_row(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 1);
+    struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 2);
     assert_int_equal(row_store_find(store, 9), ROW_NONE);
     int32_t buffer = row_store_claim(store, 9);
@@ -74,7 +56,7 @@ static void test_life_of_a_row(void **state)
 static void test_kept_rows_stay(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 1);
+    struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 2);
     int32_t kept = row_store_claim(store, 1), other = row_store_claim(store, 2);
     assert_int_equal(row_store_claim(store, 3), ROW_NONE);
@@ -114,7 +96,7 @@ static void test_forgotten_uses(void **state)
 {
     (void)state;
     enum { KEPT, READY, FAILED, COMING, COMING_KEPT, WANTED, ROWS };
-    struct pool *pool = make_pool(1, 1);
+    struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, ROWS);
     int32_t buffers[ROWS];
     for (uint64_t row = 0; row < ROWS; row++) {
@@ -153,7 +135,7 @@ static void test_forgotten_uses(void **state)
 static void test_incomplete_rows(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 1);
+    struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 1);
     for (int time = 0; time < 2; time++) {
         int32_t buffer = row_store_claim(store, 1);
@@ -179,7 +161,7 @@ static void test_incomplete_rows(void **state)
 static void test_failed_rows(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 1);
+    struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 1);
     int32_t buffer = row_store_claim(store, 1);
     row_store_expect(store, buffer, 4);
@@ -203,7 +185,7 @@ static void test_failed_rows(void **state)
 static void test_numa_nodes(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(3, 3);
+    struct pool *pool = made_up_pool(3, 3, 64, NULL);
     struct row_store *store = make_store(pool, 4096, 8);
     uint32_t per_numa[3] = {0};
     for (uint64_t row = 0; row < 8; row++) {
@@ -234,7 +216,7 @@ static void test_numa_nodes(void **state)
 static void test_sizes_refused(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(1, 1);
+    struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = NULL;
     struct error err;
     assert_int_equal(row_store_new(pool, 64, 0, &store, &err), STATUS_INVALID);
@@ -333,7 +315,7 @@ static void check_model(const struct row_store *store, const struct model_row *r
 static void test_against_model(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 2);
+    struct pool *pool = made_up_pool(2, 2, 64, NULL);
     struct row_store *store = make_store(pool, 64, MODEL_BUFFERS);
     struct model_row rows[MODEL_ROWS];
     for (int i = 0; i < MODEL_ROWS; i++)
@@ -413,7 +395,7 @@ static int32_t claim(struct row_store *store, uint64_t row)
 static void test_stress(void **state)
 {
     (void)state;
-    struct pool *pool = make_pool(2, 6);
+    struct pool *pool = made_up_pool(2, 6, 64, NULL);
     struct stress stress = {.store = make_store(pool, STRESS_BYTES, STRESS_BUFFERS)};
     uint64_t expected = 0, found = 0;
     for (uint64_t i = 0; i < STRESS_LOADS; i++) {

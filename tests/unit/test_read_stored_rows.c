@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "dataset/dataset.h"
+#include "made_up_pool.h"
 #include "read/row_store.h"
 #include "zarr_fixture.h"
 
@@ -71,16 +72,9 @@ static void put_dataset(const struct fixture *fixture)
 
 static struct pool *make_pool(const struct dataset *dataset, uint32_t numa_count)
 {
-    struct topology *topology = NULL;
-    struct placement placement;
+    struct placement placement = made_up_placement(numa_count, WORKERS);
     struct pool *pool = NULL;
     struct error err;
-    assert_ok(topology_load(NULL, NULL, &topology, &err), &err);
-    assert_ok(topology_placement(topology, 0, 1, 0, WORKERS, BIND_NONE, &placement, &err), &err);
-    topology_free(topology);
-    placement.numa_count = numa_count;
-    for (uint32_t i = 0; i < WORKERS; i++)
-        placement.workers[i].numa = i * numa_count / WORKERS;
     assert_ok(pool_new(&placement, dataset, BUFFERS, NULL, &pool, &err), &err);
     return pool;
 }

@@ -185,6 +185,14 @@ static void expect_mismatch(struct run_state saved, const char *words, const cha
         fail_msg("'%s' does not say '%s' and '%s'", err.message, words, other_words);
 }
 
+/* The good state but for one member. */
+#define EXPECT_MISMATCH(member, value, words, other_words) \
+    do {                                                   \
+        struct run_state other = good;                     \
+        other.member = value;                              \
+        expect_mismatch(other, words, other_words);        \
+    } while (0)
+
 static void mismatches_name_both_values(void **state)
 {
     (void)state;
@@ -197,33 +205,15 @@ static void mismatches_name_both_values(void **state)
     expect_mismatch(saved, "epoch 3, step 100", "order.epochs 4");
     saved.step = 101;
     expect_mismatch(saved, "step 101", "100 steps");
-    saved = good;
-    saved.epoch = UINT64_MAX;
-    expect_mismatch(saved, "epoch 18446744073709551615", "order.epochs 4");
-    saved = good;
-    saved.order.fingerprint = 0xabc;
-    expect_mismatch(saved, "0000000000000abc", "1f0c94d33ac07e52");
-    saved = good;
-    saved.order.seed = 3;
-    expect_mismatch(saved, "order.seed was 3", "has 17");
-    saved = good;
-    saved.order.global_batch = 64;
-    expect_mismatch(saved, "batch.global_size was 64", "has 256");
-    saved = good;
-    saved.order.window_rows = 63;
-    expect_mismatch(saved, "order.window_rows was 63", "has 64");
-    saved = good;
-    saved.order.row_length = 4;
-    expect_mismatch(saved, "chunk row length was 4", "has 8");
-    saved = good;
-    saved.order.shuffle = 0;
-    expect_mismatch(saved, "order.shuffle was false", "has true");
-    saved = good;
-    saved.order.last = PLAN_DROP;
-    expect_mismatch(saved, "batch.last was drop", "has partial");
-    saved = good;
-    saved.order.id = 1;
-    expect_mismatch(saved, "order id was 0000000000000001", "has 0123456789abcdef");
+    EXPECT_MISMATCH(epoch, UINT64_MAX, "epoch 18446744073709551615", "order.epochs 4");
+    EXPECT_MISMATCH(order.fingerprint, 0xabc, "0000000000000abc", "1f0c94d33ac07e52");
+    EXPECT_MISMATCH(order.seed, 3, "order.seed was 3", "has 17");
+    EXPECT_MISMATCH(order.global_batch, 64, "batch.global_size was 64", "has 256");
+    EXPECT_MISMATCH(order.window_rows, 63, "order.window_rows was 63", "has 64");
+    EXPECT_MISMATCH(order.row_length, 4, "chunk row length was 4", "has 8");
+    EXPECT_MISMATCH(order.shuffle, 0, "order.shuffle was false", "has true");
+    EXPECT_MISMATCH(order.last, PLAN_DROP, "batch.last was drop", "has partial");
+    EXPECT_MISMATCH(order.id, 1, "order id was 0000000000000001", "has 0123456789abcdef");
 }
 
 /* What it says is compared, what it does not say is taken for what the run has, and told. */

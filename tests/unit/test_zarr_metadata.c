@@ -650,65 +650,72 @@ static void check_two_arrays(const struct zarr_hierarchy *hierarchy)
     assert_null(zarr_hierarchy_find(hierarchy, "y"));
 }
 
+/* "x", and "g/bad", which has no shape. */
+struct documents {
+    char *good, *bad;
+};
+
+static struct documents documents_of(enum zarr_format format)
+{
+    return (struct documents){document_of(format, NULL, NULL), document_of(format, "shape", NULL)};
+}
+
+static void check_fixture(struct fixture *fixture, struct documents documents, bool consolidated)
+{
+    struct zarr_hierarchy *hierarchy = open_fixture(fixture);
+
+    check_two_arrays(hierarchy);
+    assert_int_equal(hierarchy->consolidated, consolidated);
+    zarr_hierarchy_free(hierarchy);
+    free(documents.good);
+    free(documents.bad);
+}
+
 static void test_walk_v2(void **state)
 {
-    char *good = document_of(ZARR_V2, NULL, NULL), *bad = document_of(ZARR_V2, "shape", NULL);
+    struct documents documents = documents_of(ZARR_V2);
 
     fixture_put(*state, ".zgroup", "{\"zarr_format\": 2}");
-    fixture_put(*state, "x/.zarray", good);
+    fixture_put(*state, "x/.zarray", documents.good);
     fixture_put(*state, "x/0.0", "a chunk");
     fixture_put(*state, "g/.zgroup", "{\"zarr_format\": 2}");
-    fixture_put(*state, "g/bad/.zarray", bad);
-    fixture_put(*state, "no_group/y/.zarray", good);
-    struct zarr_hierarchy *hierarchy = open_fixture(*state);
-    check_two_arrays(hierarchy);
-    assert_false(hierarchy->consolidated);
-    zarr_hierarchy_free(hierarchy);
-    free(good);
-    free(bad);
+    fixture_put(*state, "g/bad/.zarray", documents.bad);
+    fixture_put(*state, "no_group/y/.zarray", documents.good);
+    check_fixture(*state, documents, false);
 }
 
 static void test_consolidated_v2(void **state)
 {
-    char *good = document_of(ZARR_V2, NULL, NULL), *bad = document_of(ZARR_V2, "shape", NULL);
+    struct documents documents = documents_of(ZARR_V2);
     struct text all = {0};
 
     text_append(
         &all,
         "{\"zarr_consolidated_format\": 1, \"metadata\": {\".zgroup\": {}, \"x/.zarray\": %s, "
         "\"x/.zattrs\": {\"a\": NaN}, \"g/.zgroup\": {}, \"g/bad/.zarray\": %s}}",
-        good, bad);
+        documents.good, documents.bad);
     fixture_put(*state, ".zmetadata", all.data);
-    struct zarr_hierarchy *hierarchy = open_fixture(*state);
-    check_two_arrays(hierarchy);
-    assert_true(hierarchy->consolidated);
-    zarr_hierarchy_free(hierarchy);
+    check_fixture(*state, documents, true);
     text_done(&all);
-    free(good);
-    free(bad);
 }
 
 static void test_walk_v3(void **state)
 {
     static const char group[] = "{\"zarr_format\": 3, \"node_type\": \"group\", "
                                 "\"consolidated_metadata\": null}";
-    char *good = document_of(ZARR_V3, NULL, NULL), *bad = document_of(ZARR_V3, "shape", NULL);
+    struct documents documents = documents_of(ZARR_V3);
 
     fixture_put(*state, "zarr.json", group);
-    fixture_put(*state, "x/zarr.json", good);
+    fixture_put(*state, "x/zarr.json", documents.good);
     fixture_put(*state, "x/c/0/0", "a chunk");
     fixture_put(*state, "g/zarr.json", group);
-    fixture_put(*state, "g/bad/zarr.json", bad);
-    struct zarr_hierarchy *hierarchy = open_fixture(*state);
-    check_two_arrays(hierarchy);
-    zarr_hierarchy_free(hierarchy);
-    free(good);
-    free(bad);
+    fixture_put(*state, "g/bad/zarr.json", documents.bad);
+    check_fixture(*state, documents, false);
 }
 
 static void test_consolidated_v3(void **state)
 {
-    char *good = document_of(ZARR_V3, NULL, NULL), *bad = document_of(ZARR_V3, "shape", NULL);
+    struct documents documents = documents_of(ZARR_V3);
     struct text all = {0};
 
     text_append(
@@ -716,15 +723,10 @@ static void test_consolidated_v3(void **state)
         "{\"zarr_format\": 3, \"node_type\": \"group\", \"consolidated_metadata\": {\"kind\": "
         "\"inline\", \"must_understand\": false, \"metadata\": {\"g\": {\"zarr_format\": 3, "
         "\"node_type\": \"group\"}, \"g/bad\": %s, \"x\": %s}}}",
-        bad, good);
+        documents.bad, documents.good);
     fixture_put(*state, "zarr.json", all.data);
-    struct zarr_hierarchy *hierarchy = open_fixture(*state);
-    check_two_arrays(hierarchy);
-    assert_true(hierarchy->consolidated);
-    zarr_hierarchy_free(hierarchy);
+    check_fixture(*state, documents, true);
     text_done(&all);
-    free(good);
-    free(bad);
 }
 
 static void test_root_array(void **state)
