@@ -9,7 +9,7 @@
 
 enum { LINE_BYTES = 4096 };
 
-/* Where a version keeps what. */
+/* Names of the files of each version. */
 struct version {
     const char *type;       /* of the mount */
     const char *controller; /* in /proc/self/cgroup */

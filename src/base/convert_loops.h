@@ -120,7 +120,8 @@ static void narrow_to_odd(const double *in, size_t count, float *out)
         out[i] = float_rounded_to_odd(in[i]);
 }
 
-/* The same for numbers that are no denormal float: there the last bit is always bit 29. */
+/* Like narrow_to_odd(), for numbers that are no denormal floats, where the last bit is always
+ * bit 29. */
 static void narrow_normal_to_odd(const uint64_t *in, size_t count, float *out)
 {
     const uint64_t below = (UINT64_C(1) << 29) - 1;

@@ -23,23 +23,23 @@ void text_append_bytes(struct text *text, const void *data, size_t size);
 /* Text from outside (names, dtypes, keys and attributes of datasets) as it may be shown on a
  * terminal, in a log or in JSON: characters in valid UTF-8 stay as they are; control characters,
  * line ends, those that turn the direction of writing, and bytes that are no UTF-8 are spelled out:
- * "\\x1b", "\\u202e". What was made so stays so when it is made again. */
+ * "\\x1b", "\\u202e". Shown text that is shown again does not change. */
 void text_append_shown(struct text *text, const char *foreign);
 
-/* The same as a string of JSON, in quotes. */
+/* Like text_append_shown(), as a string of JSON in quotes. */
 void text_append_json(struct text *text, const char *foreign);
 
-/* The same into `text`, which has `capacity` bytes; cut off between characters where that is less.
- * `foreign` must not overlap it. */
+/* Like text_append_shown(), into `text` of `capacity` bytes; a text that is too long is cut between
+ * characters. `foreign` and `text` must not overlap. */
 void text_show(char *text, size_t capacity, const char *foreign);
 
-/* The same, returned by value so that it can stand in a printf; cut off where it is too long. */
+/* Like text_show(), returned by value for use in a printf. */
 struct shown_text {
     char text[1024];
 };
 struct shown_text text_shown(const char *foreign);
 
-/* Whether it is shown as it is. */
+/* Whether text_show() would leave the text as it is. */
 bool text_is_plain(const char *foreign);
 
 /* Shows the first character of `foreign`, which is not "", at `out`, without a NUL. Returns the

@@ -1,4 +1,4 @@
-/* What the subcommands share. See cli.h. */
+/* See cli.h. */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -1,11 +1,11 @@
-/* What a dataset's layout costs a run, counted from metadata and sizes of files alone.
+/* The cost of a dataset's layout for a run, counted from metadata and sizes of files alone.
  *
- * A run shuffles samples over a window of W chunk rows of C samples each. With memory for all W,
- * each row is read once: a sample costs its share of the stored bytes, times how often chunks that
- * straddle rows are decoded. With memory for K < W of them, a sample's row is there with a chance
- * of K/W, and is read for the sample alone otherwise: C (1 - K/W) rows' worth for each C samples,
- * and at least one. (A run of Penstock refuses to start then; a loader that reads sample by sample
- * pays it.) Rows of one sample cost 1 whatever the memory.
+ * A run shuffles samples over a window of W chunk rows of C samples each. With memory for all W
+ * rows, each row is read once: a sample costs its share of the stored bytes, times the number of
+ * times that chunks straddling rows are decoded. With memory for K < W rows, a sample's row is in
+ * memory with a chance of K/W, and is read for that sample alone otherwise. C samples then cost C
+ * (1 - K/W) reads of a row, and at least one. (Penstock refuses to start such a run; a loader that
+ * reads sample by sample pays the cost.) Rows of one sample cost 1 with any memory.
  */
 #include "cli/inspect.h"
 
@@ -18,7 +18,7 @@ enum { SMALL_ROW_BYTES = 64 << 10, LARGE_ROW_BYTES = 256 << 20, GOOD_ROW_BYTES =
 /* Below this a dataset is not written anew for it. */
 static const double small_gain = 1.1;
 
-/* How often rows of `length` samples are read where `samples` are shuffled together. */
+/* The number of reads of a row of `length` samples, where `samples` are shuffled together. */
 static double row_reads(double length, double samples, double row_bytes, double memory_bytes)
 {
     double rows = samples / length, fitting = memory_bytes / row_bytes;

@@ -67,7 +67,7 @@ static void add_names(struct json_object *object, const struct zarr_node *node)
         json_object_put(list);
 }
 
-/* Those that say what values mean. */
+/* Attributes that give values their meaning. */
 static struct json_object *attributes_json(const struct zarr_node *node)
 {
     struct json_object *object = json_object_new_object();

@@ -49,7 +49,7 @@ static void value_key(const struct zarr_array *array, const struct grid *grid, u
     zarr_chunk_key(array, index, ret_key);
 }
 
-/* Asks for the sizes of up to `most` values. What is not there takes nothing. */
+/* Asks for the sizes of up to `most` values. A missing value has no size. */
 static enum status ask(const struct store *store, const struct zarr_array *array, uint64_t most,
                        struct stored_size *ret_size, struct error *err)
 {

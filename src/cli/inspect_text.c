@@ -142,7 +142,8 @@ static void print_unreadable(const struct zarr_hierarchy *hierarchy)
     }
 }
 
-/* What attributes say of values that a run delivers as they are stored. */
+/* Prints the attributes that change the meaning of values. A run delivers values as they are
+ * stored. */
 static void print_encodings(const struct zarr_hierarchy *hierarchy)
 {
     bool first = true;
@@ -203,7 +204,7 @@ static struct chunks_text format_chunks(double count)
     return chunks;
 }
 
-/* What is wrong with the layout, and what would be better. */
+/* Prints the findings about the layout, and a better layout. */
 static void print_layout_hint(const struct inspection *inspection)
 {
     const struct layout_cost *cost = &inspection->cost;

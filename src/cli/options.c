@@ -84,7 +84,7 @@ static void take_argument(struct parse *parse, char *argument, const struct argp
         argp_error(state, "'%s' is one argument too many; the arguments are %s", argument,
                    command->arguments);
     else
-        argp_error(state, "'%s' is not an option; a configuration is named with -c", argument);
+        argp_error(state, "'%s' is not an option: name a configuration with -c", argument);
 }
 
 static void check_end(const struct parse *parse, const struct argp_state *state)

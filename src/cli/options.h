@@ -1,5 +1,5 @@
-/* The command line of a subcommand as a table: one row an option, with its place in the
- * subcommand's `struct options`. Main thread.
+/* The command line of a subcommand as a table. A row is an option, with the member of the
+ * subcommand's `struct options` that the option sets. Main thread.
  *
  * A subcommand describes itself in a static `struct cli_command` and calls cli_parse(). Wrong usage
  * ends the program with a message and EXIT_FINAL. Commands that take a run's configuration
@@ -40,7 +40,7 @@ struct cli_option {
     cli_parse_argument *parse;
 };
 
-/* The end of a row: what kind of value, and which member of the file's `struct options`. */
+/* The end of a row: the kind of the value, and the member of the file's `struct options`. */
 #define CLI_FLAG(member) CLI_KIND_FLAG, offsetof(struct options, member), 0, 0, NULL
 #define CLI_TEXT(member) CLI_KIND_TEXT, offsetof(struct options, member), 0, 0, NULL
 #define CLI_COUNT(member, low, high) \
@@ -57,8 +57,8 @@ struct cli_command {
     const struct cli_option *options;
     size_t option_count;
 
-    /* Where arguments without an option's name go (const char *, borrowed): all of them are needed.
-     * What follows goes to `more`; NULL: nothing may follow. */
+    /* Members for arguments without an option's name (const char *, borrowed). All of them are
+     * required. Further arguments go to `more`; NULL: there may be none. */
     size_t argument_offsets[CLI_MAX_ARGUMENTS];
     size_t argument_count;
     const char *missing; /* the question where one is missing */
@@ -72,8 +72,8 @@ struct cli_command {
     bool long_only;         /* the letters -c and -s are other options' */
 };
 
-/* Fills `options`, the subcommand's own struct with its defaults in it. cli_settings_done() frees
- * what --set took. */
+/* Fills `options`, the subcommand's own struct, which has the defaults. cli_settings_done() frees
+ * its settings. */
 void cli_parse(const struct cli_command *command, int argc, char **argv, void *options);
 
 /* A whole number from low to high; any other text is wrong usage of `option`. */

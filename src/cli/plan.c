@@ -71,7 +71,7 @@ static const struct cli_command command = {
     .settings_offset = offsetof(struct options, settings),
 };
 
-/* Where the threads and trainers of a node's first reader would sit on this machine. */
+/* The placement of a node's first reader, with its threads and trainers, on this machine. */
 static enum status assume_placement(const struct options *options, const struct config *config,
                                     uint32_t readers_on_node, struct placement *ret_placement,
                                     struct error *err)

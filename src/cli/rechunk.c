@@ -120,7 +120,7 @@ static const struct cli_option option_table[] = {
     {"format", 0, "3", "the Zarr version to write: 3", CLI_OWN(parse_format)},
     {"arrays", 0, "A,B,...", "only these arrays (all)", CLI_OWN(parse_paths)},
     {"no-verify", 0, NULL, "do not read the written chunks back", CLI_FLAG(no_verify)},
-    {"threads", 'j', "N", "threads, or auto (one per core)",
+    {"threads", 'j', "N", "threads, or auto (one per CPU)",
      CLI_THREADS(rechunk.thread_count, 1024)},
     {"memory", 'm', "SIZE",
      "most memory of this process, or auto (half of the node's free memory, shared by its "
@@ -182,8 +182,8 @@ static bool from_environment(const char *name, uint32_t *ret_value)
     return true;
 }
 
-/* What launchers call rank, size, and processes on this node. A Slurm batch script itself has
- * SLURM_PROCID, too; only srun sets the size of a step. */
+/* Reads rank, size, and the number of processes on this node from the launcher's variables. A Slurm
+ * batch script has SLURM_PROCID, too; only srun sets the size of a step. */
 static void ask_launcher(struct rechunk_options *rechunk, uint32_t *ret_local)
 {
     static const char *const names[][3] = {
@@ -212,7 +212,7 @@ static void settle(struct options *options)
     rechunk->verify = !options->no_verify;
     if (!options->part_given)
         ask_launcher(rechunk, &local);
-    uint32_t cores = team_core_count();
+    uint32_t cores = team_cpu_count();
     if (rechunk->thread_count == 0)
         rechunk->thread_count = cores / local > 0 ? cores / local : 1;
     if (rechunk->memory_bytes == 0)

@@ -126,7 +126,7 @@ static const struct cli_command command = {
     .missing = "DIR is missing: which directory shall the dataset go to?",
 };
 
-/* One thread a core; a machine that hides its cores gets one thread. */
+/* The number of cores; 1 on a machine that hides its cores. */
 static uint32_t core_count(void)
 {
     struct topology *topology = NULL;

@@ -57,7 +57,7 @@ static const struct cli_option option_table[] = {
      "chunks that are not there: fill (with the fill value, default) or fail (damage)",
      CLI_OWN(parse_missing)},
     {"json", 0, "FILE", "write the report to FILE, for programs", CLI_TEXT(json_path)},
-    {"threads", 'j', "N", "threads that read and decode, or auto (one per core)",
+    {"threads", 'j', "N", "threads that read and decode, or auto (one per CPU)",
      CLI_THREADS(verify.thread_count, 1024)},
     {"memory", 'm', "SIZE", "most memory of the threads, or auto (half of the free memory)",
      CLI_BYTES(verify.memory_bytes)},
@@ -102,7 +102,7 @@ static const struct cli_command command = {
     .settings_offset = offsetof(struct options, settings),
 };
 
-/* What is read
+/* Arrays to read
  * ------------------------------------------------------------------------------------------- */
 
 /* Whether no reader could make anything of its metadata. */
@@ -180,7 +180,7 @@ static void subject_done(struct subject *subject)
     store_free(subject->store);
 }
 
-/* What is told
+/* The reports
  * ------------------------------------------------------------------------------------------- */
 
 static struct shown_text shown_path(const struct zarr_node *node)
@@ -389,7 +389,7 @@ int cli_verify(int argc, char **argv)
     }
     cli_parse(&command, argc, argv, &options);
     if (options.verify.thread_count == 0)
-        options.verify.thread_count = team_core_count();
+        options.verify.thread_count = team_cpu_count();
     if (options.verify.memory_bytes == 0)
         options.verify.memory_bytes = memory_available_bytes() / 2;
 

@@ -22,7 +22,7 @@ enum { AUTO_SHUFFLE = -1 }; /* numcodecs: bits for single bytes, else bytes */
 static const char *const compressors[] = {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"};
 static const char *const shuffles[] = {"noshuffle", "shuffle", "bitshuffle"};
 
-/* What the flags' upper three bits say: formats, which are fewer than compressors. */
+/* The formats in the upper three bits of the flags. There are fewer formats than compressors. */
 static const char *const formats[] = {"blosclz", "lz4", "snappy", "zlib", "zstd"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -191,7 +191,7 @@ static enum status decode_partial(struct bytes stored, size_t decoded_bytes, siz
     return STATUS_OK;
 }
 
-/* What does not get smaller is copied behind the header, not shuffled, not in blocks. */
+/* A chunk that does not get smaller is copied behind the header, not shuffled, not in blocks. */
 static bool stores_plain(const uint8_t *head, size_t decoded_bytes, size_t *ret_offset)
 {
     struct header header;

@@ -92,7 +92,7 @@ MUST_USE enum status codec_context_new(const struct codec_chain *const *chains, 
                                        size_t decoded_bytes, struct codec_context **ret_context,
                                        struct error *err);
 
-/* What such a context takes, for memory budgets. */
+/* The memory of such a context, for budgets. */
 size_t codec_context_bytes(const struct codec_chain *const *chains, size_t chain_count,
                            size_t decoded_bytes);
 void codec_context_free(struct codec_context *context);
@@ -106,15 +106,16 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
                                   const void *stored, size_t stored_size, void *decoded,
                                   size_t decoded_size, struct error *err);
 
-/* What tells whether bytes begin like a chunk that the chain stored; NULL: nothing does. */
+/* Returns the function that tells whether bytes begin like a chunk that the chain stored; NULL:
+ * there is none. */
 bool (*codec_chain_begins(const struct codec_chain *chain))(const void *bytes, size_t size);
 
 /* Whether partial decoding of a chunk may take less work than all of it. */
 bool codec_chain_has_partial(const struct codec_chain *chain);
 
-/* Of a chain that decodes partially: whether a chunk whose first CODEC_HEAD_BYTES stored bytes are
- * `head` has its bytes there as they are, from byte *ret_offset to the end. False, too, where the
- * head makes no sense: codec_decode() tells why. */
+/* Whether a chunk with `head`, its first CODEC_HEAD_BYTES stored bytes, stores its bytes unchanged
+ * from byte *ret_offset to the end. For chains that decode partially. False, too, for a head that
+ * makes no sense; codec_decode() tells why. */
 enum { CODEC_HEAD_BYTES = 16 };
 bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
                               size_t decoded_size, size_t *ret_offset);

@@ -15,7 +15,7 @@ enum { VALUES_BLOCK = 1024 }; /* numbers at a time; two blocks of them fit a fir
 /* A type among a step's parameters: a dtype from bool to float64, with its byte order. */
 enum { VALUES_SWAPPED = 0x100 };
 
-/* Where filters keep the types of decoded and of stored numbers. */
+/* Indices of the parameters that are a filter's types of decoded and of stored numbers. */
 enum { VALUES_DECODED, VALUES_STORED };
 
 static inline enum dtype values_dtype(int type)

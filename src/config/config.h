@@ -185,7 +185,8 @@ MUST_USE enum status config_init(struct config *ret_config, struct error *err);
  * those there are, one of the same name replaces it. */
 MUST_USE enum status config_read_file(struct config *config, const char *path, struct error *err);
 
-/* The same for text in memory; `name` stands for the file in messages, `folder` for relative URIs.
+/* Like config_read_file(), for text in memory. `name` is the file's name in messages; relative URIs
+ * start at `folder`.
  */
 MUST_USE enum status config_read_text(struct config *config, const char *text, size_t size,
                                       const char *name, const char *folder, struct error *err);
@@ -212,7 +213,7 @@ void config_print(const struct config *config, struct text *out);
 /* The options for --help: key, default, help, one a line. */
 void config_help(struct text *out);
 
-/* The same as a Markdown table, for docs/configuration.md. */
+/* The options as a Markdown table, for docs/configuration.md. */
 void config_help_markdown(struct text *out);
 
 void config_done(struct config *config);

@@ -38,7 +38,7 @@ static const char *nearest_section(const char *section, char names[][OPTION_KEY_
     return spelling_nearest(section, sections, OPTION_COUNT);
 }
 
-/* For a key that is near no other: what its section has. */
+/* Lists the keys of the section, for a key that is near no other. */
 static enum status list_section(const char *key, const char *section, struct error *err)
 {
     struct text names = {0};

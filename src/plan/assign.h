@@ -52,16 +52,16 @@ void assigner_free(struct assigner *assigner);
 /* The memory of an assigner. */
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
 
-/* What a reader tells: the rows it has read since the start; the time that one takes it, that is, a
- * row's time in one thread over the number of threads, 0 if not known yet; the share of the time,
- * of late, in which rounds waited for its reads, less that of all readers on average; and whether
- * they wait for it at all. */
+/* Notes the pace of a reader. `rows_read`: since the start. `row_ns`: the time of a row in one
+ * thread, over the number of threads; 0: not known yet. `waited_more`: the share of recent time in
+ * which rounds waited for this reader's reads, less the average share of all readers.
+ * `is_waited_for`: whether rounds wait for this reader at all. */
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
                         uint64_t row_ns, double waited_more, bool is_waited_for);
 
-/* The run goes on at some other window, earlier or later: what readers were given to read and have
- * not told of is no debt of theirs. Rows keep their homes, whether they are there yet or are still
- * to be read; readers keep their pace. `reader_of_trainer` as in the options. */
+/* The run goes on at another window, earlier or later. Readers no longer owe the rows that they
+ * were given and have not read. Rows keep their homes, even rows that are not read yet; readers
+ * keep their pace. `reader_of_trainer` as in the options. */
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
 
 /* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the

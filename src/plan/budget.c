@@ -109,8 +109,8 @@ static struct row_counts count_rows(const struct budget_demand *d)
     return rows;
 }
 
-/* How many rows of a window one reader may be given, with this many buffers for rows that do not
- * stay, up to `limit`. */
+/* The most rows of a window that one reader may be given, with this many buffers for rows that do
+ * not stay, up to `limit`. */
 static uint64_t most_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
                           uint64_t limit)
 {

@@ -4,8 +4,9 @@
 
 #include "plan/plan.h"
 
-/* What short rows of the window lack together: those that end at or before its sample `number`,
- * counted row after row; and those in the rows before `window_row` <= row_count. */
+/* The samples that short rows of the window lack, added up: over the rows that end at or before
+ * sample `number` of the window, counted row after row; and over the rows before `window_row` <=
+ * row_count. */
 uint64_t plan_window_lack(const struct plan_window *window, uint64_t number);
 uint64_t plan_window_row_lack(const struct plan_window *window, uint64_t window_row);
 

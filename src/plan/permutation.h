@@ -28,8 +28,8 @@ void permutation_init(struct permutation *ret_permutation, uint64_t count, uint6
 uint64_t permutation_apply(const struct permutation *permutation, uint64_t i);
 uint64_t permutation_inverse(const struct permutation *permutation, uint64_t image);
 
-/* One step further until the value is below n again: for values in [0, a*b) that the network has
- * given.
+/* Goes through the network until the value is below n again. For values in [0, a*b) that the
+ * network has given.
  */
 uint64_t permutation_walk(const struct permutation *permutation, uint64_t i);
 uint64_t permutation_walk_back(const struct permutation *permutation, uint64_t image);

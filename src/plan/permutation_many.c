@@ -131,7 +131,7 @@ map_blocks(const struct permutation *p, uint64_t *values, size_t count, bool inv
 
 #endif
 
-/* Where the CPU cannot: none are done. */
+/* For CPUs without AVX2: no value is done. */
 static size_t map_some(const struct permutation *p, uint64_t *values, size_t count, bool inverse)
 {
 #if defined(__x86_64__)

@@ -32,7 +32,7 @@ enum {
     PLAN_ORDER_VERSION = 1, /* of the algorithm: one more with whatever gives another order */
 };
 
-/* What becomes of the N mod B samples that do not fill a step. */
+/* The fate of the N mod B samples that do not fill a step. */
 enum plan_last {
     PLAN_DROP, /* they are not delivered in this epoch */
     PLAN_PAD,  /* the step is filled: positions from N on repeat the last window's sequence from its
@@ -40,7 +40,7 @@ enum plan_last {
     PLAN_PARTIAL, /* the last step is short: with b samples, trainer t gets [t*b/T, (t+1)*b/T) */
 };
 
-/* As batch.last takes them, in that order. */
+/* The names of batch.last, in the order of the enum. */
 #define PLAN_LAST_NAMES "drop", "pad", "partial"
 
 struct plan_options {
@@ -178,7 +178,8 @@ struct plan_local_batch {
 struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t step,
                                             uint32_t trainer);
 
-/* Who gets a position: a trainer, as sample `offset` of its batch of a step. */
+/* The recipient of a position: a trainer, which gets it as sample `offset` of its batch of a step.
+ */
 struct plan_recipient {
     uint64_t step;
     uint32_t trainer;

@@ -43,7 +43,8 @@ static enum status check_steps(uint32_t steps, uint64_t most_slots, uint64_t ste
     return STATUS_OK;
 }
 
-/* Who sends how much is chance: the more rounds are under way, the rarer a link stands idle. */
+/* Chance decides how much each reader sends. The more rounds are under way, the rarer a link stands
+ * idle. */
 static uint32_t rounds_in_flight(uint64_t packed_bytes, uint64_t limit_bytes)
 {
     if (packed_bytes == 0)

@@ -106,7 +106,7 @@ static uint64_t packed_bytes(const struct dataset *dataset)
     return bytes;
 }
 
-/* Of a record, the messages of zero-copy fields. */
+/* Messages of a record: those of zero-copy fields. */
 static uint64_t messages(const struct dataset *dataset)
 {
     uint64_t count = 0;
@@ -150,7 +150,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
     };
 }
 
-/* What the readers of a node take together, besides what their budgets say: the program, MPI. */
+/* Memory of a node's readers besides their budgets: the program, MPI. */
 enum { PROGRAM_BYTES = 64 << 20 };
 
 /* "3.91 GiB on node n2, which has least" */
@@ -168,7 +168,7 @@ static struct available available_text(const struct run_shape *shape)
     return available;
 }
 
-/* What the readers of a node take together. */
+/* The memory of all readers of a node. */
 static uint64_t node_bytes(const struct run_shape *shape, const struct budget *b)
 {
     return shape->readers_on_node * (b->total_bytes - b->held_bytes + PROGRAM_BYTES) +
@@ -241,7 +241,7 @@ static enum status settle_memory(const struct config *config, const struct run_s
     return STATUS_OK;
 }
 
-/* What decides the order of that plan, of a dataset with that fingerprint. */
+/* The numbers that decide the order of the plan, for a dataset with that fingerprint. */
 static struct order order_of(const struct plan *plan, uint64_t fingerprint)
 {
     return (struct order){.id = plan_order_id(plan, fingerprint),

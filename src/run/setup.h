@@ -60,13 +60,13 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
 /* The memory one reader may take: readers.memory_limit, or what "auto" stands for. */
 uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape);
 
-/* How much of it values may take that are on their way a second time (dataset_bound_seconds()):
- * with store.hedge an eighth of store.fetch_memory, of which no more than a quarter of the limit
- * counts.
+/* The part of run_memory_limit() for values that are requested a second time
+ * (dataset_bound_seconds()). With store.hedge, an eighth of store.fetch_memory, of which no more
+ * than a quarter of the limit counts.
  */
 uint64_t run_second_memory(const struct config *config, const struct run_shape *shape);
 
-/* How much of it the fetch stage may take: the rest of that. */
+/* The part of run_memory_limit() for the fetch stage: the rest of store.fetch_memory. */
 uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape);
 
 /* Appends a line if readers.memory_limit is more than a node has for its readers, and the readers
@@ -80,7 +80,7 @@ void run_setup_describe_cache(const struct run_setup *setup, struct text *out);
 /* Memory by purpose, one line each, against the limit: budget_describe() of this setup. */
 void run_setup_describe_memory(const struct run_setup *setup, struct text *out);
 
-/* The same in bytes, as a JSON object. */
+/* Appends the memory by purpose in bytes, as a JSON object. */
 void run_setup_memory_json(const struct run_setup *setup, struct text *out);
 
 #endif

@@ -109,7 +109,7 @@ static enum status get_shuffle(struct json_object *object, uint32_t *ret_shuffle
     return status;
 }
 
-/* What version 1 lacks. */
+/* The members that version 1 lacks. */
 static enum status read_order(struct json_object *object, struct order *order, struct error *err)
 {
     enum status status = get_hex(object, "order_id", &order->id, err);

@@ -30,14 +30,14 @@ struct run_state {
 MUST_USE enum status run_state_parse(const char *json, size_t size, struct run_state *ret_state,
                                      struct error *err);
 
-/* The same for a file. NOT_FOUND, IO: the file. */
+/* Like run_state_parse(), for a file. NOT_FOUND, IO: the file. */
 MUST_USE enum status run_state_read_file(const char *path, struct run_state *ret_state,
                                          struct error *err);
 
 /* Appends the document, of version 2, without a newline. */
 void run_state_print(const struct run_state *state, struct text *out);
 
-/* Whether a run that serves this can continue at `state`. A step equal to steps_per_epoch stands
+/* Whether a run with `service` can continue at `state`. A step equal to steps_per_epoch stands
  * for the start of the next epoch. INVALID: which option differs, and both values. */
 MUST_USE enum status run_state_check(const struct run_state *state,
                                      const struct ring_service *service, struct error *err);

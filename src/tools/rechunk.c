@@ -282,7 +282,7 @@ static enum status put_document(const struct rechunk *rechunk, const char *path,
     return store_put(rechunk->destination, key, document->data, document->length, err);
 }
 
-/* Everything is on the disk before the root's document says that there is a dataset. */
+/* All files are on the disk before the root's document makes them a dataset. */
 static enum status put_documents(const struct rechunk *rechunk, struct error *err)
 {
     const struct targets *targets = &rechunk->targets;

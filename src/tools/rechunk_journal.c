@@ -33,7 +33,7 @@ static bool is_own_entry(const char *name)
 
 static void remove_entries(int journal_fd);
 
-/* Of a rechunk that was killed while it removed its journal, the last thing that it does: removes
+/* After a rechunk that was killed while it removed its journal, its last act: removes
  * the rest. Metadata is written last, so that what has it is complete. */
 static bool is_complete(int fd)
 {

@@ -169,7 +169,7 @@ static struct json_object *value_json(enum dtype dtype, const unsigned char *ite
     }
 }
 
-/* What the source's document says, as v3 has it: nice numbers stay nice. */
+/* The value in the source's document, written for v3. Numbers keep the digits of the document. */
 static struct json_object *number_fill(const struct zarr_array *source,
                                        struct json_object *document)
 {

@@ -39,7 +39,7 @@ static const struct zarr_shard_level *shard_of_target(const struct zarr_array *a
     return array->shard_level_count > 0 ? &array->shard_levels[0] : NULL;
 }
 
-/* Of the three buffers, one after another. */
+/* Sizes of the three buffers, which lie one after another. */
 struct buffer_sizes {
     size_t chunk, value, index;
 };

@@ -99,7 +99,7 @@ enum status team_run(const struct team *team, struct error *err)
     return (enum status)match.error.status;
 }
 
-uint32_t team_core_count(void)
+uint32_t team_cpu_count(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)

@@ -34,7 +34,7 @@ struct verification {
     pthread_mutex_t mutex; /* of the result */
 };
 
-/* What one thread has. */
+/* The state of one thread. */
 struct verifier {
     struct zarr_faults faults; /* first: see skip() */
     struct verification *verification;

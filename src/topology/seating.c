@@ -83,7 +83,7 @@ static uint32_t gpu_node(const struct seating *seating, uint32_t trainer)
     return gpu == NO_GPU ? ANY_NODE : seating->topology->gpus[gpu].node;
 }
 
-/* How many of the reader's trainers have their GPU near these cores. */
+/* The number of the reader's trainers with a GPU near these cores. */
 static uint32_t count_near(const struct seating *seating, uint32_t reader, struct range cores)
 {
     uint32_t near = 0, first = seating_first_trainer(seating, reader);

@@ -79,7 +79,7 @@ struct placement_trainer {
     struct cpuset cpuset;
 };
 
-/* Where one reader's threads and trainers sit. */
+/* The placement of one reader's threads and trainers. */
 struct placement {
     uint32_t numa_count; /* NUMA nodes used, 1 or more */
     uint32_t worker_count;
@@ -128,9 +128,8 @@ MUST_USE enum status topology_placement(const struct topology *topology, uint32_
                                         uint32_t thread_count, enum topology_bind bind,
                                         struct placement *ret_placement, struct error *err);
 
-/* Where memory of one of the placement's trainers (its index among them) shall lie: on the NUMA
- * node of its seat; without a seat, on the one that an even spread over the reader's NUMA nodes
- * gives it. */
+/* The NUMA node for the memory of trainer `trainer` of the placement: that of its seat, or, without
+ * a seat, the one that an even spread over the reader's NUMA nodes gives. */
 struct placement_memory {
     uint32_t numa_os_index;
     uint32_t numa; /* whose workers serve it: those on that node, if any are */
