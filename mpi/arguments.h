@@ -13,11 +13,12 @@ struct arguments {
     bool help, version;
 };
 
-/* Fills *arguments, which refers to argv and to itself. INVALID: wrong usage. */
+/* Fills *arguments, whose pointers lead into argv and into *arguments: neither may move or go away.
+ * INVALID: wrong usage; the message names the argument. */
 MUST_USE enum status arguments_parse(struct arguments *arguments, int argc, char **argv,
                                      struct error *err);
 
-/* To standard output, with the options of the configuration. */
+/* Prints the usage, the command line and all options of the configuration to standard output. */
 void arguments_print_help(void);
 
 #endif

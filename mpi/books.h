@@ -1,7 +1,8 @@
-/* The books of a session: the time of each epoch, what it cost, and what it waited for.
+/* The books of a session: for each epoch the time it took, the work it cost, and what the rounds
+ * waited for.
  *
- * An epoch is closed when its last step is published, and the next one opened. What the pool's
- * workers did meanwhile counts in the epoch under way. Main thread only.
+ * When the last step of an epoch is published, the books close this epoch and open the next one.
+ * The pool's work counts in the epoch that is open when the work is done. Main thread only.
  */
 #ifndef PENSTOCK_MPI_BOOKS_H
 #define PENSTOCK_MPI_BOOKS_H
@@ -13,35 +14,42 @@
 
 enum { SERVICE_MAX_EPOCH_STATS = 256 };
 
-/* One epoch as this reader saw it. Later epochs than there is room for are added to the last entry.
- */
+/* One epoch, as this reader saw it. Epochs beyond SERVICE_MAX_EPOCH_STATS are added to the last
+ * entry. */
 struct epoch_stats {
     uint64_t duration_ns;
-    uint64_t steps;         /* that the trainer here which came furthest was given */
-    uint64_t samples;       /* that trainers here were given: see tally.h */
-    uint64_t rows_read;     /* from the store, for this epoch */
-    uint64_t stored_bytes;  /* read from the store while the epoch was under way */
-    uint64_t memory_bytes;  /* from rows kept as stored, while the epoch was under way */
-    uint64_t disk_bytes;    /* from the node's disk cache, while the epoch was under way */
-    uint64_t decoded_bytes; /* while the epoch was under way */
-    uint64_t chunk_count;   /* decoded while the epoch was under way */
-    uint64_t read_ns, decode_ns, copy_ns;               /* of all workers together */
+    uint64_t steps;                       /* that were given to the trainer of this reader that came
+                                           * furthest */
+    uint64_t samples;                     /* that were given to this reader's trainers: see tally.h
+                                           */
+    uint64_t rows_read;                   /* read from the store for this epoch */
+    uint64_t stored_bytes;                /* read from the store while the epoch was under way */
+    uint64_t memory_bytes;                /* read from rows kept as stored, while the epoch was
+                                           * under way */
+    uint64_t disk_bytes;                  /* read from the node's disk cache, while the epoch was
+                                           * under way */
+    uint64_t decoded_bytes;               /* decoded while the epoch was under way */
+    uint64_t chunk_count;                 /* chunks decoded while the epoch was under way */
+    uint64_t read_ns, decode_ns, copy_ns; /* of all workers together */
     uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns; /* see struct rounds_times */
     uint64_t sent_bytes;                                /* to other readers */
     uint64_t cpu_ns;                                    /* of this process */
-    uint64_t stall_count; /* trainers that were waited for longer than delivery.stall_warning */
+    uint64_t stall_count; /* how often a wait for a trainer was longer than delivery.stall_warning
+                           */
     uint64_t blocked_ns[BLOCK_COUNT];
 };
 
 struct service_summary {
-    struct pool_stats counted; /* what epochs have so far: rows come between sessions, too */
+    struct pool_stats counted; /* the pool's figures that are in `epochs` already; rows are read
+                                * between sessions, too */
     uint64_t session_count;
     uint64_t epoch_count;
     uint64_t first_epoch;
     struct epoch_stats epochs[SERVICE_MAX_EPOCH_STATS];
 };
 
-/* The entry of an epoch; those before the first one, where a session goes back, count in that. */
+/* The entry of an epoch, borrowed. An epoch before the first one, where a session goes back, counts
+ * in the first entry. */
 struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch);
 
 struct books {
@@ -51,38 +59,38 @@ struct books {
     struct service_summary *summary; /* borrowed */
     uint64_t now_ns;                 /* start of this turn of the service loop */
     uint64_t published;              /* the cursor of the first step that is not published */
-    bool finished;                   /* everything is published, the books are closed */
-    uint64_t epoch;                  /* being delivered */
+    bool finished;                   /* everything is published, and the books are closed */
+    uint64_t epoch;                  /* the open epoch */
     uint64_t epoch_start_ns;
     uint64_t epoch_cpu_ns;           /* of this process, when the epoch began */
-    struct rounds_times epoch_times; /* when the epoch began */
-    bool said_serving;               /* a supervisor knows that the first batch is there */
-    bool show_progress;              /* on rank 0, unless it is quiet */
+    struct rounds_times epoch_times; /* of rounds, when the epoch began */
+    bool said_serving;               /* the supervisor was told that the first batch is published */
+    bool show_progress;              /* true on rank 0, unless it is quiet */
     struct progress progress;
 };
 
-/* A session begins. */
+/* Opens the books of a session. Everything but *books is borrowed until books_close(). */
 void books_open(struct books *books, const struct job *job, struct windows *windows,
                 struct rounds *rounds, struct service_summary *summary, bool quiet);
 
-/* At each turn of the loop: looks at the clock, and puts the time since the last turn on the
- * account of what the oldest round waits for. */
+/* To be called at each turn of the loop: adds the time since the last turn to what the oldest round
+ * waits for, and closes epochs whose last step is published. */
 void books_keep(struct books *books);
 
-/* Everything is published: closes the last epoch. */
+/* Closes the last epoch, once everything is published. */
 void books_finish(struct books *books);
 
-/* The session is over before its time: what it did is counted, rows for later epochs included. */
+/* Counts the work of a session that ends early, rows for later epochs included. */
 void books_break_off(struct books *books);
 
-/* A trainer is waited for, longer than delivery.stall_warning. */
+/* Counts one wait for a trainer that is longer than delivery.stall_warning. */
 void books_count_stall(struct books *books);
 
-/* A line for the log as an epoch ends, of which trainers were given `samples`; the table with all
- * readers' figures comes at the end of the run. */
+/* Prints the log's line of an epoch that has ended, of which all trainers were given `samples`
+ * samples. The table with all readers' figures comes at the end of the run. */
 void books_announce(struct books *books, uint64_t epoch, uint64_t samples);
 
-/* Ends the line that shows progress. */
+/* Ends the progress line on standard error. */
 void books_close(struct books *books);
 
 #endif

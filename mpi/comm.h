@@ -1,11 +1,11 @@
-/* The reader's view of MPI: communicators, waiting without burning a core, agreeing on errors.
+/* The reader's view of MPI: communicators, waiting without a busy core, agreeing on errors.
  *
- * MPI is called by the main thread alone (MPI_THREAD_FUNNELED). Each kind of traffic has a
- * communicator of its own, so that the order of one does not depend on the progress of another:
+ * The main thread alone calls MPI (MPI_THREAD_FUNNELED), and everything here. Each kind of traffic
+ * has a communicator of its own, so that its order does not depend on the progress of other kinds:
  *
  *     world    start and end: broadcasts, gathers, agreement
  *     control  the stop notice, and events before it
- *     drain    the notice of an orderly end, and where that is
+ *     drain    the notice of an orderly end, and the round of that end
  *     rounds   the exchange's collectives
  *     lanes    the exchange's messages, by round in flight
  *     pace     barriers that keep readers from running ahead of one another
@@ -13,8 +13,8 @@
  *     tally    what trainers were given of an epoch
  *     node     the readers that share this node's memory
  *
- * Open MPI's blocking calls spin. Everything here uses the nonblocking form and comm_wait(), which
- * tests and sleeps: a reader must not take a core from a trainer, at start-up either.
+ * Open MPI's blocking calls spin. The functions here use nonblocking calls and comm_wait(), which
+ * tests and sleeps: a reader must not take a core from a trainer, not even at the start.
  */
 #ifndef PENSTOCK_MPI_COMM_H
 #define PENSTOCK_MPI_COMM_H
@@ -32,38 +32,41 @@ struct comm {
     int rank, size;
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];
-    int signal_fd; /* signalfd of SIGINT and SIGTERM; looked at while waiting */
-    /* Called when a signal is seen in any wait, or one that the service loop cannot answer in good
-     * order; must not return. */
+    int signal_fd; /* signalfd of SIGINT and SIGTERM, -1 without; read while waiting */
+    /* Called when a signal comes during a wait, or one comes to which the service loop cannot
+     * answer with an orderly end. Must not return. */
     void (*on_signal)(void *argument, int signal_number);
     void *on_signal_argument;
 };
 
-/* Collective. MPI: the library does not provide MPI_THREAD_FUNNELED, or is not the launcher's, so
+/* Collective. Initialises MPI, and makes the communicators. *ret_comm is the caller's, for
+ * comm_done(). MPI: the library does not provide MPI_THREAD_FUNNELED, or is not the launcher's, so
  * that each process is a world of its own. */
 MUST_USE enum status comm_init(struct comm *ret_comm, struct error *err);
 
 /* Collective: waits for all ranks without spinning, frees the communicators and ends MPI. */
 void comm_done(struct comm *comm);
 
-/* Waits for a request, testing and sleeping. */
+/* Waits for a request: tests, looks for signals, and sleeps. */
 void comm_wait(const struct comm *comm, MPI_Request *request);
 
 /* Sleeps a little longer each time it is called in a row: 20 us up to 1 ms. `*idle` starts at 0. */
 void comm_back_off(unsigned *idle);
 
-/* Collective over world: returns the same on every rank: OK when all came with OK, else the error
- * of the lowest rank that failed, with its rank filled in. `status` and `*err` are this rank's. */
+/* Collective over world: agrees on an outcome. `status` and `*err` are this rank's own. Returns the
+ * same on every rank: OK if all ranks have OK; else the error of the lowest rank that failed, with
+ * that rank filled in. `err` must not be NULL. */
 MUST_USE enum status comm_agree(const struct comm *comm, enum status status, struct error *err);
 
-/* Collective over world: rank 0's bytes on every rank, in malloc'ed memory (returned) on the
- * others; rank 0 gets its own pointer back. NO_MEMORY is fatal to the job. */
+/* Collective over world: gives all ranks rank 0's `*size` bytes. On rank 0 *bytes and *size are
+ * input and stay. On the other ranks *bytes becomes memory of *size bytes, with a NUL behind, that
+ * the caller frees. Lack of memory aborts the job. */
 void comm_share(const struct comm *comm, void **bytes, size_t *size);
 
-/* The number of a signal that has arrived; 0: none. */
+/* Takes a signal that has arrived, and returns its number; 0: none. */
 int comm_take_signal(const struct comm *comm);
 
-/* Looks whether a signal has arrived, and if so calls on_signal. */
+/* Takes a signal that has arrived, if any, and calls on_signal with it. */
 void comm_heed_signals(const struct comm *comm);
 
 #endif

@@ -1,25 +1,23 @@
-/* The exchange: every reader sends every other its samples of one round.
+/* The exchange: in each round every reader sends samples to every other reader.
  *
  * A lane is one round in flight. Its samples travel in one of two ways, by size:
  *
  *     packed     row --copy--> send buffer ~~~ MPI_Ialltoallv ~~~ receive buffer --copy--> slot
  *     zero-copy  row ~~~ MPI_Isend, MPI_Irecv, one message a piece ~~~ slot
  *
- * Packing makes one message of many small pieces; a large piece is a message of its own, and the
- * two copies and the buffers are saved. exchange_is_zero_copy() says which; the measurement behind
- * it is in docs/exchange.md. A round may use both, for different fields.
+ * Packing makes one message of many small pieces. A large piece is a message of its own, which
+ * saves two copies and the buffers. exchange_is_zero_copy() chooses by size (docs/exchange.md has
+ * the measurement). A round may use both ways, for different fields.
  *
  * Packed: rounds are posted in the same order on all readers. Counts are in records of one
  * contiguous datatype, so that neither a count nor a displacement overflows an int however large
  * the samples are. Ialltoallv starts all sends and receives at once and skips empty ones.
  *
- * Zero-copy: between two readers, messages of a lane are taken in the order in which they are sent;
- * lanes do not wait for one another: each has a
- * communicator, so that MPI looks for the receive of a message among those of its lane alone. Very
- * large pieces travel in several messages.
+ * Zero-copy: between two readers, messages of one lane are received in the order in which they are
+ * sent. Lanes do not wait for one another, since each lane has a communicator: MPI looks for a
+ * message's receive among the lane's own receives. Very large pieces travel in several messages.
  *
- * MPI moves only inside MPI calls: the owner (MPI's thread, which alone calls everything here)
- * tests often.
+ * MPI moves only inside MPI calls, so the owner tests often. Main thread only; nothing blocks.
  */
 #ifndef PENSTOCK_MPI_EXCHANGE_H
 #define PENSTOCK_MPI_EXCHANGE_H
@@ -32,7 +30,7 @@
 
 struct exchange;
 
-/* Whether pieces of that size are better sent from where they are than packed. */
+/* Whether pieces of this size are sent from the row instead of packed. Pure. */
 bool exchange_is_zero_copy(uint64_t piece_bytes);
 
 /* Records per peer, in order of rank; displacements are running sums. */
@@ -50,14 +48,16 @@ struct exchange_sizes {
     const uint64_t *piece_bytes; /* [piece_count]; read by exchange_new() alone */
 };
 
-/* Buffers are allocated and touched here. NO_MEMORY; INVALID: more than 2^31 samples in a round, or
- * a record that MPI cannot describe. */
+/* Allocates all buffers and tables. The packed buffers are not touched: see exchange_buffers().
+ * `comm` is borrowed until exchange_free(). NO_MEMORY. INVALID: a round has more than 2^31 samples,
+ * or MPI cannot describe the record. */
 MUST_USE enum status exchange_new(const struct comm *comm, uint32_t lane_count,
                                   const struct exchange_sizes *sizes,
                                   struct exchange **ret_exchange, struct error *err);
 void exchange_free(struct exchange *exchange);
 
-/* Borrowed until exchange_free(); NULL where nothing is packed. */
+/* The lane's packed buffers and counts, borrowed until exchange_free(). The buffers are NULL where
+ * nothing is packed. */
 unsigned char *exchange_send_buffer(const struct exchange *exchange, uint32_t lane);
 const unsigned char *exchange_receive_buffer(const struct exchange *exchange, uint32_t lane);
 struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t lane);
@@ -65,31 +65,33 @@ struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t
 /* Empties a lane whose last round is complete. */
 void exchange_open(struct exchange *exchange, uint32_t lane);
 
-/* Starts to receive the next piece that `peer` sends in this lane, or to send one. A sample's
- * pieces are sent in the order of `piece_bytes`. The memory is borrowed until the lane is complete.
- * Sending NULL sends nothing instead of a piece: what the receiver has there stays. */
+/* Starts to receive the next piece that reader `peer` sends in this lane, or to send the next piece
+ * to it. A sample's pieces are sent in the order of exchange_sizes.piece_bytes. `piece` is borrowed
+ * until the lane is complete. Sending NULL stands for a piece without data: the receiver's memory
+ * stays as it is. */
 void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *piece,
                       uint64_t piece_bytes);
 void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const void *piece,
                    uint64_t piece_bytes);
 
-/* How many samples, in the order of exchange_send(), have left their memory with all their pieces.
- * Moves all lanes on. */
+/* How many samples of the lane, in the order of exchange_send(), are sent with all their pieces, so
+ * that their memory may be used again. Moves all lanes on. */
 uint64_t exchange_sent(struct exchange *exchange, uint32_t lane);
 
-/* Receives all pieces of `sample_count` samples from `peer` and forgets them, while this lane is
- * tested. For the end of a run; one lane at a time. */
+/* Receives all pieces of `sample_count` samples from `peer`, and drops the data, while
+ * exchange_test() is called for this lane. For the end of a run; one lane at a time. */
 void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t sample_count);
 
-/* The lane's packed buffers, in one: nothing of them is touched yet, that is the caller's to do,
- * where they shall lie. NULL and 0 where nothing is packed. */
+/* The memory that holds both packed buffers of the lane, borrowed. Nobody has touched it: the
+ * caller does so on the NUMA node where the buffers are to lie. NULL and 0 where nothing is packed.
+ */
 unsigned char *exchange_buffers(const struct exchange *exchange, uint32_t lane, size_t *ret_bytes);
 
-/* Collective in order: starts the lane's packed part. Counts and send buffer must not change until
- * it is complete. Does nothing where nothing is packed. */
+/* Collective, in the same order of rounds on all ranks: starts the lane's packed part. Counts and
+ * send buffer must not change until the lane is complete. Does nothing where nothing is packed. */
 void exchange_post(struct exchange *exchange, uint32_t lane);
 
-/* Whether all that was started in the lane is complete; moves all lanes on. */
+/* Whether everything started in the lane is complete. Moves all lanes on. */
 bool exchange_test(struct exchange *exchange, uint32_t lane);
 
 #endif

@@ -1,8 +1,9 @@
-/* Held arrays in memory once per node: one reader reads them, the others map the same memory.
+/* Held arrays, in memory once a node: one reader reads them, and the node's other readers map the
+ * same memory. Main thread.
  *
  * The first reader of a node makes a memfd, fills it with dataset_hold() and seals its size; the
- * others open it through /proc/<pid>/fd, which needs the same user and the same PID namespace and
- * nothing else, and leaves nothing behind.
+ * others open it through /proc/<pid>/fd. Opening needs the same user and the same PID namespace,
+ * and leaves nothing behind.
  */
 #ifndef PENSTOCK_MPI_HELD_H
 #define PENSTOCK_MPI_HELD_H
@@ -10,11 +11,14 @@
 #include "comm.h"
 #include "dataset/dataset.h"
 
-/* Collective over world. `*ret_memory` is NULL if the dataset holds nothing. Errors are agreed on:
- * the same on all ranks. */
+/* Collective over world. Blocks while the arrays are read. *ret_memory is the caller's, for
+ * held_free(), also after a failure; NULL if the dataset holds nothing. The same error on all
+ * ranks. NO_MEMORY: the arrays do not fit. IO: the memory cannot be shared; readers have PID
+ * namespaces of their own. Other statuses: as dataset_hold(). */
 MUST_USE enum status held_share(const struct comm *comm, struct dataset *dataset, void **ret_memory,
                                 struct error *err);
 
+/* Unmaps. NULL is fine. */
 void held_free(void *memory, const struct dataset *dataset);
 
 #endif

@@ -1,14 +1,15 @@
-/* Where trainers had stopped, as readers that died told their supervisor: the text of --left.
+/* Where trainers had stopped, as readers that died told their supervisor. The supervisor gives the
+ * next readers this text with --left.
  *
  *     left 3 4100        the trainer of rank 3 goes on at cursor 4100
  *     left 5 4099
  *     .                  the end
  *
- * These are the lines that readers print; of one rank the last counts, not the furthest, for
- * trainers that all start again go back to a checkpoint: readers say so before a session starts,
- * and a supervisor forgets all cursors at its first batch. Rank 0 alone has the file or, for "-",
- * the standard input that a launcher passes on to it: nodes need not share anything, and no command
- * line is too short. Main thread.
+ * Readers print these lines. The last line of a rank counts, and not the furthest cursor: trainers
+ * that all start again go back to a checkpoint. Readers print the lines before a session starts,
+ * and the supervisor forgets all cursors at the session's first batch. Rank 0 alone reads the file
+ * or, for "-", its standard input, which launchers pass on: nodes need not share a file system, and
+ * the text may be longer than a command line. Main thread.
  */
 #ifndef PENSTOCK_MPI_LEFT_H
 #define PENSTOCK_MPI_LEFT_H
@@ -17,10 +18,12 @@
 
 #include <stdint.h>
 
-/* Collective over world. ret_left[rank] becomes cursor + 1 where the text names a rank; others
- * stay. `path` counts on rank 0, which waits for the end of the text up to a minute; NULL: there is
- * none. INVALID: no such lines, or of no rank or cursor of this run (ranks below `trainers`,
- * cursors up to `end`). NOT_FOUND, IO: the file. TIMEOUT: the text had no end. */
+/* Collective over world. ret_left[rank] becomes cursor + 1 for each rank that the text names; its
+ * other elements stay. `path` counts on rank 0 alone; NULL: there is no text. Rank 0 waits up to a
+ * minute for each part of the text. The same error on all ranks. INVALID: a line is not as above, a
+ * rank is not below `trainers`, a cursor is above `end`, the text is too long, or the file ends
+ * without the line ".". NOT_FOUND, IO: the file cannot be read. TIMEOUT: the text did not end in
+ * time. */
 MUST_USE enum status left_share(const struct comm *comm, const char *path, uint64_t trainers,
                                 uint64_t end, uint64_t *ret_left, struct error *err);
 

@@ -1,9 +1,9 @@
 /* Pace: no reader runs far ahead of another, and rank 0 knows how fast each of them reads.
  *
- * A reader that gets nothing from another would send ever on, into that one's unexpected messages.
- * So all readers meet every few rounds in a nonblocking collective that is passed long before
- * anybody waits for it, and tell each other how far they have read and how long a row takes them;
- * rank 0 hands that to the assigner. Main thread only.
+ * A reader that receives nothing from another reader could send to it without limit, into its
+ * unexpected messages. So all readers meet every few rounds in a nonblocking collective, which is
+ * usually complete long before a reader needs it. There they tell each other how far they have read
+ * and how long a row takes; rank 0 gives these figures to the assigner. Main thread only.
  */
 #ifndef PENSTOCK_MPI_PACE_H
 #define PENSTOCK_MPI_PACE_H
@@ -12,18 +12,18 @@
 
 struct pace;
 
-/* NO_MEMORY. */
+/* `job` is borrowed until pace_free(). *ret_pace is the caller's. NO_MEMORY. */
 MUST_USE enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err);
 void pace_free(struct pace *pace);
 
-/* Moves on: `published` rounds of this reader are over; `waits` tells whether the next one waits
- * for what this reader has to read. */
+/* Moves on; never blocks. `published`: how many rounds this reader has published. `waits`: the next
+ * round waits for rows that this reader has to read. */
 void pace_progress(struct pace *pace, uint64_t published, bool waits);
 
 /* Whether round `serial` may be posted now. */
 bool pace_allows(const struct pace *pace, uint64_t serial);
 
-/* Whether this reader has passed all meetings that `published` rounds bring with them. */
+/* Whether this reader has passed all meetings of the first `published` rounds. */
 bool pace_settled(const struct pace *pace, uint64_t published);
 
 #endif

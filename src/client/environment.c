@@ -113,7 +113,7 @@ static enum status read_pair(const struct pair *pairs, uint32_t *ret_number, uin
             return status;
         if (number >= count)
             return error_set(err, STATUS_INVALID,
-                             "environment: %s=%s is not below %s=%s: who has set them?",
+                             "environment: %s=%s is not below %s=%s: one of them is wrong",
                              pair->number, getenv(pair->number), pair->count, getenv(pair->count));
         *ret_number = (uint32_t)number;
         *ret_count = (uint32_t)count;

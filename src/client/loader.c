@@ -119,7 +119,7 @@ static void say_end(struct loader *loader)
         error_set(&loader->final, STATUS_ENDED, "all epochs are consumed");
     else
         error_set(&loader->final, STATUS_ENDED,
-                  "the service was told to stop, and has, for all trainers, before epoch %" PRIu64
+                  "the service was told to stop, and all trainers stop before epoch %" PRIu64
                   " step %" PRIu64,
                   cursor.epoch, cursor.step);
 }

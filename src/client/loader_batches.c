@@ -97,8 +97,9 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
     if (!oldest)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "all %" PRIu32 " slots are taken and the oldest batch, epoch %" PRIu64
-                     " step %" PRIu64 ", is not released: release it before asking for another, or "
+                     "this trainer leases all %" PRIu32
+                     " slots, and the oldest batch, epoch %" PRIu64 " step %" PRIu64
+                     ", is not released: release that batch first, or "
                      "raise delivery.slots",
                      attached_ring_slots(loader->attached), atomic_load(&oldest->epoch),
                      atomic_load(&oldest->step));
@@ -137,6 +138,6 @@ enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "the batch of epoch %" PRIu64 " step %" PRIu64
-                     " is not leased: it was released before",
+                     " is not leased: the batch was released before",
                      epoch, step);
 }

@@ -178,8 +178,8 @@ enum penstock_status penstock_next(struct penstock *connection, struct penstock_
     if (is_forked(connection))
         return (enum penstock_status)error_set(
             &connection->error, STATUS_INVALID,
-            "this process (%ld) was forked by the one that connected (%ld): the connection is that "
-            "one's alone; connect after the fork, or hand over copies of batches",
+            "this process (%ld) was forked by the one that connected (%ld), and may not use its "
+            "connection: connect after the fork, or hand over copies of batches",
             (long)getpid(), (long)connection->pid);
     enter(connection);
     error_clear(&connection->error);

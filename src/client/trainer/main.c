@@ -40,24 +40,26 @@ enum option_key {
 };
 
 static const struct argp_option options[] = {
-    {0, 0, 0, 0, "Where and as whom:", 1},
+    {0, 0, 0, 0, "Which service, and as which trainer:", 1},
     {"run-dir", OPTION_RUN_DIR, "DIR", 0, "the service's run directory (PENSTOCK_RUN_DIR)", 0},
     {"rank", OPTION_RANK, "R", 0, "this trainer's rank (RANK, SLURM_PROCID, ...)", 0},
-    {"world-size", OPTION_WORLD_SIZE, "T", 0, "number of trainers (WORLD_SIZE, SLURM_NTASKS, ...)",
-     0},
+    {"world-size", OPTION_WORLD_SIZE, "T", 0,
+     "number of trainers (WORLD_SIZE, SLURM_STEP_NUM_TASKS, ...)", 0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "how long to wait for the service (60)", 0},
     {0, 0, 0, 0, "What to do with a batch:", 2},
     {"touch", OPTION_TOUCH, 0, 0, "read one byte of every page", 0},
-    {"compute-ms", OPTION_COMPUTE_MS, "MS", 0, "pretend to compute for so long", 0},
-    {"hold", OPTION_HOLD, "K", 0, "hold up to K batches, and give them back out of order (1)", 0},
-    {"digest", OPTION_DIGEST, "FILE", 0, "write a line a sample: epoch step position index XXH3-64",
-     0},
-    {"digest-padding", OPTION_DIGEST_PADDING, 0, 0, "also of samples that pad the last step", 0},
-    {0, 0, 0, 0, "When to stop, and what to tell:", 3},
+    {"compute-ms", OPTION_COMPUTE_MS, "MS", 0, "pretend to compute for MS milliseconds", 0},
+    {"hold", OPTION_HOLD, "K", 0,
+     "lease up to K batches at once, and release them out of order (1)", 0},
+    {"digest", OPTION_DIGEST, "FILE", 0,
+     "write a line for each sample: epoch step position index XXH3-64", 0},
+    {"digest-padding", OPTION_DIGEST_PADDING, 0, 0,
+     "with --digest: also for samples that only fill the last step", 0},
+    {0, 0, 0, 0, "When to stop, and what to write:", 3},
     {"steps", OPTION_STEPS, "K", 0, "stop after K batches instead of at the end", 0},
-    {"state", OPTION_STATE, "FILE", 0, "write the state to resume from, at the end", 0},
+    {"state", OPTION_STATE, "FILE", 0, "at the end, write the state from which a run goes on", 0},
     {"json", OPTION_JSON, "FILE", OPTION_ARG_OPTIONAL,
-     "write a report: counts, rates, share of time spent waiting (to standard output)", 0},
+     "write a report: counts, rates, share of time spent waiting (default: to standard output)", 0},
     {"progress", OPTION_PROGRESS, 0, 0, "show progress on standard error", 0},
     {0}};
 
@@ -68,9 +70,8 @@ static const char description[] =
     "    mpirun -n 2 penstock-reader -c run.yaml -- penstock-trainer --compute-ms 50 --json\n\n"
     "  Are two runs the same, sample by sample?\n"
     "    penstock-trainer --digest run1.{rank}.txt; sort -n run1.*.txt > run1.txt\n\n"
-    "Exit code: 0 at the end of all epochs or after --steps, 1 when the service failed, 4 for "
-    "wrong "
-    "usage.";
+    "Exit code: 0 at the end of all epochs or after --steps, 1 when the service failed or a file "
+    "cannot be written, 4 for wrong usage or a wrong environment.";
 
 /* A whole number in [low, high], or a usage error. */
 static long long whole(const char *text, long long low, long long high, struct argp_state *state)
@@ -171,7 +172,7 @@ static bool complain(const char *what, const char *path)
     return false;
 }
 
-/* To standard output without a path. */
+/* Writes the report to its file, or to standard output where --json has no FILE. */
 static bool write_report(const struct settings *settings, const struct penstock_info *info,
                          const struct report *report, enum penstock_status status)
 {
@@ -192,7 +193,7 @@ static bool write_report(const struct settings *settings, const struct penstock_
     return written;
 }
 
-/* Whole or not at all: another process may start from it at any time. */
+/* Writes the file whole or not at all: another process may start from it at any time. */
 static bool write_whole(const char *path, const char *text)
 {
     char *partial = NULL;
@@ -264,7 +265,7 @@ static bool run(struct settings *settings, struct penstock *connection)
     good &= write_state(settings, connection);
     report_done(&report);
     if (!good)
-        penstock_fail(connection, served ? "its results cannot be written" : said);
+        penstock_fail(connection, served ? "it cannot write its digests, report or state" : said);
     return good;
 }
 
@@ -285,7 +286,8 @@ int main(int argc, char **argv)
     if (status != PENSTOCK_OK) {
         fprintf(stderr, "penstock-trainer: %s\n", message);
         if (status == PENSTOCK_ENDED)
-            return EXIT_SUCCESS; /* it died at the very end */
+            return EXIT_SUCCESS; /* the process before this one died at the very end: nothing is
+                                  * left to do */
         return status == PENSTOCK_INVALID ? EXIT_FINAL : EXIT_FAILURE;
     }
     bool good = run(&settings, connection);
