@@ -2,7 +2,6 @@
  * same way. */
 #include "job_internal.h"
 
-#include "base/clock.h"
 #include "held.h"
 #include "left.h"
 

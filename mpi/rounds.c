@@ -2,7 +2,6 @@
 #include "rounds_internal.h"
 
 #include "base/clock.h"
-#include "round_copy.h"
 #include "round_plan.h"
 #include "transfer.h"
 

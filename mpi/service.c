@@ -1,7 +1,6 @@
 /* See service.h. */
 #include "service_internal.h"
 
-#include "base/clock.h"
 #include "store/store.h"
 
 #include <poll.h>

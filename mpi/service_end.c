@@ -2,8 +2,6 @@
  * service_internal.h. */
 #include "service_internal.h"
 
-#include "base/clock.h"
-#include "base/size.h"
 #include "job_internal.h"
 
 #include <signal.h>
