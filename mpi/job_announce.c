@@ -1,4 +1,4 @@
-/* What is told at the start of a run: see job_internal.h. */
+/* Prints what a run will do, at its start. See job_internal.h. */
 #include "job_internal.h"
 
 #include "base/size.h"

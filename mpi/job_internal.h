@@ -1,10 +1,11 @@
-/* What the files of a job share; see job.h for what others may use. */
+/* For the job's own files; job.h is for others. Main thread only. Where a function is collective,
+ * all ranks return the same status and error. */
 #ifndef PENSTOCK_MPI_JOB_INTERNAL_H
 #define PENSTOCK_MPI_JOB_INTERNAL_H
 
 #include "job.h"
 
-/* A step of the run, counted from the beginning of its first epoch. */
+/* The cursor of a step. */
 static inline uint64_t job_cursor(const struct job *job, uint64_t epoch, uint64_t step)
 {
     return epoch * job->setup.service.steps_per_epoch + step;
@@ -14,23 +15,23 @@ static inline uint64_t job_cursor(const struct job *job, uint64_t epoch, uint64_
 MUST_USE enum status job_share_config(struct job *job, const struct job_options *options,
                                       struct error *err);
 
-/* Collective: from before the first look at the store on, somebody sees whether it answers. */
+/* Collective: starts the watchdog, before the first access to the store. NO_MEMORY, IO: as
+ * watchdog_new(). */
 MUST_USE enum status job_watch_store(struct job *job, struct error *err);
 
 /* Collective: rank 0 opens the dataset; the others rebuild it from its metadata. */
 MUST_USE enum status job_share_dataset(struct job *job, struct error *err);
 
-/* Collective: settles the shape of the run, its plan, rounds and memory; every rank comes to the
- * same. */
+/* Collective: settles the shape of the run, its plan, rounds and memory, the same on every rank. */
 MUST_USE enum status job_settle(struct job *job, const struct job_options *options,
                                 struct error *err);
 
-/* Collective over `where`. Values are below 2^63: MPICH 4.0 compares unsigned integers as if they
- * were signed. */
+/* Collective over `where`: the reduction of all ranks' values by `operation`. Values are below
+ * 2^63: MPICH 4.0 compares unsigned integers as if they were signed. */
 uint64_t job_reduce(const struct comm *comm, uint64_t value, MPI_Op operation, MPI_Comm where);
 
-/* job_placement.c. Trainers are spread over readers in blocks: reader r spawns ranks
- * [r*T/R, (r+1)*T/R). The first of them, and how many this reader has. */
+/* job_placement.c. Trainers are spread over readers in blocks: reader r spawns ranks [r*T/R,
+ * (r+1)*T/R). The first rank of reader `reader`, and how many trainers this reader has. */
 uint32_t job_first_trainer(const struct job *job, int reader);
 uint32_t job_expected_trainers(const struct job *job);
 
@@ -49,22 +50,24 @@ MUST_USE enum status job_open_server(struct job *job, const struct job_options *
 MUST_USE enum status job_spawn_trainers(struct job *job, const struct job_options *options,
                                         struct error *err);
 
-/* Starts trainers of ours that have failed again, and says so. */
+/* Starts this reader's failed children again, and prints so. *ret_count: how many. Errors as
+ * children_restart(). */
 MUST_USE enum status job_restart_children(struct job *job, uint32_t *ret_count, struct error *err);
 
-/* Starts those again that may be. Otherwise how a trainer of ours has failed. */
+/* Looks at this reader's children, and starts failed ones again if they may be. LOST: a child
+ * failed for good; the message says how. */
 MUST_USE enum status job_look_after_children(struct job *job, struct error *err);
 
 /* job_attendance.c. Collective: waits until all trainers of the run have said hello to some reader.
- * As job_gather(). */
+ * Errors as job_gather(). */
 MUST_USE enum status job_await_trainers(struct job *job, bool quiet, struct error *err);
 
-/* Notes how far the trainer of that rank has come, for one that comes fresh instead. A supervisor
- * is told, too, in case the readers die before that one is there. */
+/* Notes the cursor of the trainer of rank `rank`, where a fresh process of this rank goes on. Tells
+ * a supervisor, too: the readers may die before that process connects. */
 void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor);
 
-/* job_wishes.c. Collective: settles where the session starts, and where each trainer does, from
- * what the trainers ask for. REFUSED: they have states of different steps. */
+/* job_wishes.c. Collective: settles where the session starts, and where each trainer starts, from
+ * the cursors that the trainers ask for. REFUSED: trainers have states of different steps. */
 MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error *err);
 
 /* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:

@@ -1,6 +1,5 @@
-/* The table at the end of a run; see service.h. Times of different nodes are not compared: rank 0's
- * clock gives the durations, sums over readers the rest.
- */
+/* service_describe(): the table at the end of a run, and its JSON. Clocks of different nodes are
+ * not compared: durations are of rank 0's clock, and all other figures are sums over readers. */
 #include "service.h"
 
 #include "base/size.h"

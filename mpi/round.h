@@ -1,12 +1,12 @@
-/* One round: which samples it moves, and where. A worker plans it (round_plan.h), workers copy its
- * samples (round_copy.h), the main thread sends what is not copied (transfer.h).
+/* One round: its samples, and where each sample goes. A worker plans the round (round_plan.h),
+ * workers copy samples (round_copy.h), and the main thread sends zero-copy fields (transfer.h).
  *
- * A round's samples reach a trainer's slot in one of three ways; the last two differ by field, as
- * the exchange settles by size:
+ * A sample reaches its trainer's slot on one of three ways. Between two readers the size of a field
+ * decides which (exchange_is_zero_copy()):
  *
- *     row  --fill-->  slot                                      its reader is the trainer's reader
- *     row  --fill-->  send buffer  ~~~  receive buffer  --scatter-->  slot
- *     row  ~~~  slot                                            zero-copy
+ *     row  --fill-->  slot                                      the row's reader is the trainer's
+ * reader row  --fill-->  send buffer  ~~~  receive buffer  --scatter-->  slot row  ~~~  slot
+ * zero-copy
  */
 #ifndef PENSTOCK_MPI_ROUND_H
 #define PENSTOCK_MPI_ROUND_H
@@ -28,9 +28,9 @@ enum round_state {
 
 enum { FILL_REMOTE = UINT32_MAX };
 
-/* One of my samples: from its row to a slot, or to another reader. */
+/* One sample of this reader's rows, on its way to a slot or to another reader. */
 struct fill {
-    const int32_t *buffer; /* the row's buffer, read once the row is claimed */
+    const int32_t *buffer; /* index of the row's buffer; valid once the row is claimed */
     union {
         unsigned char *slot;
         struct {
@@ -42,7 +42,7 @@ struct fill {
     uint32_t batch_index; /* of the sample in the slot's batch; FILL_REMOTE: to another reader */
 };
 
-/* One sample that comes from another reader to a slot. */
+/* One sample that comes from another reader, on its way to a slot. */
 struct arrival {
     unsigned char *slot;
     uint32_t batch_index;
@@ -50,7 +50,7 @@ struct arrival {
     uint64_t record; /* of the receive buffer */
 };
 
-/* Where the time of rounds goes: workers' time, all of them together. */
+/* How long workers took for rounds, all workers together. */
 struct round_times {
     _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
 };
@@ -62,9 +62,8 @@ struct round {
     struct windows *windows;
     struct fill *fills;
     uint64_t fill_count, fill_next;
-    uint64_t sent_next;  /* zero-copy fields: the fill behind those whose rows are not needed any
-                          * more */
-    uint64_t sent_count; /* of these, how many are remote */
+    uint64_t sent_next;  /* zero-copy fields: index of the first fill whose row is still needed */
+    uint64_t sent_count; /* how many of the fills before sent_next go to other readers */
     struct arrival *arrivals;
     uint64_t arrival_count, scatter_next;
     unsigned char *send;
@@ -74,7 +73,7 @@ struct round {
     const struct job *job;
     struct round_times *times;
     _Atomic uint32_t tasks; /* copies under way */
-    _Atomic bool planned;   /* the worker is done */
+    _Atomic bool planned;   /* the planning worker is done */
 };
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "round.h"
 
-/* Pool tasks: copy fills or arrivals [begin, end). */
+/* Pool tasks, which workers run: copy the fills, or the arrivals, [begin, end) of `round`, a struct
+ * round. */
 void round_fill_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);
 void round_scatter_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the fields lie in rows, records and slots. */
+/* One field: its size, and its offsets in rows, records and slots. */
 struct round_field {
     size_t field; /* index in the dataset */
     size_t bytes; /* of one sample */
@@ -17,9 +17,9 @@ struct round_field {
     size_t record_offset; /* packed fields */
 };
 
-/* The packed row fields come first, then those that are zero-copy. Where bad samples are masked,
- * the last packed field is the byte that tells whether the sample could be read: the byte goes with
- * the sample, wherever the sample comes from. */
+/* All fields. In row[] the packed fields come first, and the zero-copy fields follow. Where bad
+ * samples are masked, the last packed field is a byte that says whether the sample could be read:
+ * the byte travels with its sample. */
 struct round_fields {
     size_t row_count, held_count;
     size_t packed_count; /* of row[] */
@@ -32,7 +32,8 @@ struct round_fields {
 void round_fields_init(struct round_fields *ret_fields, const struct dataset *dataset,
                        const struct ring_layout *layout);
 
-/* A field's sample in a row buffer and in a slot. */
+/* Where a field of one sample lies: of the sample at `offset` in a row buffer, and of the sample at
+ * `batch_index` in a slot. */
 static inline const unsigned char *round_field_in_row(const struct round_field *field,
                                                       const unsigned char *row, uint32_t offset)
 {

@@ -10,8 +10,9 @@
  *     COMPLETE     waits for its turn to be published
  *
  * A round starts when the slots of its steps are free at this reader's trainers: that is the
- * backpressure. A trainer that has left has all its slots free: the others go on. Rounds
- * begin, are posted and are published in order of serial. The main thread calls everything here.
+ * backpressure. All slots of a trainer that has left count as free, so that the other trainers go
+ * on. Rounds begin, are posted and are published in order of serial. Main thread only; nothing
+ * blocks but rounds_new().
  */
 #ifndef PENSTOCK_MPI_ROUNDS_H
 #define PENSTOCK_MPI_ROUNDS_H
@@ -20,13 +21,13 @@
 #include "job.h"
 #include "windows.h"
 
-/* What the oldest unpublished round waits for. */
+/* What the oldest round that is not published waits for. */
 enum round_block {
     BLOCK_NONE,
     BLOCK_PLAN,     /* planning, or rank 0's assignment */
     BLOCK_ROWS,     /* reading and decoding */
     BLOCK_COPY,     /* copying to slots and send buffers */
-    BLOCK_EXCHANGE, /* other readers, or the network */
+    BLOCK_EXCHANGE, /* messages from other readers */
     BLOCK_SLOTS,    /* trainers that have not released their batches */
     BLOCK_COUNT
 };
@@ -37,45 +38,48 @@ MUST_USE enum status rounds_new(struct job *job, struct windows *windows,
                                 struct rounds **ret_rounds, struct error *err);
 void rounds_free(struct rounds *rounds);
 
-/* Moves everything on. `*ret_active`: something moved. A row that cannot be read ends in its error.
- */
+/* Moves all rounds on. *ret_active: something moved. Other statuses: of a row that could not be
+ * read. */
 MUST_USE enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err);
 
 bool rounds_finished(const struct rounds *rounds);
 
-/* An early end: opens no further rounds, but for those that complete a step, and returns after how
- * many rounds it could end. Nothing is finished until rounds_end_at() has said where the end is, at
- * that number or a later one (beyond the last: where it always was). */
+/* Prepares an early end. rounds_hold(): from now on only those rounds are opened that complete a
+ * step; returns after how many rounds this reader can end. rounds_end_at(): sets the end, after
+ * `count` rounds: at least that number; a number beyond the last round means the usual end. Between
+ * the two calls rounds_finished() is false. */
 uint64_t rounds_hold(struct rounds *rounds);
 void rounds_end_at(struct rounds *rounds, uint64_t count);
 
-/* The step behind the last one that is ever published. */
+/* The step behind the last one that will be published. */
 void rounds_end(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step);
 
-/* The oldest unpublished round: what it waits for, and the first step it carries. */
+/* What the oldest round that is not published waits for, and the first step that it carries. */
 enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,
                                 uint64_t *ret_step);
 
-/* Whether MPI has work of ours under way. */
+/* Whether a message or collective of a round is under way. */
 bool rounds_exchanging(const struct rounds *rounds);
 
-/* Records sent to other readers in rounds of `epoch`, since this was last asked. To be asked as
- * soon as an epoch is published: rounds of later ones may be under way. */
+/* How many records were sent to other readers in rounds of `epoch` since the last call; counts anew
+ * from 0. To be called as soon as the epoch is published: only a few epochs are counted at once. */
 uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch);
 
-/* Where the time went so far: workers' time for planning, copying from rows and copying from
- * receive buffers, and the main thread's in the exchange, which does what the MPI library does not
- * do elsewhere: copies between processes of a node, system calls for a network. */
+/* How long rounds took so far, in nanoseconds. Of workers: plan_ns for planning, fill_ns for
+ * copying from rows, scatter_ns for copying from receive buffers. Of the main thread: exchange_ns
+ * inside MPI, where the library copies between processes of a node, and makes system calls for a
+ * network. */
 struct rounds_times {
     uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns;
 };
 struct rounds_times rounds_times(const struct rounds *rounds);
 
-/* How many rounds this rank has begun: of which another may have received something. */
+/* How many rounds this rank has begun. Another rank may have received something of these rounds. */
 uint64_t rounds_begun(const struct rounds *rounds);
 
-/* Stop: posts rounds, without filling them, until `count` are posted, and completes them; true when
- * done. The pool must be drained and the windows that those rounds need be planned. */
+/* Ends rounds at once: posts rounds without filling them until `count` are posted, and completes
+ * them. True: done; otherwise call again. The pool must be drained, and the windows of these rounds
+ * must be planned. */
 bool rounds_drain(struct rounds *rounds, uint64_t count);
 
 #endif

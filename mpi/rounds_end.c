@@ -1,4 +1,4 @@
-/* How rounds end: early at a step that all readers agree on, or at once, without data. See
+/* The end of rounds: early at a step that all readers agree on, or at once without data. See
  * rounds.h. */
 #include "rounds_internal.h"
 

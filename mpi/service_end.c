@@ -1,4 +1,4 @@
-/* How a session ends: at its last step, or early at a step that all readers agree on. See
+/* The end of a session: at its last step, or early at a step that all readers agree on. See
  * service_internal.h. */
 #include "service_internal.h"
 

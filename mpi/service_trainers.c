@@ -1,4 +1,5 @@
-/* A session's trainers: those that leave, are lost, or let others wait. See service_internal.h. */
+/* A session's trainers: finds trainers that leave, are lost, or keep others waiting. See
+ * service_internal.h. */
 #include "service_internal.h"
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
-/* See spawner.h. posix_spawn() has no affinity, and fork() is no choice in a process with MPI and
- * threads; so our own program stands between. */
+/* See spawner.h. posix_spawn() cannot set a child's affinity, and a process with MPI and threads
+ * must not fork(). So penstock-reader itself, as --exec-trainer, runs between reader and trainer.
+ */
 #include "spawner.h"
 
 #include "user_path.h"
