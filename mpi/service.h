@@ -1,9 +1,8 @@
-/* The service loop: a session, from the first window to the last batch consumed.
+/* The service loop: one session, from its first window to the last batch consumed.
  *
- * One thread, the main thread, turns a handful of state machines (trainers' sockets, windows,
- * rounds, the stop notice) until nothing moves any more, and then sleeps: on the waker and the
- * trainers' descriptors, for as long as MPI allows. Everything that takes time runs on the pool's
- * workers.
+ * The main thread turns a handful of state machines (trainers' sockets, windows, rounds, the stop
+ * notice) until nothing moves any more. Then it sleeps on the waker and the trainers' descriptors,
+ * for as long as MPI allows. Everything that takes time runs on the pool's workers.
  */
 #ifndef PENSTOCK_MPI_SERVICE_H
 #define PENSTOCK_MPI_SERVICE_H
@@ -12,16 +11,17 @@
 #include "books.h"
 #include "job.h"
 
-/* Collective. Serves until all is delivered and consumed, and adds to *summary, which is zero
- * before the first session. ENDED: the trainers left early. INTERRUPTED: a signal ended it in good
- * order, job->stopped_by and stop_cursor. Any other status: what went wrong. The same on all ranks.
- * *ret_again, with OK: a trainer was lost that is to be waited for; job_scatter() and job_gather()
- * come next. */
+/* Collective. Serves a session until everything is delivered and consumed, and adds its figures to
+ * *summary, which is zero before the first session. Blocks. The same status and error on all ranks.
+ * OK with *ret_again: a lost trainer is to be waited for; job_scatter() and job_gather() come next.
+ * OK without: the run is complete. ENDED: the trainers left early. INTERRUPTED: a signal ended the
+ * session in good order; job->stopped_by and job->stop_cursor are set. Any other status: of the
+ * error that ended the session. */
 MUST_USE enum status service_run(struct job *job, bool quiet, struct service_summary *summary,
                                  bool *ret_again, struct error *err);
 
-/* Collective: rank 0 appends the table of epochs and what bounded them to `out`, and the same as
- * one JSON document to `json`. */
+/* Collective: on rank 0 appends the table of epochs, with the cause that bounded each, to `out`,
+ * and the same figures as one JSON document to `json`. */
 void service_describe(const struct job *job, const struct service_summary *summary,
                       struct text *out, struct text *json);
 

@@ -1,4 +1,4 @@
-/* What the files of the service share; see service.h for what others may use. */
+/* For the service's own files; service.h is for others. Main thread only. */
 #ifndef PENSTOCK_MPI_SERVICE_INTERNAL_H
 #define PENSTOCK_MPI_SERVICE_INTERNAL_H
 
@@ -8,7 +8,8 @@
 #include "stop.h"
 #include "tally.h"
 
-/* A session under way. Members are grouped by the file that changes them. */
+/* A session under way. Members are grouped by the file that changes them, and are borrowed or owned
+ * as service_run() made them. */
 struct service {
     struct job *job;
     struct windows *windows;
@@ -21,54 +22,57 @@ struct service {
     /* The loop's. */
     struct pollfd *fds;
     size_t fd_capacity;
-    bool outside_ready;  /* poll() has seen a socket or a signal */
+    bool outside_ready;  /* poll() has seen a readable socket, or a signal */
     uint64_t outside_ns; /* when sockets, signals and children were last looked at */
     uint64_t active_ns;  /* when something last moved */
 
     /* The trainers'. */
-    bool *left; /* [trainer_count], in order of the server's peers: has said goodbye */
+    bool *left; /* [trainer_count], in order of the server's trainers: it has said goodbye */
     uint32_t left_count;
     bool *
         lost; /* [trainer_count], in order of the server's peers: its connection was found broken */
-    uint64_t lost_ns;      /* when the last one was lost, of those that had everything */
-    uint64_t least_cursor; /* at which a trainer of ours said goodbye; INT64_MAX: none did */
+    uint64_t lost_ns;      /* when the last trainer was lost that had its last batch */
+    uint64_t least_cursor; /* least cursor at which a trainer of this reader said goodbye;
+                            * INT64_MAX: none did */
     uint32_t children_running;
-    struct error early; /* ENDED once a trainer left before the end, INTERRUPTED at an early one */
+    struct error early; /* ENDED: a trainer of this reader left before the end; INTERRUPTED: it left
+                         * at an early end */
 
     /* The end's. */
-    int signal_number;    /* that came here; 0: none */
-    uint64_t signal_ns;   /* when it came, or the news of one */
+    int signal_number;    /* the signal that came to this rank; 0: none */
+    uint64_t signal_ns;   /* when a signal came here, or the news of one on another rank; 0: none */
     bool holds_rounds;    /* no further rounds are opened until the end is agreed on */
-    bool ends_early;      /* the end is agreed on, and it is an early one */
+    bool ends_early;      /* an early end is agreed on */
     MPI_Request all_done; /* a barrier: every rank's trainers have their last batch */
-    bool done_posted;     /* that barrier */
+    bool done_posted;     /* all_done is under way or complete */
     bool ended;           /* trainers were told of the end */
 };
 
-/* service_trainers.c: looks at trainers' sockets, at children, and at who is waited for; true if
- * anything moved. */
+/* service_trainers.c: reads trainers' sockets, reaps children, and warns of trainers that keep
+ * others waiting. True if anything moved. */
 bool service_look_at_trainers(struct service *service);
 
-/* service_end.c: the first signal asks for an orderly end, any later one that is not just its echo
- * (a terminal's comes from the launcher, too) for an immediate one, as does a supervisor's SIGTERM,
- * by which its launcher ends what a dead reader has left. */
+/* service_end.c: takes a signal, if one has come. The first signal asks for an orderly end. A later
+ * signal asks for an immediate end, unless it is an echo of the first: a terminal's ^C comes from
+ * the launcher, too. With a supervisor a SIGTERM also asks for an immediate end: this is how a
+ * launcher ends the ranks that a dead reader left behind. */
 void service_heed_signal(struct service *service);
 
-/* Moves an orderly end on: all readers go on to the same step. Where that takes too long, or where
- * rank 0 does not answer, the end is an immediate one. */
+/* Moves an orderly end on: all readers go on to the same step. If this takes too long, or rank 0
+ * does not answer, the end becomes an immediate one. True if anything moved. */
 bool service_progress_to_end(struct service *service);
 
-/* Trainers hear of the end when all of the run have their last batch, and not before: until then
- * one that is lost and comes again needs the others. Then they say goodbye and, if they are ours,
- * exit. An early end is told at once: nobody comes again. */
+/* Tells trainers of the end, once all trainers of the run have their last batch: until then a lost
+ * trainer that comes again needs the others. Then trainers say goodbye, and children exit. Trainers
+ * are told of an early end at once, since nobody comes again. True if anything moved. */
 bool service_end_delivery(struct service *service);
 
-/* Collective, when the loop is over. Leaves no collective half done: see stop.h. Rows on their way
- * are waited for unless a session follows (`again`), which takes them. */
+/* Collective, when the loop is over. Leaves no collective half done: see stop.h. Waits for rows
+ * that are being loaded, unless a session follows (`again`) that uses them. */
 void service_drain(struct service *service, bool again);
 
-/* Collective: sets job->stop_cursor, where a trainer has stopped that comes first; all have stopped
- * there unless one left early. */
+/* Collective: sets job->stop_cursor to the least cursor at which a trainer stopped. All trainers
+ * stopped there, unless one left early. */
 void service_settle_stop_cursor(struct service *service);
 
 #endif

@@ -1,20 +1,19 @@
-/* Windows and rounds of a whole run, numbered through all its epochs: serial 0 is the first that is
- * under way after the start or a resume. Pure arithmetic over the plan.
- */
+/* Numbers windows, rounds and steps through all epochs of a run. Serial 0 is the first one after
+ * the start, or after a resume. Pure arithmetic over the plan. */
 #ifndef PENSTOCK_MPI_SPAN_H
 #define PENSTOCK_MPI_SPAN_H
 
 #include "run/setup.h"
 
-/* A series that has `per_epoch` elements each epoch and starts at element `first` of `first_epoch`.
- */
+/* A series with `per_epoch` elements in each epoch, which starts at element `first` of
+ * `first_epoch`. */
 struct span {
     uint64_t per_epoch;
     uint64_t first_epoch, first;
     uint64_t count; /* over all epochs */
 };
 
-/* Which one of which epoch has a serial number. */
+/* The epoch of an element, and its index within the epoch. */
 struct span_index {
     uint64_t epoch, index;
 };
@@ -40,9 +39,9 @@ static inline struct span span_of(uint64_t per_epoch, uint64_t first, uint64_t f
                          .count = (epochs - first_epoch) * per_epoch - first};
 }
 
-/* The windows, from the one that holds the first delivered position. With PLAN_DROP the last ones
- * of an epoch may deliver nothing; which ones depends on where the epoch's order puts the short
- * row, so none is left out. */
+/* The windows, from the one that holds the first delivered position. With PLAN_DROP the last
+ * windows of an epoch may deliver nothing. Which windows do depends on where the epoch's order puts
+ * the short row, so the series leaves out none. */
 struct span span_windows(const struct run_setup *setup);
 
 /* The rounds, from the one that carries the first step. */
@@ -51,12 +50,12 @@ struct span span_rounds(const struct run_setup *setup);
 /* The steps. */
 struct span span_steps(const struct run_setup *setup);
 
-/* One round of the run, and the windows (by serial) that its samples are in. */
+/* One round of the run, and the serials of the windows that hold its samples. */
 struct round_reach {
     struct plan_epoch epoch;
-    struct plan_round round;            /* what a resumed run has behind it is left out */
+    struct plan_round round;            /* without the steps before a resumed run's start */
     uint64_t first_sequence;            /* serial of first_step */
-    uint64_t first_window, last_window; /* one after another, all of this epoch */
+    uint64_t first_window, last_window; /* consecutive, all of this epoch */
 };
 void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial);
 

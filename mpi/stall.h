@@ -1,10 +1,10 @@
-/* Trainers that stop consuming: who is waited for.
+/* Finds the trainers that keep all others waiting.
  *
- * All trainers get equally many batches, so one that keeps its slots holds up all others. That is
- * as it should be for a while (a checkpoint, an evaluation); after delivery.stall_warning it is
- * said who it is, and again when it has lasted twice as long, four times, and so on. In training
- * that is synchronous the others stop, too, with their slots full: those that have come least far
- * are named. Main thread only.
+ * All trainers get equally many batches, so a trainer that releases nothing holds up all others. A
+ * short wait is normal (a checkpoint, an evaluation). After delivery.stall_warning a warning names
+ * the trainer; another one comes when the wait is twice as long, four times as long, and so on. In
+ * synchronous training the other trainers stop, too, with their slots full: the warning names the
+ * trainers that have come least far. Main thread only.
  */
 #ifndef PENSTOCK_MPI_STALL_H
 #define PENSTOCK_MPI_STALL_H
@@ -13,13 +13,13 @@
 
 struct stall;
 
-/* NO_MEMORY. `job` is borrowed. */
+/* `job` is borrowed until stall_free(). *ret_stall is the caller's. NO_MEMORY. */
 MUST_USE enum status stall_new(const struct job *job, struct stall **ret_stall, struct error *err);
 void stall_free(struct stall *stall);
 
 /* Looks at this reader's trainers, at most twice a second. `waiting`: nothing moves before one of
- * them releases a batch. True if there is something to say: *ret_warning; *ret_first tells whether
- * it was not said of this stall before. */
+ * them releases a batch. True: *ret_warning is a warning for the log, and *ret_first says whether
+ * it is the first one of this wait. */
 bool stall_look(struct stall *stall, uint64_t now_ns, bool waiting, struct error *ret_warning,
                 bool *ret_first);
 

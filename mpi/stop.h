@@ -1,14 +1,14 @@
-/* How a session ends, the same way for all ranks: when all trainers have left, on the first error
- * anywhere, or when a trainer is lost that will be there again.
+/* Ends a session the same way on all ranks: when all trainers have left, at the first error of any
+ * rank, or when a trainer is lost that is to come again.
  *
- *   1. Any rank tells rank 0 of an error or a loss, or that it has nobody left to serve.
+ *   1. A rank tells rank 0 of an error, of a loss, or that all its trainers have left.
  *   2. Rank 0 decides, once, and broadcasts the stop notice: the outcome of the session.
  *   3. All ranks stop starting work, agree on the highest round and window that any of them has
  *      posted, and post and complete theirs up to there, without data.
  *
- * So nobody leaves a collective half done, and an error counts until the last trainer has consumed
- * its last batch. One nonblocking broadcast a session carries the notice; nothing polls rank 0.
- * Main thread only.
+ * So no rank leaves a collective half done, and an error counts until the last trainer has consumed
+ * its last batch. One nonblocking broadcast a session carries the notice: no rank has to ask rank
+ * 0. Main thread only.
  */
 #ifndef PENSTOCK_MPI_STOP_H
 #define PENSTOCK_MPI_STOP_H
@@ -19,10 +19,11 @@
 
 struct stop;
 
-/* NO_MEMORY. Not collective: nothing is posted yet. */
+/* `comm` is borrowed until stop_free(). Not collective: nothing is posted yet. NO_MEMORY. */
 MUST_USE enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct error *err);
 
-/* Collective: from here on stop_free() is, too. */
+/* Collective: posts the receives and the broadcast. After this call stop_free() is collective, too.
+ */
 void stop_begin(struct stop *stop);
 
 /* Tells rank 0 of this rank's first error; later ones are forgotten. Its rank and node are put into
@@ -32,54 +33,57 @@ void stop_event_error(struct stop *stop, const struct error *error);
 /* The same for the loss of a trainer that is to be waited for: the session ends, not the run. */
 void stop_event_restart(struct stop *stop, const struct error *loss);
 
-/* Asks for an orderly end because of a signal: all ranks go on up to the same round, publish it,
- * and are done. In two steps, neither of which blocks: rank 0 tells all of the signal; all say
- * where they cannot turn back any more, and the furthest of these is where all end. */
+/* Asks for an orderly end because of a signal: all ranks go on to the same round, publish it, and
+ * are done. Two steps, which do not block, settle the round: rank 0 tells all ranks of the signal;
+ * each rank offers the first round at which it can end (stop_offer_end()), and the highest offer is
+ * where all end. */
 void stop_event_drain(struct stop *stop, int signal_number);
 
 /* The signal because of which the run is to end in good order, on all ranks; 0: none. */
 int stop_drains(const struct stop *stop);
 
-/* Collective, once stop_drains(): this rank ends after `rounds` rounds at the earliest. */
+/* Collective, once stop_drains() is not 0: this rank can end after `rounds` rounds, and no earlier.
+ */
 void stop_offer_end(struct stop *stop, uint64_t rounds);
 
-/* Whether all have said so, and the most that any of them has offered. */
+/* Whether all ranks have offered an end. If so, *ret_rounds is the highest offer. */
 bool stop_agreed_end(struct stop *stop, uint64_t *ret_rounds);
 
-/* Has rank 0 print a warning, with this rank and its node in front; nothing if an earlier one is
- * still on its way there. */
+/* Has rank 0 print a warning, with this rank and its node in front. The warning is dropped if an
+ * earlier one of this rank is still on its way. */
 void stop_event_warning(struct stop *stop, const struct error *warning);
 
-/* Tells of the first of this reader's trainers that said goodbye before the end, and that all of
- * them have said it. */
+/* stop_event_early() tells rank 0 of this reader's first trainer that said goodbye before the end;
+ * stop_event_left() tells that all trainers of this reader have said goodbye. */
 void stop_event_early(struct stop *stop, const struct error *early);
 void stop_event_left(struct stop *stop);
 
-/* On rank 0, now and then: two seconds after a trainer has left early, if others are there still,
- * it is warned of, once, or is the outcome. All that mean to leave before the same step have left
- * by then. */
+/* To be called on rank 0 now and then. If some trainers are still there two seconds after one has
+ * left early, the early leave is printed as a warning, once; or, with `fails`, is the session's
+ * error. Trainers that leave before the same step on purpose have all left within the two seconds.
+ */
 void stop_watch_early(struct stop *stop, bool fails);
 
-/* Tells, the first time it is called, that all trainers of this reader have said goodbye and its
- * children have ended. `early`: status OK, or ENDED and where a trainer stopped before the end. */
+/* Tells rank 0 that all trainers of this reader have said goodbye, and that its children have
+ * ended. Later calls do nothing. `early`: status OK; or ENDED, with the step at which a trainer
+ * stopped before the end. */
 void stop_event_idle(struct stop *stop, const struct error *early);
 
-/* Moves events and the notice on; true if anything moved. */
+/* Moves events and the notice on; never blocks. True if anything moved. */
 bool stop_progress(struct stop *stop);
 
-/* The outcome once the notice is here, else NULL: status OK, ENDED (trainers left early), or an
- * error. */
+/* The session's outcome, borrowed; NULL until the notice is here. Its status is OK, ENDED (trainers
+ * left early), or an error's. */
 const struct error *stop_outcome(const struct stop *stop);
 
-/* Whether the outcome is a loss after which another session follows. */
+/* Whether the outcome is the loss of a trainer after which another session follows. */
 bool stop_restarts(const struct stop *stop);
 
-/* Collective, after the notice: the maximum over all ranks of each of the `count` values replaces
- * the value.
- */
+/* Collective, after the notice: replaces each of the `count` values by its maximum over all ranks.
+ * Blocks. */
 void stop_agree_highest(struct stop *stop, uint64_t *values, int count);
 
-/* Collective after stop_begin(). NULL is fine, on all ranks then. */
+/* Frees. Collective if stop_begin() was called. NULL is fine, on all ranks or on none. */
 void stop_free(struct stop *stop);
 
 #endif

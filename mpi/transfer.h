@@ -1,10 +1,10 @@
-/* A round's zero-copy fields: from a row to another reader's slot, without a copy on
- * either side. See exchange.h.
+/* Sends a round's zero-copy fields from rows to other readers' slots, without a copy on either
+ * side. See exchange.h.
  *
- * A round's receives are all posted as it begins, when its slots are free; its samples are sent as
- * their rows become ready, and a row counts as used once its sample has left. Sends to one reader
- * are in order of position, as receives from it are. Main thread only. Where all fields are packed,
- * nothing here does anything.
+ * A round begins when its slots are free, and then posts all its receives. A sample is sent when
+ * its row is ready, and its row counts as used once the sample is sent. Sends to one reader are in
+ * order of position, and so are the reader's receives. Main thread only; nothing blocks. Where all
+ * fields are packed, nothing here does anything.
  */
 #ifndef PENSTOCK_MPI_TRANSFER_H
 #define PENSTOCK_MPI_TRANSFER_H
@@ -14,15 +14,15 @@
 /* Posts the receives of a planned round. */
 void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round *round);
 
-/* Sends the remote ones of fills [begin, end), whose rows are ready. */
+/* Sends those of the fills [begin, end) that go to other readers. Their rows must be ready. */
 void transfer_send(struct exchange *exchange, uint32_t lane, const struct round *round,
                    uint64_t begin, uint64_t end);
 
-/* Gives up the rows of samples that have left; true if there were any. */
+/* Gives up the rows of samples that are sent. True: at least one. */
 bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *round);
 
-/* Stop: does without data what is left to do of a round, so that no reader waits for it. `begun`:
- * transfer_begin() was called. */
+/* At an early end: sends what is left of a round without data, and receives what comes, so that no
+ * reader waits for this one. `begun`: transfer_begin() was called for the round. */
 void transfer_abandon(struct exchange *exchange, uint32_t lane, const struct round *round,
                       bool begun);
 

@@ -1,13 +1,14 @@
 /* The watchdog: a thread that notices when the store does not answer.
  *
- * A read that hangs in the kernel, of a dead file server for example, cannot be called back. The
- * watchdog looks at the reads under way (store/watch.h) a few times a second, says which one has
- * hung for half of store.timeout, and after all of it has an error for the main thread, which ends
- * the run with it: the stuck worker is left behind. If the main thread itself hangs in the store,
- * as while the dataset is opened, the watchdog prints the error and ends the process, and MPI the
- * job. It also says, at most twice a minute, when reads had to be tried again.
+ * A read that hangs in the kernel, of a dead file server for example, cannot be interrupted. The
+ * watchdog looks at the reads under way (store/watch.h) a few times a second. When a read has hung
+ * for half of store.timeout, it prints a warning. After the whole of store.timeout it has an error
+ * for the main thread, which ends the run with that error and leaves the stuck worker behind. While
+ * the main thread itself reads the store (when the dataset is opened), the watchdog prints the
+ * error and ends the process, and MPI ends the job. At most twice a minute it prints how many reads
+ * were tried again.
  *
- * It calls no MPI. One in a process.
+ * The watchdog's thread calls no MPI. One watchdog in a process. Main thread only.
  */
 #ifndef PENSTOCK_MPI_WATCHDOG_H
 #define PENSTOCK_MPI_WATCHDOG_H
@@ -21,17 +22,18 @@
 
 struct watchdog;
 
-/* All borrowed until watchdog_free(). `waker` is woken when there is an error; it need not be
- * initialised before watchdog_serve(). NO_MEMORY, IO: no thread. */
+/* Starts the thread. `comm` and `watch` are borrowed until watchdog_free(). NO_MEMORY. IO: the
+ * thread cannot be started. */
 MUST_USE enum status watchdog_new(const struct comm *comm, struct store_watch *watch,
                                   uint64_t timeout_s, struct watchdog **ret_watchdog,
                                   struct error *err);
 
-/* From now on (`waker` not NULL) the main thread asks for errors, or (NULL) no longer does. */
+/* `waker` is not NULL: from now on the main thread calls watchdog_take(), and an error wakes
+ * `waker`, which is borrowed until the next call. NULL: from now on the main thread does not. */
 void watchdog_serve(struct watchdog *watchdog, struct waker *waker);
 
-/* Whether a read has hung for too long: true once, with the error. Main thread; one atomic load
- * when there is none. */
+/* True, once: a read has hung for store.timeout, and *ret_error names it. Costs one atomic load
+ * when there is no error. */
 bool watchdog_take(struct watchdog *watchdog, struct error *ret_error);
 
 /* Stops the thread. NULL is fine. */

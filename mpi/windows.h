@@ -1,14 +1,14 @@
 /* Windows under way: from rank 0's assignment to rows in memory.
  *
- * A window goes through these stages, in order of serial; as many windows as the budget allows are
- * under way at once, so that the next one is read while one is used:
+ * A window goes through these stages, in order of serial. As many windows are under way at once as
+ * the budget allows, so that rows of the next window are read while rounds use one:
  *
  *     ASSIGNING   rank 0 has given out the rows, the broadcast is under way
  *     PLANNING    a worker lists this reader's samples of the window in the order they are due
  *     PLANNED     rows are claimed and read in that order; rounds take samples from it
  *
- * The main thread calls everything, but for windows_at() and windows_serial_of(); the planning runs
- * on a worker.
+ * Main thread only, except windows_at() and windows_serial_of(); nothing blocks but windows_new().
+ * A worker plans.
  */
 #ifndef PENSTOCK_MPI_WINDOWS_H
 #define PENSTOCK_MPI_WINDOWS_H
@@ -20,15 +20,16 @@
 struct window {
     struct plan_epoch epoch;
     struct plan_window plan;
-    uint16_t *owners;         /* [rows] from rank 0 */
-    int32_t *buffers;         /* [rows] where this reader's rows are; ROW_NONE until claimed */
+    uint16_t *owners;         /* [rows] the reader of each row, from rank 0 */
+    int32_t *buffers;         /* [rows] the buffer of each row of this reader; ROW_NONE until the
+                               * row is claimed */
     uint32_t *uses;           /* [rows] samples of each row that this reader sends */
     struct round_item *items; /* this reader's samples, in the order they are due */
     uint64_t item_count;
     uint64_t read_next; /* first item whose row is not claimed yet */
     uint64_t fill_next; /* first item that no round has taken; moved by rounds */
     MPI_Request request;
-    _Atomic bool planned; /* the worker is done */
+    _Atomic bool planned; /* the planning worker is done */
     const struct job *job;
 };
 
@@ -36,35 +37,37 @@ struct windows;
 
 MUST_USE enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err);
 
-/* Rows that are on their way go on. NULL is fine. */
+/* Frees. Rows that are being loaded go on. NULL is fine. */
 void windows_free(struct windows *windows);
 
-/* Moves everything on; true if anything moved. */
+/* Moves all windows on. True if anything moved. */
 bool windows_progress(struct windows *windows);
 
 /* Whether the window is PLANNED. */
 bool windows_planned(const struct windows *windows, uint64_t serial);
 
-/* A window that is PLANNED and not retired. From any thread. */
+/* The window of that serial, which must be PLANNED and not retired; borrowed until it is retired.
+ * Any thread. */
 struct window *windows_at(struct windows *windows, uint64_t serial);
 
-/* The serial of the window that holds a position (padding resolved) of an epoch. From any thread.
- */
+/* The serial of the window that holds `position` of an epoch; plan_unpad() has resolved padding.
+ * Any thread. */
 uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,
                            uint64_t position);
 
-/* Rows of an epoch that were read from the store, once it is delivered; counts anew from 0. */
+/* How many rows of an epoch were read from the store; counts anew from 0. To be called once the
+ * epoch is delivered. */
 uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch);
 
 /* Windows before `serial` are not needed any more. */
 void windows_retire(struct windows *windows, uint64_t serial);
 
-/* How many assignments this rank has asked for; all ranks must come to the same number before they
- * stop. */
+/* How many assignments this rank has posted (asked rank 0 for). All ranks must post the same number
+ * before they stop. */
 uint64_t windows_posted(const struct windows *windows);
 
-/* Stop: posts until `count` assignments are asked for and completes and plans all of them, without
- * workers and without reading; true when done. To be called again until then. */
+/* Ends windows at once: posts assignments until there are `count`, completes all of them and plans
+ * their windows, without workers and without reading. True: done; otherwise call again. */
 bool windows_drain(struct windows *windows, uint64_t count);
 
 #endif
