@@ -29,7 +29,7 @@ enum {
     SLOT_ROUNDS = 4, /* of the ring that records end in */
     POOL_BYTES = 192 << 20,
     CHUNK_BYTES = 128 * 1024, /* of the stream of cache-sized chunks */
-    CHUNK_WINDOW = 4,
+    CHUNKS_IN_FLIGHT = 4,
     LEAST_ROUNDS = 4,
     LEAST_ZERO_COPY_BYTES = 4096, /* a message for each smaller record takes minutes */
 };
@@ -255,9 +255,9 @@ static void run_zero_copy(struct scene *s, const struct variant *v)
 }
 
 /* The records of all rounds to or from one peer as a stream of chunks that stay in the cache
- * between copy and transfer; a window of them is under way. */
+ * between copy and transfer; some of them are under way at once. */
 struct stream {
-    MPI_Request requests[CHUNK_WINDOW];
+    MPI_Request requests[CHUNKS_IN_FLIGHT];
     unsigned char *buffers;
     uint64_t started, finished;
 };
@@ -274,31 +274,31 @@ static void advance_stream(struct scene *s, struct stream *stream, int peer, boo
     const uint64_t chunks = (s->count - 1) / records + 1;
     size_t chunk_bytes = records * s->record_bytes;
     while (stream->finished < stream->started) {
-        uint64_t window = stream->finished % CHUNK_WINDOW;
+        uint64_t at = stream->finished % CHUNKS_IN_FLIGHT;
         int complete = 0;
-        MPI_Test(&stream->requests[window], &complete, MPI_STATUS_IGNORE);
+        MPI_Test(&stream->requests[at], &complete, MPI_STATUS_IGNORE);
         if (!complete)
             break;
         uint64_t first = stream->finished % chunks * records;
         uint64_t end = first + records < s->count ? first + records : s->count;
         if (!sending)
             scatter(s, stream->finished / chunks, peer, first, end,
-                    stream->buffers + window * chunk_bytes);
+                    stream->buffers + at * chunk_bytes);
         stream->finished++;
     }
     while (stream->started < s->rounds * chunks &&
-           stream->started < stream->finished + CHUNK_WINDOW) {
-        uint64_t window = stream->started % CHUNK_WINDOW;
+           stream->started < stream->finished + CHUNKS_IN_FLIGHT) {
+        uint64_t at = stream->started % CHUNKS_IN_FLIGHT;
         /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): one or more chunks */
         uint64_t first = stream->started % chunks * records;
         uint64_t end = first + records < s->count ? first + records : s->count;
-        unsigned char *buffer = stream->buffers + window * chunk_bytes;
+        unsigned char *buffer = stream->buffers + at * chunk_bytes;
         int bytes = (int)((end - first) * s->record_bytes);
         if (sending) {
             pack(s, stream->started / chunks, peer, first, end, buffer);
-            MPI_Isend(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[window]);
+            MPI_Isend(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[at]);
         } else {
-            MPI_Irecv(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[window]);
+            MPI_Irecv(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[at]);
         }
         stream->started++;
         if (sending)
@@ -321,7 +321,7 @@ static void run_stream(struct scene *s, const struct variant *v)
     if (!streams)
         abort();
     for (int i = 0; i < 2 * size; i++)
-        streams[i].buffers = malloc(CHUNK_WINDOW * chunk_bytes);
+        streams[i].buffers = malloc(CHUNKS_IN_FLIGHT * chunk_bytes);
     while (left > 0) {
         left = 0;
         for (int i = 0; i < 2 * size; i++) {
