@@ -2,7 +2,6 @@
 #include "store/http_answer.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
