@@ -1,4 +1,5 @@
-/* See credentials.h. The environment and files; endpoints are asked in credentials_endpoint.c. */
+/* See credentials.h. This file reads the environment and files. credentials_endpoint.c asks
+ * endpoints. */
 #include "store/credentials.h"
 
 #include "store/credentials_endpoint.h"

@@ -1,5 +1,6 @@
-/* Credentials from the endpoints that clouds have for their containers and instances; asked only
- * where store.s3_metadata allows it. Blocks for a few seconds at most.
+/* Credentials from the endpoints that clouds have for their containers and instances. They are
+ * asked only where store.s3_metadata allows it. Blocks for 5 s a request at most: one request to a
+ * container's endpoint, three to an instance's.
  *
  * Sources: AWS, "Container credential provider" and "Instance metadata service version 2".
  */
@@ -8,8 +9,11 @@
 
 #include "store/credentials.h"
 
-/* Sets keys, token and expiry, and `found`. IO: no answer, or not what is expected. INVALID: the
- * environment names an endpoint that is neither this machine, nor the cloud's, nor https. */
+/* Asks the endpoint that the environment names, or the instance's. Sets keys, token, expiry and
+ * `found`. On failure keys and token may be set, and `found` is untouched. IO: no answer, another
+ * answer than expected, or a token file that cannot be read. INVALID:
+ * AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https, nor on this machine, nor a container's
+ * endpoint. AWS_EC2_METADATA_SERVICE_ENDPOINT is not checked. */
 MUST_USE enum status credentials_ask_endpoint(struct credentials *credentials, struct error *err);
 
 #endif

@@ -1,8 +1,8 @@
-/* A directory as a store: a key is a path below it, a value is a file.
+/* A directory as a store: a key is a path below the directory, a value is a file.
  *
- * The directory is opened once; keys are opened relative to its descriptor, so that renaming or
- * mounting over its path does not change what a running job reads, and long paths are not walked
- * again for every chunk. Values are read in directory_read.c and written in directory_write.c.
+ * The directory is opened once, and keys are opened relative to its descriptor. So a running job
+ * reads on where another directory is mounted or moved to the path, and long paths are not walked
+ * again for every chunk. directory_read.c reads values, directory_write.c writes them. Any thread.
  */
 #include "store/directory_internal.h"
 
@@ -162,21 +162,11 @@ static const struct store_operations operations = {
     .free = free_directory,
 };
 
-static bool has_suffix(const char *text, const char *suffix)
-{
-    size_t length = strlen(text), suffix_length = strlen(suffix);
-    return length >= suffix_length && strcmp(text + length - suffix_length, suffix) == 0;
-}
-
 /* Why `path` could not be opened as a directory; `number` is the errno of that. */
 static enum status not_a_directory(const char *path, int number, struct error *err)
 {
     struct stat info;
     bool is_file = number == ENOTDIR && stat(path, &info) == 0;
-    if (is_file && has_suffix(path, ".zip"))
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "store '%s': zip stores are not supported: unpack it to a directory",
-                         path);
     if (is_file)
         return error_set(err, STATUS_INVALID,
                          "store '%s' is a file: name the directory that holds the Zarr hierarchy",

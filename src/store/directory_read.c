@@ -1,9 +1,10 @@
-/* Values of a directory: open, pread to the end, close; no stat before, no buffer of our own.
+/* Values of a directory: open, pread to the end, close; no stat before, no buffer of our own. Any
+ * thread.
  *
- * Whole large values may be read past the page cache (O_DIRECT): as many whole blocks as there is
- * room for, in one call where the kernel allows; what is left, and where the file ends, is found
- * out by plain reads of the same descriptor. Where the file system refuses, so are all values from
- * then on: the only state that changes after opening.
+ * Large values may be read whole past the page cache (O_DIRECT): as many whole blocks as there is
+ * room for, in one call where the kernel allows. Plain reads of the same descriptor then find the
+ * rest of the file, and its end. If the file system refuses O_DIRECT, all values are read plainly
+ * from then on. Nothing else in a directory store changes after opening.
  */
 #include "store/directory_internal.h"
 

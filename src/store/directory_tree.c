@@ -1,8 +1,8 @@
-/* Whole trees of a directory store: making, emptying, adding up. Start and end of a run only, any
- * thread.
+/* Whole trees of a directory store: making, emptying, adding up. At the start and the end of a run
+ * only; any thread.
  *
- * Trees are walked by descriptor, one open folder a level, and never through symbolic links:
- * removal must not leave the store, and a sum must end.
+ * Trees are walked by descriptor, one open folder a level, and never through symbolic links. So
+ * removal does not leave the store, and a sum ends.
  */
 #include "store/directory_internal.h"
 
@@ -216,8 +216,8 @@ static enum status make_empty(int fd, const char *path, bool overwrite, struct e
                          path);
     if (!is_hierarchy(fd))
         return error_set(err, STATUS_INVALID,
-                         "store '%s' is not empty and has no Zarr metadata at its root: not "
-                         "overwritten, remove it yourself if that is meant",
+                         "store '%s' is not empty and has no Zarr metadata at its root, so "
+                         "it is not overwritten: choose another path, or remove it yourself",
                          path);
     return clear(fd, path, err);
 }

@@ -1,4 +1,5 @@
-/* Writing values to a directory: to a temporary name in the same folder, renamed when complete. */
+/* Writing values to a directory: under a temporary name in the same folder, renamed when complete.
+ * Any thread. */
 #include "store/directory_internal.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A disk cache: opening it, and what it tells. See disk_cache.h and disk_cache_internal.h. */
+/* See disk_cache.h and disk_cache_internal.h: opening a disk cache, its counts and warnings. */
 #include "store/disk_cache_internal.h"
 
 #include <errno.h>
@@ -107,7 +107,8 @@ static enum status join_dataset(struct disk_cache *cache, struct error *err)
         entry = table_find(cache, 0);
     if (!entry)
         return error_set(err, STATUS_REFUSED,
-                         "it holds %d datasets; remove folders of such as are not needed",
+                         "it holds %d datasets, and no more fit: remove folders of datasets that "
+                         "are not needed",
                          TABLE_ENTRIES);
     entry->dataset = cache->dataset;
     entry->used_ns = now_ns();
@@ -142,7 +143,7 @@ static enum status try_writing(const struct disk_cache *cache, struct error *err
     close(fd);
     if (renameat2(cache->partial_fd, from, cache->partial_fd, to, RENAME_NOREPLACE) < 0) {
         enum status status = error_set_errno(
-            err, STATUS_IO, "rename a file in it (a disk of this node has to be given)");
+            err, STATUS_IO, "rename a file in it (give a directory on a disk of this node)");
         unlinkat(cache->partial_fd, from, 0);
         return status;
     }

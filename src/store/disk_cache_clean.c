@@ -1,5 +1,5 @@
-/* Removing from a disk cache. See disk_cache_internal.h. Everything is reached by descriptors and
- * without following symbolic links, so that nothing outside can be removed. */
+/* See disk_cache_internal.h: removing from a disk cache. Everything is reached by descriptors and
+ * without following symbolic links, so that nothing outside the cache can be removed. */
 #include "store/disk_cache_internal.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* The table of a disk cache. See disk_cache_internal.h. */
+/* See disk_cache_internal.h: the table of a disk cache. */
 #include "store/disk_cache_internal.h"
 
 #include "base/clock.h"
@@ -121,7 +121,7 @@ enum status table_open(struct disk_cache *cache, struct error *err)
     if (cache->table_fd < 0)
         return error_set_errno(err, STATUS_IO, "open 'table'");
     if (!lock_file(cache->table_fd, LOCK_EX, OPEN_TIMEOUT_MS))
-        return error_set_errno(err, STATUS_IO, "lock 'table', which another process holds");
+        return error_set_errno(err, STATUS_IO, "lock 'table' (another process holds the lock)");
     pthread_mutex_lock(&cache->table_mutex);
     bool trusted =
         read_table(cache) && cache->table.magic == table_magic && cache->table.boot == this_boot();

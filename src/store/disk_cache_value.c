@@ -1,9 +1,9 @@
-/* Values of a disk cache: their files. See disk_cache.h.
+/* See disk_cache.h: the files of a disk cache's values.
  *
- * A value's file is written once under a name in partial/ and then renamed, if nothing is
- * there yet (RENAME_NOREPLACE), so that what is reserved in the table is what lies on the disk,
- * however many write the same value at once. Readers take no lock: what they open is complete, or
- * the hash says otherwise.
+ * A value's file is written under a name in partial/, then renamed, unless a file has the new name
+ * already (RENAME_NOREPLACE). So the disk holds what the table has reserved, however many processes
+ * write the same value at once. Readers take no lock: a file that they open is complete, or its
+ * hash shows that the file is not.
  *
  *     | magic | dataset | name 16 | bytes | hash of the bytes 16 | hash of the header | bytes ...
  */
@@ -119,7 +119,7 @@ static void remove_damaged(struct disk_cache *cache, int fd, const char *name)
     struct error what;
     cache->corrupt_count++;
     (void)error_set(&what, STATUS_CORRUPT,
-                    "a damaged value was found and read again from the dataset (%s)", name);
+                    "a damaged value was found, and the chunk is read from the dataset (%s)", name);
     disk_cache_warn(cache, WARNING_CORRUPT, &what);
     if (fstat(fd, &ours) < 0 || fstatat(cache->folder_fd, name, &theirs, AT_SYMLINK_NOFOLLOW) < 0 ||
         ours.st_ino != theirs.st_ino || !table_lock(cache))
@@ -250,7 +250,7 @@ static bool write_value(struct disk_cache *cache, const char *name,
 static void stop_writing(struct disk_cache *cache)
 {
     struct error what;
-    (void)error_set_errno(&what, STATUS_IO, "nothing more is written to it, the run goes on");
+    (void)error_set_errno(&what, STATUS_IO, "nothing more is written to it, and the run goes on");
     cache->unwritable = true;
     disk_cache_warn(cache, WARNING_UNWRITABLE, &what);
 }

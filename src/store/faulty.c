@@ -214,7 +214,9 @@ enum status faulty_wrap(struct store *inner, const char *spec, struct store **re
         if (!setting)
             break;
         if (!take_setting(faulty, setting))
-            status = error_set(err, STATUS_INVALID, "PENSTOCK_FAULTS: '%s' is no fault", setting);
+            status = error_set(err, STATUS_INVALID,
+                               "PENSTOCK_FAULTS: '%s' is not a setting that faulty stores have",
+                               setting);
     }
     free(copy);
     if (status != STATUS_OK) {

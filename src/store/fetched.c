@@ -1,5 +1,5 @@
-/* What was fetched before a read: found by key, and by range. See fetch.h. Pure; the thread that
- * reads. */
+/* See struct fetched in fetch.h: what was fetched before a read, found by key and range. Pure. The
+ * thread that reads calls these functions. */
 #include "store/store_internal.h"
 
 #include <string.h>

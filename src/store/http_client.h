@@ -1,26 +1,30 @@
 /* A client of one HTTP server: answers fetches (fetch.h) by libcurl's multi interface.
  *
- * One thread for all requests, made by http_client_new() and joined by http_client_free(). Hundreds
- * of requests over connections that are used again (http_pace.h says how many), each with a
- * deadline; what fails for a cause that may pass is tried again:
+ * A client has one thread for all its requests. http_client_new() starts the thread, and
+ * http_client_free() joins it. Hundreds of requests may be under way (http_pace.h says how many),
+ * over connections that are used again. What fails for a cause that may pass is tried again, if
+ * `retries` is not 0:
  *
  *     429, 503                         until the deadline, after Retry-After if the server says so
- *     408, 500, 502, 504,              as often as `retries` says
- *     connection lost, refused or
- *     silent amid a value, answers
- *     that end early
+ *     408, 500, 502, 504, S3's         `retries` times
+ *     RequestTimeout, a connection
+ *     lost, refused or silent amid
+ *     a value, an answer that ends
+ *     early
  *
- * Pauses are 0.1 s at first, four times as long each time, more or less by chance. The first byte
- * may take until the deadline, as long as the other machine acknowledges. What is late, or silent
- * for 10 s, is asked for a second time, into memory of its own; the first good answer counts.
- * Answers are checked: the length against Content-Length and Content-Range, ranges against what was
- * asked.
+ * A fetch's deadline is 19/20 of timeout_s after its first request was sent. The pauses between
+ * tries are those of store.h. The first byte may take until the deadline, as long as the other
+ * machine acknowledges. With `hedge`, a request that is late, or without any answer for 10 s, is
+ * sent a second time, into memory of its own. The first good answer counts. Answers are checked:
+ * their length against Content-Length and Content-Range, ranges against what was asked.
  *
- * What a server does not have is asked for in another form (enum http_form): a size by GET where
- * HEAD is refused; and where there are no ranges, or they are of encoded bytes, the value from its
- * start, of which the range is kept. No form takes more memory than the fetch has.
- * Redirects are errors, proxies are not used, certificates are verified: no other address is
- * contacted than the one given.
+ * If a server refuses a form of request, the client asks in another form (enum http_form). A size
+ * is asked for by GET where HEAD is refused. Where ranges are refused, or are of encoded bytes, the
+ * value is read from its start, and the range is kept. No form takes more memory than the fetch
+ * has.
+ *
+ * Redirects are errors, proxies are not used, certificates are verified. No other address than the
+ * given one is contacted.
  */
 #ifndef PENSTOCK_STORE_HTTP_CLIENT_H
 #define PENSTOCK_STORE_HTTP_CLIENT_H
@@ -32,36 +36,42 @@ struct curl_slist;
 struct http_answer;
 struct http_client;
 
-/* What makes requests of fetches. Called by the client's thread, for each try. */
+/* How a kind of server is asked. The client's thread alone calls these functions. */
 struct http_target {
-    void *context;
-    /* Appends the url, and prepends headers ("Name: value") to *headers with http_header(). */
+    void *context; /* borrowed; the first argument of each function */
+    /* Called for each try. Appends the url to `url`, and adds headers to *headers with
+     * http_header(). On failure the fetch is done with the returned status. */
     enum status (*prepare)(void *context, const struct fetch *fetch, struct text *url,
                            struct curl_slist **headers, struct error *err);
-    /* NULL: never. The server refused the request's credentials as out of date: true if there are
-     * newer ones now. */
+    /* Called when the server refuses credentials as out of date, once a fetch at most. True: there
+     * are newer ones now, and the fetch is tried again. May block. NULL: never true. */
     bool (*refresh)(void *context);
-    /* NULL: nothing. Adds to what is wrong with an answer what this kind of server has to say of
-     * it. */
+    /* Called when an answer with a status of 300 or more ends a fetch. May add to the message of
+     * *err what this kind of server says of the answer. NULL: adds nothing. */
     void (*explain)(void *context, const struct fetch *fetch, const struct http_answer *answer,
                     struct error *err);
 };
 
-/* `options`: its settings must be set. NO_MEMORY; IO: no thread or descriptor. */
+/* Starts a client. Copies *target and the options' settings, which must not be NULL. Borrows
+ * target->context, `uri` (for messages), the options' watch and second_room: all must outlive the
+ * client. NO_MEMORY; IO: no thread or descriptor. */
 MUST_USE enum status http_client_new(const struct http_target *target,
                                      const struct store_options *options, const char *uri,
                                      struct http_client **ret_client, struct error *err);
 
-/* Ends the thread; fetches under way, and later ones, are done with LOST. */
+/* Ends the thread. Fetches under way, and later ones, are done with LOST. Not from the client's
+ * thread, and not by two threads at once. May be called again. */
 void http_client_stop(struct http_client *client);
 
-/* The same, and frees. NULL is fine. */
+/* Stops the client, and frees it. NULL is fine. */
 void http_client_free(struct http_client *client);
 
-/* Any thread. */
+/* Starts a fetch whose own.store is set. Any thread; does not block. On a client that was stopped,
+ * calls done() with LOST before returning. */
 void http_client_start(struct http_client *client, struct fetch *fetch);
 
-/* NO_MEMORY. */
+/* Adds a header ("Name: value") to *headers, a list that the caller frees. NO_MEMORY, also for a
+ * line of more than 8191 bytes. */
 MUST_USE enum status http_header(struct curl_slist **headers, struct error *err, const char *format,
                                  ...) PRINTF_LIKE(3, 4);
 

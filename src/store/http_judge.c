@@ -33,7 +33,7 @@ static const char *hint_of(const struct http_answer *answer, const struct fetch 
     int status = answer->status;
     if (status == 403 && fetch->kind != FETCH_QUERY &&
         (!strstr(answer->body, "<Code>") || strstr(answer->body, "<Code>AccessDenied</Code>")))
-        return " (if that is how this server answers for a value that is not there, set "
+        return " (if this server answers 403 for a value that is not there, set "
                "store.missing_status to 403,404)";
     if (status == 401)
         return " (credentials are taken from the environment and files alone; see the user guide)";
@@ -117,7 +117,7 @@ static enum http_verdict judge_range(const struct http_answer *answer, struct fe
 {
     uint64_t end = fetch->offset + fetch->size;
     if (answer->status == 206 && (!answer->has_range || answer->range_first != fetch->offset)) {
-        error_set(err, STATUS_IO, "206 without the range that was asked for");
+        error_set(err, STATUS_IO, "206 (Partial Content) with another range than was asked for");
         return HTTP_AGAIN;
     }
     if (answer->has_total && answer->range_all < end)
@@ -129,7 +129,8 @@ static enum http_verdict judge_tail(const struct http_answer *answer, struct fet
                                     size_t got, struct error *err)
 {
     if (!answer->has_range || !answer->has_total || answer->range_last != answer->range_all - 1) {
-        error_set(err, STATUS_UNSUPPORTED, "206 without the end that was asked for");
+        error_set(err, STATUS_UNSUPPORTED,
+                  "206 (Partial Content) without the end of the value, which was asked for");
         return HTTP_FAILED;
     }
     if (answer->range_all < fetch->size)

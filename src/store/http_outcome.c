@@ -56,7 +56,8 @@ static void again(struct http_client *client, struct fetch *fetch, enum http_ver
     if (allowed && retry_after_s > 0)
         status = error_prefix(
             &fetch->error, status,
-            "the server says to come back after %u s, beyond store.timeout: ", retry_after_s);
+            "the server asks for a pause of %u s, which store.timeout does not allow: ",
+            retry_after_s);
     http_client_finish(client, fetch, status);
 }
 
@@ -115,10 +116,10 @@ void http_client_judge(struct http_client *client, struct transfer *transfer, CU
     if (verdict == HTTP_EXPIRED) {
         http_client_finish(client, fetch, (enum status)err.status);
     } else if (now_ns >= http_client_deadline_ns(client, fetch)) {
-        http_client_finish(
-            client, fetch,
-            error_prefix(&fetch->error, STATUS_TIMEOUT,
-                         "not there within store.timeout (%u s): ", client->settings.timeout_s));
+        http_client_finish(client, fetch,
+                           error_prefix(&fetch->error, STATUS_TIMEOUT,
+                                        "no answer within store.timeout (%u s), the last try: ",
+                                        client->settings.timeout_s));
     } else {
         again(client, fetch, verdict, retry_after_s);
     }

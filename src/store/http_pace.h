@@ -1,13 +1,14 @@
-/* How many requests a server is asked at once, and when one is late. Pure; one thread.
+/* How many requests a server is sent at once, and when a request is late. Pure; one thread.
  *
- * The concurrency limit climbs the hill of throughput, round by round; a round is as many answers
- * as the limit says. The limit grows by half while a round brings at least a tenth more bytes a
- * second. Where a round does not, the limit goes back, rests, and is tried again a while later. A
- * server that says "too many" (429, 503) halves the limit. Rounds in which nothing waited because
- * of the limit say nothing, and are left out.
+ * The concurrency limit climbs the hill of throughput, round by round. A round is as many answers
+ * as the limit, at least 32, and takes at least 20 ms. The limit grows by half while a round brings
+ * at least a tenth more bytes a second than the round before the growth. Otherwise the limit goes
+ * back, rests for 24 rounds, and is tried again. A server that says "too many" (429, 503) halves
+ * the limit, once in 200 ms at most. A round in which the limit did not always hold back a request
+ * says nothing, and is left out.
  *
- * Late is what takes twice as long as 95 of 100 answers of about that size, over the last few
- * hundred. At most 3 in 100 requests are sent a second time for that.
+ * A request is late that takes twice as long as 95 of 100 answers of about its size, over the last
+ * few hundred, and at least 20 ms. At most 3 in 100 requests are sent a second time for lateness.
  */
 #ifndef PENSTOCK_STORE_HTTP_PACE_H
 #define PENSTOCK_STORE_HTTP_PACE_H
@@ -25,37 +26,40 @@ enum {
 };
 
 struct http_pace {
-    uint32_t limit, most; /* requests under way at once */
-    bool adapts;
+    uint32_t limit; /* the concurrency limit: requests under way at once */
+    uint32_t most;  /* that the limit may become */
+    bool adapts;    /* the limit may change */
     /* the round */
     uint64_t round_start_ns, round_bytes;
-    uint32_t round_count;
-    bool round_waited; /* something waited because of the limit all the time */
+    uint32_t round_count; /* answers */
+    bool round_waited;    /* at each answer another request waited because of the limit */
     /* the climb */
-    double rate_before; /* bytes a second of the round before growing; 0: none */
-    uint32_t limit_before;
-    uint32_t rest; /* rounds until the next try */
-    uint64_t throttled_ns;
+    double rate_before;    /* bytes a second of the round before the limit grew; 0: none */
+    uint32_t limit_before; /* the limit in that round */
+    uint32_t rest;         /* rounds until the limit may grow again */
+    uint64_t throttled_ns; /* when the limit was last halved; 0: never */
     /* lateness */
-    uint16_t latencies[HTTP_PACE_CLASSES][HTTP_PACE_LATENCIES];
-    uint32_t counts[HTTP_PACE_CLASSES];
-    double second_tokens;
+    uint16_t latencies[HTTP_PACE_CLASSES][HTTP_PACE_LATENCIES]; /* answers, by size and latency */
+    uint32_t counts[HTTP_PACE_CLASSES];                         /* answers, by size */
+    double second_tokens; /* second requests that may be sent now */
 };
 
-/* `requests`: a fixed limit; 0: from HTTP_PACE_FIRST, HTTP_PACE_LEAST to HTTP_PACE_MOST. */
+/* `requests`: a limit that never changes. 0: the limit begins at HTTP_PACE_FIRST, and stays between
+ * HTTP_PACE_LEAST and HTTP_PACE_MOST. */
 void http_pace_init(struct http_pace *pace, uint32_t requests);
 
-/* An answer of `bytes` came after `latency_ns`. `waiting`: others wait because of the limit. */
+/* An answer of `bytes` came `latency_ns` after its request. `waiting`: other requests wait because
+ * of the limit. */
 void http_pace_answered(struct http_pace *pace, uint64_t now_ns, uint64_t latency_ns, size_t bytes,
                         bool waiting);
 
 /* The server asked for fewer requests. */
 void http_pace_throttled(struct http_pace *pace, uint64_t now_ns);
 
-/* After how long a request for `bytes` is late; UINT64_MAX while too little is known. */
+/* After how long a request for `bytes` is late; UINT64_MAX before 64 answers of about this size. */
 uint64_t http_pace_late_ns(const struct http_pace *pace, size_t bytes);
 
-/* Whether a second request may be sent now; if so, it is counted. */
+/* True: a second request may be sent now, and is counted. */
 bool http_pace_take_second(struct http_pace *pace);
 
 #endif

@@ -1,8 +1,8 @@
 /* See http_client_internal.h: the requests that an HTTP client has under way.
  *
- * Transfers (http_transfer.h) are made as they are needed and used again. The second one of a late
- * fetch writes to memory of its own, which is copied if it is the first to have a good answer, so
- * that two answers never mix.
+ * Transfers (http_transfer.h) are made as they are needed, and used again. The second transfer of a
+ * late fetch writes to memory of its own, so that two answers never mix. If the second transfer has
+ * the first good answer, its bytes are copied to the fetch's buffer.
  */
 #include "store/http_client_internal.h"
 

@@ -282,7 +282,7 @@ static enum http_verdict judge_trouble(const struct transfer *transfer, CURLcode
 /* Asks once more, for the value as it is stored. */
 static enum http_verdict take_verbatim(struct transfer *transfer, struct error *err)
 {
-    error_set(err, STATUS_CORRUPT, "its Content-Encoding '%s' is not to be decoded",
+    error_set(err, STATUS_CORRUPT, "its Content-Encoding '%s' does not decode",
               transfer->answer.encoding);
     transfer->fetch->own.form |= HTTP_FORM_VERBATIM;
     return HTTP_OTHERWISE;
@@ -323,8 +323,8 @@ static enum http_verdict judge_too_long(struct transfer *transfer, struct error 
     if (http_body_is(&transfer->answer, fetch) == HTTP_BODY_ALL)
         error_set(
             err, STATUS_UNSUPPORTED,
-            "the server has no ranges, or says no sizes, and more than %llu MiB would have to "
-            "be read in front of what is wanted",
+            "the server has no ranges, or says no sizes, and the wanted bytes begin more than "
+            "%llu MiB into the value",
             (unsigned long long)(HTTP_PASS_BYTES >> 20));
     else if (fetch->total)
         error_set(err, STATUS_CORRUPT, "it has %llu bytes, at most %zu can be right",

@@ -1,5 +1,6 @@
-/* One request for a fetch, and its answer: a curl handle that is used again and again. Inside
- * src/store, for http_client.c; belongs to its thread. Nothing here waits. */
+/* Transfers: one request for a fetch, and its answer, on a curl handle that is used again and
+ * again. Inside src/store, for an HTTP client, whose thread alone calls these functions. Nothing
+ * waits. */
 #ifndef PENSTOCK_STORE_HTTP_TRANSFER_H
 #define PENSTOCK_STORE_HTTP_TRANSFER_H
 
@@ -8,43 +9,47 @@
 
 #include <curl/curl.h>
 
-enum { TRANSFER_RECEIVE_BYTES = 64 << 10 }; /* that a connection reads at once */
+enum { TRANSFER_RECEIVE_BYTES = 64 << 10 }; /* the most that one read of a connection takes */
 
 struct transfer {
     const struct store_settings *settings; /* borrowed */
-    CURL *easy;
-    struct fetch *fetch; /* NULL: free */
+    CURL *easy;                            /* owned */
+    struct fetch *fetch;                   /* borrowed while the request is under way; NULL: free */
     struct transfer *next_free;
     struct text url;
-    struct curl_slist *headers;
+    struct curl_slist *headers; /* owned */
     struct http_answer answer;
-    char trouble[CURL_ERROR_SIZE];
-    unsigned char *out; /* where the value goes */
-    size_t capacity;
+    char trouble[CURL_ERROR_SIZE]; /* curl's message */
+    unsigned char *out; /* where the value goes: the fetch's buffer, or its own (second) */
+    size_t capacity;    /* of `out` */
     struct http_try made;
-    bool second;   /* `out` is its own */
-    bool too_long; /* more than there is room for, or than is passed over for a range */
+    bool second;   /* a second request: `out` is owned */
+    bool too_long; /* more bytes came than `out` has room for, or than may be dropped before a range
+                    */
     bool begun;    /* bytes of the body came */
-    bool enough;   /* the range that is wanted is there: the rest is not waited for */
+    bool enough;   /* the wanted range is there: the rest is not waited for */
     uint64_t start_ns;
 };
 
-/* NULL: no memory. `settings` is borrowed. */
+/* `settings` is borrowed until http_transfer_free(). NULL: no memory. */
 struct transfer *http_transfer_new(const struct store_settings *settings);
-void http_transfer_free(struct transfer *transfer); /* NULL is fine */
 
-/* Makes the handle ready for the fetch, to `out`, and takes the fetch on; what the server sends is
- * checked against it from then on. The request has `left_ns`. NO_MEMORY; and as target->prepare().
- */
+/* NULL is fine. `out` is not freed. */
+void http_transfer_free(struct transfer *transfer);
+
+/* Prepares the handle for the fetch's request, which may take `left_ns`. From now on what the
+ * server sends is checked against the fetch, and goes to `out`, which the caller has set. On
+ * failure the transfer has no fetch. NO_MEMORY; and the errors of target->prepare(). */
 MUST_USE enum status http_transfer_begin(struct transfer *transfer,
                                          const struct http_target *target, struct fetch *fetch,
                                          uint64_t left_ns, struct error *err);
 
-/* What the answer comes to, with the error if it is not good; `code` as curl ended the transfer.
- * May set fetch->total. */
+/* Judges the answer; curl ended the transfer with `code`. May set the fetch's results and own.form,
+ * as http_judge() does, and `total` of a value that was too long. *err is set, with method
+ * and url, if the verdict is not HTTP_GOOD. */
 enum http_verdict http_transfer_judge(struct transfer *transfer, CURLcode code, struct error *err);
 
-/* Takes the fetch off, and forgets what the request was made of. */
+/* Takes the fetch off the transfer, and frees the request's headers. */
 void http_transfer_end(struct transfer *transfer);
 
 #endif

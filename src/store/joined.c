@@ -1,5 +1,5 @@
-/* Several stores as one. See store.h: whoever is given a key first finds the store that it is of,
- * and goes on with that one, so that retries, watching and messages are that store's. */
+/* Several stores as one. See store.h. A function that gets a key first finds the store that has the
+ * key, and goes on with that store. So retries, watching and messages are those of that store. */
 #include "store/store_internal.h"
 
 #include <stdio.h>
@@ -177,6 +177,7 @@ const struct store *store_resolve(const struct store *store, const char **key, s
         *key += length + 1;
         return joined->store;
     }
-    error_set(err, STATUS_INVALID, "key '%s' names none of the stores '%s'", *key, store->uri);
+    error_set(err, STATUS_INVALID,
+              "key '%s' does not begin with the name of one of the stores '%s'", *key, store->uri);
     return NULL;
 }

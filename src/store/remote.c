@@ -1,6 +1,6 @@
 /* Stores behind a network: http://, https:// and s3:// uris. The operations of a store are made of
- * fetches (fetch.h), which http_client.c answers; what differs between plain HTTP and S3 is how
- * requests are made and whether there are listings (s3.c).
+ * fetches (fetch.h), which http_client.c answers. Plain HTTP and S3 differ in how requests are
+ * made, and in whether there are listings (s3.c). Any thread.
  */
 #include "store/remote_internal.h"
 
@@ -128,9 +128,8 @@ static enum status get_tail(const struct store *store, const char *key, void *bu
     status = run_one(store, &fetch, err);
     if (status == STATUS_OK && fetch.encoded)
         status = error_set(err, STATUS_UNSUPPORTED,
-                           "'%s/%s': the server does not give the end of this value, and says its "
-                           "length only as it is stored with a Content-Encoding: store the value "
-                           "without one",
+                           "'%s/%s': the server does not give the end of this value, nor its "
+                           "length without the Content-Encoding: store the value without one",
                            store->uri, key);
     if (status == STATUS_OK && fetch.total < size)
         status = error_set(err, STATUS_CORRUPT,
@@ -173,11 +172,12 @@ static enum status get_text(const struct store *store, const char *key, size_t l
 
 static enum status no_listing(const struct store *store, const char *prefix, struct error *err)
 {
-    return error_set(err, STATUS_UNSUPPORTED,
-                     "list '%s/%s': plain HTTP has no listings, so that arrays can only be found "
-                     "by consolidated metadata: write it with zarr.consolidate_metadata(), or name "
-                     "the uri of one array",
-                     store->uri, prefix);
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "list '%s/%s': plain HTTP has no listings, so arrays are found by consolidated "
+        "metadata alone: write it with zarr.consolidate_metadata(), or name "
+        "the uri of one array",
+        store->uri, prefix);
 }
 
 static enum status list(const struct store *store, const char *prefix, store_visit *visit,
@@ -277,7 +277,7 @@ static enum status check_uri(const char *uri, struct error *err)
     for (const char *c = uri; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f || (!is_s3 && *c == ' '))
             return error_set(err, STATUS_INVALID,
-                             "store: the uri holds a space or a control character");
+                             "a store's uri has a space or a control character in it");
     return STATUS_OK;
 }
 

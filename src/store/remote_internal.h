@@ -1,4 +1,4 @@
-/* What http and s3 stores share; inside src/store. */
+/* What remote.c, s3.c and s3_list.c share. Inside src/store. */
 #ifndef PENSTOCK_STORE_REMOTE_INTERNAL_H
 #define PENSTOCK_STORE_REMOTE_INTERNAL_H
 
@@ -7,38 +7,41 @@
 
 struct s3;
 
+/* A store behind a network. */
 struct remote {
     struct store store;
-    struct http_client *client;
-    char *uri;     /* owned, without a '/' at its end */
-    struct s3 *s3; /* NULL: plain http */
+    struct http_client *client; /* owned */
+    char *uri;                  /* owned, without a '/' at its end */
+    struct s3 *s3;              /* owned; NULL: plain HTTP */
 };
 
-/* Starts the fetches and waits until all are done; their statuses are in them. */
+/* Starts [count] fetches and waits until all are done. Sets their done() and argument. Their
+ * statuses are in the fetches. Any thread but the client's. */
 void remote_run(const struct remote *remote, struct fetch *fetches, size_t count);
 
-/* s3.c */
-
-/* For "s3://bucket/prefix". INVALID: not such a uri, an endpoint that makes no sense; no
- * credentials. */
+/* s3.c: for "s3://bucket/prefix". `settings` is not kept. May block, as credentials_find() does.
+ * INVALID: the bucket's name, the region or the endpoint is malformed, or there are no credentials;
+ * NO_MEMORY; and the errors of credentials_find(). */
 MUST_USE enum status s3_new(const char *uri, const struct store_settings *settings,
                             struct s3 **ret_s3, struct error *err);
+
+/* NULL is fine. The client must have ended. */
 void s3_free(struct s3 *s3);
 
-/* The target's functions (http_client.h); `context` is the struct s3. */
+/* s3.c: the functions of struct http_target (http_client.h). `context` is the struct s3. */
 enum status s3_prepare(void *context, const struct fetch *fetch, struct text *url,
                        struct curl_slist **headers, struct error *err);
 bool s3_refresh(void *context);
 void s3_explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
                 struct error *err);
 
-/* Appends where the bucket lies, for store_identify(). */
+/* s3.c: appends the server and the bucket, for store_identify(). */
 void s3_identify(const struct s3 *s3, struct text *out);
 
-/* In front of all keys of the store: "" or "prefix/"; borrowed. */
+/* s3.c: what the keys of the store have in front on the server: "" or "prefix/"; borrowed. */
 const char *s3_prefix(const struct s3 *s3);
 
-/* s3_list.c: operations of the kind. */
+/* s3_list.c: operations of the kind, with the contracts of store_list() and store_usage(). */
 enum status s3_list(const struct remote *remote, const char *prefix, store_visit *visit,
                     void *argument, struct error *err);
 enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t most,

@@ -1,8 +1,8 @@
-/* S3 and servers that speak its protocol: where a bucket lies, and signed requests. Listings are in
- * s3_list.c.
+/* S3 and servers with the protocol of S3: where a bucket lies, and signed requests. s3_list.c
+ * lists.
  *
- * Requests are made by the client's thread alone; it is also the one that asks for new credentials
- * when those of an endpoint run out.
+ * Only the client's thread makes requests. The same thread asks for new credentials when those of
+ * an endpoint run out.
  */
 #include "store/remote_internal.h"
 
@@ -128,7 +128,7 @@ void s3_explain(void *context, const struct fetch *fetch, const struct http_answ
                   before.message, name, region, s3->region);
     else if (elsewhere)
         error_set(err, status,
-                  "%.600s (the bucket '%s' is not to be had in region '%s' at %s: set "
+                  "%.600s (the bucket '%s' is not in region '%s' at %s: set "
                   "store.s3_region, or store.s3_endpoint)",
                   before.message, name, s3->region, s3->base);
     else if ((answer->status == 403 || answer->status == 401) && s3->credentials.found)
@@ -150,8 +150,8 @@ static enum status copy_region(struct s3 *s3, const char *region, struct error *
     if (!*region)
         region = "us-east-1";
     if (strspn(region, plain) != strlen(region) || strlen(region) >= sizeof s3->region)
-        return error_set(err, STATUS_INVALID, "store.s3_region: '%.100s' is no name of a region",
-                         region);
+        return error_set(err, STATUS_INVALID,
+                         "store.s3_region: '%.100s' is not the name of a region", region);
     strcpy(s3->region, region);
     return STATUS_OK;
 }
@@ -251,7 +251,8 @@ static enum status settle(struct s3 *s3, const char *uri, const struct store_set
     size_t length = strcspn(name, "/");
     char bucket[256];
     if (length >= sizeof bucket)
-        return error_set(err, STATUS_INVALID, "no bucket has a name of %zu bytes", length);
+        return error_set(err, STATUS_INVALID,
+                         "the bucket's name has %zu bytes, which is too long for a bucket", length);
     memcpy(bucket, name, length);
     bucket[length] = '\0';
     name += length + (name[length] == '/');

@@ -1,4 +1,4 @@
-/* Listings of S3: one page after another (s3_page.h), on the caller's thread. See store.h. */
+/* Listings of S3, one page after another (s3_page.h), on the caller's thread. See store.h. */
 #include "store/remote_internal.h"
 #include "store/s3_page.h"
 #include "store/s3_sign.h"
@@ -82,7 +82,8 @@ static enum status add_name(const char *key, bool is_prefix, uint64_t bytes, voi
     if (length == 0 || (length <= 2 && strncmp(text, "..", length) == 0))
         return STATUS_OK; /* what no key of a store can reach */
     if (names->count == ENTRIES_MOST)
-        return error_set(err, STATUS_INVALID, "more than %d names in one folder", ENTRIES_MOST);
+        return error_set(err, STATUS_INVALID, "more than %d names directly below one prefix",
+                         ENTRIES_MOST);
     if (names->count == names->capacity) {
         size_t capacity = names->capacity ? 2 * names->capacity : 64;
         struct name *longer = realloc(names->names, capacity * sizeof *longer);
@@ -114,8 +115,8 @@ enum status s3_list(const struct remote *remote, const char *prefix, store_visit
     bool more;
     enum status status = each_entry(remote, whole, true, UINT64_MAX, add_name, &names, &more, err);
     if (status == STATUS_OK && names.count == 0)
-        status =
-            error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
+        status = error_set(err, STATUS_NOT_FOUND, "list '%s/%s': nothing lies there", remote->uri,
+                           prefix);
     if (names.count > 0)
         qsort(names.names, names.count, sizeof *names.names, by_name);
     for (size_t i = 0; status == STATUS_OK && i < names.count; i++)
@@ -151,8 +152,8 @@ enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t m
         each_entry(remote, whole, false, pages > 0 ? pages : 1, add_size, &sum, &sum.more, err);
     free(whole);
     if (status == STATUS_OK && sum.count == 0)
-        status =
-            error_set(err, STATUS_NOT_FOUND, "list '%s/%s': there is nothing", remote->uri, prefix);
+        status = error_set(err, STATUS_NOT_FOUND, "list '%s/%s': nothing lies there", remote->uri,
+                           prefix);
     if (status == STATUS_OK)
         *ret_usage = sum;
     return status;

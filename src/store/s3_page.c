@@ -122,12 +122,13 @@ enum status s3_page_read(const char *text, s3_entry *entry, void *argument,
     struct s3_page page = {0};
     const char *end = text + strlen(text), *begin, *stop;
     if (!strstr(text, "<ListBucketResult"))
-        return error_set(err, STATUS_CORRUPT, "the answer is no listing");
+        return error_set(err, STATUS_CORRUPT, "the answer is not a listing");
     page.more = find_element(text, end, "IsTruncated", &begin, &stop) && stop - begin == 4 &&
                 memcmp(begin, "true", 4) == 0;
     if (page.more && (!find_element(text, end, "NextContinuationToken", &begin, &stop) ||
                       !copy_text(begin, stop, page.next, sizeof page.next) || !page.next[0]))
-        return error_set(err, STATUS_CORRUPT, "the listing does not say how it goes on");
+        return error_set(err, STATUS_CORRUPT,
+                         "the listing has further pages, and no token to ask for them");
     enum status status = read_entries(text, end, false, entry, argument, err);
     if (status == STATUS_OK)
         status = read_entries(text, end, true, entry, argument, err);

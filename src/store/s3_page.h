@@ -1,4 +1,4 @@
-/* Pages of listings (ListObjectsV2): foreign XML, of which a few elements are looked for. Pure. */
+/* Pages of listings (ListObjectsV2): foreign XML, of which a few elements are read. Pure. */
 #ifndef PENSTOCK_STORE_S3_PAGE_H
 #define PENSTOCK_STORE_S3_PAGE_H
 
@@ -12,14 +12,16 @@ enum { S3_KEY_BYTES = 1025, S3_MARK_BYTES = 2048 };
 
 struct s3_page {
     bool more;                /* there are further pages */
-    char next[S3_MARK_BYTES]; /* what the next one is asked with */
+    char next[S3_MARK_BYTES]; /* the continuation token of the next page; "": none */
 };
 
-/* Told of each key (with its size), and of each common prefix. Anything but OK ends it. */
+/* Called for each key, with its size, and for each common prefix. `key` is borrowed until the
+ * return. A status other than OK ends the page. */
 typedef enum status s3_entry(const char *key, bool is_prefix, uint64_t bytes, void *argument,
                              struct error *err);
 
-/* Takes a page apart; `text` is NUL-terminated. CORRUPT: not such a page. */
+/* Takes a page apart; `text` is NUL-terminated. CORRUPT: the text is no such page. Or the first
+ * status of entry() that is not OK. */
 MUST_USE enum status s3_page_read(const char *text, s3_entry *entry, void *argument,
                                   struct s3_page *ret_page, struct error *err);
 

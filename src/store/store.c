@@ -1,5 +1,5 @@
-/* Calls of stores: which keys are allowed, trying again, and dispatch to the kind
- * (store_internal.h). See store.h; called by any thread. */
+/* See store.h: the calls of stores. Checks keys, tries again, and calls the operations of the kind
+ * (store_internal.h). Any thread. */
 #include "store/store_internal.h"
 
 #include "base/clock.h"
@@ -247,8 +247,8 @@ enum status store_put(const struct store *store, const char *key, const void *da
     if (store->operations->put)
         return store->operations->put(store, key, data, size, err);
     return error_set(err, STATUS_UNSUPPORTED,
-                     "write '%s/%s': such stores are only read: write to a directory", store->uri,
-                     key);
+                     "write '%s/%s': only directories are written: write to a directory",
+                     store->uri, key);
 }
 
 /* Listings are watched, and not tried again: what was visited was visited. */

@@ -1,11 +1,11 @@
 /* Stores: bytes by key. A key is a '/'-separated relative path such as "base_frames/0.0.0".
  *
- * The interface is one table of functions, so that directories, archives and object stores look the
- * same from above. A store is immutable after opening: any number of threads may call any function
- * at once.
+ * Directories, zip archives, HTTP servers and buckets all have these functions. A store does not
+ * change after opening, so any number of threads may call any function at once. Only store_free()
+ * must come last, and alone. All calls block, except where a comment says otherwise.
  *
- * Keys come from foreign metadata: an absolute key, an empty one, or one with a "." or ".."
- * component is refused as INVALID before anything is opened.
+ * Keys come from foreign metadata. So every function refuses an absolute key, an empty key, and a
+ * key with an empty, "." or ".." part as INVALID, before anything is opened.
  */
 #ifndef PENSTOCK_STORE_STORE_H
 #define PENSTOCK_STORE_STORE_H
@@ -25,184 +25,227 @@ struct store_watch;
  *     DIRECTORY, file:///DIRECTORY     a directory
  *     FILE.zip, file:///FILE.zip       a zip archive (zip_directory.h)
  *     http://HOST/PATH, https://...    values by HTTP 1.0 or 1.1; no listing
- *     s3://BUCKET/PREFIX               S3 and servers that speak its protocol
+ *     s3://BUCKET/PREFIX               S3, and servers with the protocol of S3
  *
- * Stores behind a network ("remote") have a thread of their own until store_free(). Opening them
- * asks nothing of the server. NOT_FOUND: no such directory or file. UNSUPPORTED: another kind of
- * uri, by name. INVALID: a file, a uri that makes no sense, or one with credentials in it. IO:
- * cannot be opened. */
+ * Opens with no retries, no watch and default settings. A store behind a network ("remote") has a
+ * thread of its own until store_free(). Opening a remote store sends its server nothing. Opening an
+ * s3:// store may ask the cloud for credentials (credentials.h).
+ *
+ * NOT_FOUND: there is no such directory or file. UNSUPPORTED: another kind of uri, which the
+ * message names; a zip archive in several parts or with too many values; a profile whose
+ * credentials come from elsewhere. INVALID: the path of a plain file; a uri that is empty, is
+ * malformed or has credentials in it; no credentials for S3, or an endpoint that is malformed.
+ * CORRUPT: a zip archive that is damaged. IO: the store cannot be opened. NO_MEMORY. */
 MUST_USE enum status store_open(const char *uri, struct store **ret_store, struct error *err);
 
 enum store_addressing { ADDRESSING_AUTO, ADDRESSING_PATH, ADDRESSING_VIRTUAL };
 
 enum { STORE_TEXT_BYTES = 256, STORE_MISSING_MOST = 8 };
 
-/* Values of a directory for which there is at least this much room are read past the page cache
- * where that is asked for, into memory that begins on a boundary of pages. */
+/* With store_settings.direct, store_get() reads a directory's values past the page cache where the
+ * caller's buffer has STORE_DIRECT_BYTES or more, and begins at a multiple of
+ * STORE_DIRECT_ALIGNMENT. */
 enum { STORE_DIRECT_BYTES = 1 << 20, STORE_DIRECT_ALIGNMENT = 4096 };
 
-/* How stores are asked, remote ones above all. No pointers and no secrets: it is sent between
- * processes as plain bytes. Where credentials come from is told in credentials.h. */
+/* How stores are asked, above all the remote ones. The struct has no pointers and no secrets:
+ * processes send it to each other as plain bytes. Credentials are found as credentials.h says. */
 struct store_settings {
-    uint32_t requests;      /* in flight at most; 0: found out while reading */
+    uint32_t requests;      /* most requests under way; 0: the store finds out while reading */
     uint32_t timeout_s;     /* for one value, all tries together */
     uint64_t fetch_bytes;   /* of values on their way, ahead of decoding (read/fetch_stage.h) */
-    uint8_t hedge;          /* whatever takes far longer than usual is asked for a second time */
+    uint8_t hedge;          /* a request that takes far longer than usual is sent a second time */
     uint8_t anonymous;      /* requests to S3 are not signed */
-    uint8_t direct;         /* directories: whole large values are read past the page cache */
-    uint8_t metadata;       /* credentials may be asked of instance and container endpoints */
-    uint8_t addressing;     /* enum store_addressing: where the bucket's name stands */
-    uint32_t missing_count; /* HTTP statuses that mean: there is no such value */
-    uint16_t missing[STORE_MISSING_MOST];
-    char ca_file[STORE_TEXT_BYTES];  /* certificates to trust; "": the system's */
+    uint8_t direct;         /* directories: large values are read whole past the page cache */
+    uint8_t metadata;       /* the cloud's endpoints may be asked for credentials */
+    uint8_t addressing;     /* enum store_addressing: where a url has the bucket's name */
+    uint32_t missing_count; /* how many of `missing` are set */
+    uint16_t missing[STORE_MISSING_MOST]; /* HTTP statuses that mean: there is no such value */
+    char ca_file[STORE_TEXT_BYTES];       /* certificates to trust; "": those of the system */
     char endpoint[STORE_TEXT_BYTES]; /* "http://127.0.0.1:9000"; "": of the environment, or AWS */
     char region[STORE_TEXT_BYTES];   /* "": of the environment, or us-east-1 */
 };
 
-/* 60 s, 128 MiB, hedging on, 404 alone is missing. */
+/* 60 s, 128 MiB, hedging on, and 404 alone for a missing value. All other members are 0 or "". */
 struct store_settings store_settings_default(void);
 
-/* How reads behave. A read that fails for a cause that may pass (EIO, ESTALE, a lost connection;
- * not a value that is not there) is tried again after a pause, of 0.1 s at first and four times as
- * long each time, more or less by chance, so that readers do not come back all at once. */
+/* How reads behave. A read that fails for a cause that may pass (EIO, ESTALE, a lost connection) is
+ * tried again after a pause. Missing values, damage and refused permissions are not tried again.
+ * The first pause is 0.1 s, the second 0.4 s, the third 1.6 s, and each later one 6.4 s. Chance
+ * makes a pause up to half shorter or longer, so that readers do not all come back at once. */
 struct store_options {
     uint32_t retries;          /* tries after the first; 0: none */
-    struct store_watch *watch; /* borrowed, outlives the store; is told of all reads; NULL: none */
-    const struct store_settings *settings; /* copied; NULL: the default ones */
-    _Atomic int64_t *second_room; /* bytes that values may take which are asked for a second time,
-                                   * of all stores that share it; borrowed; NULL: 16 MiB */
+    struct store_watch *watch; /* borrowed, outlives the store; gets all calls; NULL: none */
+    const struct store_settings *settings; /* copied; NULL: store_settings_default() */
+    /* Borrowed, outlives the store. The bytes that second requests may still take, of all stores
+     * that share this number. NULL: 16 MiB for this store alone. */
+    _Atomic int64_t *second_room;
 };
+
+/* As store_open(), with options. */
 MUST_USE enum status store_open_with(const char *uri, const struct store_options *options,
                                      struct store **ret_store, struct error *err);
 
-/* Several stores as one, which reads like one: the keys of each begin with its name and a '/'. The
- * name is the last one of its uri, with its number before it ("2-data.zarr") where several have
- * that, or none; with the number in all of them if some would still be equal. It reads values and
- * asks about them (store_get*(), store_stat(), store_identify()); for anything else, see
- * store_joined_at(). Errors are those of store_open(), of the first that cannot be opened. */
+/* Opens `count` stores as one joined store. A key of the joined store is a store's name, '/' and a
+ * key of that store. A store's name is the last part of its uri ("data.zarr"). Stores whose uris
+ * have the same last part get their number, from 1, in front ("2-data.zarr"). A store whose uri has
+ * no last part but dots is named by its number alone. If two names are still equal, all stores get
+ * their number in front.
+ *
+ * A joined store has the functions that take a key, except where they list: store_list() and
+ * store_usage() take a prefix in one of the stores, never the root. Errors are those of
+ * store_open(), of the first store that cannot be opened. */
 MUST_USE enum status store_open_joined(const char *const *uris, size_t count,
                                        const struct store_options *options,
                                        struct store **ret_store, struct error *err);
 
-/* The store number `i` of joined ones, and its name: borrowed. Of any other store, 0 is itself,
- * without a name (NULL). */
+/* Returns store `i` of joined ones and its name, both borrowed from `store`. `i` must be below
+ * their number. Of any other store: the store itself, with *ret_name NULL. Does not block. */
 const struct store *store_joined_at(const struct store *store, size_t i, const char **ret_name);
 
-/* The store that really has `*key`, which becomes its key there: of a store that is not joined, the
- * store itself. NULL, with an error: none does. For whatever goes around store_get(). */
+/* For callers that need the one store behind a key. Returns the store that has `*key`, borrowed,
+ * and moves `*key` on to the key within that store. Of a store that is not joined: the store
+ * itself, with `*key` unchanged. NULL, with INVALID in *err: no joined store has the name that
+ * `*key` begins with. Does not block. */
 const struct store *store_resolve(const struct store *store, const char **key, struct error *err);
 
-/* Pauses before try `attempt` + 2 of something that has failed, for callers that find out
- * themselves that what they were given cannot be right. False: it was tried often enough. */
+/* For callers that find out themselves that the bytes they got cannot be right. `attempt` is the
+ * number of tries again so far, from 0. If the store's options allow another try: counts the try
+ * and its cause in the watch, pauses, and returns true. Otherwise returns false at once. */
 bool store_retry(const struct store *store, uint32_t attempt, const struct error *cause);
 
-/* Creates an empty directory store for writing; an empty directory that is there already will do.
- * INVALID: there is a file, or a directory with something in it and `overwrite` is false; with
- * `overwrite`, refuses what is neither empty nor a Zarr hierarchy, so that a typo deletes nothing.
- * IO: cannot be made or emptied. */
+/* Creates an empty directory store for writing, and opens the store. An empty directory that is
+ * there already will do. With `overwrite`, a directory that holds a Zarr hierarchy is emptied. Any
+ * other directory with something in it is refused, so that a typo deletes nothing.
+ *
+ * INVALID: a file is there, or a directory with something in it that may not be emptied.
+ * UNSUPPORTED: `uri` is not a directory's, or a folder to be removed is over 64 levels deep. IO:
+ * the directory cannot be made, emptied or opened. NO_MEMORY. */
 MUST_USE enum status store_create(const char *uri, bool overwrite, struct store **ret_store,
                                   struct error *err);
 
-/* Reads the whole value of `key` into `buffer`, trying again as the store was opened with.
- * Allocates nothing; opens without a stat before. NOT_FOUND: there is no such key (and only then:
- * not when the store itself is gone). CORRUPT: the value is longer than `capacity`. IO: the rest,
- * with the path. Of remote stores: a value that comes with a Content-Encoding (gzip) is what is
- * decoded from it, also for the ones below; UNSUPPORTED: one that is not known. */
+/* Reads the whole value of `key` into `buffer`, trying again as the store's options say. A
+ * directory is read without memory of the call's own, and without a stat before.
+ *
+ * If a remote value has a Content-Encoding that is known (gzip, deflate), the functions that read
+ * give the decoded bytes.
+ *
+ * INVALID: the key is malformed, or names no joined store. NOT_FOUND: there is no such key.
+ * But if the whole directory of a store was removed, the error is IO. CORRUPT: the value has more
+ * than `capacity` bytes, or is damaged in its zip archive. UNSUPPORTED: a Content-Encoding that is
+ * not known, or a zip entry that is encrypted or compressed by another method than deflate.
+ * TIMEOUT: a remote store did not give the value within timeout_s. LOST: fetch_stop() was called.
+ * NO_MEMORY. IO: everything else, with the path. */
 MUST_USE enum status store_get(const struct store *store, const char *key, void *buffer,
                                size_t capacity, size_t *ret_size, struct error *err);
 
-/* The same for values that are packed in a way of their own, which begins() tells by their first
- * bytes; NULL: by nothing. Writers label such values with a Content-Encoding, which then either
- * names that way, or what they are encoded in besides: where what is decoded does not begin so, or
- * nothing can be decoded, the value is taken as it is stored. `fetched` (fetch.h): what was fetched
- * already; NULL: nothing. */
+/* As store_get(), for values that are packed in a format of their own. `begins` tells whether bytes
+ * begin as that format does; NULL: nothing is known of the format. Writers sometimes label such a
+ * value with a Content-Encoding. The label names either the value's own format, or an encoding on
+ * top of the format. So where decoding fails, or the decoded bytes do not begin as `begins` wants,
+ * the value is taken as the server stores the value.
+ *
+ * `fetched` (fetch.h) has what was fetched already; borrowed, and changed; NULL: nothing. */
 typedef bool store_begins(const void *bytes, size_t size);
 struct fetched;
 MUST_USE enum status store_get_packed(const struct store *store, const char *key,
                                       store_begins *begins, struct fetched *fetched, void *buffer,
                                       size_t capacity, size_t *ret_size, struct error *err);
 
-/* A piece of a value. */
+/* A piece of a value: `size` bytes at `offset`, which are read into `buffer` (borrowed). */
 struct store_range {
     uint64_t offset;
     size_t size;
     void *buffer;
 };
 
-/* Reads `count` pieces of the value of `key`, for shards and other values of which a range is
- * needed; a piece of no bytes is fine. Stores that wait for an answer ask for all at once. Errors
- * as above; CORRUPT: the value ends before a piece does. UNSUPPORTED: the server has no ranges, and
- * the piece begins more than 256 MiB into the value. `fetched` as above. */
+/* Reads `count` pieces of the value of `key`, for shards and other values of which a part is
+ * needed. A piece may have no bytes. A remote store is asked for up to 16 pieces at once. Errors as
+ * of store_get(). CORRUPT also: the value ends before a piece does. UNSUPPORTED also: the server
+ * has no ranges, and the piece begins more than 256 MiB into the value; or the value is a deflated
+ * zip entry of more than 4 GiB. `fetched` as of store_get_packed(). */
 MUST_USE enum status store_get_ranges(const struct store *store, const char *key,
                                       const struct store_range *ranges, size_t count,
                                       struct fetched *fetched, struct error *err);
 
-/* Reads one piece of a value that has to have `total` bytes in all. Errors as above; CORRUPT: it
- * has more or fewer. Remote stores only find out what ends within the piece. `fetched` as above. */
+/* Reads one piece of a value that must have `total` bytes in all. Errors as of store_get_ranges().
+ * CORRUPT also: the value has more bytes, or fewer. Remote stores do not check `total`: they only
+ * notice a value that ends within the piece. `fetched` as of store_get_packed(). */
 MUST_USE enum status store_get_range(const struct store *store, const char *key,
                                      const struct store_range *range, uint64_t total,
                                      struct fetched *fetched, struct error *err);
 
-/* Reads the last `size` bytes of the value of `key`; *ret_total is how many it has. Errors as
- * above; CORRUPT: it has fewer. */
+/* Reads the last `size` bytes of the value of `key`. *ret_total is the number of bytes of the
+ * value. Errors as of store_get_ranges(). CORRUPT also: the value has fewer than `size` bytes.
+ * UNSUPPORTED also: a server gives neither the end of the value nor its decoded length. */
 MUST_USE enum status store_get_tail(const struct store *store, const char *key, void *buffer,
                                     size_t size, uint64_t *ret_total, struct error *err);
 
-/* The same as store_get() into malloc'ed, NUL-terminated memory (returned): for metadata. CORRUPT
- * beyond `limit` bytes. */
+/* As store_get(), into malloc'ed memory that is NUL-terminated and returned: the caller frees
+ * *ret_text. For metadata. CORRUPT: the value has more than `limit` bytes. */
 MUST_USE enum status store_get_text(const struct store *store, const char *key, size_t limit,
                                     char **ret_text, size_t *ret_size, struct error *err);
 
-/* Writes a value, making folders as needed: complete or not at all (temporary name, then rename).
- */
+/* Writes a value, and makes folders as needed. The value appears complete or not at all: under a
+ * temporary name, then by a rename. Nothing is flushed to the disk, and nothing is tried again.
+ * `data` is borrowed. INVALID: as of store_get(). UNSUPPORTED: only directories are written. IO:
+ * with the path. NO_MEMORY. */
 MUST_USE enum status store_put(const struct store *store, const char *key, const void *data,
                                size_t size, struct error *err);
 
-/* Calls visit(name, is_prefix, argument) for what lies directly below `prefix` ("" is the root), in
- * order of name. A status other than OK from visit ends the listing and is returned. NOT_FOUND: no
- * such prefix. UNSUPPORTED: plain HTTP has no listings; store_usage() likewise. */
+/* Calls visit(name, is_prefix, argument) on the caller's thread for each entry directly below
+ * `prefix` ("" is the root), in order of name. `name` is borrowed until visit() returns. A status
+ * other than OK from visit() ends the listing, and is returned. A directory's listing is not tried
+ * again. NOT_FOUND: there is no such prefix. UNSUPPORTED: plain HTTP has no listings. INVALID: a
+ * malformed prefix, or more than a million names directly below a prefix of a bucket. IO,
+ * NO_MEMORY; of buckets also CORRUPT, TIMEOUT and LOST. */
 typedef enum status store_visit(const char *name, bool is_prefix, void *argument,
                                 struct error *err);
 MUST_USE enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                                 void *argument, struct error *err);
 
-/* What the values below a prefix come to. */
+/* How much lies below a prefix. */
 struct store_usage {
-    uint64_t bytes, count;
-    bool more; /* there are others, which were not looked at */
+    uint64_t bytes; /* as stored: of a zip archive, compressed */
+    uint64_t count; /* values */
+    bool more;      /* there are further values, which were not counted */
 };
 
-/* Sum of sizes and number of values below `prefix`. Walks the store, but not through symbolic links
- * to folders; where that takes requests, not much further than `most` values. NOT_FOUND: no such
- * prefix. */
+/* Adds up the sizes, and the number, of the values below `prefix`. A directory is walked to its
+ * end, but not through symbolic links to folders. A bucket is listed in pages of 1000 values,
+ * `most` / 1000 pages but at least one. UNSUPPORTED: plain HTTP, or folders more than 64 levels
+ * deep. Other errors as of store_list(). */
 MUST_USE enum status store_usage(const struct store *store, const char *prefix, uint64_t most,
                                  struct store_usage *ret_usage, struct error *err);
 
-/* What is known of a value without reading it. */
+/* What a store knows of a value without reading the value. */
 struct store_info {
-    uint64_t bytes;   /* as stored: with a Content-Encoding, of what is encoded */
+    uint64_t bytes;   /* length of the value; of a value with a Content-Encoding, as encoded */
     uint64_t version; /* differs, in all likelihood, after the value was written anew */
 };
 
-/* NOT_FOUND: there is no such key. IO: the rest, with the path. */
+/* Looks up a value. Errors as of store_get(). */
 MUST_USE enum status store_stat(const struct store *store, const char *key,
                                 struct store_info *ret_info, struct error *err);
 
-/* Appends what tells this store from all others, the same however its uri was spelt: an absolute
- * path without symbolic links, for a directory. IO: it cannot be found out. */
+/* Appends a text that tells this store from all others, however the uri was spelt: of a directory,
+ * its absolute path without symbolic links; of a zip archive, also size and time; of a bucket, also
+ * the server; of joined stores, a line for each. IO: the path cannot be found out. */
 MUST_USE enum status store_identify(const struct store *store, struct text *out, struct error *err);
 
-/* The uri as messages show it; borrowed. */
+/* The uri as messages show it; borrowed. Of joined stores: all uris. Does not block. */
 const char *store_uri(const struct store *store);
 
-/* Whether reads wait for a network, and fetch_start() (fetch.h) is there to overlap them; of joined
- * stores, whether those of any do. */
+/* Whether the store is behind a network, so that fetch_start() (fetch.h) works; of joined stores,
+ * whether any of them is. Does not block. */
 bool store_is_remote(const struct store *store);
 
-/* For a thread that has others to serve: from now on it may wait for no store and no disk cache;
- * a call that would is a programming error, and ends the program. */
+/* For a thread that has others to serve. After store_forbid_waiting(true), the calling thread must
+ * not read, list or look up values of any store, nor use a disk cache: such a call is a programming
+ * error, and ends the program. Opening, writing and store_identify() are not checked. */
 void store_forbid_waiting(bool forbidden);
 
+/* Closes the store. No call may be under way, and none may follow. Of a remote store: ends its
+ * thread, after fetches under way are done with LOST. NULL is fine. */
 void store_free(struct store *store);
 
 #endif

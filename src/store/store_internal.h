@@ -1,11 +1,13 @@
-/* What a kind of store provides; store.c dispatches to it after checking keys.
+/* What a kind of store provides. store.c checks keys, then calls the operations of the kind.
  *
- * A store embeds `struct store` as its first member. Every function may be called by any number of
- * threads at once and gets keys and prefixes that store.c has found well-formed. The contracts are
- * those of store.h; what a kind may leave out says so.
+ * A store embeds `struct store` as its first member. Any number of threads may call every operation
+ * at once. Keys and prefixes are well-formed: store.c has checked them. The contracts are those of
+ * store.h. An operation that may be NULL says so.
  *
- * A store around another one (`inner`; faulty.c) stands in the way of values' bytes alone: of get,
- * get_ranges, get_tail and get_text. For anything else store.c asks the inner one.
+ * A store around another store (`inner`; faulty.c) has get, get_ranges, get_tail and get_text
+ * alone, and is not remote. For put, list, usage, stat and identify, store.c asks the inner store.
+ * A joined store (joined.c) has identify, fetch_stop and free alone: store.c first finds the store
+ * that has the key.
  */
 #ifndef PENSTOCK_STORE_STORE_INTERNAL_H
 #define PENSTOCK_STORE_STORE_INTERNAL_H
@@ -13,18 +15,19 @@
 #include "store/fetch.h"
 #include "store/store.h"
 
+/* A value may have any number of bytes. */
 #define STORE_ANY_TOTAL UINT64_MAX
 
-/* Ranges that are asked for at once at most, so that nothing has to be allocated. */
+/* The most ranges that are asked for at once: their array lies on the stack. */
 enum { STORE_RANGES_AT_ONCE = 16 };
 
 struct store_operations {
     /* `begins` as in store_get_packed(), may be NULL. Kinds whose values have no Content-Encoding
-     * do not look at it. */
+     * ignore `begins`. */
     enum status (*get)(const struct store *store, const char *key, store_begins *begins,
                        void *buffer, size_t capacity, size_t *ret_size, struct error *err);
-    /* `total` as in store_get_range(), or STORE_ANY_TOTAL. Kinds that would have to ask for it do
-     * not look at it. */
+    /* `total` as in store_get_range(), or STORE_ANY_TOTAL. Kinds that would need a request to check
+     * `total` ignore it. */
     enum status (*get_ranges)(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, uint64_t total,
                               struct error *err);
@@ -32,7 +35,7 @@ struct store_operations {
                             uint64_t *ret_total, struct error *err);
     enum status (*get_text)(const struct store *store, const char *key, size_t limit,
                             char **ret_text, size_t *ret_size, struct error *err);
-    /* NULL: such stores are only read. */
+    /* NULL: such stores are read-only. */
     enum status (*put)(const struct store *store, const char *key, const void *data, size_t size,
                        struct error *err);
     enum status (*list)(const struct store *store, const char *prefix, store_visit *visit,
@@ -52,23 +55,28 @@ struct store {
     char *uri; /* owned; as the user gave it */
     uint32_t retries;
     struct store_watch *watch; /* borrowed; NULL: none */
-    struct store_join *join;   /* joined.c; NULL: this store is one */
-    struct store *inner;       /* owned: the store that this one is around; NULL: none */
+    struct store_join *join;   /* owned: the stores of a joined store; NULL: not joined */
+    struct store *inner;       /* owned: the store that this store is around; NULL: none */
 };
 
-/* fetched.c: takes what was fetched of that key, or of that range of its value; false: nothing, or
- * more than there is room for. *ret_status: how the fetch ended, with its error. `fetched` may be
- * NULL. */
+/* fetched.c: takes the fetched value of `key`. True: *ret_status is the status that the fetch ended
+ * with; if OK, `buffer` and *ret_size are set, else *err. False: there is no such fetch, or the
+ * value has more than `capacity` bytes. `fetched` may be NULL. */
 bool fetched_get(struct fetched *fetched, const struct store *store, const char *key, void *buffer,
                  size_t capacity, size_t *ret_size, enum status *ret_status, struct error *err);
+
+/* fetched.c: the same for a range of the value of `key`, into range->buffer. */
 bool fetched_get_range(struct fetched *fetched, const struct store *store, const char *key,
                        const struct store_range *range, enum status *ret_status, struct error *err);
 
 /* store.c: asserts that the calling thread may wait. */
 void store_may_wait(void);
 
-/* joined.c: whether any of them is remote. */
+/* joined.c: whether any store of the joined store is remote. */
 bool joined_is_remote(const struct store *store);
+
+/* These functions open a store of one kind, with the errors of store_open(). The caller sets uri,
+ * retries and watch of the store. options->settings must not be NULL. */
 
 /* directory.c: `path` is the uri without its scheme. */
 MUST_USE enum status directory_open(const char *path, const struct store_options *options,
@@ -81,7 +89,8 @@ MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct
 MUST_USE enum status remote_open(const char *uri, const struct store_options *options,
                                  struct store **ret_store, struct error *err);
 
-/* directory_tree.c: makes the folder, or empties it if `overwrite` allows that (store_create()). */
+/* directory_tree.c: makes the directory `path`, or empties it as store_create() says. Errors are
+ * those of store_create(). */
 MUST_USE enum status directory_create(const char *path, bool overwrite, struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opening stores: which kind a uri means. See store.h; called by any thread. */
+/* See store.h: opening stores, of the kind that a uri means. Any thread. */
 #include "store/store_internal.h"
 
 #include "store/faulty.h"
@@ -52,14 +52,15 @@ static enum status parse_uri(const char *uri, enum kind *ret_kind, const char **
             return error_set(err, STATUS_INVALID,
                              "store '%s': a file:// uri needs an absolute path (file:///...)", uri);
     } else if (colon && !memchr(uri, '/', (size_t)(colon - uri))) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "store '%s': %.*s stores are not supported; there are directories, .zip "
-                         "files, http://, https:// and s3://",
-                         uri, (int)(colon - uri), uri);
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "store '%s': %.*s stores are not supported; supported are directories, .zip "
+            "files, http://, https:// and s3://",
+            uri, (int)(colon - uri), uri);
     }
     if (path[0] == '\0')
         return error_set(err, STATUS_INVALID,
-                         "store: the uri is empty: name a directory, a .zip file or a uri");
+                         "the store's uri is empty: name a directory, a .zip file or a uri");
     *ret_kind = is_zip(path) ? KIND_ZIP : KIND_DIRECTORY;
     *ret_path = path;
     return STATUS_OK;

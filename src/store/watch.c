@@ -1,4 +1,5 @@
-/* See watch.h. A table of calls, each with a mutex that is contended by the watcher alone. */
+/* See watch.h. A table of calls. Each call has a mutex, for which only the watchdog's look
+ * contends. */
 #include "store/watch.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* A zip archive as a store: a key is an entry's name. The directory is read once, at opening, and
- * kept (zip_directory.h); values are read in zip_read.c.
+ * kept (zip_directory.h). zip_read.c reads values. Any thread.
  */
 #include "store/zip_internal.h"
 

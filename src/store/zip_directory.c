@@ -1,4 +1,4 @@
-/* See zip_directory.h. Pure. */
+/* See zip_directory.h. */
 #include "store/zip_directory.h"
 
 #include "base/size.h"
@@ -66,7 +66,7 @@ enum status zip_find_directory(const unsigned char *tail, size_t tail_bytes, uin
     const unsigned char *end = find_end(tail, tail_bytes);
     if (!end)
         return error_set(err, STATUS_CORRUPT,
-                         "no end record: it was cut off, or is no zip archive");
+                         "there is no end record: it was cut off, or is not a zip archive");
     uint64_t end_offset = file_bytes - tail_bytes + (uint64_t)(end - tail);
     struct zip_extent extent = {.entry_count = number(end + 10, 2),
                                 .bytes = number(end + 12, 4),
@@ -85,7 +85,8 @@ enum status zip_find_directory(const unsigned char *tail, size_t tail_bytes, uin
         return error_set(err, STATUS_CORRUPT, "the archive's directory lies beyond its end");
     if (extent.bytes > ZIP_MOST_DIRECTORY_BYTES || extent.entry_count > ZIP_MOST_ENTRIES)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "an archive of %" PRIu64 " values: at most %d are supported; unpack it",
+                         "the archive has %" PRIu64
+                         " values, and at most %d are supported: unpack it",
                          extent.entry_count, ZIP_MOST_ENTRIES);
     if (extent.entry_count > extent.bytes / HEADER_BYTES)
         return error_set(err, STATUS_CORRUPT,

@@ -1,4 +1,4 @@
-/* A zip archive as a store, inside src/store: what zip.c (opening, looking) and zip_read.c share.
+/* A zip archive as a store. What zip.c (opening, looking) and zip_read.c share. Inside src/store.
  */
 #ifndef PENSTOCK_STORE_ZIP_INTERNAL_H
 #define PENSTOCK_STORE_ZIP_INTERNAL_H
@@ -11,8 +11,8 @@ struct zip {
     char *path; /* owned, for messages */
     int fd;
     uint64_t file_bytes, modified_ns;
-    unsigned char *directory;
-    struct zip_entry *entries;
+    unsigned char *directory;  /* owned: the bytes of the directory */
+    struct zip_entry *entries; /* owned: [count] values, in order of zip_compare() */
     size_t count;
 };
 
@@ -21,20 +21,20 @@ static inline struct zip *zip_of(const struct store *store)
     return (struct zip *)store;
 }
 
-/* All of `size` bytes at `offset` of the archive `context`: a zip_read. CORRUPT: the archive ends
- * before. */
+/* Reads `size` bytes at `offset` of the archive `context`: a zip_read. CORRUPT: the archive ends
+ * before. IO. */
 MUST_USE enum status zip_read_at(void *context, uint64_t offset, void *buffer, size_t size,
                                  struct error *err);
 
-/* The first entry at or behind `name`; `count` if there is none. */
+/* The index of the first entry at or behind `name`; `count` if there is none. */
 size_t zip_find_from(const struct zip *zip, const char *name, size_t bytes);
 
-/* The entry of a key. NOT_FOUND; UNSUPPORTED: encrypted, or compressed in a way that is not read;
- * CORRUPT. */
+/* Finds the entry of a key; *ret_entry is borrowed from the archive. NOT_FOUND; UNSUPPORTED: the
+ * entry is encrypted, or compressed by another method than deflate; CORRUPT: the entry's sizes
+ * differ though it is not compressed. */
 MUST_USE enum status zip_find_entry(const struct zip *zip, const char *key,
                                     struct zip_entry **ret_entry, struct error *err);
-
-/* Operations of the kind. */
+/* zip_read.c: operations of the kind. */
 MUST_USE enum status zip_get(const struct store *store, const char *key, store_begins *begins,
                              void *buffer, size_t capacity, size_t *ret_size, struct error *err);
 MUST_USE enum status zip_get_ranges(const struct store *store, const char *key,

@@ -1,7 +1,8 @@
-/* Values of a zip archive. Stored entries are read by pread where they lie, any number at once;
- * deflated ones are inflated whole, into memory of the call where they do not fit the caller's
- * buffer. Values read whole are checked against their CRC-32. Nothing changes after opening but the
- * entries' data offsets, which are looked up at the first read.
+/* Values of a zip archive. Any thread. Stored entries are read by pread where they lie. A deflated
+ * entry is inflated whole: into the caller's buffer if the whole value is wanted, else into memory
+ * of the call. The stored bytes are in memory of the call meanwhile. A value that is read whole is
+ * checked against its CRC-32. Only the entries' data offsets change after opening: the first read
+ * of an entry looks its offset up.
  */
 #include "store/zip_internal.h"
 
@@ -83,7 +84,9 @@ enum status zip_find_entry(const struct zip *zip, const char *key, struct zip_en
                          "stored entries, as Zarr libraries do, or unpack it",
                          key, zip->path, method_name(entry), entry->method);
     if (entry->method == ZIP_STORED && entry->stored_bytes != entry->bytes)
-        return error_set(err, STATUS_CORRUPT, "'%s' in '%s' has two sizes", key, zip->path);
+        return error_set(err, STATUS_CORRUPT,
+                         "'%s' in '%s' is not compressed, and yet has two different sizes", key,
+                         zip->path);
     *ret_entry = entry;
     return STATUS_OK;
 }
@@ -186,7 +189,7 @@ static enum status cut_ranges(const struct zip *zip, const char *key, struct zip
 {
     if (entry->bytes > MOST_INFLATED_BYTES)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "'%s' in '%s' is deflated, and too large to be inflated for its parts: "
+                         "'%s' in '%s' is deflated, and too large to read parts of: "
                          "write the archive with stored entries",
                          key, zip->path);
     unsigned char *whole = malloc(entry->bytes ? entry->bytes : 1);

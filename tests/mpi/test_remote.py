@@ -518,7 +518,7 @@ class S3(RemoteTest):
             (servers.s3_refusal("AuthorizationHeaderMalformed", more="<Region>ap-south-1</Region>", status=400),
              "lies in region 'ap-south-1', and requests are for 'us-east-1': set store.s3_region"),
             (servers.s3_refusal("PermanentRedirect", status=301),
-             "the bucket 'bucket' is not to be had in region 'us-east-1' at http://.*: set store.s3_region"),
+             "the bucket 'bucket' is not in region 'us-east-1' at http://.*: set store.s3_region"),
             (servers.s3_refusal("AccessDenied"),
              "for bucket 'bucket', key 'a b/v2/zarr.json'; signed with AWS_ACCESS_KEY_ID of the environment"))
         for refusal, expected in refusals:
