@@ -1,8 +1,8 @@
-/* What could not be read and is masked, on its way from the workers that find it to the main
- * thread.
+/* The bad log: chunks that could not be read and are masked, on their way from the workers that
+ * find them to the main thread.
  *
- * A queue of fixed size, allocated at start. Workers add; the main thread takes. The same chunk may
- * come again, in a later epoch: whoever takes sees to that.
+ * A queue of 1024 chunks, allocated at the start. Workers add; the main thread takes. The same
+ * chunk may come again in a later epoch, and the log does not notice.
  */
 #ifndef PENSTOCK_DATASET_BAD_LOG_H
 #define PENSTOCK_DATASET_BAD_LOG_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One chunk, and which samples it makes bad. Travels between readers as plain bytes. */
+/* A bad chunk, and its samples. Travels between readers as plain bytes. */
 struct bad_chunk {
     char array[ZARR_PATH_BYTES];
     struct zarr_index_text chunk;
@@ -25,12 +25,15 @@ struct bad_log;
 
 /* NO_MEMORY. */
 MUST_USE enum status bad_log_new(struct bad_log **ret_log, struct error *err);
+
+/* NULL is fine. */
 void bad_log_free(struct bad_log *log);
 
-/* False: as many are queued as there is room for. Any thread. */
+/* Adds a copy of `bad`. False: the queue is full. Any thread. */
 MUST_USE bool bad_log_add(struct bad_log *log, const struct bad_chunk *bad);
 
-/* The oldest that is queued; false: none. Costs one atomic load then. One thread. */
+/* Takes the oldest chunk of the queue. False: the queue is empty, at the cost of one atomic load.
+ * One thread. */
 bool bad_log_take(struct bad_log *log, struct bad_chunk *ret_bad);
 
 #endif

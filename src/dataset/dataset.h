@@ -1,35 +1,35 @@
 /* A dataset: fields of samples over the arrays of a Zarr hierarchy.
  *
- * Sample i of a dataset is, for each field, element i along one axis of an array (its sample axis,
- * by default axis 0), or, for a joined field, element index[i] of an array: text =
- * clip_emb[segment_to_video[i]]. Its items may be converted to another dtype, scaled and shifted
- * (base/convert.h): rows, records and held memory have what comes of that.
+ * A field has one element of an array for each sample. For a direct field, sample i is element i
+ * along the array's sample axis (axis 0 by default). For a joined field, sample i is element
+ * index[i]: text = clip_emb[segment_to_video[i]]. Items may be converted to another dtype, scaled
+ * and shifted (base/convert.h). Rows, records and held memory have the converted items.
  *
- * The arrays may lie in several stores of the same fields, whose samples follow one another: then
- * all of the above is for each store, and an index counts in the array of its own store. Rows are
- * cut from each store by itself, so that none goes on across its end.
+ * The arrays may lie in several stores with the same fields. The samples of one store follow those
+ * of the store before. An index counts in the array of its own store. No row goes on across the end
+ * of a store.
  *
- * How fields are read decides where their bytes live:
+ * A field's source decides where its bytes live:
  *
  *     FIELD_ROW   read chunk row by chunk row into row buffers, and exchanged between readers as
  *                 part of a sample's record
- *     FIELD_HELD  joined arrays and small arrays whose chunks do not fit the rows: read whole at
+ *     FIELD_HELD  joined arrays, and small arrays whose chunks do not fit the rows: read whole at
  *                 start, kept in one piece of memory once per node, never exchanged
  *
- * The row length C is the chunk length along the sample axis (at most the samples of a store) of
- * the direct field with the most bytes a sample (first by name on a tie). Of a store with samples
- * [a, b) chunk row r holds [a + r*C, min(a + (r+1)*C, b)); rows of all stores are numbered through.
- * A row buffer is field after field, each [C, sample shape...] at its row_offset; a record is one
- * sample's row fields one after another:
+ * The row length C is a chunk length along the sample axis, but at most the samples of a store. The
+ * chunk is that of the direct field with the most bytes a sample (first by name on a tie). Of a
+ * store with samples [a, b), chunk row r holds [a + r*C, min(a + (r+1)*C, b)). The rows of all
+ * stores are numbered through. A row buffer is field after field, each [C, sample shape...] at its
+ * row_offset. A record is one sample's row fields, one after another:
  *
  *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
  *     record       | field a: 1 sample  | pad to 16 | field b: 1 sample  | pad to 16 |
  *
- * With masking, both have one more part, as if it were a field of one byte: whether the sample
- * could be read. A chunk that cannot be had makes its samples bad: they are zero in all row fields.
+ * With masking, both have one more part, like a field of one byte: 1 if the sample could be read,
+ * else 0. A chunk that cannot be had makes its samples bad. A bad sample is zero in all row fields.
  *
- * A dataset is immutable after opening (and holding); any number of threads may read it, each with
- * a `struct dataset_reader` of its own.
+ * A dataset does not change after opening (and holding). Any number of threads may read the
+ * dataset, each with a `struct dataset_reader` of its own.
  */
 #ifndef PENSTOCK_DATASET_DATASET_H
 #define PENSTOCK_DATASET_DATASET_H
@@ -54,59 +54,60 @@ enum {
 
 enum field_source { FIELD_ROW, FIELD_HELD };
 
-/* What the configuration asks for. */
+/* One field that the configuration asks for. */
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
     const char *array; /* path of the array in the hierarchy; "" for an array that is the root */
     const char *index; /* path of the index array, NULL for a direct field */
-    /* The array's sample axis: a number, or the name of a dimension (v3); NULL: as the options say
-     * for a direct field, 0 for a joined one. */
+    /* The array's sample axis: a number, or the name of a dimension. NULL: options.sample_axis for
+     * a direct field, 0 for a joined field. */
     const char *sample_axis;
-    /* What items become: x * scale + offset, as `cast`. Without a cast, scaled ones keep a floating
-     * dtype, and integers become float32. */
+    /* An item x becomes x * scale + offset, as `cast`. Without a cast, a scaled field keeps a
+     * floating dtype, and integers become float32. */
     enum dtype cast;      /* DTYPE_NONE: none */
     double scale, offset; /* a scale of 0 stands for 1 */
 };
 
+/* How a dataset is opened. All pointers are borrowed during the call, but for `watch`. */
 struct dataset_options {
     const char *uri;   /* of a Zarr group (or of one array), or several as a list (base/text.h) */
-    const char *group; /* where paths of arrays start, unless they begin with a '/'; NULL or "": the
-                          root */
-    /* Arrays that fields name are looked up where they are, and no others.
-     * NULL: every array in the group whose sample axis is as long as that of the one with the most
-     * bytes, named by its path in it ("data" for an array that is the group itself). */
-    const struct dataset_field_spec *fields;
+    const char *group; /* where paths of arrays begin, but for those with a '/' in front; NULL or
+                          "": the root */
+    /* The fields; no other arrays are looked up. NULL: every array in the group whose sample axis
+     * is as long as that of the array with the most bytes. Such a field is named by the array's
+     * path in the group ("data" for an array that is the group itself). */
+    const struct dataset_field_spec *fields; /* [field_count] */
     size_t field_count;
-    const char *exclude;     /* list of names, or patterns of fnmatch(), that are no default fields;
-                                NULL or "": none */
-    const char *sample_axis; /* of direct fields; NULL: "0" */
+    const char *exclude;       /* names that are no default fields: a list of patterns of fnmatch();
+                                  NULL or "": none */
+    const char *sample_axis;   /* of direct fields; NULL: "0" */
     uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
     const char *cache_dir;     /* of chunks on a disk of this node (store/disk_cache.h); NULL or "":
                                   none */
-    uint64_t cache_dir_bytes;  /* its limit; 0: 9/10 of the room there is */
+    uint64_t cache_dir_bytes;  /* limit of cache_dir; 0: its size and 9/10 of the free room */
     bool mask;                 /* rows tell which of their samples could be read */
-    bool missing_is_bad;       /* a chunk that is not there is an error, not the fill value */
+    bool missing_is_bad;       /* a missing chunk is an error, not the fill value */
     uint32_t retries;          /* of failed reads (store/store.h) */
     uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/shard.h) */
-    uint64_t coalesce_gap_bytes; /* chunks of a shard that far apart are read by one range; 0: by
-                                    what a request costs */
-    uint64_t coalesce_bytes;     /* of one such range at most; 0: by what a request costs */
-    struct store_settings store; /* of remote stores; timeout_s 0: the default ones */
-    struct store_watch
-        *watch; /* is told of all reads; borrowed, outlives the dataset; NULL: none */
+    uint64_t coalesce_gap_bytes; /* inner chunks of a shard with no larger gap between them are read
+                                    by one range; 0: by what a request costs */
+    uint64_t coalesce_bytes;     /* the most bytes of such a range; 0: by what a request costs */
+    struct store_settings store; /* of the stores; timeout_s 0: store_settings_default() */
+    struct store_watch *watch;   /* gets all calls; borrowed, outlives the dataset; NULL: none */
 };
 
+/* A field as settled. */
 struct dataset_field {
     const char *name; /* borrowed from the dataset */
     enum dtype dtype;
-    int rank;                         /* dimensions of one sample, 0..8: the array's but the first,
-                                       * and a last one where items are strings or sub-arrays */
+    int rank; /* dimensions of one sample, 0..8: the array's without the sample axis, and a last one
+               * where items are strings or sub-arrays */
     uint64_t shape[DATASET_MAX_RANK]; /* of one sample */
     size_t sample_bytes;
     enum field_source source;
     size_t row_offset;    /* FIELD_ROW: start of the field in a row buffer, multiple of 64 */
     size_t record_offset; /* FIELD_ROW: start of the field in a record, multiple of 16 */
-    /* How often each of the array's chunks is decoded in an epoch: 1 unless chunks straddle rows
+    /* How often each chunk of the array is decoded in an epoch: 1, or more if chunks straddle rows
      * and the array is too large to be held. */
     double decode_amplification;
 };
@@ -118,102 +119,116 @@ struct dataset {
     uint64_t row_length;   /* C */
     uint64_t row_count;    /* M: ceil(n / C) of each store with n samples */
     size_t store_count;
-    /* [store_count + 1] each: the first sample and the first row of each store; then N and M. */
-    const uint64_t *store_samples, *store_rows;
-    size_t row_bytes; /* of a row buffer, multiple of 64 */
-    /* The same as it would be with the default hold limit and without masking: of what the
-     * fingerprint covers alone, for what the order goes by. */
+    const uint64_t *store_samples; /* [store_count + 1]: the first sample of each store; then N */
+    const uint64_t *store_rows;    /* [store_count + 1]: the first row of each store; then M */
+    size_t row_bytes;              /* of a row buffer, multiple of 64 */
+    /* What row_bytes would be with the default hold limit and without masking. The order depends on
+     * this number, so the number depends on nothing but what the fingerprint covers. */
     uint64_t order_row_bytes;
     size_t record_bytes;  /* of one sample's row fields, multiple of 16 */
     size_t sample_bytes;  /* of one sample's fields together, as delivered */
     size_t held_bytes;    /* of the memory that dataset_hold() fills; 0 if nothing is held */
-    size_t scratch_bytes; /* that each dataset_reader takes */
-    size_t index_bytes;   /* that the cache of shards' indices takes, which they share */
-    bool mask;            /* as the options said: then row buffers end with a byte a sample */
-    size_t valid_offset;  /* mask: of those bytes in a row buffer: 1, or 0 for a bad sample */
-    bool remote;          /* reading waits for a network */
+    size_t scratch_bytes; /* memory of each dataset_reader */
+    size_t index_bytes;   /* memory of the cache of shards' indices, which all readers share */
+    bool mask;            /* as the options said */
+    size_t
+        valid_offset; /* mask: where a row buffer has a byte a sample: 1, or 0 for a bad sample */
+    bool remote;      /* reading waits for a network */
     uint64_t fingerprint; /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
     size_t field_count;
     struct dataset_field *fields; /* in order of name */
     struct dataset_private *private;
 };
 
-/* Time and bytes that reading took. Added to, never reset, by dataset_read_row(). */
+/* Time and bytes that reading took. dataset_read_row() adds to them, and never resets them. */
 struct dataset_read_stats {
     uint64_t stored_bytes;        /* read from the store */
     uint64_t memory_bytes;        /* stored bytes from memory: rows kept as stored */
     uint64_t disk_bytes;          /* stored bytes from the node's disk cache */
-    uint64_t decoded_bytes;       /* written to rows */
-    uint64_t chunk_count;         /* from anywhere */
-    uint64_t memory_chunk_count;  /* of those, from memory */
-    uint64_t disk_chunk_count;    /* of those, from the disk cache */
-    uint64_t missing_chunk_count; /* of those, filled with the fill value */
+    uint64_t decoded_bytes;       /* bytes written to rows */
+    uint64_t chunk_count;         /* chunks from anywhere */
+    uint64_t memory_chunk_count;  /* chunks from memory */
+    uint64_t disk_chunk_count;    /* chunks from the disk cache */
+    uint64_t missing_chunk_count; /* missing chunks, which are the fill value */
     uint64_t read_ns;             /* in the store and its caches */
     uint64_t decode_ns;           /* in codecs and copies */
 };
 
-/* Opens the hierarchy, settles the fields and checks everything that can be checked without reading
- * chunks; opens the disk cache, which errors are told of in store/disk_cache.h. Blocks on the
- * store. NOT_FOUND: no dataset there, or no such array (the message lists those there are).
- * INVALID: no arrays, sample counts that differ, an index array that is not a one-dimensional
- * integer one, a name used twice, a joined array beyond the hold limit, no direct field at all, a
+/* Opens the stores, the hierarchy and the disk cache, settles the fields, and checks everything
+ * that can be checked without reading chunks. Blocks on the store. The caller frees *ret_dataset.
+ *
+ * NOT_FOUND: there is no dataset, or no such array; the message lists arrays that are there.
+ * INVALID: no arrays, sample counts that differ, an index array that is not one-dimensional or not
+ * of integers, a name used twice, a joined array beyond the hold limit, no direct field at all, a
  * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
- * nothing, stores that differ in a field's dtype, sample shape or chunks, or
- * in what CF attributes say of its values (both are named).
- * UNSUPPORTED: an array that a field needs uses something we do not read; the message names the
- * array and the thing. CORRUPT: metadata that is not valid. */
+ * nothing; or stores that differ in a field's dtype, sample shape or chunks, or in what CF
+ * attributes say of its values (the message names both stores). UNSUPPORTED: an array that a field
+ * needs uses something we do not read; the message names the array and the thing. CORRUPT: metadata
+ * that is not valid. NO_MEMORY. Other errors as of store_open_joined(), store_get_text() and
+ * disk_cache_open(). */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
                                   struct dataset **ret_dataset, struct error *err);
 
-/* The dataset's options and metadata documents as one run of bytes (malloc'ed, returned), and a
- * dataset made of them again without touching the store's metadata: rank 0 opens, the others
- * unpack. Unpacking opens store and disk cache, as dataset_open() does. `watch` as in the options.
- */
+/* Packs the dataset's fields, options and metadata documents into one run of bytes (malloc'ed,
+ * returned). Rank 0 opens a dataset and packs the dataset; the other ranks unpack. NO_MEMORY. */
 MUST_USE enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
                                   struct error *err);
+
+/* Makes a dataset of packed bytes, without reading the store's metadata. Opens stores and disk
+ * cache as dataset_open() does, with the same errors. CORRUPT: the bytes are not a packed dataset.
+ * `watch` as in the options. */
 MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
                                     struct dataset **ret_dataset, struct error *err);
 
-/* Where rows of a dataset with masking put what is bad: see bad_log.h. Borrowed; to be set before
- * rows are read, or bad chunks are errors. */
+/* Sets the log (borrowed, see bad_log.h) to which readers of a dataset with masking add bad chunks.
+ * Without a log, bad chunks are errors. To be called before rows are read. */
 void dataset_log_bad(struct dataset *dataset, struct bad_log *log);
 
 /* Reads all held arrays into `memory` (held_bytes, 64-byte aligned, borrowed until dataset_free()),
- * and checks every index of every join. Done by one process a node, at start; blocks on the store.
- * A chunk that cannot be read is an error with masking, too: held arrays are in all samples. IO,
- * CORRUPT: as below.
- * INVALID: an index out of its array's range; the message names array, position and value. */
+ * and checks every index of every join. One process a node calls this once, at the start. Blocks on
+ * the store. With masking too, a chunk that cannot be read is an error: held arrays are in all
+ * samples. INVALID: an index is out of its array's range; the message names array, position and
+ * value. Other errors as of dataset_read_row(), and NO_MEMORY. */
 MUST_USE enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err);
 
-/* Uses `memory` that another process has filled with dataset_hold() for the same dataset. */
+/* Uses `memory` (borrowed until dataset_free()) that another process has filled with dataset_hold()
+ * for the same dataset. */
 void dataset_attach(struct dataset *dataset, const void *memory);
 
-/* Where sample `index` of held field `field` (an index into fields) lies: sample_bytes bytes,
- * borrowed. After dataset_hold() or dataset_attach(). */
+/* Returns where sample `index` of the held field `field` (an index into fields) lies: sample_bytes
+ * bytes, borrowed. Only after dataset_hold() or dataset_attach(). Any thread; does not block. */
 const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index);
 
-/* Samples in row `row`: row_length, less in the last one of a store; and the first of them. */
+/* How many samples row `row` has: row_length, or less in the last row of a store. */
 uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row);
+
+/* The first sample of row `row`. */
 uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row);
 
-/* A reader: one thread's decode contexts and scratch memory (scratch_bytes, touched by the caller).
- */
+/* A reader: one thread's decode contexts and scratch memory. dataset_reader_new() takes and touches
+ * scratch_bytes, so the thread that will read calls this. The dataset is borrowed. NO_MEMORY. */
 struct dataset_reader;
 MUST_USE enum status dataset_reader_new(const struct dataset *dataset,
                                         struct dataset_reader **ret_reader, struct error *err);
+
+/* NULL is fine. */
 void dataset_reader_free(struct dataset_reader *reader);
 
-/* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned).
- * Allocates nothing. Padding and what a short row lacks are left as they were.
- * The buffer's content is undefined after a failure. IO, CORRUPT: the message names array and
- * chunk; with masking only where the log is full. */
+/* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned). Blocks
+ * on the store; allocates nothing. Padding, and the samples that a short row lacks, stay as they
+ * were. After a failure the content of `buffer` is undefined.
+ *
+ * CORRUPT: a chunk is damaged, or missing with missing_is_bad. IO and other errors of store_get():
+ * the store did not give a chunk. The message names array and chunk. With masking these are errors
+ * only if the log is full. INVALID: the array's metadata was written anew, or removed, during the
+ * run. */
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                                       struct dataset_read_stats *stats, struct error *err);
 
-/* The same with a tape (zarr/chunk.h; NULL is none) that records all chunks of the row, or plays
- * them so that the store is not asked; and with what was fetched for the row (store/fetch.h; NULL:
- * nothing), so that the store is asked for the rest alone. A tape fits the row that the tape was
- * recorded with. */
+/* As dataset_read_row(), with a tape and with what was fetched for the row. `tape` (zarr/chunk.h)
+ * records all chunks of the row; or plays them, and then the store is not asked. A tape fits the
+ * row that the tape was recorded with. `fetched` (store/fetch.h): the store is asked for the rest
+ * alone. Either may be NULL: none. */
 struct zarr_tape;
 struct fetched;
 MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row,
@@ -221,87 +236,99 @@ MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64
                                            struct fetched *fetched,
                                            struct dataset_read_stats *stats, struct error *err);
 
-/* Whether the row that was read last lacks samples that the store did not give (IO), where masking
- * goes on without: another time they may be had. What is damaged stays so. */
+/* Whether the row that was read last lacks samples because the store did not give them (IO), with
+ * masking. Another read may get such samples. Damaged samples stay damaged. */
 bool dataset_reader_may_try_again(const struct dataset_reader *reader);
 
-/* What rows take in the store: estimated from the sizes of the chunks of at most 64 rows spread
- * over the dataset, by at most 512 questions to the store. Missing chunks count 0; a chunk that two
- * rows share counts in both. IO, as the store says. Blocks on the store. */
+/* How many bytes rows take in the store. An estimate from the sizes of chunks of at most 64 rows,
+ * spread over the dataset. Asks the store about 512 questions at most, a remote store about 32, but
+ * at least one for each field of each row. Missing chunks count 0. A chunk that two rows share
+ * counts in both. */
 struct dataset_stored_row {
-    uint64_t mean_bytes; /* 0: no chunk of the sample is there */
-    uint64_t max_bytes;  /* of the rows looked at */
-    uint64_t row_count;  /* looked at */
+    uint64_t mean_bytes; /* of a row; 0: none of the chunks is there */
+    uint64_t max_bytes;  /* of the largest row looked at */
+    uint64_t row_count;  /* rows looked at */
 };
+
+/* Blocks on the store. Errors as of store_stat(); with masking IO is no error, and counts 0. */
 MUST_USE enum status dataset_stored_row_bytes(const struct dataset *dataset,
                                               struct dataset_stored_row *ret_row,
                                               struct error *err);
 
 /* Appends in words what differs between the datasets of two different fingerprints: "number of
- * samples, chunk shapes". All that is named differs; an aspect that differs goes unnamed now and
- * then.
- */
+ * samples, chunk shapes". Everything that is named differs. Now and then, something that differs is
+ * not named. */
 struct text;
 void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out);
 
-/* What a row takes from stores, for fetching it ahead of dataset_read_row() (read/fetch_stage.h)
+/* What a row is read from, for fetching ahead of dataset_read_row() (read/fetch_stage.h)
  * ---------------------------------------------------------------------------------------------- */
 
-/* What any row takes: pieces, and the bytes that they may have, each rounded up to 64. Bytes are
- * without the gaps between inner chunks that are read by one range. */
+/* The most that a row is read from: *ret_pieces pieces, which have *ret_bytes in all, each rounded
+ * up to
+ * 64. Gaps between inner chunks that are read by one range do not count. Pure. */
 void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uint64_t *ret_bytes);
 
-/* Lists what rows are read from. Belongs to one thread; the dataset is borrowed. NO_MEMORY. */
+/* A lister: lists what rows are read from. Belongs to one thread; the dataset is borrowed.
+ * NO_MEMORY. */
 struct dataset_lister;
 MUST_USE enum status dataset_lister_new(const struct dataset *dataset,
                                         struct dataset_lister **ret_lister, struct error *err);
-void dataset_lister_free(struct dataset_lister *lister); /* NULL is fine */
+
+/* NULL is fine. */
+void dataset_lister_free(struct dataset_lister *lister);
+
+/* The memory that a lister takes. */
 size_t dataset_lister_bytes(const struct dataset *dataset);
 
-/* Calls visit() for each piece (zarr/chunk.h) that dataset_read_row() of this row will ask remote
- * stores for, in the order of the reads. Left out is what the disk cache has. Of a shard whose
- * index is not known, that alone is told: once dataset_take_index() had it, the row is to be listed
- * again. The piece is borrowed until visit() returns, but for its array. */
+/* Calls visit() for each piece (zarr/chunk.h) that dataset_read_row() of `row` will ask remote
+ * stores for, in the order of the reads. Chunks in the disk cache are left out. If a shard's index
+ * is not known, the index is the only piece of that shard: the row is to be listed again after
+ * dataset_take_index(). A piece is borrowed until visit() returns; its array, as long as the
+ * dataset. Asks no store; may block on the disk cache. */
 struct zarr_piece;
 typedef void dataset_piece_visit(const struct store *store, const struct zarr_piece *piece,
                                  void *argument);
 void dataset_row_pieces(struct dataset_lister *lister, uint64_t row, dataset_piece_visit *visit,
                         void *argument);
 
-/* Keeps an index that was told, and is now there; `bytes` and `value_bytes` as in
- * zarr_take_index(). One that makes no sense is left to whoever reads the row. */
+/* Keeps an index that was listed, and is fetched by now; `bytes` and `value_bytes` as in
+ * zarr_take_index(). An index that is not valid is dropped: the read of the row reports the error.
+ */
 void dataset_take_index(struct dataset_lister *lister, const struct zarr_piece *piece,
                         const void *bytes, uint64_t value_bytes);
 
-/* How many bytes values may take that are asked for a second time (store_options.second_room), of
- * all stores together: an eighth of the settings' fetch_bytes until this is called, once. Any
- * thread. */
+/* Sets how many bytes second requests may take (store_options.second_room), of all stores together.
+ * Before this call, the bound is an eighth of the settings' fetch_bytes. To be called once at most;
+ * any thread. */
 void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes);
 
-/* Ends all fetches of the dataset's stores (fetch_stop()). */
+/* Ends all fetches of the dataset's stores, and all later reads: see fetch_stop(). */
 void dataset_stop_fetches(const struct dataset *dataset);
 
-/* The disk cache, for its statistics and warnings; NULL if there is none. Borrowed. */
+/* The disk cache, for its counts and warnings; borrowed; NULL: none. */
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
-/* Appends a line "warning: ..." for each thing that is legal and hardly meant: fields that xarray
- * would convert by their attributes and a run does not, chunks that are named otherwise than the
- * metadata says. Of a dataset that was opened, not unpacked. Asks the store for a few sizes. */
+/* Appends a line "warning: ..." for each thing that is legal and probably not meant: attributes by
+ * which xarray would convert a field and the run does not, and chunks with other names than the
+ * metadata says. Only for a dataset from dataset_open(), not unpacked. Asks the store for a few
+ * sizes; blocks. */
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
-/* What was looked for and found in the (first) store, and what field `field` (an index into fields)
- * is made of there: views (zarr/view.h), whose axis 0 is the sample axis. The index array is NULL
- * for a direct field. Borrowed from the dataset. */
+/* The arrays that were found in the (first) store; and the views (zarr/view.h) that the field
+ * `field` (an index into fields) is made of in that store. Axis 0 of a view is the sample axis. The
+ * index array is NULL for a direct field. All borrowed from the dataset. */
 struct zarr_hierarchy;
 struct zarr_array;
 const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
 
-/* What becomes of the field's items: `to` DTYPE_NONE if they stay as they are. */
+/* How the field's items are converted: `to` is DTYPE_NONE if they stay as they are. */
 struct convert dataset_field_convert(const struct dataset *dataset, size_t field);
 
+/* Closes the stores and the disk cache. No reader or lister may be left. NULL is fine. */
 void dataset_free(struct dataset *dataset);
 
 #endif

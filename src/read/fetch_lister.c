@@ -1,9 +1,10 @@
-/* The lister of a fetch stage: a thread that lists what rows take, and asks for it. See
+/* The lister of a fetch stage: a thread that lists the pieces of rows, and asks for them. See
  * fetch_stage_internal.h.
  *
- * A row whose shards are not known first gets their indices into the same memory, or waits for the
- * buffer that does; then it is listed again. After as many times as shards can be nested it goes on
- * with what is known: its worker asks for the rest.
+ * If indices of a row's shards are not known, the lister first asks for the indices, into the
+ * memory of the row's buffer, or waits for another buffer that gets them. Then the row is listed
+ * again. After as many times as shards can be nested, the lister goes on with the pieces that are
+ * known, and the worker asks for the rest.
  */
 #include "read/fetch_stage_internal.h"
 

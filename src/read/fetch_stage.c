@@ -1,4 +1,4 @@
-/* The fetch stage and its buffers. See fetch_stage.h and fetch_stage_internal.h. */
+/* See fetch_stage.h and fetch_stage_internal.h: the fetch stage and its buffers. */
 #include "read/fetch_stage_internal.h"
 
 #include "base/memory.h"
@@ -105,7 +105,8 @@ static enum status start_lister(struct fetch_stage *stage, struct error *err)
     errno = pthread_create(&stage->lister_thread, NULL, fetch_lister_main, stage);
     stage->has_lister = errno == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return errno ? error_set_errno(err, STATUS_IO, "start the thread that lists what rows take")
+    return errno ? error_set_errno(err, STATUS_IO,
+                                   "start the thread that lists what rows are read from")
                  : STATUS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* A latch: counts down to the moment that its owner waits for. */
+/* A latch: the owner waits until others have counted down to 0. */
 #ifndef PENSTOCK_READ_LATCH_H
 #define PENSTOCK_READ_LATCH_H
 
@@ -11,13 +11,16 @@ struct latch {
     uint32_t left;
 };
 
+/* A latch that `count` steps count down. */
 void latch_init(struct latch *latch, uint32_t count);
+
+/* Nobody may use the latch any more. */
 void latch_done(struct latch *latch);
 
-/* Any thread. */
+/* Counts down `count` steps. Any thread; at most as many steps in all as latch_init() was given. */
 void latch_count_down(struct latch *latch, uint32_t count);
 
-/* The owner; blocks until all `count` are counted down. */
+/* The owner: blocks until all steps are counted down. */
 void latch_wait(struct latch *latch);
 
 #endif

@@ -1,4 +1,4 @@
-/* A pool of workers: made, given tasks, drained, freed. See pool.h and pool_internal.h. */
+/* See pool.h and pool_internal.h: making, giving tasks to, draining and freeing a pool. */
 #include "read/pool_internal.h"
 
 #include "base/size.h"

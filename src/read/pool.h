@@ -1,18 +1,21 @@
-/* A pool of pinned worker threads: reads, decodes and copies, in the order given.
+/* A pool of pinned worker threads, which read, decode and copy in the order given.
  *
- * Tasks are small values in bounded queues, one pair per NUMA node: urgent ones (copies that a
- * round waits for) go before normal ones (reading ahead). The owner, one thread, submits; workers
- * run. Nothing is allocated after pool_new().
+ * Tasks are small values in bounded queues. Each NUMA node has a queue of urgent tasks (copies that
+ * a round waits for) and one of normal tasks (reading ahead). Urgent tasks go first. The owner, one
+ * thread, submits tasks; workers run them. Nothing is allocated after pool_new(), except by
+ * pool_populate().
  *
  *     owner  --submit-->  NUMA node 0: urgent | normal  -->  workers bound to NUMA node 0
- *                                          ^
- *                                          +-- while these are all busy, others take over
- *                                          v
+ *                                 ^
+ *                                 +-- while all its workers are busy, others take over urgent tasks
+ *                                 v
  *                         NUMA node 1: urgent | normal  -->  workers bound to NUMA node 1
  *
- * Each worker has its own dataset_reader, made and touched on its own NUMA node. When a task is
- * done and no urgent one is queued behind it, the pool wakes the owner through a struct waker;
- * results travel in what the task's argument points at. Workers block all signals.
+ * Each worker has a dataset_reader of its own, made and touched on its NUMA node. When a task ends
+ * and no urgent task is queued behind, the pool wakes the owner through a struct waker. A task
+ * leaves its results where its argument points. Workers block all signals.
+ *
+ * The owner calls every function, except where a comment says otherwise.
  */
 #ifndef PENSTOCK_READ_POOL_H
 #define PENSTOCK_READ_POOL_H
@@ -26,83 +29,92 @@
 
 struct pool;
 
-/* One worker's own things, passed to every task it runs. */
+/* What belongs to one worker. Every task that the worker runs gets this. */
 struct pool_worker {
     uint32_t index;
     uint32_t numa;                   /* index of its NUMA node among those of the placement */
     struct dataset_reader *reader;   /* NULL in a pool without a dataset */
-    struct dataset_read_stats stats; /* written by the worker, read with pool_stats() */
-    uint64_t copy_ns, copy_bytes;    /* written by copy tasks, read with pool_stats() */
+    struct dataset_read_stats stats; /* of the worker's reads; others see them by pool_stats() */
+    uint64_t copy_ns, copy_bytes;    /* added to by copy tasks; others see them by pool_stats() */
 };
 
-/* `begin` and `end` split one job among workers. A normal task may wait for the store, and nothing
- * else; an urgent one waits for nothing. */
+/* A task's function. `begin` and `end` tell which part of a job the task is. A normal task may wait
+ * for the store and for nothing else. An urgent task waits for nothing. */
 typedef void pool_function(struct pool_worker *worker, void *argument, uint64_t begin,
                            uint64_t end);
 
 enum pool_priority { POOL_URGENT, POOL_NORMAL };
 
-/* Starts and binds the workers and waits until all run. `queue_capacity` per queue. `waker`
- * (borrowed, may be NULL) is woken as told above. `dataset` NULL makes a pool without readers.
- * IO: a thread cannot be started or bound; NO_MEMORY. */
+/* Starts and binds the workers, and waits until all run. Copies `placement`. Borrows `dataset`
+ * (NULL: a pool without readers) and `waker` (NULL: nobody is woken) until pool_free(). Each queue
+ * has room for `queue_capacity` tasks. IO: a thread cannot be started or bound. NO_MEMORY. */
 MUST_USE enum status pool_new(const struct placement *placement, const struct dataset *dataset,
                               size_t queue_capacity, struct waker *waker, struct pool **ret_pool,
                               struct error *err);
 
-/* Queues a task. A normal one is run by a worker of the NUMA node, an urgent one by a worker of
- * another where those are all busy. False when that queue is full (try again after some task is
- * done). */
+/* Queues a task of the NUMA node `numa`. Its workers run the task. If they are all busy, workers of
+ * other NUMA nodes may run an urgent task. `argument` is borrowed until the task ends. False: that
+ * queue is full, and the owner tries again after a task has ended. Does not block. */
 MUST_USE bool pool_submit(struct pool *pool, uint32_t numa, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
 
-/* Runs function(worker, argument, i, n) on every worker, the i-th of its NUMA node's n, and waits:
- * for touching memory with all hands. Goes before queued tasks. */
+/* Runs function(worker, argument, i, n) on every worker, the worker being the i-th of the n of its
+ * NUMA node, and waits until all have returned. Goes before queued tasks, and waits for running
+ * ones. */
 void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument);
 
-/* Memory that shall lie on one NUMA node. */
+/* Memory that is to lie on one NUMA node. */
 struct pool_memory {
     unsigned char *start; /* begins on a page; NULL if there is none */
     size_t bytes;
     uint32_t numa;
 };
 
-/* Makes the pages of a piece of memory present; 0, or an errno. `worker` is NULL if it is the owner
- * who does. */
+/* Makes the pages of a piece of memory present. Returns 0, or an errno. `worker` is NULL if the
+ * owner does the work. */
 typedef int pool_fill(void *argument, const struct pool_worker *worker,
                       const struct pool_memory *piece);
 
-/* Makes all pages present, those of each memory by the workers of its NUMA node, piece by piece,
- * and waits: that is where they lie then. Goes before queued tasks. While workers are held up by
- * the store, the owner fills what is left. `fill` NULL: by memory_populate(). 0, or the first
- * errno. */
+/* Makes all pages of memory[count] present, and waits. The workers of a memory's NUMA node do the
+ * work piece by piece, so that the pages lie there. Goes before queued tasks. While the store holds
+ * up all workers, the owner fills what is left. `fill` NULL: memory_populate(). Returns 0, or the
+ * first errno; ENOMEM also where there is no memory for a list. */
 MUST_USE int pool_populate(struct pool *pool, const struct pool_memory *memory, size_t count,
                            pool_fill *fill, void *argument);
 
-/* Forgets queued tasks and waits for the running ones, at most that long. False: some still run, as
- * those do that a hung file system holds. Then the pool must not be freed, nor what they use; the
- * end of the process is theirs. */
+/* Forgets queued tasks, and waits `timeout_ms` at most for running tasks. False: some still run,
+ * for example because a file system hangs. Then neither the pool, nor what the tasks use, may be
+ * freed: the end of the process ends the tasks. */
 MUST_USE bool pool_drain(struct pool *pool, uint32_t timeout_ms);
 
-/* Forgets queued urgent tasks and waits for the running ones, which do not take long. Normal ones
- * go on, queued and running. */
+/* Forgets queued urgent tasks, and waits for running urgent tasks, which do not take long. Normal
+ * tasks stay queued, and go on running. */
 void pool_settle(struct pool *pool);
 
-/* Sums over workers since the start, by finished tasks; exact after pool_drain(). */
+/* Sums over all workers, of tasks that have ended. */
 struct pool_stats {
     struct dataset_read_stats read;
     uint64_t copy_ns, copy_bytes;
-    uint64_t busy_ns; /* in tasks, all workers together */
+    uint64_t busy_ns; /* time in tasks, of all workers together */
 };
+
+/* Any thread; exact after pool_drain(). */
 void pool_stats(const struct pool *pool, struct pool_stats *ret_stats);
 
-/* Whether all workers are in normal tasks at this moment: an urgent one would have to wait. Owner
- * only; does not block. */
+/* Whether all workers are in normal tasks now, so that an urgent task would have to wait. Does not
+ * block.
+ */
 bool pool_is_behind(const struct pool *pool);
 
+/* Any thread. */
 uint32_t pool_worker_count(const struct pool *pool);
+
+/* The pool's copy, borrowed. Any thread. */
 const struct placement *pool_placement(const struct pool *pool);
 
-/* Drains, joins the threads, frees. NULL is fine. */
+/* Forgets queued tasks, waits for running tasks without limit, joins the threads, and frees. NULL
+ * is fine.
+ */
 void pool_free(struct pool *pool);
 
 #endif

@@ -4,10 +4,10 @@
  *     pool_worker.c      the workers' threads: which task is next, and running it
  *     pool_populate.c    memory that the workers fill with pages
  *
- * One mutex per NUMA node guards its queues, its workers' published counters and their state; a
- * worker takes it once per task, and another NUMA node's only to take over a task there. Tasks are
- * whole rows or large copies, so the mutex is held for a millionth of the time and needs no
- * cleverer queue.
+ * One mutex per NUMA node guards its queues, its workers' published counters and their state. A
+ * worker takes the mutex once for each task, and the mutex of another NUMA node only to take over a
+ * task there. Tasks are whole rows or large copies, so the mutex is held for a millionth of the
+ * time, and plain queues do.
  */
 #ifndef PENSTOCK_READ_POOL_INTERNAL_H
 #define PENSTOCK_READ_POOL_INTERNAL_H
@@ -25,29 +25,30 @@ struct task {
     uint64_t begin, end;
 };
 
+/* Tasks of one priority, in order. */
 struct queue {
-    struct task *ring; /* [capacity] */
+    struct task *ring; /* [queue_capacity] */
     size_t head, count;
 };
 
 enum { PRIORITY_COUNT = POOL_NORMAL + 1 };
 
-/* A NUMA node's queues and the state of its workers, all under `mutex`. Workers of other NUMA nodes
- * look at `urgent` and `asleep` without it, the owner at `running`. */
+/* A NUMA node's queues and the state of its workers, all under `mutex`. Without the mutex, workers
+ * of other NUMA nodes look at `urgent` and `asleep`, and the owner looks at `running`. */
 struct numa_node {
     pthread_mutex_t mutex;
-    pthread_cond_t work;     /* a task came, here or where help is needed, or `stopping` */
+    pthread_cond_t work;     /* a task came, here or where help is needed; or `stopping` */
     _Atomic uint32_t urgent; /* tasks in the urgent queue */
-    _Atomic uint32_t asleep; /* workers that wait for work, or are about to */
-    pthread_cond_t idle;     /* one of `running` became 0 */
+    _Atomic uint32_t asleep; /* workers that wait for work, or will at once */
+    pthread_cond_t idle;     /* an element of `running` became 0 */
     struct queue queues[PRIORITY_COUNT];
-    _Atomic uint32_t running[PRIORITY_COUNT];
+    _Atomic uint32_t running[PRIORITY_COUNT]; /* tasks */
     uint32_t worker_count;
     bool stopping;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
 
-/* A thread of the pool. `public` and `busy_ns` are its own; the rest of what changes is its
- * NUMA node's. */
+/* A thread of the pool. The thread alone changes `public` and `busy_ns`. The other members that
+ * change are under the NUMA node's mutex. */
 struct worker {
     struct pool_worker public;
     uint64_t busy_ns;
@@ -55,9 +56,9 @@ struct worker {
     struct numa_node *numa;
     pthread_t thread;
     bool started;
-    struct task own; /* for this very worker; function NULL when there is none */
-    struct latch *own_done;
-    struct pool_stats published; /* as of its last finished task */
+    struct task own;             /* for this very worker; function NULL: none */
+    struct latch *own_done;      /* counted down when `own` has ended; NULL: none */
+    struct pool_stats published; /* of tasks that have ended */
     enum status start_status;
     struct error start_error;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
@@ -65,13 +66,13 @@ struct worker {
 /* Memory that is being filled with pages: pool_populate(). */
 struct filling {
     pthread_mutex_t mutex;
-    pthread_cond_t moved;     /* somebody has filled what it could */
-    struct pool_memory *left; /* [count] what nobody has taken yet */
+    pthread_cond_t moved;     /* a thread has filled what it could */
+    struct pool_memory *left; /* [count]: the memory that nobody has taken yet */
     size_t count;
     pool_fill *fill;
     void *argument;
-    uint64_t taken; /* pieces so far */
-    uint32_t busy;  /* that are being filled */
+    uint64_t taken; /* pieces that were taken so far */
+    uint32_t busy;  /* pieces that are being filled */
     int failure;    /* the first errno */
 };
 
@@ -86,18 +87,20 @@ struct pool {
     struct worker *workers;       /* [placement.worker_count] */
 };
 
-/* pool.c: a condition that is waited for by the monotonic clock. */
+/* pool.c: makes a condition whose timed waits go by the monotonic clock. */
 void pool_cond_init(pthread_cond_t *condition);
 
-/* pool_populate.c: before the first pool_populate(), and after the last. */
+/* pool_populate.c: to be called before the first pool_populate(). */
 void pool_filling_init(struct filling *filling);
+
+/* pool_populate.c: to be called after the last pool_populate(). */
 void pool_filling_done(struct filling *filling);
 
-/* pool_worker.c: whether a NUMA node has more urgent tasks than sleeping workers, who are on their
- * way to them. */
+/* pool_worker.c: whether a NUMA node has more urgent tasks than sleeping workers: sleeping workers
+ * are woken for tasks, and on their way. Any thread. */
 bool pool_needs_help(struct numa_node *numa);
 
-/* pool_worker.c: a worker's thread; `argument` is the struct worker. */
+/* pool_worker.c: the main function of a worker's thread; `argument` is the struct worker. */
 void *pool_worker_main(void *argument);
 
 #endif

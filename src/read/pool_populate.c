@@ -1,4 +1,4 @@
-/* Memory that a pool's workers fill with pages, piece by piece. See pool.h. */
+/* See pool.h and pool_internal.h: memory that a pool's workers fill with pages, piece by piece. */
 #include "read/pool_internal.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The workers of a pool: which task is next, and running it. See pool.h and pool_internal.h. */
+/* See pool.h and pool_internal.h: the workers' threads, how they choose and run tasks. */
 #include "read/pool_internal.h"
 
 #include "base/clock.h"

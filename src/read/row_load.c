@@ -1,5 +1,5 @@
-/* Loading rows: by a worker, from the store, from what was fetched, or from a row kept as stored.
- * See row_store.h and row_store_internal.h. */
+/* See row_store.h and row_store_internal.h: loading rows. A worker loads a row from the store, from
+ * fetched bytes, or from a row kept as stored. */
 #include "read/row_store_internal.h"
 
 /* The task of row_store_load(). */

@@ -1,4 +1,4 @@
-/* A row store's buffers, and what becomes of them. See row_store.h and row_store_internal.h. */
+/* See row_store.h and row_store_internal.h: a row store's buffers, and what becomes of them. */
 #include "read/row_store_internal.h"
 
 #include "base/memory.h"
@@ -71,7 +71,8 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
     uint64_t total_bytes;
     if (buffer_count == 0 || buffer_count > INT32_MAX || row_bytes == 0 ||
         row_bytes % MEMORY_LINE_BYTES != 0 || !size_multiply(row_bytes, buffer_count, &total_bytes))
-        return error_set(err, STATUS_INVALID, "row store of %u buffers of %zu bytes: no such store",
+        return error_set(err, STATUS_INVALID,
+                         "row store of %u buffers of %zu bytes: these sizes are not possible",
                          buffer_count, row_bytes);
     struct row_store *store = calloc(1, sizeof *store);
     if (!store)

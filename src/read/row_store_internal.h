@@ -1,21 +1,23 @@
 /* The inside of a row store, shared by row_store.c (buffers, and what becomes of them) and
  * row_load.c (filling them).
  *
- * Buffers lie one after another in one region of memory per NUMA node, touched by its
- * workers. What the owner alone needs (rows, free lists, the index) is plain; what workers change
- * is atomic:
+ * Buffers lie one after another in one region of memory per NUMA node, touched by its workers.
+ * Members that the owner alone uses (rows, free lists, the index) are plain. Members that workers
+ * change are atomic:
  *
  *   state    LOADING -> READY or FAILED, by the worker that fills the buffer
- *   pending  uses still to come; whoever takes it to 0 pushes the buffer on the `ended` list
- *   ended    a lock-free stack of buffers to look at; the owner takes all of it at once
+ *   pending  uses still to come; whoever takes `pending` to 0 pushes the buffer on the `ended` list
+ *   ended    a lock-free stack of buffers to look at; the owner takes the whole stack at once
  *
- * `ended` is a hint, not a verdict: more uses may be expected of a buffer after it was pushed, or
- * it may have been dropped and claimed anew, so row_store_collect() decides by what it finds then.
- * A load that ends pushes, too: its row may be one that nobody wants any more.
- * A buffer is on the stack at most once: `queued` is set before the push and cleared by the owner
- * before it looks at `pending` and `state`, so that either the owner sees the last use or the end
- * of the load, or who did that sees `queued` cleared and pushes again. (All of these are
- * sequentially consistent, but for row_store_state(), which looks at what was loaded alone.)
+ * `ended` is a hint, not a verdict. After a push, more uses of the buffer may be expected, or the
+ * buffer may have been dropped and claimed anew. So row_store_collect() decides by the state that
+ * it finds. The end of a load pushes the buffer, too: perhaps nobody wants the row any more.
+ *
+ * A buffer is on the stack at most once. `queued` is set before the push. The owner clears `queued`
+ * before looking at `pending` and `state`. So either the owner sees the last use, or the end of the
+ * load; or the thread that ended the use or the load sees `queued` cleared, and pushes again. All
+ * these accesses are sequentially consistent, except in row_store_state(), which needs the loaded
+ * bytes alone.
  */
 #ifndef PENSTOCK_READ_ROW_STORE_INTERNAL_H
 #define PENSTOCK_READ_ROW_STORE_INTERNAL_H
@@ -25,22 +27,24 @@
 
 #include <stdatomic.h>
 
+/* A row buffer. */
 struct buffer {
     _Atomic int state; /* enum row_state */
     _Atomic uint64_t pending;
     _Atomic bool queued;
     int32_t next_ended;   /* valid while on the stack */
     int32_t next_free;    /* valid while free */
-    int32_t tape;         /* of stored_rows_claim(), while LOADING */
-    int32_t fetch_buffer; /* of the fetch stage, with a worker; FETCH_NONE: none */
+    int32_t tape;         /* while LOADING: of stored_rows_claim() */
+    int32_t fetch_buffer; /* while LOADING: of the fetch stage; FETCH_NONE: none */
     uint64_t row;
     uint32_t numa;
     bool kept;
     bool incomplete;     /* written by the worker, before the state */
-    bool expected;       /* something was, since the claim */
-    struct error *error; /* of a FAILED buffer, malloc'ed; NULL when even that failed */
+    bool expected;       /* uses were expected since the claim */
+    struct error *error; /* of a FAILED buffer, malloc'ed; NULL: there was no memory */
 };
 
+/* The buffers of one NUMA node. */
 struct region {
     uint32_t first_buffer, buffer_count;
     uint32_t free_count;
@@ -59,11 +63,12 @@ struct row_store {
     struct row_index index;
     struct stored_rows *stored; /* borrowed; NULL: none */
     struct fetch_stage *stage;  /* borrowed; NULL: none */
-    int32_t fetched;            /* a buffer whose row waits for room in the queue, or ROW_NONE */
-    _Atomic int32_t ended;      /* top of the stack, ROW_NONE when empty */
+    int32_t
+        fetched; /* a buffer whose fetched row waits for room in the workers' queue, or ROW_NONE */
+    _Atomic int32_t ended; /* top of the stack, ROW_NONE when empty */
 };
 
-/* row_load.c: hands rows that have been fetched to workers. */
+/* row_load.c: hands fetched rows to workers, as far as their queues have room. The owner. */
 void row_load_submit_fetched(struct row_store *store);
 
 #endif

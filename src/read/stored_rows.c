@@ -1,6 +1,4 @@
-/* Rows kept as stored: entries, and which row has one. See stored_rows.h and
- * stored_rows_internal.h.
- */
+/* See stored_rows.h and stored_rows_internal.h: entries, and which row has an entry. */
 #include "read/stored_rows_internal.h"
 
 #include "base/number.h"
@@ -63,7 +61,7 @@ static enum status lay_out(struct stored_rows *rows, uint64_t memory_bytes, uint
     uint64_t pages = left / (page_bytes + sizeof(int32_t)) / rows->arena.numa_count;
     if (entries == 0 || pages == 0)
         return error_set(err, STATUS_INVALID,
-                         "%s for rows of %s kept as stored: room for not even one",
+                         "%s for rows of %s kept as stored: there is no room for even one",
                          size_format(memory_bytes).text, size_format(mean_row_bytes).text);
     while (pages * rows->arena.numa_count > INT32_MAX) {
         pages /= 2;

@@ -1,10 +1,10 @@
 /* The inside of stored rows, shared by stored_rows.c (the owner's side) and stored_rows_pass.c (the
  * worker's side).
  *
- * What is whose: the index from row to entry is the owner's. An entry's pages belong to the worker
- * that records them until it sets RECORDED (release), then to whoever holds the entry. `holders`
- * counts the owner (until it drops the row) and the load under way; the last one to let go frees
- * pages and entry, so that a row may be dropped at any time.
+ * The index from row to entry belongs to the owner. An entry's pages belong to the worker that
+ * records them until the worker sets RECORDED (release), then to the holders of the entry.
+ * `holders` counts the owner, until the row is dropped, and the load under way. The last holder to
+ * let go frees pages and entry. So a row may be dropped at any time.
  */
 #ifndef PENSTOCK_READ_STORED_ROWS_INTERNAL_H
 #define PENSTOCK_READ_STORED_ROWS_INTERNAL_H
@@ -18,6 +18,7 @@
 
 enum entry_state { ENTRY_ASKED, ENTRY_RECORDED };
 
+/* A row that is to be recorded, or is. */
 struct entry {
     _Atomic int state; /* enum entry_state */
     _Atomic uint32_t holders;
@@ -37,7 +38,7 @@ struct stored_rows {
     _Atomic uint64_t recorded_rows, recorded_count, played_count, full_count;
 };
 
-/* stored_rows.c: one holder lets go. Any thread. */
+/* stored_rows.c: one holder lets go of the entry `index`. Any thread. */
 void stored_rows_let_go(struct stored_rows *rows, int32_t index);
 
 #endif

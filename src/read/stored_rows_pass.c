@@ -1,8 +1,8 @@
-/* One load's pass over a tape: recording a row's chunks, or playing them. See stored_rows.h; the
- * worker's side.
+/* See stored_rows.h, the worker's side: one load's pass over a tape, which records a row's chunks,
+ * or plays them.
  *
- * A tape is a stream of bytes over a chain of pages: for each chunk its size in 32 bits (or
- * MISSING), then its bytes.
+ * A tape is a stream of bytes over a chain of pages. For each chunk the stream has the chunk's size
+ * in 32 bits (or MISSING, or a mark for a damaged chunk), then the chunk's bytes.
  */
 #include "read/stored_rows_internal.h"
 
@@ -109,12 +109,13 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity, s
     if (!read_bytes(pass, &mark, sizeof mark))
         return error_set(err, STATUS_CORRUPT, "the row's stored bytes in memory end early");
     if (mark == missing)
-        return error_set(err, STATUS_NOT_FOUND, "no such chunk when the row was read");
+        return error_set(err, STATUS_NOT_FOUND,
+                         "there was no such chunk when the row was first read");
     if (mark == damaged)
         return error_set(err, STATUS_CORRUPT, "it was damaged when the row was first read");
     if (mark > capacity || !read_bytes(pass, buffer, mark))
         return error_set(err, STATUS_CORRUPT,
-                         "the row's stored bytes in memory give %u for the chunk, at most %zu can "
+                         "the row's stored bytes in memory have %u for the chunk, at most %zu can "
                          "be right",
                          mark, capacity);
     *ret_size = mark;

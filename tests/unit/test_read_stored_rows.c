@@ -472,7 +472,7 @@ static void test_memory_is_what_was_asked_for(void **state)
             stored_rows_new(setting->pool, MEMORY, means[i], UINT64_MAX, &stored, &err);
         if (cost > MEMORY) {
             assert_int_equal(status, STATUS_INVALID);
-            assert_non_null(strstr(err.message, "room for not even one"));
+            assert_non_null(strstr(err.message, "there is no room for even one"));
             continue;
         }
         assert_int_equal(status, STATUS_OK);
