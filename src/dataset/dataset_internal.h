@@ -17,8 +17,8 @@
 struct store_field {
     struct zarr_array array;
     struct zarr_array index; /* rank 0 for a direct field */
-    uint64_t first_element;  /* joined: elements of `array` in the stores before */
-    uint64_t version;        /* of the array's metadata when it was opened; 0: it has none */
+    uint64_t first_element;  /* joined: how many elements `array` has in the stores before */
+    uint64_t version;        /* of the array's metadata at opening; 0: the metadata has none */
 };
 
 /* What a field is made of. */
@@ -27,7 +27,7 @@ struct field_origin {
     const struct zarr_node *index; /* in the first store; NULL for a direct field */
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
-    bool scale_is_given;              /* the field says a scale or an offset, be it 1 */
+    bool scale_is_given; /* the configuration gives a scale or an offset, even 1 or 0 */
     struct store_field *store_fields; /* [store_count], owned; made by store_fields.c */
     size_t held_offset;  /* FIELD_HELD: the arrays, in the held memory, multiple of 64 */
     size_t index_offset; /* joined: int64[N] in the held memory, multiple of 64 */
@@ -35,20 +35,21 @@ struct field_origin {
 };
 
 struct dataset_private {
-    char *uri; /* the list */
+    char *uri; /* owned: the list of uris */
     size_t store_count;
-    uint64_t *first_sample; /* [store_count + 1]: of each store; then how many there are */
-    uint64_t *first_row;    /* [store_count + 1]: of each store; then how many there are */
+    uint64_t *first_sample; /* [store_count + 1]: the first sample of each store; then N */
+    uint64_t *first_row;    /* [store_count + 1]: the first row of each store; then M */
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
     uint64_t cache_dir_bytes;
-    uint64_t cache_identity;  /* what chunks are cached under; 0 without a disk cache */
+    uint64_t
+        cache_identity; /* the identity under which chunks are cached; 0 without a disk cache */
     struct disk_cache *cache; /* NULL: none */
-    struct store *store;      /* of all: joined, where there are several */
+    struct store *store;      /* owned; a joined store if there are several */
     bool missing_is_bad;
     uint32_t retries;
     struct store_settings settings;
-    _Atomic int64_t second_room; /* in the stores' options */
+    _Atomic int64_t second_room; /* shared by the stores' options */
     uint64_t index_cache_bytes;
     struct zarr_read_options read;       /* its cache of indices is owned */
     struct store_watch *watch;           /* borrowed; NULL: none */
@@ -59,32 +60,34 @@ struct dataset_private {
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };
 
-/* open.c: an empty dataset that takes over what `options` say of the stores and their cache; then
- * the stores; then, with the hierarchies known, its fields, versions and caches, and with
- * `identifies` what its chunks are cached under. To be freed by dataset_free(), whatever came of
- * them. */
+/* open.c: makes an empty dataset with the options for stores and caches. To be freed by
+ * dataset_free(), whatever the next steps return. NO_MEMORY. */
 MUST_USE enum status dataset_allocate(const struct dataset_options *options,
                                       struct dataset **ret_dataset, struct error *err);
+
+/* open.c: opens the stores. Errors as of store_open_joined(). */
 MUST_USE enum status dataset_open_stores(struct dataset *dataset, struct error *err);
+
+/* open.c: with the hierarchies in place, settles fields, versions and caches; with `identifies`,
+ * also the identity under which chunks are cached. Errors as of dataset_open(). */
 MUST_USE enum status dataset_settle(struct dataset *dataset, const struct dataset_options *options,
                                     bool identifies, struct error *err);
 
-/* select.c: which arrays of the first store are the fields. Fills origins (name, array, index,
- * axis, convert) in order of name and returns their count; names, paths and axes are checked,
- * sample counts are not. */
+/* select.c: chooses the arrays of the first store that are the fields. Fills `origins` (name,
+ * array, index, axis, convert) in order of name; *ret_count is their number. Names, paths and axes
+ * are checked; sample counts are not. Errors as of dataset_open(). */
 MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
                                    const struct dataset_options *options,
                                    struct field_origin *origins, size_t *ret_count,
                                    struct error *err);
 
-/* select.c: opens what the options ask for of one store: the arrays that fields name, or all in the
+/* select.c: opens the hierarchy of one store: the arrays that fields name, or all arrays in the
  * group. */
 MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
                                  struct zarr_hierarchy **ret_hierarchy, struct error *err);
 
-/* select.c: NOT_FOUND, as *err says, with some of the arrays that there are instead, if these can
- * be listed.
- */
+/* select.c: adds to *err (NOT_FOUND) some of the arrays that are there, if these can be listed.
+ * Returns NOT_FOUND. */
 enum status select_refuse(const struct dataset_options *options, const struct store *store,
                           struct error *err);
 
@@ -98,14 +101,14 @@ struct store_text {
 };
 struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
 
-/* encoding.c: INVALID: what `node`'s attributes say of values in that store contradicts those of
- * the first one. */
+/* encoding.c: compares the attributes of `node`, in store number `store`, with those of the field's
+ * array in the first store. INVALID: they contradict each other about the values. */
 MUST_USE enum status encoding_check(const struct dataset *dataset, size_t store,
                                     const struct field_origin *origin, const struct zarr_node *node,
                                     struct error *err);
 
-/* Goes through what a row is read from, in the order in which it is: samples [begin, end) of an
- * array, for each row field. store_fields.c */
+/* store_fields.c: goes through the parts that a row is read from, in the order of the reads:
+ * samples [begin, end) of an array, for each row field. */
 struct row_span {
     size_t field;
     const struct zarr_array *array;
@@ -119,19 +122,21 @@ struct row_walk {
 struct row_walk row_begin(const struct dataset *dataset, uint64_t row);
 bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span);
 
-/* The arrays of all row fields in all stores; returns how many. */
+/* store_fields.c: lists the arrays of all row fields in all stores (borrowed); returns how many. */
 size_t dataset_row_arrays(const struct dataset *dataset,
                           const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS]);
 
-/* identity.c: a hash that changes when chunks may have: of the stores' identities, the metadata
- * documents, and the versions of the values that these come from. Asks the store for each document.
- */
+/* identity.c: makes a hash that changes when chunks may have changed. The hash is of the stores'
+ * identities, the metadata documents, and the versions of the documents' values. Asks the store for
+ * each document. */
 MUST_USE enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identity,
                                       struct error *err);
 
-/* identity.c: remembers the versions of the fields' metadata documents, and compares them. INVALID:
- * the array's was written anew, or removed. */
+/* identity.c: remembers the versions of the fields' metadata documents. */
 MUST_USE enum status dataset_note_versions(struct dataset *dataset, struct error *err);
+
+/* identity.c: asks the store for the version of the array's metadata document. INVALID: the
+ * document was written anew, or removed. */
 MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
                                              const struct zarr_array *array, struct error *err);
 
@@ -141,10 +146,11 @@ MUST_USE enum status hold_samples(const struct dataset *dataset, struct zarr_chu
                                   const struct zarr_array *array, void *out,
                                   struct zarr_read_stats *stats, struct error *err);
 
-/* fingerprint.c: of a dataset that is otherwise settled. */
+/* fingerprint.c: the fingerprint of a dataset that is otherwise settled. */
 uint64_t fingerprint_of(const struct dataset *dataset);
 
-/* layout.c: everything that follows of the origins: counts, sources, offsets, fingerprint. */
+/* layout.c: sets everything that follows from the origins: counts, sources, offsets, fingerprint.
+ * Errors as of dataset_open(). */
 MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* What attributes say of the values of fields (zarr/attributes.h): that stores agree, and what the
- * user should hear of before a run. Called while opening or after it, by one thread. */
+/* The attributes of fields' arrays (zarr/attributes.h): checks that stores agree, and says what the
+ * user should hear of before a run. Called while opening or later, by one thread. */
 #include "dataset/dataset_internal.h"
 
 #include "zarr/attributes.h"

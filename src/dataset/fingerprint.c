@@ -1,6 +1,6 @@
-/* A dataset's fingerprint: 44 bits of everything that decides which bytes sample i is and in which
- * order samples come, not of where they lie; then 4 bits each of the aspects that may differ, so
- * that two fingerprints alone tell, most of the time, what does.
+/* A dataset's fingerprint: 44 bits of everything that decides which bytes sample i is, and in which
+ * order samples come, but not of where they lie. Then come 4 bits of each aspect that may differ,
+ * so that two fingerprints alone mostly tell which aspect differs.
  *
  *     | hash of all 44 | fields 4 | samples 4 | shapes 4 | dtypes 4 | chunks 4 |
  */

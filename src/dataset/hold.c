@@ -1,4 +1,5 @@
-/* Arrays that are held whole: filled once by one process a node, read by all. See dataset.h. */
+/* See dataset.h: arrays that are held whole. One process a node fills their memory once; all
+ * processes of the node read the memory. */
 #include "dataset/dataset_internal.h"
 
 #include "zarr/chunk.h"

@@ -1,5 +1,5 @@
-/* Reading an array whole, for holding it: from a remote store in batches of chunks that are fetched
- * at once. Main thread, at start; see dataset_internal.h. */
+/* See dataset_internal.h: reading an array whole, for holding. From a remote store, the chunks of a
+ * batch are fetched at once. Main thread, at the start. */
 #include "dataset/dataset_internal.h"
 
 #include <pthread.h>

@@ -1,15 +1,15 @@
-/* What tells one state of a dataset from another, for caches that outlive the run. Once, at
- * opening.
+/* A dataset's identity: tells one state of a dataset from another, for caches that outlive the run.
+ * Found out once, at opening.
  *
- * Chunks are not looked at: that would cost a question to the store for each of them. What writes a
- * dataset anew (any Zarr library with mode "w") writes its metadata documents anew, and then their
- * versions differ even where their text does not. Chunks that are overwritten, under metadata that
- * stays as it is, are not noticed; nor is, during a run from a network, what was written anew with
- * the same text.
+ * Chunks are not looked at, since that would cost a question to the store for each chunk. A program
+ * that writes a dataset anew (any Zarr library with mode "w") writes the metadata documents anew.
+ * Their versions differ then, even if their text does not. Chunks that are overwritten under
+ * unchanged metadata are not noticed. Nor is, during a run from a network, a dataset that was
+ * written anew with the same text.
  *
  * All arrays of a store count, whichever the fields are, so that runs with other fields use the
- * same chunks; of a store with many, or whose arrays cannot be found without being named, those of
- * the fields alone.
+ * same chunks. Of a store with many arrays, or with arrays that cannot be found without their
+ * names, only the arrays of the fields count.
  */
 #include "dataset/dataset_internal.h"
 

@@ -1,4 +1,4 @@
-/* What follows of a dataset's fields: the sample count, rows, and where each field's bytes live.
+/* What follows from a dataset's fields: the sample count, rows, and where each field's bytes live.
  * Pure; called while opening. */
 #include "dataset/dataset_internal.h"
 

@@ -1,7 +1,7 @@
-/* A dataset as bytes, and back. See dataset.h.
+/* See dataset.h: a dataset as bytes, and back.
  *
- * What is packed are the fields as settled, not the options: an unpacked dataset is the same even
- * where the default selection of fields would change between versions.
+ * The fields are packed as settled, not the options. So an unpacked dataset is the same even if
+ * another version would choose other fields by default.
  */
 #include "dataset/dataset_internal.h"
 

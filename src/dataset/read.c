@@ -1,4 +1,4 @@
-/* Reading chunk rows. See dataset.h; each reader belongs to one thread. */
+/* See dataset.h: reading chunk rows. Each reader belongs to one thread. */
 #include "dataset/dataset_internal.h"
 
 #include "base/clock.h"

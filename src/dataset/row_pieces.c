@@ -1,4 +1,5 @@
-/* What a row will be read from. See dataset.h; asks no store, but looks into the disk cache. */
+/* See dataset.h: the pieces that a row is read from. Asks no store, but looks into the disk cache.
+ */
 #include "dataset/dataset_internal.h"
 
 #include "base/memory.h"

@@ -1,5 +1,5 @@
-/* The arrays that fields are made of, in each of the stores: views of them, checked to fit
- * together. Called while opening, by one thread; what settled datasets are asked is pure. */
+/* The arrays that fields are made of, in each store: views, which are checked to fit together.
+ * Called while opening, by one thread. Questions to a settled dataset are pure. */
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"

@@ -1,4 +1,5 @@
-/* How much rows take in the store, from a sample. Asks for sizes of chunks only; see dataset.h. */
+/* See dataset.h: how many bytes rows take in the store, estimated. Asks only for sizes of chunks.
+ */
 #include "dataset/dataset_internal.h"
 
 #include "zarr/chunk.h"

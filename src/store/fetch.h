@@ -49,13 +49,13 @@ struct fetch {
     struct { /* the store's */
         const struct store *store;
         struct fetch *next;
-        uint64_t start_ns;         /* when its first request was sent; 0: not yet */
-        uint64_t due_ns;           /* while it pauses: when the pause ends */
-        uint32_t tries;            /* requests, but for those in place of a refused form */
-        uint32_t failures;         /* failed tries, but for those that were throttled */
-        bool refreshed;            /* newer credentials were looked for */
-        uint8_t form;              /* enum http_form, after the usual form was refused */
-        int call;                  /* in the watch */
+        uint64_t start_ns; /* when its first request was sent; 0: not yet */
+        uint64_t due_ns;   /* while it pauses: when the pause ends */
+        uint32_t tries;    /* requests, without those that were asked again in another form */
+        uint32_t failures; /* failed tries, but for those that were throttled */
+        bool refreshed;    /* newer credentials were looked for */
+        uint8_t form;      /* enum http_form, after the usual form was refused */
+        int call;          /* in the watch */
         struct transfer *transfer; /* its request under way; NULL: none */
         struct transfer *second;   /* its second request under way; NULL: none */
     } own;

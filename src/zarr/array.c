@@ -1,5 +1,4 @@
-/* A Zarr array's grid and keys. See array.h; the documents are read in metadata_v2.c and
- * metadata_v3.c. */
+/* See array.h: a Zarr array's grid and keys. metadata_v2.c and metadata_v3.c read the documents. */
 #include "zarr/array.h"
 
 #include "zarr/document.h"

@@ -1,5 +1,5 @@
-/* Batches: inner chunks of one shard that are fetched together, by as few ranges as will do. See
- * chunk_internal.h. */
+/* See chunk_internal.h: batches, inner chunks of one shard that are fetched together by few ranges.
+ */
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"

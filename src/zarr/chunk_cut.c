@@ -1,6 +1,6 @@
-/* Cuts: ranges of chunks whose bytes lie in their value as they are, behind a head that says so. A
- * cut is kept, on tapes too, behind a mark that no chunk begins with by accident. See
- * chunk_internal.h. */
+/* See chunk_internal.h: cuts, ranges of chunks whose bytes lie plain in their value behind a head
+ * that says so. A cut is kept, on tapes too, behind a mark that no chunk begins with by accident.
+ */
 #include "zarr/chunk_internal.h"
 
 #include <string.h>

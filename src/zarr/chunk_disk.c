@@ -1,5 +1,5 @@
-/* What the disk cache holds of arrays: inner chunks, ranges of chunks and indices of shards, under
- * names that no store has as keys. See chunk_internal.h. */
+/* See chunk_internal.h: what the disk cache holds of arrays. Inner chunks, ranges of chunks and
+ * indices of shards have names there that no store has as keys. */
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* Where an inner chunk lies in its value: from shard to shard, down to the chunk. See
- * chunk_internal.h. */
+/* See chunk_internal.h: where an inner chunk lies in its value, from shard to shard down to the
+ * chunk. */
 #include "zarr/chunk_internal.h"
 
 #include <inttypes.h>

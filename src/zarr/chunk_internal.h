@@ -3,16 +3,17 @@
  *     chunk_reader.c    the reader and its memory
  *     samples.c         reading a range of samples: each item where it belongs
  *     chunk_walk.c      the chunks that hold a range of samples, one after another
- *     chunk_overlap.c   what of a chunk a range of samples wants
- *     stored_chunk.c    one chunk: got from where it is, and decoded
+ *     chunk_overlap.c   the part of a chunk that a range of samples wants
+ *     stored_chunk.c    one chunk: got from tape, disk cache or store, and decoded
  *     chunk_cut.c       ranges of chunks that lie plain behind a head
  *     chunk_batch.c     inner chunks that are fetched together
- *     pieces.c          what reads will ask the store for, told beforehand
+ *     pieces.c          the requests that reads will make, listed beforehand
  *     chunk_extent.c    where an inner chunk lies in its value
  *     shard_lookup.c    looking up in the indices of shards
- *     chunk_disk.c      what the disk cache holds
+ *     chunk_disk.c      chunks and indices in the disk cache
  *
- * All but chunk_walk.c and chunk_overlap.c, which are pure: the reader's thread. */
+ * chunk_walk.c and chunk_overlap.c are pure. The reader's thread calls the functions of the other
+ * files. */
 #ifndef PENSTOCK_ZARR_CHUNK_INTERNAL_H
 #define PENSTOCK_ZARR_CHUNK_INTERNAL_H
 
@@ -21,24 +22,24 @@
 #include "zarr/shard.h"
 #include "zarr/shard_cache.h"
 
-/* Inner chunks that are looked up, then fetched together, at once. */
+/* The most inner chunks that are looked up, and then fetched, together. */
 enum { BATCH_CHUNKS = 512 };
 
-/* A chunk, or the range of one that is wanted, as the store has it: where its bytes are to go and,
- * once fetched, how many there are. */
+/* A chunk as the store has it, or the wanted range of a chunk: where its bytes are to go and, once
+ * fetched, how many there are. */
 struct stored_chunk {
     const struct zarr_array *array;
     uint64_t index[ZARR_MAX_RANK];
-    const char *key;        /* of the value */
-    size_t begin, wanted;   /* the range of the decoded chunk that is read or decoded */
-    bool located;           /* is_range, offset and bytes are known */
-    bool is_range;          /* it has `bytes` at `offset` of the value; else it is the value */
-    uint64_t offset, bytes; /* in the value */
+    const char *key;      /* of the value */
+    size_t begin, wanted; /* the range of the decoded chunk that is read or decoded */
+    bool located;         /* is_range, offset and bytes are known */
+    bool is_range;        /* the chunk is `bytes` at `offset` of the value; else all of the value */
+    uint64_t offset, bytes; /* of the chunk in the value */
     void *memory;
     size_t capacity, size;
     bool is_missing; /* there is no such chunk */
-    bool is_new;     /* the store had to be asked: the disk cache does not have it */
-    bool fetched;    /* `memory` holds it, whether or not it decodes */
+    bool is_new;     /* the store was asked, so the disk cache does not have the chunk */
+    bool fetched;    /* `memory` holds the stored bytes, which may not decode */
 };
 
 struct zarr_chunk_reader {
@@ -49,7 +50,7 @@ struct zarr_chunk_reader {
     struct zarr_faults *faults;       /* borrowed; NULL: none */
     struct zarr_read_options options; /* its cache of indices is borrowed */
     struct codec_context *context;
-    unsigned char *memory; /* one mapping; what lies in it begins on pages */
+    unsigned char *memory; /* one mapping; each part begins on a page */
     size_t memory_bytes;
     unsigned char *stored; /* in the mapping: a chunk as stored */
     size_t stored_capacity;
@@ -58,28 +59,28 @@ struct zarr_chunk_reader {
     size_t ahead_capacity;
     unsigned char *scratch;   /* in the mapping: a decoded chunk */
     unsigned char *raw_index; /* in the mapping: a shard's index as stored */
-    /* Those used last. Entries are in the mapping; behind them is room for a uint64. */
+    /* The indices used last. Entries are in the mapping, with room for a uint64 behind them. */
     struct shard_index indices[ZARR_MAX_SHARD_LEVELS];
-    /* Whose index could not be had last, while one range of samples is read, and why: it is not
-     * asked for again for each of its chunks. `array` NULL: none. */
+    /* The shard whose index could not be had last, and why, while one range of samples is read. The
+     * index is not asked for again for each chunk of the shard. `array` NULL: none. */
     struct shard_name bad_shard;
     struct error bad_cause;
     struct stored_chunk *batch; /* in the mapping: [BATCH_CHUNKS] */
     bool cuts;                  /* ranges of values are read: not from remote stores */
-    /* A bit for an array, by its address: set where the chunk of it that was looked at last is
-     * compressed indeed. */
+    /* A bit for each array, by its address: set if the last chunk of the array that was looked at
+     * is compressed. */
     uint64_t compressed_arrays;
-    /* The value that scratch memory holds decoded, "" for none: several members of a structured
-     * dtype are read one after another. */
+    /* The key of the value that scratch memory holds decoded; "": none. Several members of a
+     * structured dtype are read one after another. */
     char scratch_key[ZARR_KEY_BYTES];
 };
 
-/* chunk_walk.c: the chunks of a range of samples: value by value, and within a value chunk by
- * chunk, each in C order. */
+/* chunk_walk.c: goes through the chunks of a range of samples: value by value in C order, and
+ * within a value chunk by chunk in C order. */
 struct chunk_walk {
     const struct zarr_array *array;
     uint64_t low[ZARR_MAX_RANK], high[ZARR_MAX_RANK];             /* of all chunks */
-    uint64_t value[ZARR_MAX_RANK];                                /* this one's index */
+    uint64_t value[ZARR_MAX_RANK];                                /* index of this value */
     uint64_t value_low[ZARR_MAX_RANK], value_high[ZARR_MAX_RANK]; /* of all values */
     uint64_t chunk_low[ZARR_MAX_RANK], chunk_high[ZARR_MAX_RANK]; /* of this value's chunks */
     uint64_t chunk[ZARR_MAX_RANK];
@@ -87,11 +88,15 @@ struct chunk_walk {
 
 void chunk_walk_begin(struct chunk_walk *walk, const struct zarr_array *array, uint64_t begin,
                       uint64_t end);
-bool chunk_walk_next(struct chunk_walk *walk);       /* within the value */
-bool chunk_walk_next_value(struct chunk_walk *walk); /* to the first chunk of the next */
 
-/* chunk_overlap.c: what of a chunk is wanted at a destination: how the items lie on both sides, and
- * where each begins. */
+/* Goes to the next chunk of the value. False: there is none. */
+bool chunk_walk_next(struct chunk_walk *walk);
+
+/* Goes to the first chunk of the next value. False: there is none. */
+bool chunk_walk_next_value(struct chunk_walk *walk);
+
+/* chunk_overlap.c: the part of a chunk that is wanted at a destination: how the items lie on both
+ * sides, and where each side begins. */
 struct chunk_overlap {
     struct scatter scatter; /* merged */
     size_t from, to;        /* bytes from the start of the decoded chunk, and of the destination */
@@ -100,19 +105,20 @@ struct chunk_overlap {
 void chunk_overlap_find(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                         uint64_t end, struct chunk_overlap *ret_overlap);
 
-/* chunk_overlap.c: the chunk as it is going to be asked for; `key` is borrowed. */
+/* chunk_overlap.c: the chunk before it is located and fetched. `key` is borrowed. */
 struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
                              const char *key, uint64_t begin, uint64_t end);
 
-/* stored_chunk.c: the wanted range of a chunk at `decoded`, in native byte order where the chunk is
- * the array's alone; fetched, unless that was done. A chunk that is not there sets *ret_missing and
- * nothing else. CORRUPT and IO: named by array and chunk. */
+/* stored_chunk.c: writes the wanted range of a chunk to `decoded`, fetching the chunk unless that
+ * was done. Byte order is native if the chunk has no other array's members. If the chunk is
+ * missing, sets *ret_missing and nothing else. Errors as of zarr_read_samples(), with array and
+ * chunk. */
 MUST_USE enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                 void *decoded, bool *ret_missing, struct zarr_read_stats *stats,
                                 struct error *err);
 
-/* Whether the array's chunks are read past the page cache, if they are read whole: then those
- * without codecs, too, go through `stored` unless their destination is as well aligned. */
+/* Whether the array's chunks are read past the page cache when they are read whole. Chunks without
+ * codecs go through `stored` then, too, unless their destination begins on a page. */
 static inline bool chunk_goes_direct(const struct zarr_read_options *options,
                                      const struct zarr_array *array)
 {
@@ -120,76 +126,85 @@ static inline bool chunk_goes_direct(const struct zarr_read_options *options,
            array->chunk_bytes >= STORE_DIRECT_BYTES;
 }
 
-/* chunk_cut.c: whether to look for a range to cut out: not where the disk cache would have the
- * whole chunk the next time, nor where a cut saves less than one more read is worth. */
+/* chunk_cut.c: whether to look for a range to cut out. Not if the disk cache is to have the whole
+ * chunk, nor if the cut would save less than one more read costs. */
 bool chunk_may_be_cut(const struct zarr_chunk_reader *reader, const struct stored_chunk *chunk);
 
-/* chunk_cut.c: reads the chunk's head, then the range; *ret_done is false where the chunk has to be
+/* chunk_cut.c: reads the chunk's head, then the range; *ret_done is false if the chunk has to be
  * read whole. Errors are those of store_get_ranges(). */
 MUST_USE enum status chunk_read_cut(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                     bool *ret_done, struct zarr_read_stats *stats,
                                     struct error *err);
 
-/* chunk_cut.c: notes what a chunk that begins with `head` tells of its array's next ones; whether
- * its bytes lie plain, and from where on. */
+/* chunk_cut.c: notes whether the array's chunks seem to be compressed, from the head of a chunk.
+ * True: the chunk's bytes lie plain, from *ret_offset on. */
 bool chunk_note_head(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
                      const void *head, size_t *ret_offset);
 
-/* chunk_cut.c: copies the wanted range of a chunk that was read as a cut; false: it was not. */
+/* chunk_cut.c: copies the wanted range of a chunk that was read as a cut. False: the chunk was read
+ * whole. */
 bool chunk_copy_cut(const struct stored_chunk *chunk, void *decoded);
 
 /* A shard that holds a chunk, and the bytes of the value that are the shard (or the chunk). */
 struct shard_extent {
     struct shard_name name;
     const char *key;
-    uint64_t offset, bytes; /* UINT64_MAX bytes: all of the value, however many it has */
+    uint64_t offset, bytes; /* UINT64_MAX bytes: all of the value, however long */
 };
 
-/* chunk_extent.c: fills in where the chunk lies, reading indices as needed; is_missing where it is
- * not there. CORRUPT: an index makes no sense. */
+/* chunk_extent.c: finds out where the chunk lies, reading indices as needed; sets is_missing if
+ * there is no such chunk. CORRUPT: an index is not valid. Other errors as of store_get_ranges(). */
 MUST_USE enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                   struct zarr_read_stats *stats, struct error *err);
 
-/* chunk_extent.c: the same as far as indices are known: else *ret_known is false, and *ret_index
- * what has to be got first. Asks the store for nothing. */
+/* chunk_extent.c: as chunk_locate(), with the known indices alone. If an index is not known,
+ * *ret_known is false, and *ret_index is the index that has to be got first. Asks the store for
+ * nothing. */
 MUST_USE enum status chunk_locate_known(struct zarr_chunk_reader *reader,
                                         struct stored_chunk *chunk, bool *ret_known,
                                         struct zarr_piece *ret_index, struct error *err);
 
-/* shard_lookup.c: entry `number` of the shard's index, which is read if need be. CORRUPT: it makes
- * no sense. Errors of the store. */
+/* shard_lookup.c: looks up entry `number` of the shard's index, reading the index if need be.
+ * CORRUPT: the index is not valid. Other errors as of store_get_ranges(). */
 MUST_USE enum status shard_look_up(struct zarr_chunk_reader *reader,
                                    const struct shard_extent *extent, uint64_t number,
                                    struct shard_look *ret_look, struct zarr_read_stats *stats,
                                    struct error *err);
 
-/* shard_lookup.c: the same without the store; false: the index is not known. */
+/* shard_lookup.c: as shard_look_up(), without the store. False: the index is not known. */
 bool shard_look_up_known(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                          uint64_t number, struct shard_look *ret_look);
 
-/* shard_lookup.c: what has to be got for the shard's index. CORRUPT: the shard is too short. */
+/* shard_lookup.c: the request for the shard's index. CORRUPT: the shard is too short for an index.
+ */
 MUST_USE enum status shard_index_piece(const struct shard_extent *extent,
                                        struct zarr_piece *ret_piece, struct error *err);
 
-/* chunk_disk.c: a chunk from the disk cache, and to it; whether the disk cache has it. Without a
- * disk cache nothing is there, and nothing is kept. */
+/* chunk_disk.c: gets a chunk from the disk cache. False: the cache does not have the chunk, or
+ * there is no cache. */
 bool chunk_from_disk(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                      struct zarr_read_stats *stats);
+
+/* chunk_disk.c: writes a chunk to the disk cache, if there is one. */
 void chunk_to_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
                    struct zarr_read_stats *stats);
+
+/* chunk_disk.c: whether the disk cache has the chunk. */
 bool chunk_is_on_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk);
 
-/* chunk_disk.c: a shard's index from the disk cache, and to it. */
+/* chunk_disk.c: gets a shard's index from the disk cache. False: as of chunk_from_disk(). */
 bool shard_index_from_disk(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                            struct shard_index *index, struct zarr_read_stats *stats);
+
+/* chunk_disk.c: writes a shard's index to the disk cache, if there is one. */
 void shard_index_to_disk(struct zarr_chunk_reader *reader, const struct shard_extent *extent,
                          const struct shard_index *index);
 
 /* chunk_batch.c: chunks of one value that are fetched together. */
 struct chunk_batch {
-    struct stored_chunk *wanted[BATCH_CHUNKS]; /* those of which the store is asked */
+    struct stored_chunk *wanted[BATCH_CHUNKS]; /* chunks that the store is asked for */
     size_t wanted_count, wanted_bytes;
-    size_t cached_bytes; /* of those that the disk cache has, which come first in memory */
+    size_t cached_bytes; /* of chunks that the disk cache has, which come first in memory */
     struct store_range ranges[BATCH_CHUNKS];
     size_t range_count;
 };
@@ -199,18 +214,20 @@ bool chunk_batch_has_room(const struct zarr_chunk_reader *reader, const struct c
                           const struct stored_chunk *chunk);
 void chunk_batch_add(struct chunk_batch *batch, struct stored_chunk *chunk);
 
-/* Joins what is close into one range, as long as there is memory for what lies between. The ranges'
- * buffers, and the chunks in them, lie one behind another in `ahead`, if there is that. */
+/* Joins chunks that lie close together into one range, as long as there is memory for the gaps. The
+ * ranges' buffers, and the chunks in them, lie one behind another in `ahead`, if there is `ahead`.
+ */
 void chunk_batch_coalesce(const struct zarr_chunk_reader *reader, struct chunk_batch *batch);
 
-/* The next chunks of the value that the walk is in, into reader->batch: BATCH_CHUNKS at most.
- * *ret_more: there are others. */
+/* Puts the next chunks of the walk's value into reader->batch, BATCH_CHUNKS at most; returns how
+ * many. *ret_more: the value has further chunks. */
 size_t chunk_batch_next(struct zarr_chunk_reader *reader, struct chunk_walk *walk, const char *key,
                         uint64_t begin, uint64_t end, bool *ret_more);
 
 /* Fetches as many of `count` chunks, all of one value, as `ahead` has room for, up to the first
- * that cannot be located; returns how many that are, that one included, one at least. Those that
- * could not be had together are not marked `fetched`, and have to be fetched one by one. */
+ * chunk that cannot be located. Returns how many chunks these are, that chunk included: at least
+ * one. A chunk that could not be fetched with the others is not marked `fetched`, and is to be
+ * fetched by itself. */
 size_t chunk_batch_fetch(struct zarr_chunk_reader *reader, struct stored_chunk *chunks,
                          size_t count, struct zarr_read_stats *stats);
 

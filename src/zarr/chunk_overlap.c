@@ -1,5 +1,5 @@
-/* What of a chunk a range of samples wants: which items, where they go, and which bytes of the
- * chunk they are. See chunk_internal.h. Pure. */
+/* See chunk_internal.h: the part of a chunk that a range of samples wants. Which items, where they
+ * go, and which bytes of the chunk they are. Pure. */
 #include "zarr/chunk_internal.h"
 
 #include "base/number.h"

@@ -1,7 +1,7 @@
-/* A chunk reader and its memory. See chunk.h; what is in it, chunk_internal.h.
+/* See chunk.h and chunk_internal.h: a chunk reader and its memory.
  *
- * Sizes are summed up over all arrays that the reader is for, then one mapping is cut into pieces;
- * the same walk without a mapping tells what it would take.
+ * Sizes are summed up over all arrays of the reader. Then one mapping is cut into parts. The same
+ * walk without a mapping tells how much memory a reader would take.
  */
 #include "zarr/chunk_internal.h"
 

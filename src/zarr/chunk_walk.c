@@ -1,4 +1,4 @@
-/* The chunks that hold a range of samples, one after another. See chunk_internal.h. Pure. */
+/* See chunk_internal.h: the chunks of a range of samples, one after another. Pure. */
 #include "zarr/chunk_internal.h"
 
 #include "base/number.h"

@@ -1,5 +1,6 @@
-/* Finding the arrays of a store: by consolidated metadata where there is some, else by name or by a
- * walk through the groups. Blocks on the store; called while opening, by one thread.
+/* See hierarchy_internal.h: finding the arrays of a store. By consolidated metadata if there is
+ * any, else by name or by a walk through the groups. Blocks on the store; called while opening, by
+ * one thread.
  */
 #include "zarr/document.h"
 #include "zarr/hierarchy_internal.h"

@@ -1,8 +1,8 @@
-/* Finding arrays by name. See hierarchy_internal.h.
+/* See hierarchy_internal.h: finding arrays by name.
  *
- * A field names "a", or "a.x" for the member x of the structured array "a"; folders may have dots
- * in their names, too. So what is looked up for "g/a.x.y" is "g/a.x.y", then "g/a.x", then "g/a",
- * and for a name without a group the root, which is an array then.
+ * A field names "a", or "a.x" for the member x of the structured array "a". Folders may have dots
+ * in their names, too. So "g/a.x.y" is looked up as "g/a.x.y", then "g/a.x", then "g/a". A name
+ * without a group may also be a member of the root, which is an array then.
  */
 #include "zarr/hierarchy_internal.h"
 

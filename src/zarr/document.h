@@ -1,8 +1,8 @@
-/* Metadata documents: foreign JSON, read with suspicion. Internal to src/zarr.
+/* Metadata documents: foreign JSON, read with suspicion. Inside src/zarr. Pure; any thread.
  *
- * json-c in strict mode: no comments, no trailing bytes, bounded depth, exact 64-bit integers; bare
- * NaN and Infinity are accepted, since v2 writers produce them. Integers beyond 64 bits come out of
- * json-c as the nearest bound, so callers refuse the bounds where they would matter.
+ * json-c in strict mode: no comments, no trailing bytes, bounded depth, exact 64-bit integers. Bare
+ * NaN and Infinity are accepted, since v2 writers produce them. json-c gives the nearest bound for
+ * an integer beyond 64 bits, so callers refuse the bounds where they would matter.
  */
 #ifndef PENSTOCK_ZARR_DOCUMENT_H
 #define PENSTOCK_ZARR_DOCUMENT_H
@@ -17,27 +17,30 @@
 
 enum { DOCUMENT_MAX_DEPTH = 32 };
 
-/* Parses an object (returned; json_object_put()). CORRUPT: not JSON, or not an object. */
+/* Parses an object, returned: the caller calls json_object_put(). CORRUPT: the text is not JSON, or
+ * not an object. */
 MUST_USE enum status document_parse(const char *text, size_t size, struct json_object **ret_root,
                                     struct error *err);
 
-/* The member of that name if it is there with that type, else CORRUPT naming it. Borrowed. */
+/* Finds the member `name`, borrowed from `object`. CORRUPT: there is no such member, or its type is
+ * not `type`; the message has the name. */
 MUST_USE enum status document_member(struct json_object *object, const char *name,
                                      enum json_type type, struct json_object **ret_member,
                                      struct error *err);
 
-/* The same for an integer that must have one value ("zarr_format": 3). */
+/* Checks that the member `name` is the integer `value` ("zarr_format": 3). CORRUPT: the member is
+ * missing or another. */
 MUST_USE enum status document_expect(struct json_object *object, const char *name, int64_t value,
                                      struct error *err);
 
-/* v3's named configurations: "name", {"name": "name"} or {"name": "name", "configuration": {...}}.
- * *ret_configuration is NULL if there is none. `what` says in messages where. Both borrowed.
- */
+/* Reads one of v3's named configurations: "name", {"name": "name"} or {"name": "name",
+ * "configuration": {...}}. *ret_configuration is NULL if there is none. Both results are borrowed
+ * from `object`. `what` names the place in messages. CORRUPT. */
 MUST_USE enum status document_named(struct json_object *object, const char *what,
                                     const char **ret_name, struct json_object **ret_configuration,
                                     struct error *err);
 
-/* Reads the shape (with total_bytes left 0): 1 to 8 lengths, each 1 to 2^63-1. */
+/* Reads the shape: 1 to 8 lengths, each 1 to 2^63-1. total_bytes stays 0. */
 MUST_USE enum status document_shape(struct json_object *root, struct zarr_array *array,
                                     struct error *err);
 
@@ -45,18 +48,19 @@ MUST_USE enum status document_shape(struct json_object *root, struct zarr_array 
 MUST_USE enum status document_lengths(struct json_object *list, const struct zarr_array *array,
                                       uint64_t ret_lengths[ZARR_MAX_RANK], struct error *err);
 
-/* Derives chunk counts and chunk_bytes from the chunk shape; dtype must be known. */
+/* Sets chunk_counts and chunk_bytes from chunk_shape. The dtype must be set. */
 MUST_USE enum status document_set_chunks(struct zarr_array *array, struct error *err);
 
-/* Both, for a grid of chunks that are values. */
+/* Reads the chunk shape from `list`, and calls document_set_chunks(): for a grid whose chunks are
+ * values. */
 MUST_USE enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
                                           struct error *err);
 
-/* Sets dtype and what follows of it and the shape. */
+/* Sets the dtype, and the members that follow from dtype and shape. */
 MUST_USE enum status document_set_dtype(struct zarr_array *array, enum dtype dtype,
                                         bool little_endian, struct error *err);
 
-/* The chunk-key separator: "." or "/". */
+/* Reads the separator of chunk keys: "." or "/". CORRUPT: anything else. */
 MUST_USE enum status document_separator(struct json_object *value, char *ret_separator,
                                         struct error *err);
 
@@ -80,23 +84,23 @@ MUST_USE enum status metadata_v3_dtype(struct json_object *root, struct zarr_arr
 MUST_USE enum status metadata_v3_raw_fill(struct json_object *value, struct zarr_array *array,
                                           struct error *err);
 
-/* One item of `dtype`, native byte order, from a fill_value (`value` may be NULL, for JSON's null).
- * v2 takes null as zero and numbers as strings; v3 takes hexadecimal strings as bits.
- * `ret_item` has room for DTYPE_MAX_BYTES; bytes behind the item are zero. CORRUPT: not a value of
- * that type. */
+/* Reads one item of `dtype`, in native byte order, from a fill_value (`value` NULL: JSON's null).
+ * v2 takes null as zero, and numbers as strings. v3 takes hexadecimal strings as bits. `ret_item`
+ * has room for DTYPE_MAX_BYTES; bytes behind the item are set to zero. CORRUPT: not a value of that
+ * type. */
 MUST_USE enum status fill_parse(enum zarr_format format, enum dtype dtype,
                                 struct json_object *value, unsigned char *ret_item,
                                 struct error *err);
 
-/* The part [offset, offset + item_bytes) of a record of `record_bytes` that v2's base64 text gives;
- * a record that ends early ends in zeros, as NumPy's strings do. `value` may be NULL, or 0: zeros.
- * In stored byte order. CORRUPT: not base64, or too long. */
+/* Reads the bytes [offset, offset + item_bytes) of a record of `record_bytes` from v2's base64
+ * text, in stored byte order. A record that ends early ends in zeros, as NumPy's strings do.
+ * `value` NULL or 0: zeros. CORRUPT: not base64, or too long. */
 MUST_USE enum status fill_parse_record(struct json_object *value, size_t record_bytes,
                                        size_t offset, size_t item_bytes, unsigned char *ret_item,
                                        struct error *err);
 
-/* A text as `characters` code points of 4 bytes, native byte order, zeros behind it. CORRUPT: not a
- * text, or too long. */
+/* Reads a text as `length` code points of 4 bytes, in native byte order, with zeros behind the
+ * text. CORRUPT: not a text, or too long. */
 MUST_USE enum status fill_parse_unicode(struct json_object *value, size_t length,
                                         unsigned char *ret_item, struct error *err);
 

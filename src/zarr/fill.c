@@ -1,6 +1,6 @@
-/* Fill values: the many ways in which metadata writes one item. See document.h. Pure.
+/* See document.h: fill values, and the many ways in which metadata writes an item. Pure.
  *
- * Numbers are kept exact: integers as 64-bit ones, floats by way of double, and 16-bit floats
+ * Numbers stay exact. Integers are read as 64-bit integers, floats as double. A 16-bit float is
  * rounded to nearest even straight from the double.
  */
 #include "zarr/document.h"

@@ -1,7 +1,7 @@
-/* A hierarchy while it is built: nodes and groups are added, then sorted. See hierarchy_internal.h.
+/* See hierarchy_internal.h: a hierarchy while it is built. Nodes and groups are added, then sorted.
  *
- * Each document becomes a node by zarr_array_parse(), whatever came of it, whether it was found in
- * a store or in a packed hierarchy.
+ * Each document becomes a node by zarr_array_parse(), whether parsing succeeds or not, and whether
+ * the document comes from a store or from a packed hierarchy.
  */
 #include "zarr/hierarchy_internal.h"
 

@@ -1,6 +1,8 @@
-/* Packed documents: length-prefixed runs of bytes that travel between ranks of one job.
+/* Packed documents: runs of bytes with their length in front, which travel between ranks of one
+ * job.
  *
- * Native byte order: all ranks run the same build. Reading is bounds-checked all the same.
+ * Numbers are in native byte order: all ranks run the same build. Reading checks bounds all the
+ * same.
  */
 #ifndef PENSTOCK_ZARR_PACKED_H
 #define PENSTOCK_ZARR_PACKED_H
@@ -12,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What is left to read; borrowed. */
+/* The bytes that are left to read; borrowed. */
 struct packed {
     const unsigned char *at;
     size_t left;
@@ -23,7 +25,7 @@ static inline void packed_put_number(struct text *out, uint64_t number)
     text_append_bytes(out, &number, sizeof number);
 }
 
-/* The run is followed by a NUL, so that a reader may use it as a string. */
+/* Appends a NUL behind the run, so that a reader may use the run as a string. */
 static inline void packed_put_run(struct text *out, const void *data, size_t size)
 {
     packed_put_number(out, size);
@@ -31,7 +33,7 @@ static inline void packed_put_run(struct text *out, const void *data, size_t siz
     text_append_bytes(out, "", 1);
 }
 
-/* False, with nothing taken, where too little is left. */
+/* Takes a number. False: too few bytes are left, and nothing is taken. */
 static inline bool packed_take_number(struct packed *packed, uint64_t *ret_number)
 {
     if (packed->left < sizeof *ret_number)
@@ -42,7 +44,8 @@ static inline bool packed_take_number(struct packed *packed, uint64_t *ret_numbe
     return true;
 }
 
-/* A run (borrowed) and its size without the NUL. */
+/* Takes a run (borrowed); *ret_size does not count the NUL. False: no complete run is left, and
+ * nothing is taken. */
 static inline bool packed_take_run(struct packed *packed, const char **ret_data, size_t *ret_size)
 {
     struct packed rest = *packed;
@@ -57,7 +60,8 @@ static inline bool packed_take_run(struct packed *packed, const char **ret_data,
     return true;
 }
 
-/* A run without NULs inside. */
+/* Takes a run that has no NUL inside, as a string (borrowed). False: there is none, and nothing is
+ * taken. */
 static inline bool packed_take_string(struct packed *packed, const char **ret_string)
 {
     struct packed rest = *packed;

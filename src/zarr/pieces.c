@@ -1,5 +1,5 @@
-/* Pieces: what reads will ask the store for, told beforehand. Batches are cut as reads cut them, so
- * that the store is asked for what was told. See chunk.h. */
+/* See chunk.h: pieces, the requests that reads will make, listed beforehand. Batches are cut as
+ * reads cut them, so that reads make the same requests. */
 #include "zarr/chunk_internal.h"
 
 #include <assert.h>

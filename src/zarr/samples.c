@@ -1,5 +1,4 @@
-/* Samples: a range of them is read chunk by chunk, and each item put where it belongs. See chunk.h.
- */
+/* See chunk.h: reads a range of samples chunk by chunk, and puts each item where it belongs. */
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"

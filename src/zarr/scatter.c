@@ -1,8 +1,8 @@
-/* Copying boxes of items. See scatter.h.
+/* See scatter.h: copying boxes of items.
  *
- * Axes stand in the order of the destination, so that writes go forward. Where the innermost one is
- * no run of the source, it is walked together with the axis along which the source is closest: a
- * block of both is read and written within a few cache lines.
+ * Axes are in the order of the destination, so that writes go forward. If the innermost axis is no
+ * run of the source, that axis is walked together with the axis along which the source's items are
+ * closest. A block of both axes is read and written within a few cache lines.
  */
 #include "zarr/scatter.h"
 

@@ -1,11 +1,11 @@
-/* Copying a box of items between two layouts: the last step of reading, from a decoded chunk to
- * where the samples have to be.
+/* Copying a box of items between two layouts: the last step of reading, from a decoded chunk to the
+ * samples' memory.
  *
- * Both sides are given by strides, so that any order of axes and any distance between items will
- * do. Axes that lie the same way on both sides are merged first. What is left is copied in runs
- * where there are some, else transposed in blocks that fit the first-level cache.
+ * Both sides are given by strides, so any order of axes and any distance between items will do.
+ * Axes that lie alike on both sides are merged first. Then items are copied in runs where there are
+ * runs, else transposed in blocks that fit the first-level cache.
  *
- * Pure functions over the caller's memory, safe from any thread.
+ * Pure functions over the caller's memory: any thread, and none blocks.
  */
 #ifndef PENSTOCK_ZARR_SCATTER_H
 #define PENSTOCK_ZARR_SCATTER_H
@@ -23,12 +23,13 @@ struct scatter {
     int rank; /* 0: one item */
     size_t item_bytes;
     uint64_t lengths[SCATTER_MAX_RANK]; /* in items */
-    size_t from[SCATTER_MAX_RANK];      /* bytes from one index to the next along that axis */
-    size_t to[SCATTER_MAX_RANK];
+    size_t
+        from[SCATTER_MAX_RANK];  /* bytes from one index to the next along an axis, at the source */
+    size_t to[SCATTER_MAX_RANK]; /* the same at the destination */
 };
 
-/* Drops axes of one index and merges those that are one on both sides; the same items are meant as
- * before. The functions below take what this gives. */
+/* Drops axes of one index, and merges axes that lie alike on both sides. The box has the same items
+ * as before. The other functions need a merged box. */
 void scatter_merge(struct scatter *scatter);
 
 /* Whether the box is one run of bytes on both sides. */
@@ -37,20 +38,20 @@ bool scatter_is_run(const struct scatter *scatter);
 /* Bytes of all items. */
 size_t scatter_bytes(const struct scatter *scatter);
 
-/* Copies from the box's first item at `source` to the one at `destination`; they must not overlap.
+/* Copies all items. `source` and `destination` are where the box's first item lies. They must not
+ * overlap.
  */
 void scatter_copy(const struct scatter *scatter, const void *source, void *destination);
 
-/* The same of items that are converted on the way, and before that have the bytes of each unit of
- * `swap_bytes` turned round (1: not). The box's items and strides at the destination are those of
- * converted items. */
+/* As scatter_copy(), and converts items. Before conversion, the bytes of each unit of `swap_bytes`
+ * are turned round (1: not). The box's item_bytes and `to` are those of converted items. */
 void scatter_convert(const struct scatter *scatter, const struct convert *convert,
                      size_t swap_bytes, const void *source, void *destination);
 
-/* Puts `item` in all items of the destination. */
+/* Writes `item` to all items of the destination. */
 void scatter_fill(const struct scatter *scatter, const void *item, void *destination);
 
-/* Turns the bytes of each unit of each item at the destination round: the other endianness. */
+/* Changes endianness: turns round the bytes of each unit of each item at the destination. */
 void scatter_swap(const struct scatter *scatter, size_t unit_bytes, void *destination);
 
 #endif

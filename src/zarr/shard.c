@@ -1,4 +1,4 @@
-/* Shards' names, and their indices. See shard.h. Pure. */
+/* See shard.h: shards' names, and their indices. Pure. */
 #include "zarr/shard.h"
 
 #include "base/convert.h"

@@ -1,9 +1,9 @@
-/* The cache of shards' indices. See shard_cache.h.
+/* See shard_cache.h: the cache of shards' indices.
  *
- * The cache is a table for each array and level: a shard has one line where its index may be, by
- * its number, so that nothing has to be searched, and no order of use be kept. Where all indices
- * fit, each has a line of its own; where they do not, training goes through them in random order,
- * and no choice of what to replace would be much better.
+ * The cache is a table for each array and level. A shard has one line where its index may be, by
+ * the shard's number. So nothing is searched, and no order of use is kept. If all indices fit, each
+ * index has a line of its own. If they do not fit, training goes through them in random order, and
+ * no other choice of an index to replace would be much better.
  */
 #include "zarr/shard_cache.h"
 

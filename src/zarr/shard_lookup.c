@@ -1,5 +1,5 @@
-/* Looking inner chunks up in the index of their shard, which is got from where it is: the reader,
- * the cache of indices, the disk cache, the store. See chunk_internal.h. */
+/* See chunk_internal.h: looking inner chunks up in the index of their shard. The index comes from
+ * the reader, the cache of indices, the disk cache or the store. */
 #include "zarr/chunk_internal.h"
 
 #include <inttypes.h>

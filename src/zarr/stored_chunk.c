@@ -1,5 +1,5 @@
-/* A chunk as the store has it: got from the tape, the disk cache or the store, and decoded; with
- * one more try where its bytes do not decode. See chunk_internal.h. */
+/* See chunk_internal.h: a chunk as the store has it. Gets the chunk from the tape, the disk cache
+ * or the store, and decodes the chunk; tries once more if the bytes do not decode. */
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"

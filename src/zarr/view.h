@@ -1,9 +1,9 @@
-/* Views of arrays: the same chunks, seen with another axis first, converted items, and a name that
- * says which of several stores the array is in.
+/* Views of arrays: the same chunks, seen with another axis first, with converted items, or with a
+ * store's name in front of the path.
  *
- * A view is a `struct zarr_array` and reads like one (chunk.h): shape, chunk grid, dtype, item
- * size, fill value and total size are the view's; chunks are found, decoded and byte-swapped as the
- * array says, then converted. Pure; safe from any thread.
+ * A view is a `struct zarr_array`, and is read like one (chunk.h). Shape, chunk grid, dtype, item
+ * size, fill value and total size are the view's. Chunks are found, decoded and byte-swapped as the
+ * array says, then converted. Pure; any thread.
  */
 #ifndef PENSTOCK_ZARR_VIEW_H
 #define PENSTOCK_ZARR_VIEW_H
@@ -13,26 +13,27 @@
 #include "zarr/hierarchy.h"
 
 struct zarr_view {
-    int first_axis;         /* of the array: becomes axis 0, the others follow in their order */
-    struct convert convert; /* `from` is the array's dtype; `to` DTYPE_NONE: none */
-    const char *prefix;     /* NULL: none. Else paths, and so keys, begin with it and a '/' */
+    int first_axis;         /* of the array: becomes axis 0; the other axes keep their order */
+    struct convert convert; /* `from` is the array's dtype; `to` DTYPE_NONE: no conversion */
+    const char *prefix; /* in front of the path, and so of keys, with a '/' behind; NULL: none */
 };
 
-/* A view of `array`, which need not be kept, unless what it points to is (codecs). `first_axis` is
- * below the rank. INVALID: the path becomes too long; an item cannot be converted so, or its size
- * overflows. */
+/* Makes a view of `array`. `array` need not be kept, but its codecs must be.
+ * `first_axis` is below the rank. INVALID: the path becomes too long, an item cannot be converted
+ * so, or an item's size overflows. */
 MUST_USE enum status zarr_view_make(const struct zarr_array *array, const struct zarr_view *view,
                                     struct zarr_array *ret_view, struct error *err);
 
-/* The names that the node's axes have: v3's dimension_names, or for v2 what xarray writes into the
- * attributes (_ARRAY_DIMENSIONS). "" for an axis without, or with one that is longer. False: none
- * has one. */
+/* Names of axes. "": the axis has none, or one that is too long. */
 struct zarr_axis_names {
     char names[ZARR_MAX_RANK][64];
 };
+
+/* The names of the node's axes: v3's dimension_names, or the attribute _ARRAY_DIMENSIONS that
+ * xarray writes to v2 arrays. False: no axis has a name. */
 bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *ret_names);
 
-/* The first axis of that name; -1: none. */
+/* The first axis with the name `name`; -1: none. */
 int zarr_node_axis(const struct zarr_node *node, const char *name);
 
 #endif
