@@ -42,8 +42,8 @@ static void warn_of_small_shm(void)
     if (free_bytes >= least_bytes)
         return;
     fprintf(stderr,
-            "penstock-reader: warning: /dev/shm has %s free: if MPI fails now, or is slow, make it "
-            "larger or empty it (docker run --shm-size)\n",
+            "penstock-reader: warning: /dev/shm has %s free: if MPI fails or is slow, empty it or "
+            "make it larger (docker run --shm-size)\n",
             size_format(free_bytes).text);
 }
 
@@ -65,11 +65,12 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
     MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
     if (comm.size == 1 && launched > 1)
-        return error_set(err, STATUS_MPI,
-                         "the launcher has started %ld processes, but MPI knows of this one alone, "
-                         "and all would deliver everything: use the mpirun of the MPI that this "
-                         "program is built with, or another --mpi with srun (srun --mpi=list)",
-                         launched);
+        return error_set(
+            err, STATUS_MPI,
+            "the launcher has started %ld processes, but MPI knows of this one alone, "
+            "so that each would deliver everything: use the mpirun of the MPI that this "
+            "program is built with, or another --mpi with srun (srun --mpi=list)",
+            launched);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.world);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.control);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.drain);

@@ -39,8 +39,8 @@ struct exchange_counts {
     int *receive_counts, *receive_displacements;
 };
 
-/* What a round may carry at most. A sample is one record of `record_bytes` (0: nothing is packed)
- * and `piece_count` pieces (0: nothing is zero-copy) of `piece_bytes`. */
+/* The most that a round may carry. A sample is one record of `record_bytes` (0: nothing is packed),
+ * and `piece_count` pieces (0: nothing is zero-copy), whose sizes are `piece_bytes`. */
 struct exchange_sizes {
     uint64_t send_samples, receive_samples; /* to and from all peers together */
     uint64_t record_bytes;                  /* a multiple of 16 */

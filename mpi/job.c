@@ -32,9 +32,10 @@ static enum status take_memory(struct job *job, struct error *err)
         status =
             pool_new(&job->placement, job->dataset, QUEUE_CAPACITY, &job->waker, &job->pool, err);
     if (status == STATUS_OK && rows > INT32_MAX)
-        status =
-            error_set(err, STATUS_UNSUPPORTED,
-                      "%" PRIu64 " row buffers in one reader: lower readers.memory_limit", rows);
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "%" PRIu64
+                           " row buffers are too many for one reader: lower readers.memory_limit",
+                           rows);
     if (status == STATUS_OK)
         status =
             row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);

@@ -17,11 +17,12 @@ static void write_seats(const struct job *job, bool spawns, struct job_seats *re
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (job->core_count < cpus)
         text_append(&seats,
-                    "   note: it may use %u of %ld cpus; mpirun --bind-to none lifts what a "
-                    "launcher binds\n",
+                    "   note: this reader may use %u of %ld cpus; mpirun --bind-to none lifts the "
+                    "launcher's binding\n",
                     job->core_count, cpus);
     if (job->placement.seat_count && !(spawns && job->config.bind_trainers))
-        text_append(&seats, "   note: trainers are not bound to these cpus; taskset -c does it\n");
+        text_append(&seats,
+                    "   note: trainers are not bound to these cpus; taskset -c binds them\n");
     if (job->placement.reader == 0)
         topology_describe_crowd(&job->placement, &warning);
     *ret_seats = (struct job_seats){0};

@@ -74,8 +74,8 @@ MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error 
  * trainers are the readers' children. NO_MEMORY. */
 MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct error *err);
 
-/* On rank 0: prints what the run will do, in four lines and the warnings; `verbose`: with all
- * tables. */
+/* On rank 0: prints the run's dataset, plan and memory in four lines, and the warnings; with
+ * `verbose` all tables, too. */
 void job_announce(const struct job *job, bool verbose);
 
 #endif

@@ -1,4 +1,4 @@
-/* What all ranks settle together before anything is made: configuration, dataset, sizes. See
+/* Settles configuration, dataset and sizes on all ranks together, before anything is made. See
  * job_internal.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks
  * take the same way. */
 #include "job_internal.h"

@@ -162,7 +162,8 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     if (again || outcome->status == STATUS_ENDED)
         books_break_off(&service->books);
     if (again && service->job->comm.rank == 0)
-        fprintf(stderr, "penstock-reader: %s; waiting until it is there again\n", outcome->message);
+        fprintf(stderr, "penstock-reader: %s; waiting until this trainer is there again\n",
+                outcome->message);
     if (!again && outcome->status != STATUS_OK) {
         *err = *outcome;
         server_finish(service->job->server, outcome);

@@ -226,7 +226,7 @@ void stop_watch_early(struct stop *stop, bool fails)
     struct error early;
     stop->early_ns = 0;
     error_set(&early, STATUS_LOST,
-              "%s; others are there still, and wait for it if they work in step",
+              "%s; other trainers are still there, and wait for this one if they work in step",
               stop->first_early.message);
     if (fails)
         decide(stop, EVENT_ERROR, &early);

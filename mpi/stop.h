@@ -26,11 +26,12 @@ MUST_USE enum status stop_new(const struct comm *comm, struct stop **ret_stop, s
  */
 void stop_begin(struct stop *stop);
 
-/* Tells rank 0 of this rank's first error; later ones are forgotten. Its rank and node are put into
- * the message. */
+/* Tells rank 0 of this rank's first error, with this rank and its node put into the message. Later
+ * errors are dropped. */
 void stop_event_error(struct stop *stop, const struct error *error);
 
-/* The same for the loss of a trainer that is to be waited for: the session ends, not the run. */
+/* Tells rank 0 of the loss of a trainer that may come again: the session ends, and the run goes on.
+ * This rank's later losses are dropped. */
 void stop_event_restart(struct stop *stop, const struct error *loss);
 
 /* Asks for an orderly end because of a signal: all ranks go on to the same round, publish it, and
@@ -39,7 +40,7 @@ void stop_event_restart(struct stop *stop, const struct error *loss);
  * where all end. */
 void stop_event_drain(struct stop *stop, int signal_number);
 
-/* The signal because of which the run is to end in good order, on all ranks; 0: none. */
+/* On all ranks: the signal because of which the run ends in good order; 0: none. */
 int stop_drains(const struct stop *stop);
 
 /* Collective, once stop_drains() is not 0: this rank can end after `rounds` rounds, and no earlier.

@@ -21,8 +21,9 @@ void transfer_send(struct exchange *exchange, uint32_t lane, const struct round 
 /* Gives up the rows of samples that are sent. True: at least one. */
 bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *round);
 
-/* At an early end: sends what is left of a round without data, and receives what comes, so that no
- * reader waits for this one. `begun`: transfer_begin() was called for the round. */
+/* At an early end: sends the rest of a round without data, and receives and drops the rest that
+ * other readers send, so that no reader waits for this one. `begun`: transfer_begin() was called
+ * for the round. */
 void transfer_abandon(struct exchange *exchange, uint32_t lane, const struct round *round,
                       bool begun);
 

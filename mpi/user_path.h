@@ -1,8 +1,8 @@
 /* Keeps PATH and LD_LIBRARY_PATH for trainers as the user had them. Open MPI's mpirun, when called
- * by a name with a slash, puts its own bin and lib in front of both variables for every process
- * that it starts. A trainer's `python3` would then be the system's, and not that of the user's
- * virtual environment. Readers keep mpirun's entries, which they may need to start. To be called
- * before other threads exist. */
+ * by a name with a slash, puts its own folders bin and lib in front of these variables, for every
+ * process that it starts. A trainer's `python3` would then be the system's, and not that of the
+ * user's virtual environment. Readers keep mpirun's entries, which they may need to start. To be
+ * called before other threads exist. */
 #ifndef PENSTOCK_MPI_USER_PATH_H
 #define PENSTOCK_MPI_USER_PATH_H
 

@@ -1,5 +1,5 @@
-/* See rundir.h. Sockets are addressed as /proc/self/fd/<dir>/reader-<r>.sock: there is no bindat().
- */
+/* See rundir.h. A socket's address is /proc/self/fd/<dir>/reader-<r>.sock, since there is no
+ * bindat(). */
 #include "delivery/rundir.h"
 
 #include <ctype.h>

@@ -13,7 +13,7 @@ MUST_USE enum status wakeup_new(int *ret_fd, struct error *err);
 /* Whether a descriptor of another process is a non-blocking eventfd. */
 bool wakeup_check(int fd);
 
-/* Wakes the process that polls `fd`. A signal that nobody has taken yet is enough. */
+/* Wakes the process that polls `fd`. Signals that were not taken yet count as one. */
 void wakeup_signal(int fd);
 
 /* Takes all signals that have come; none is fine. */

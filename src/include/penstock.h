@@ -1,4 +1,4 @@
-/* penstock.h: what a trainer links.
+/* penstock.h: the C interface of libpenstock, which a trainer links.
  *
  * A trainer is an ordinary process. It connects to a Penstock reader of its own node, and then
  * finds each of its batches finished in shared memory:

@@ -219,13 +219,13 @@ class Errors(JobTest):
         early = r"trainer 2 closed its connection early, before epoch 0 step 3 "
         outcome = self.leave_early([100, 100, 3, 100])
         self.assertEqual(outcome.code, 3, outcome.output)
-        self.assertRegex(outcome.output, f"warning: reader 1 on .*: {early}.*; others are there still")
+        self.assertRegex(outcome.output, f"warning: reader 1 on .*: {early}.*; other trainers are still there")
         outcome = self.leave_early([4, 4, 4, 4])
         self.assertEqual(outcome.code, 3, outcome.output)
         self.assertNotIn("there still", outcome.output)
         outcome = self.leave_early([1000, 1000, 3, 1000], **{"delivery.early_leave": "fail"})
         self.assertEqual(outcome.code, 4, outcome.output)
-        self.assertRegex(outcome.output, f"error: reader 1 on .*: {early}.*; others are there still")
+        self.assertRegex(outcome.output, f"error: reader 1 on .*: {early}.*; other trainers are still there")
 
     def test_run_dir_with_too_long_a_name(self):
         """An error, and no other directory."""
