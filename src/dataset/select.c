@@ -210,9 +210,10 @@ static enum status select_configured(const struct choice *choice,
         return error_set(err, STATUS_INVALID, "%zu fields; the limit is %d", spec_count,
                          DATASET_MAX_FIELDS);
     if (choice->exclude[0])
-        return error_set(err, STATUS_INVALID,
-                         "dataset.exclude is for the default fields: where dataset.fields lists "
-                         "them, leave out of it what is not wanted");
+        return error_set(
+            err, STATUS_INVALID,
+            "dataset.exclude is for the default fields: remove it, and leave unwanted fields "
+            "out of dataset.fields");
     for (size_t i = 0; i < spec_count; i++) {
         status = select_one(choice, &specs[i], &origins[i], err);
         if (status != STATUS_OK)

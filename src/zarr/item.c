@@ -139,8 +139,8 @@ enum status structure_member_name(struct json_object *json, const char **ret_nam
                              "structured dtype: the name of a member holds a control character or "
                              "'/'");
     if (length > 0 && strspn(name, ".") == length)
-        return error_set(err, STATUS_CORRUPT, "structured dtype: '%.40s' is no member's name",
-                         name);
+        return error_set(err, STATUS_CORRUPT,
+                         "structured dtype: '%.40s' is not a name for a member", name);
     *ret_name = name;
     return STATUS_OK;
 }

@@ -23,7 +23,7 @@ static enum status parse_sub_array(struct json_object *shape, const char *name, 
                          "structured dtype: member '%.40s' is a sub-array of strings", name);
     if (rank == 0)
         return error_set(err, STATUS_CORRUPT,
-                         "structured dtype: member '%.40s' has a shape that is no list", name);
+                         "structured dtype: the shape of member '%.40s' is not a list", name);
     for (size_t i = 0; i < rank; i++) {
         struct json_object *length = json_object_array_get_idx(shape, i);
         int64_t value =
@@ -31,8 +31,8 @@ static enum status parse_sub_array(struct json_object *shape, const char *name, 
 
         if (value <= 0)
             return error_set(err, STATUS_CORRUPT,
-                             "structured dtype: member '%.40s': axis %zu of its shape is no "
-                             "positive number",
+                             "structured dtype: member '%.40s': axis %zu of its shape is not "
+                             "a positive number",
                              name, i);
         if (!size_multiply(count, (uint64_t)value, &count) ||
             count > ZARR_MAX_ITEM_BYTES / item->bytes)

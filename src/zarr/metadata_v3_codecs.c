@@ -51,7 +51,7 @@ static enum status parse_axis(struct json_object *value, int rank, bool *seen, i
 
     if (axis < 0 || axis >= rank || seen[axis])
         return error_set(err, STATUS_CORRUPT,
-                         "codec 'transpose': 'order' is no permutation of %d axes", rank);
+                         "codec 'transpose': 'order' is not a permutation of %d axes", rank);
     seen[axis] = true;
     *ret_axis = (int)axis;
     return STATUS_OK;
