@@ -1,5 +1,5 @@
-/* The end of rounds: early at a step that all readers agree on, or at once without data. See
- * rounds.h. */
+/* Carries out an end that service_end.c has decided: no rounds beyond the agreed step, or rounds
+ * without data. See rounds.h. */
 #include "rounds_internal.h"
 
 #include "base/size.h"

@@ -1,5 +1,5 @@
-/* The end of a session: at its last step, or early at a step that all readers agree on. See
- * service_internal.h. */
+/* Decides how a session ends: at its last step, or, after a signal, at a step that all readers
+ * agree on. See service_internal.h. */
 #include "service_internal.h"
 
 #include "job_internal.h"

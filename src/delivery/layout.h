@@ -3,18 +3,22 @@
  *
  * One memfd per trainer, sealed against resizing:
  *
- *     0        struct ring_header    magic, version, sizes, fields (read-only)
- *     4096*k   struct ring_control   head, tail, wait flags: one cache line each
- *     data     slot 0 | slot 1 | ... each slot_stride bytes, on pages (of 2 MiB for large slots)
+ *     0        struct ring_header    magic, version, sizes, fields: written before the ring is
+ * handed over 4096*k   struct ring_control   head, tail, wait flags: one cache line each data slot
+ * 0 | slot 1 | ... each slot_stride bytes, on pages (of 2 MiB for large slots)
  *
  *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch]
  *              | field 0 | ...       every array on a boundary of 64 bytes
  *
  * The ring has one producer and one consumer. `head` counts the slots published, and `tail` counts
  * the slots released in order. Both only grow. Slot number n lies at index n % slot_count. The
- * trainer may release in any order, and advances `tail` when the oldest slot is released. Neither
- * side trusts the other's memory. The reader keeps its own copy of the layout and of head, and
- * checks tail. The trainer copies the header once, and checks the copy before it uses the ring.
+ * trainer may release in any order, and advances `tail` when the oldest slot is released.
+ *
+ * A trainer may write to `tail` and `trainer_waits`, and to the arrays of the slots that it leases;
+ * outside the ring, to its cursor page (cursor_page.h) and its cursor file (client/cursor_file.h).
+ * The rest is its reader's. Neither side trusts the other's memory. The reader keeps its own copy
+ * of the layout and of head, and checks tail and cursor (server/trainer.c). The trainer copies the
+ * header once, and checks the copy before it uses the ring.
  */
 #ifndef PENSTOCK_DELIVERY_LAYOUT_H
 #define PENSTOCK_DELIVERY_LAYOUT_H

@@ -46,7 +46,8 @@ struct assigner {
     double *share;             /* [reader_count] of the trainers that the reader serves */
     uint64_t *rows;            /* [window_rows] the rows of the window being assigned */
     uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
-                                * NOWHERE: nobody in this epoch; SEVERAL: there are more samples */
+                                * WANTED_BY_NONE: no reader in this epoch;
+                                * WANTED_BY_ANY: the row has more samples */
     struct heap pace, room;
     uint16_t *home_table; /* [row_count], HOME_NONE; NULL when nothing is kept */
     struct assigner_stats stats;

@@ -264,7 +264,7 @@ static enum status check_uri(const char *uri, struct error *err)
     if (text_has_password(uri))
         return error_set(err, STATUS_INVALID,
                          "a %.*s:// uri with a user or password in it: credentials are taken from "
-                         "the environment and files alone (see the user guide)",
+                         "the environment and files alone (see docs/datasets.md)",
                          scheme_length, uri);
     if (!is_s3 && authority[strcspn(authority, "?#")])
         return error_set(err, STATUS_INVALID,
