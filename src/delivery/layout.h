@@ -3,9 +3,9 @@
  *
  * One memfd per trainer, sealed against resizing:
  *
- *     0        struct ring_header    magic, version, sizes, fields: written before the ring is
- * handed over 4096*k   struct ring_control   head, tail, wait flags: one cache line each data slot
- * 0 | slot 1 | ... each slot_stride bytes, on pages (of 2 MiB for large slots)
+ *     0        struct ring_header    magic, version, sizes, fields; never written again
+ *     4096*k   struct ring_control   head, tail, wait flags: one cache line each
+ *     data     slot 0 | slot 1 | ... each slot_stride bytes, on pages (of 2 MiB for large slots)
  *
  *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch]
  *              | field 0 | ...       every array on a boundary of 64 bytes

@@ -1,5 +1,5 @@
-/* A cache of shards' indices, of fixed size, which all readers of a process share. Any number of
- * threads may look, get and put at once. Nothing blocks but for a mutex.
+/* A cache of shards' indices, of fixed size, which all chunk readers of a process share. Any number
+ * of threads may look, get and put at once. Nothing blocks but for a mutex.
  */
 #ifndef PENSTOCK_ZARR_SHARD_CACHE_H
 #define PENSTOCK_ZARR_SHARD_CACHE_H
