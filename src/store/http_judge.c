@@ -36,7 +36,8 @@ static const char *hint_of(const struct http_answer *answer, const struct fetch 
         return " (if this server answers 403 for a value that is not there, set "
                "store.missing_status to 403,404)";
     if (status == 401)
-        return " (credentials are taken from the environment and files alone; see docs/datasets.md)";
+        return " (credentials are taken from the environment and files alone; see "
+               "docs/datasets.md)";
     return "";
 }
 

@@ -413,7 +413,8 @@ static void test_uris(void **state)
     assert_int_equal(store_open(join(fixture, "plain"), &store, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "/plain' is a file"));
     assert_int_equal(store_open(join(fixture, "pack.zip"), &store, &err), STATUS_CORRUPT);
-    assert_non_null(strstr(err.message, "there is no end record: it was cut off, or is not a zip archive"));
+    assert_non_null(
+        strstr(err.message, "there is no end record: it was cut off, or is not a zip archive"));
     assert_int_equal(store_open(join(fixture, "none.zip"), &store, &err), STATUS_NOT_FOUND);
     assert_int_equal(store_open("gs://bucket/a.zarr", &store, &err), STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.message, "'gs://bucket/a.zarr': gs stores are not supported"));
