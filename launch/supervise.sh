@@ -314,14 +314,24 @@ end_run() {
     exit "$code"
 }
 
-# Lines come in pieces, when the time is over in the middle of one.
+# What has come so far, which may end in the middle of a line. Byte by byte, and not with a timeout: bash runs traps within
+# read, and leaves them by a jump when the time is over.
 read_events() {
-    local piece
-    while read -r -t "${1:-0.01}" -u "$events" piece; do
-        heed "$line_begun$piece"
-        line_begun=''
+    local byte
+    while read -r -t 0 -u "$events" && IFS= read -r -N 1 -u "$events" byte; do
+        if [[ $byte == $'\n' ]]; then
+            heed "$line_begun"
+            line_begun=''
+        else
+            line_begun+=$byte
+        fi
     done
-    line_begun+=$piece
+}
+
+# A tenth of a second, which a signal cuts short.
+pause() {
+    sleep 0.1 &
+    wait $! || true
 }
 
 end_silent_readers() {
@@ -344,7 +354,8 @@ run_commands() {
     start readers
     ((${#trainers[@]} == 0)) || start trainers
     while [[ ${running[*]-}${due[*]-} ]]; do
-        read_events 0.1
+        pause
+        read_events
         end_silent_readers
         for side in readers trainers; do
             if [[ ${running[$side]-} ]]; then

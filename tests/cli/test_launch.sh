@@ -398,8 +398,8 @@ for resume in "$hint" "$itself"; do
 done
 cd ..
 
-# The supervisor alone, with stand-ins for both sides: supervise RESTARTS READERS TRAINERS (commands of sh); what it
-# says in `err`.
+# The supervisor alone, with stand-ins for both sides: supervise RESTARTS READERS TRAINERS (commands of sh) [DEFINITIONS
+# (of bash, instead of its own)]; what it says in `err`.
 supervise() {
     code=0
     # shellcheck disable=SC2016,SC2034
@@ -411,11 +411,18 @@ supervise() {
         libexec=$0/../libexec/penstock
         . "$libexec/nodes.sh"
         . "$libexec/supervise.sh"
+        eval "$4"
         launcher=none mpiexec=none run_dir=none scratch=none grace=10 restarts=$1 node_count=1 host_list=() left_out= verbose=
         readers_input= trainer_hosts=()
         readers=(sh -c "$2") trainers=(sh -c "$3")
-        run_commands' "$bin" "$1" "$2" "$3" >out 2>err || code=$?
+        run_commands' "$bin" "$1" "$2" "$3" "${4-}" >out 2>err || code=$?
 }
+
+# A signal that comes while the supervisor waits for its readers' words ends the run in one go, with the signal's code.
+supervise 2 'sleep 1; kill -TERM $PPID; exec sleep 100' 'exec sleep 100' \
+    'clean_up() { local x; echo begun >&"$user_out"; sleep 0.3 & x=$(sleep 0.2; sleep 0.2; sleep 0.2); echo "$x" >&"$user_out"; }'
+[ "$code" -eq 143 ] || fail "SIGTERM to the supervisor makes it $code: $(cat out err)"
+[ "$(grep -c begun out)" -eq 1 ] || fail "the supervisor cleans up more than once: $(cat out err)"
 
 # What readers say comes in pieces now and then.
 supervise 2 '[ -e died ] || { touch died; exit 1; }; printf serv; sleep 0.4; echo ing epoch 3; sleep 0.3' 'sleep 2'
