@@ -1,13 +1,18 @@
 /* See copies.h. */
 #include "copies.h"
 
+#include "base/number.h"
 #include "round_copy.h"
 
 #include <stdlib.h>
 
+/* A round's copies are cut into a few tasks a worker, so that all workers end at about the same
+ * time. A task is large enough for its start and its end not to count. */
 enum {
-    TASK_BYTES = 256 * 1024,
-    TASK_MAX_ITEMS = 4096,
+    TASKS_A_WORKER = 4,
+    TASK_LEAST_BYTES = 256 * 1024,
+    TASK_MOST_BYTES = 1024 * 1024,
+    TASK_MOST_ITEMS = 4096,
 };
 
 /* A trainer's ring, and the NUMA node whose workers copy there. */
@@ -71,10 +76,14 @@ static bool submit_copies(const struct copies *copies, struct round *round, uint
     return false;
 }
 
-static uint64_t task_items(const struct copies *copies)
+/* How many of a round's `count` copies a task makes. */
+static uint64_t task_items(const struct copies *copies, uint64_t count)
 {
-    uint64_t items = TASK_BYTES / (copies->job->dataset->record_bytes + 1);
-    return items < 1 ? 1 : items > TASK_MAX_ITEMS ? TASK_MAX_ITEMS : items;
+    uint64_t bytes = copies->job->dataset->record_bytes + 1;
+    uint64_t even = count / (TASKS_A_WORKER * pool_worker_count(copies->job->pool));
+    uint64_t items = max_u64(even, TASK_LEAST_BYTES / bytes);
+    items = min_u64(items, min_u64(TASK_MOST_BYTES / bytes, TASK_MOST_ITEMS));
+    return max_u64(items, 1);
 }
 
 /* How many of the fills from `begin` on have their rows ready, at most `limit`. */
@@ -149,7 +158,7 @@ static bool needs_copies(const struct round *round, uint64_t begin, uint64_t end
 enum status copies_next_fills(const struct copies *copies, struct round *round, uint32_t lane,
                               uint64_t *ret_end, struct error *err)
 {
-    uint64_t begin = round->fill_next, wanted = task_items(copies), ready = 0;
+    uint64_t begin = round->fill_next, wanted = task_items(copies, round->fill_count), ready = 0;
     enum status status = count_ready(copies, round, begin, wanted, &ready, err);
     if (status != STATUS_OK)
         return status;
@@ -172,7 +181,7 @@ enum status copies_next_fills(const struct copies *copies, struct round *round, 
 bool copies_scatter(const struct copies *copies, struct round *round)
 {
     bool active = false;
-    uint64_t wanted = task_items(copies);
+    uint64_t wanted = task_items(copies, round->arrival_count);
     while (round->scatter_next < round->arrival_count) {
         uint64_t left = round->arrival_count - round->scatter_next;
         uint64_t end = round->scatter_next + (left < wanted ? left : wanted);

@@ -103,7 +103,7 @@ static void list_fills(struct round *round)
 }
 
 /* Consecutive positions of one trainer, all in one window, and what the plan says of them. */
-enum { RUN_BLOCK = 256, RUN_ROWS = 1024 };
+enum { RUN_BLOCK = 256 };
 struct run {
     const struct window *window;
     uint64_t position;
@@ -111,45 +111,16 @@ struct run {
     size_t count;
     struct plan_location locations[RUN_BLOCK];
     uint64_t samples[RUN_BLOCK];
-    uint64_t table_limit;              /* windows of more rows are not worth a table */
-    const struct window *table_window; /* NULL: there is no table */
-    uint64_t table[RUN_ROWS];          /* the first samples of the window's rows */
 };
-
-/* A window's rows, and the samples they begin with, are looked up once each where that is cheaper
- * than once a sample. */
-static bool tabulate_rows(struct run *run)
-{
-    const struct window *window = run->window;
-    if (run->table_window == window)
-        return true;
-    if (window->plan.row_count > run->table_limit)
-        return false;
-    for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++)
-        run->table[window_row] = window->plan.first_row_position + window_row;
-    plan_rows_at(&window->epoch, run->table, window->plan.row_count);
-    for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++)
-        run->table[window_row] = plan_row_first(&window->epoch.plan, run->table[window_row]);
-    run->table_window = window;
-    return true;
-}
 
 static void find_samples(struct run *run, uint64_t unpadded)
 {
     const struct window *window = run->window;
+    const struct plan *plan = &window->epoch.plan;
     plan_locations_at(&window->plan, unpadded, run->count, run->locations);
-    if (tabulate_rows(run)) {
-        for (size_t i = 0; i < run->count; i++)
-            run->samples[i] = run->table[run->locations[i].window_row];
-    } else {
-        for (size_t i = 0; i < run->count; i++)
-            run->samples[i] = window->plan.first_row_position + run->locations[i].window_row;
-        plan_rows_at(&window->epoch, run->samples, run->count);
-        for (size_t i = 0; i < run->count; i++)
-            run->samples[i] = plan_row_first(&window->epoch.plan, run->samples[i]);
-    }
     for (size_t i = 0; i < run->count; i++)
-        run->samples[i] += run->locations[i].offset;
+        run->samples[i] = plan_row_first(plan, window->rows[run->locations[i].window_row]) +
+                          run->locations[i].offset;
 }
 
 /* Everything in the slot that does not come with the row. */
@@ -222,10 +193,6 @@ static void list_arrivals(struct round *round, bool dressed)
     const struct job *job = round->job;
     const struct plan *plan = &job->setup.plan;
     struct run run;
-    uint64_t samples = (round->reach.round.end_step - round->reach.round.first_step) * plan->batch *
-                       job->trainer_count;
-    run.table_limit = samples / 2 < RUN_ROWS ? samples / 2 : RUN_ROWS;
-    run.table_window = NULL;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];

@@ -37,14 +37,16 @@ static enum status window_init(struct window *window, const struct job *job, str
     const struct plan *plan = &job->setup.plan;
     window->job = job;
     window->request = MPI_REQUEST_NULL;
+    window->rows = calloc(plan->window_rows, sizeof *window->rows);
     window->owners = calloc(plan->window_rows, sizeof *window->owners);
     window->buffers = calloc(plan->window_rows, sizeof *window->buffers);
     window->uses = calloc(plan->window_rows, sizeof *window->uses);
     window->items = calloc(round_window_capacity(plan), sizeof *window->items);
-    _Static_assert(sizeof *window->owners + sizeof *window->buffers + sizeof *window->uses ==
+    _Static_assert(sizeof *window->rows + sizeof *window->owners + sizeof *window->buffers +
+                           sizeof *window->uses ==
                        BUDGET_WINDOW_ROW_BYTES,
                    "counted in the budget");
-    if (!window->owners || !window->buffers || !window->uses || !window->items)
+    if (!window->rows || !window->owners || !window->buffers || !window->uses || !window->items)
         return error_set(err, STATUS_NO_MEMORY,
                          "no memory to plan windows of %llu rows: lower order.window_rows",
                          (unsigned long long)plan->window_rows);
@@ -91,6 +93,7 @@ void windows_free(struct windows *windows)
     if (windows->pending_load != ROW_NONE)
         row_store_drop(windows->job->store, windows->pending_load);
     for (uint64_t i = 0; i < windows->count; i++) {
+        free(windows->ring[i].rows);
         free(windows->ring[i].owners);
         free(windows->ring[i].buffers);
         free(windows->ring[i].uses);
@@ -143,9 +146,11 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
                            (uint32_t)window->job->comm.rank, window->items);
     drop_items_before_start(window);
     for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
+        window->rows[window_row] = window->plan.first_row_position + window_row;
         window->buffers[window_row] = ROW_NONE;
         window->uses[window_row] = 0;
     }
+    plan_rows_at(&window->epoch, window->rows, window->plan.row_count);
     for (uint64_t i = 0; i < window->item_count; i++)
         window->uses[window->items[i].window_row]++;
     atomic_store(&window->planned, true);
@@ -191,7 +196,7 @@ uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch)
 static bool claim_row(struct windows *windows, struct window *window, uint32_t window_row)
 {
     struct row_store *store = windows->job->store;
-    uint64_t row = plan_row_at(&window->epoch, window->plan.first_row_position + window_row);
+    uint64_t row = window->rows[window_row];
     bool keep = window->owners[window_row] & ASSIGN_KEEP;
     int32_t buffer = row_store_find(store, row);
     bool load = buffer == ROW_NONE;

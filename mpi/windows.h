@@ -20,6 +20,7 @@
 struct window {
     struct plan_epoch epoch;
     struct plan_window plan;
+    uint64_t *rows;           /* [rows] which row of the dataset each is; set when PLANNED */
     uint16_t *owners;         /* [rows] the reader of each row, from rank 0 */
     int32_t *buffers;         /* [rows] the buffer of each row of this reader; ROW_NONE until the
                                * row is claimed */

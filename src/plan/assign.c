@@ -376,9 +376,10 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = 0;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
-        assigner->rows[window_row] = plan_row_at(epoch, window->first_row_position + window_row);
+        assigner->rows[window_row] = window->first_row_position + window_row;
         assigner->wanting[window_row] = wanted_by(assigner, epoch, window, window_row);
     }
+    plan_rows_at(epoch, assigner->rows, window->row_count);
     give_kept(assigner, window, ret_owners);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);

@@ -12,7 +12,7 @@
 enum {
     BUDGET_BUFFER_TABLE_BYTES =
         128,                      /* what the row store notes of each buffer, its index included */
-    BUDGET_WINDOW_ROW_BYTES = 10, /* of a row of a planned window: owner, buffer, uses */
+    BUDGET_WINDOW_ROW_BYTES = 18, /* of a row of a planned window: which, owner, buffer, uses */
     BUDGET_FILL_BYTES = 24,       /* of a record that a round may send */
     BUDGET_ARRIVAL_BYTES = 24,    /* of a record that it may receive */
     BUDGET_SEND_BYTES = 16,       /* of a message that a round may send */
