@@ -24,6 +24,7 @@ readonly FIRST_WORD=6000   # the same before their first word: a launcher may ha
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
 declare -A left_off=() # cursors, by rank
+locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
 starting='' deferred='' # a code to end with, once what is being started is known
@@ -100,6 +101,7 @@ heed() {
     case $1 in
         alive) patience=$SILENCE ;;
         "left "*) read -r _ rank cursor <<<"$1" && left_off[$rank]=$cursor ;;
+        "locality "*) locality=$1 ;;
         gathered) unserved='' ;;
         "serving "*)
             failures=0 left_off=()

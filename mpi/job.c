@@ -114,7 +114,8 @@ enum status job_start(struct job *job, const struct job_options *options, struct
         status = take_memory(job, err);
     if (status == STATUS_OK)
         status = left_share(&job->comm, options->left_path, job->config.trainers,
-                            job_cursor(job, job->setup.service.epochs, 0), job->left_off, err);
+                            job_cursor(job, job->setup.service.epochs, 0), job->left_off,
+                            &job->known_locality, err);
     if (status == STATUS_OK)
         status = held_share(&job->comm, job->dataset, &job->held, err);
     return status;

@@ -97,10 +97,11 @@ struct job {
                          * 0: none is known */
     uint64_t *given;    /* [trainers] cursor up to which this reader has counted each trainer's
                          * samples (tally.h) */
-    struct assigner *assigner;             /* rank 0 only; from the first session on */
-    uint32_t *reader_of_trainer;           /* session; [trainers] */
-    struct job_trainer *trainers;          /* session */
-    uint32_t trainer_count;                /* session; of this reader */
+    uint32_t known_locality;      /* locality_number() of the run that goes on; 0: none is known */
+    struct assigner *assigner;    /* rank 0 only; from the first session on */
+    uint32_t *reader_of_trainer;  /* session; [trainers] */
+    struct job_trainer *trainers; /* session */
+    uint32_t trainer_count;       /* session; of this reader */
     uint64_t ring_pages[RING_PAGES_COUNT]; /* session; how many rings of all readers have each kind
                                             * of pages */
 };

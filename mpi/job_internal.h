@@ -70,6 +70,11 @@ void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor);
  * the cursors that the trainers ask for. REFUSED: trainers have states of different steps. */
 MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error *err);
 
+/* job_locality.c. Collective: settles the locality at the first session, with order.placement
+ * local: as in the run that goes on, or as it fits where the trainers are. INVALID: trainers go on
+ * with different localities. NO_MEMORY. */
+MUST_USE enum status job_settle_locality(struct job *job, struct error *err);
+
 /* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:
  * trainers are the readers' children. NO_MEMORY. */
 MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct error *err);

@@ -120,6 +120,8 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
     if (status == STATUS_OK)
         status = map_trainers(job, err);
     if (status == STATUS_OK)
+        status = job_settle_locality(job, err);
+    if (status == STATUS_OK)
         status = job_settle_start(job, quiet, err);
     if (status == STATUS_OK)
         status = open_assigner(job, err);

@@ -44,13 +44,15 @@ static enum status read_text(int fd, size_t most, struct text *ret_text, struct 
 }
 
 static enum status parse(char *text, uint64_t trainers, uint64_t end, uint64_t *ret_left,
-                         struct error *err)
+                         uint32_t *ret_locality, struct error *err)
 {
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line && strcmp(line, ".") != 0;
          line = strtok_r(NULL, "\n", &rest)) {
         uint64_t rank, cursor;
         char more;
+        if (sscanf(line, "locality %" SCNu32 "%c", ret_locality, &more) == 1)
+            continue;
         if (sscanf(line, "left %" SCNu64 " %" SCNu64 "%c", &rank, &cursor, &more) != 2 ||
             rank >= trainers || cursor > end)
             return error_set(err, STATUS_INVALID,
@@ -76,19 +78,19 @@ static enum status read_file(const char *path, size_t most, struct text *ret_tex
 }
 
 enum status left_share(const struct comm *comm, const char *path, uint64_t trainers, uint64_t end,
-                       uint64_t *ret_left, struct error *err)
+                       uint64_t *ret_left, uint32_t *ret_locality, struct error *err)
 {
     struct text text = {0};
     enum status status = STATUS_OK;
     if (path && comm->rank == 0)
-        status = read_file(path, (size_t)(trainers + 1) * LINE_BYTES, &text, err);
+        status = read_file(path, (size_t)(trainers + 2) * LINE_BYTES, &text, err);
     status = comm_agree(comm, status, err);
     if (status == STATUS_OK) {
         void *bytes = text.data;
         size_t size = text.data ? text.length + 1 : 0;
         comm_share(comm, &bytes, &size);
         if (size > 0)
-            status = parse(bytes, trainers, end, ret_left, err);
+            status = parse(bytes, trainers, end, ret_left, ret_locality, err);
         if (comm->rank != 0)
             free(bytes);
         status = comm_agree(comm, status, err);

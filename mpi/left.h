@@ -3,6 +3,7 @@
  *
  *     left 3 4100        the trainer of rank 3 goes on at cursor 4100
  *     left 5 4099
+ *     locality 262148    the run's locality_number(), with order.placement local
  *     .                  the end
  *
  * Readers print these lines. The last line of a rank counts, and not the furthest cursor: trainers
@@ -19,12 +20,13 @@
 #include <stdint.h>
 
 /* Collective over world. ret_left[rank] becomes cursor + 1 for each rank that the text names; its
- * other elements stay. `path` counts on rank 0 alone; NULL: there is no text. Rank 0 waits up to a
- * minute for each part of the text. The same error on all ranks. INVALID: a line is not as above, a
- * rank is not below `trainers`, a cursor is above `end`, the text is too long, or the file ends
- * without the line ".". NOT_FOUND, IO: the file cannot be read. TIMEOUT: the text did not end in
- * time. */
+ * other elements stay. *ret_locality stays without such a line. `path` counts on rank 0 alone;
+ * NULL: there is no text. Rank 0 waits up to a minute for each part of the text. The same error on
+ * all ranks. INVALID: a line is not as above, a rank is not below `trainers`, a cursor is above
+ * `end`, the text is too long, or the file ends without the line ".". NOT_FOUND, IO: the file
+ * cannot be read. TIMEOUT: the text did not end in time. */
 MUST_USE enum status left_share(const struct comm *comm, const char *path, uint64_t trainers,
-                                uint64_t end, uint64_t *ret_left, struct error *err);
+                                uint64_t end, uint64_t *ret_left, uint32_t *ret_locality,
+                                struct error *err);
 
 #endif

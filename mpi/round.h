@@ -13,6 +13,7 @@
 
 #include "exchange.h"
 #include "job.h"
+#include "plan/locality.h"
 #include "round_fields.h"
 #include "span.h"
 #include "windows.h"
@@ -55,6 +56,15 @@ struct round_times {
     _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
 };
 
+/* The positions of a round that begins at position `first`, with order.placement local. */
+struct round_matching {
+    struct matcher *matcher; /* NULL: a position is its own destination, and the rest is not used */
+    uint64_t first;
+    uint64_t *samples;      /* [records] at each position */
+    uint32_t *destinations; /* [records] in the position's step */
+    uint16_t *sources;      /* [records] the reader of the sample's row */
+};
+
 struct round {
     enum round_state state;
     uint64_t serial;
@@ -64,6 +74,7 @@ struct round {
     uint64_t fill_count, fill_next;
     uint64_t sent_next;  /* zero-copy fields: index of the first fill whose row is still needed */
     uint64_t sent_count; /* how many of the fills before sent_next go to other readers */
+    struct round_matching matching;
     struct arrival *arrivals;
     uint64_t arrival_count, scatter_next;
     unsigned char *send;

@@ -2,6 +2,7 @@
 #include "round_plan.h"
 
 #include "base/clock.h"
+#include "base/divide.h"
 
 #include <assert.h>
 #include <string.h>
@@ -47,35 +48,46 @@ static void sum_displacements(const int *counts, int *displacements, int size)
     }
 }
 
-/* The trainer in whose local batch a position is. Positions come in ascending order, so that most
- * are in the same local batch as the one before. */
+/* The trainer in whose local batch a destination is. Where positions are destinations, they come in
+ * ascending order, so that most are in the same local batch as the one before. */
 struct recipient_walk {
     struct plan_local_batch local;
     uint32_t reader;
     unsigned char *slot; /* of this reader's trainers */
 };
 
-static void walk_to(struct recipient_walk *walk, const struct round *round, uint64_t position)
+/* `destination`: counted from the epoch's first. */
+static void walk_to(struct recipient_walk *walk, const struct round *round, uint64_t destination)
 {
     const struct job *job = round->job;
-    if (position - walk->local.first < walk->local.count)
+    if (destination - walk->local.first < walk->local.count)
         return;
-    struct plan_recipient recipient = plan_recipient_of(&job->setup.plan, position);
+    struct plan_recipient recipient = plan_recipient_of(&job->setup.plan, destination);
     walk->local = plan_local_batch_at(&job->setup.plan, recipient.step, recipient.trainer);
     walk->reader = job->reader_of_trainer[recipient.trainer];
     if (walk->reader == (uint32_t)job->comm.rank)
         walk->slot = slot_base(round, find_trainer(job, recipient.trainer), recipient.step);
 }
 
+/* The destination of a position of the round, counted from the epoch's first. */
+static uint64_t destination_of(const struct round *round, uint64_t position)
+{
+    const struct round_matching *matching = &round->matching;
+    if (!matching->matcher)
+        return position;
+    return position - position % round->job->setup.plan.global_batch +
+           matching->destinations[position - matching->first];
+}
+
 static void list_fill(struct round *round, const struct recipient_walk *walk, struct window *window,
-                      const struct round_item *item)
+                      const struct round_item *item, uint64_t destination)
 {
     struct fill *fill = &round->fills[round->fill_count++];
     fill->buffer = &window->buffers[item->window_row];
     fill->offset = item->offset;
     if (walk->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = walk->slot;
-        fill->batch_index = (uint32_t)(item->position - walk->local.first);
+        fill->batch_index = (uint32_t)(destination - walk->local.first);
     } else {
         assert(round->counts.send_counts); /* there is another reader */
         fill->to.remote.reader = walk->reader;
@@ -96,44 +108,72 @@ static void list_fills(struct round *round)
             const struct round_item *item = &window->items[window->fill_next];
             if (item->round != round->reach.round.index)
                 break;
-            walk_to(&walk, round, item->position);
-            list_fill(round, &walk, window, item);
+            uint64_t destination = destination_of(round, item->position);
+            walk_to(&walk, round, destination);
+            list_fill(round, &walk, window, item, destination);
         }
     }
 }
 
-/* Consecutive positions of one trainer, all in one window, and what the plan says of them. */
+/* Samples that follow one another in a local batch. */
 enum { RUN_BLOCK = 256 };
 struct run {
-    const struct window *window;
-    uint64_t position;
+    unsigned char *slot;  /* NULL: the samples are counted alone */
     uint32_t batch_index; /* of the first */
+    bool valid;           /* or all are padding */
     size_t count;
-    struct plan_location locations[RUN_BLOCK];
     uint64_t samples[RUN_BLOCK];
+    uint16_t sources[RUN_BLOCK]; /* the readers of their rows */
 };
 
-static void find_samples(struct run *run, uint64_t unpadded)
+/* Looks up what the plan says of consecutive positions. */
+struct lookup {
+    uint64_t position; /* of the next ones */
+    const struct window *window;
+    struct plan_location locations[RUN_BLOCK];
+};
+
+static void find_samples(struct lookup *lookup, uint64_t unpadded, struct run *ret_run)
 {
-    const struct window *window = run->window;
+    const struct window *window = lookup->window;
     const struct plan *plan = &window->epoch.plan;
-    plan_locations_at(&window->plan, unpadded, run->count, run->locations);
-    for (size_t i = 0; i < run->count; i++)
-        run->samples[i] = plan_row_first(plan, window->rows[run->locations[i].window_row]) +
-                          run->locations[i].offset;
+    plan_locations_at(&window->plan, unpadded, ret_run->count, lookup->locations);
+    for (size_t i = 0; i < ret_run->count; i++) {
+        struct plan_location at = lookup->locations[i];
+        ret_run->samples[i] = plan_row_first(plan, window->rows[at.window_row]) + at.offset;
+        ret_run->sources[i] = window->owners[at.window_row] & ASSIGN_READER_MASK;
+    }
+}
+
+/* Looks up the next positions before `end`: as many as are in one window, and all padding or none.
+ */
+static void look_up(const struct round *round, struct lookup *lookup, uint64_t end,
+                    struct run *ret_run)
+{
+    const struct plan_epoch *epoch = &round->reach.epoch;
+    uint64_t unpadded = plan_unpad(epoch, lookup->position);
+    const struct window *window =
+        windows_at(round->windows, windows_serial_of(round->windows, epoch, unpadded));
+    uint64_t window_left = window->plan.first_position + window->plan.sample_count - unpadded;
+    uint64_t left = end - lookup->position;
+    uint64_t count = left < window_left ? left : window_left;
+    lookup->window = window;
+    ret_run->count = count < RUN_BLOCK ? count : RUN_BLOCK;
+    ret_run->valid = lookup->position < epoch->plan.sample_count;
+    find_samples(lookup, unpadded, ret_run);
+    lookup->position += ret_run->count;
 }
 
 /* Everything in the slot that does not come with the row. */
-static void dress(const struct round *round, unsigned char *slot, const struct run *run)
+static void dress(const struct round *round, const struct run *run)
 {
+    unsigned char *slot = run->slot;
     const struct ring_layout *layout = &round->job->setup.layout;
-    const struct plan *plan = &round->reach.epoch.plan;
     memcpy(slot + layout->indices_offset + run->batch_index * sizeof *run->samples, run->samples,
            run->count * sizeof *run->samples);
-    plan_sample_keys(plan->seed, round->reach.epoch.epoch, run->samples, run->count,
-                     (uint64_t *)(slot + layout->keys_offset) + run->batch_index);
-    memset(slot + layout->valid_offset + run->batch_index, run->position < plan->sample_count,
-           run->count);
+    plan_sample_keys(round->reach.epoch.plan.seed, round->reach.epoch.epoch, run->samples,
+                     run->count, (uint64_t *)(slot + layout->keys_offset) + run->batch_index);
+    memset(slot + layout->valid_offset + run->batch_index, run->valid, run->count);
     for (size_t f = 0; f < round->fields->held_count; f++) {
         const struct round_field *field = &round->fields->held[f];
         for (size_t i = 0; i < run->count; i++)
@@ -144,46 +184,20 @@ static void dress(const struct round *round, unsigned char *slot, const struct r
 }
 
 /* Records are numbered for each reader from 0. */
-static void list_run(struct round *round, unsigned char *slot, const struct run *run)
+static void list_run(struct round *round, const struct run *run)
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
+    if (run->slot)
+        dress(round, run);
     for (size_t i = 0; i < run->count; i++) {
-        uint32_t source = run->window->owners[run->locations[i].window_row] & ASSIGN_READER_MASK;
+        uint32_t source = run->sources[i];
         if (source == me)
             continue;
         round->arrivals[round->arrival_count++] =
-            (struct arrival){.slot = slot,
+            (struct arrival){.slot = run->slot,
                              .batch_index = run->batch_index + (uint32_t)i,
                              .source = source,
                              .record = (uint64_t)round->counts.receive_counts[source]++};
-    }
-}
-
-/* Sets the run's window and how much of [position, end) is in it. Padding begins a new run. Returns
- * the position with padding resolved. */
-static uint64_t cut_run(const struct round *round, struct run *run, uint64_t end)
-{
-    const struct plan_epoch *epoch = &round->reach.epoch;
-    uint64_t unpadded = plan_unpad(epoch, run->position);
-    run->window = windows_at(round->windows, windows_serial_of(round->windows, epoch, unpadded));
-    uint64_t window_left =
-        run->window->plan.first_position + run->window->plan.sample_count - unpadded;
-    uint64_t count = end - run->position < window_left ? end - run->position : window_left;
-    run->count = count < RUN_BLOCK ? count : RUN_BLOCK;
-    return unpadded;
-}
-
-/* Goes through one trainer's positions [first, end) of a step; `slot` NULL: counts them alone. */
-static void list_slice(struct round *round, struct run *run, unsigned char *slot, uint64_t first,
-                       uint64_t end, uint32_t batch_index)
-{
-    run->batch_index = batch_index;
-    for (run->position = first; run->position < end; run->position += run->count) {
-        find_samples(run, cut_run(round, run, end));
-        if (slot)
-            dress(round, slot, run);
-        list_run(round, slot, run);
-        run->batch_index += (uint32_t)run->count;
     }
 }
 
@@ -192,6 +206,7 @@ static void list_arrivals(struct round *round, bool dressed)
 {
     const struct job *job = round->job;
     const struct plan *plan = &job->setup.plan;
+    struct lookup lookup;
     struct run run;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
@@ -199,9 +214,82 @@ static void list_arrivals(struct round *round, bool dressed)
             uint64_t first = plan_local_batch_at(plan, step, trainer->rank).first;
             struct round_slice slice =
                 round_slice_at(plan, &round->reach.round, step, trainer->rank);
-            unsigned char *slot = dressed ? slot_base(round, trainer, step) : NULL;
-            list_slice(round, &run, slot, first + slice.first, first + slice.end, slice.first);
+            run.slot = dressed ? slot_base(round, trainer, step) : NULL;
+            run.batch_index = slice.first;
+            for (lookup.position = first + slice.first; lookup.position < first + slice.end;) {
+                look_up(round, &lookup, first + slice.end, &run);
+                list_run(round, &run);
+                run.batch_index += (uint32_t)run.count;
+            }
         }
+}
+
+/* Looks up all positions of a step in this round, and gives them destinations. */
+static void match_step(struct round *round, struct lookup *lookup, uint64_t step)
+{
+    const struct plan *plan = &round->job->setup.plan;
+    const struct round_matching *matching = &round->matching;
+    struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
+    struct divider trainers = divider_of(plan->trainer_count);
+    uint64_t first = step * plan->global_batch + stripe.first - matching->first;
+    uint64_t end = step * plan->global_batch + stripe.end;
+    lookup->position = step * plan->global_batch + stripe.first;
+    for (uint64_t at = first; lookup->position < end;) {
+        struct run run;
+        look_up(round, lookup, end, &run);
+        memcpy(matching->samples + at, run.samples, run.count * sizeof *run.samples);
+        memcpy(matching->sources + at, run.sources, run.count * sizeof *run.sources);
+        for (size_t i = 0; i < run.count; i++)
+            matching->destinations[at + i] =
+                locality_trainer(trainers, lookup->window->rows[lookup->locations[i].window_row]);
+        at += run.count;
+    }
+    matcher_match(matching->matcher, round->reach.epoch.epoch, &round->reach.round, step,
+                  matching->destinations + first);
+}
+
+static void match_all(struct round *round)
+{
+    const struct plan *plan = &round->job->setup.plan;
+    const struct plan_round *reach = &round->reach.round;
+    struct lookup lookup;
+    round->matching.first = reach->first_step * plan->global_batch +
+                            round_stripe_at(plan, reach, reach->first_step).first;
+    for (uint64_t step = reach->first_step; step < reach->end_step; step++)
+        match_step(round, &lookup, step);
+}
+
+/* Visits all positions of a step in this round in ascending order, and lists those whose
+ * destinations are my trainers'. A reader's positions have its trainers' destinations in order, so
+ * that runs are long. */
+static void list_matched(struct round *round, uint64_t step, bool dressed)
+{
+    const struct plan *plan = &round->job->setup.plan;
+    const struct round_matching *matching = &round->matching;
+    struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
+    uint64_t step_first = step * plan->global_batch, next_destination = 0;
+    struct recipient_walk walk = {0};
+    struct run run = {.slot = NULL};
+    for (uint64_t p = step_first + stripe.first; p < step_first + stripe.end; p++) {
+        uint64_t destination = destination_of(round, p);
+        bool valid = p < plan->sample_count;
+        walk_to(&walk, round, destination);
+        if (walk.reader != (uint32_t)round->job->comm.rank)
+            continue;
+        unsigned char *slot = dressed ? walk.slot : NULL;
+        if (run.count == RUN_BLOCK || slot != run.slot || destination != next_destination ||
+            valid != run.valid) {
+            list_run(round, &run);
+            run.slot = slot;
+            run.batch_index = (uint32_t)(destination - walk.local.first);
+            run.valid = valid;
+            run.count = 0;
+        }
+        run.samples[run.count] = matching->samples[p - matching->first];
+        run.sources[run.count++] = matching->sources[p - matching->first];
+        next_destination = destination + 1;
+    }
+    list_run(round, &run);
 }
 
 /* Records are numbered through, once it is known how many each reader has. */
@@ -230,8 +318,15 @@ static void list_all(struct round *round, bool dressed)
         memset(round->counts.send_counts, 0, counts_bytes);
         memset(round->counts.receive_counts, 0, counts_bytes);
     }
+    if (round->matching.matcher)
+        match_all(round);
     list_fills(round);
-    list_arrivals(round, dressed);
+    if (round->matching.matcher)
+        for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
+             step++)
+            list_matched(round, step, dressed);
+    else
+        list_arrivals(round, dressed);
     if (exchanged)
         number_records(round);
 }

@@ -9,6 +9,8 @@
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
+_Static_assert(sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint16_t) <= BUDGET_DESTINATION_BYTES,
+               "counted in the budget");
 
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
                                  struct error *err)
@@ -41,6 +43,31 @@ static enum status populate_buffers(struct rounds *rounds, struct error *err)
                  : STATUS_OK;
 }
 
+static bool matching_init(struct round *round, uint64_t records)
+{
+    struct round_matching *matching = &round->matching;
+    if (!round->job->setup.plan.locality)
+        return true;
+    matching->matcher = matcher_new(&round->job->setup.plan);
+    matching->samples = calloc(records, sizeof *matching->samples);
+    matching->destinations = calloc(records, sizeof *matching->destinations);
+    matching->sources = calloc(records, sizeof *matching->sources);
+    if (!matching->matcher || !matching->samples || !matching->destinations || !matching->sources)
+        return false;
+    memory_touch(matching->samples, records * sizeof *matching->samples);
+    memory_touch(matching->destinations, records * sizeof *matching->destinations);
+    memory_touch(matching->sources, records * sizeof *matching->sources);
+    return true;
+}
+
+static void matching_done(struct round_matching *matching)
+{
+    matcher_free(matching->matcher);
+    free(matching->samples);
+    free(matching->destinations);
+    free(matching->sources);
+}
+
 static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
                              struct error *err)
 {
@@ -53,6 +80,9 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
     if (!round->fills || !round->arrivals)
         return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                         (unsigned long long)send);
+    if (!matching_init(round, send))
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the destinations of %llu samples",
                          (unsigned long long)send);
     memory_touch(round->fills, send * sizeof *round->fills);
     memory_touch(round->arrivals, receive * sizeof *round->arrivals);
@@ -112,6 +142,7 @@ void rounds_free(struct rounds *rounds)
     for (uint32_t i = 0; i < rounds->lane_count; i++) {
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].arrivals);
+        matching_done(&rounds->lanes[i].matching);
     }
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);

@@ -73,6 +73,8 @@ static enum status check_same(const struct ring_header *before, const struct rin
         what = "another batch size";
     else if (a->slot_count - a->spare_slots != b->slot_count - b->spare_slots)
         what = "another delivery.slots";
+    else if (s->order.locality != t->order.locality)
+        what = "another locality";
     else if (s->steps_per_epoch != t->steps_per_epoch || s->epochs != t->epochs)
         what = "another number of steps or epochs";
     if (what)

@@ -52,6 +52,9 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
       "false: samples come in order of index")                                                     \
     X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,        \
       "chunk rows shuffled together; auto: computed from dataset and global batch")                \
+    X("order.placement", placement, CHOICE_PLACEMENT, "fixed", 0, 0, CHANGES_ORDER,                \
+      "fixed: positions of a step belong to trainers; local: a sample goes to a trainer near its " \
+      "row, each step's set of samples is the same")                                               \
     X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, KEEPS_ORDER,                                \
       "how often every sample is delivered")                                                       \
     X("readers.threads", threads, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,                           \
@@ -161,6 +164,7 @@ enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 #define CONFIG_C_AUTO_SIZE            uint64_t
 #define CONFIG_C_BOOL                 bool
 #define CONFIG_C_CHOICE_LAST          enum plan_last
+#define CONFIG_C_CHOICE_PLACEMENT     enum plan_placement
 #define CONFIG_C_CHOICE_BIND          enum topology_bind
 #define CONFIG_C_CHOICE_CACHE         enum config_cache
 #define CONFIG_C_CHOICE_BAD_SAMPLE    enum config_bad_sample

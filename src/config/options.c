@@ -15,6 +15,7 @@ const struct option options[OPTION_COUNT] = {CONFIG_TABLE(OPTION_ROW)};
 
 /* Names in order of their enum's values. */
 static const char *const last_names[] = {PLAN_LAST_NAMES, NULL};
+static const char *const placement_names[] = {PLAN_PLACEMENT_NAMES, NULL};
 static const char *const bind_names[] = {"none", "numa", "core", NULL};
 static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
 static const char *const bad_sample_names[] = {"fail", "mask", NULL};
@@ -23,6 +24,7 @@ static const char *const early_leave_names[] = {"fail", "warn", NULL};
 static const char *const addressing_names[] = {"auto", "path", "virtual", NULL};
 
 _Static_assert(PLAN_DROP == 0 && PLAN_PAD == 1 && PLAN_PARTIAL == 2, "order of last_names");
+_Static_assert(PLAN_FIXED == 0 && PLAN_LOCAL == 1, "order of placement_names");
 _Static_assert(BIND_NONE == 0 && BIND_NUMA == 1 && BIND_CORE == 2, "order of bind_names");
 _Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CACHE_OFF == 3,
                "order of cache_names");
@@ -38,6 +40,8 @@ static const char *const *choice_names(enum option_type type)
     switch (type) {
     case OPTION_CHOICE_LAST:
         return last_names;
+    case OPTION_CHOICE_PLACEMENT:
+        return placement_names;
     case OPTION_CHOICE_BIND:
         return bind_names;
     case OPTION_CHOICE_CACHE:

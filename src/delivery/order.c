@@ -9,6 +9,8 @@
 
 static const char *const last_names[] = {PLAN_LAST_NAMES};
 
+static const char *const placement_names[] = {PLAN_PLACEMENT_NAMES};
+
 enum { LAST_COUNT = sizeof last_names / sizeof last_names[0] };
 
 const char *order_last_name(uint32_t last)
@@ -32,7 +34,12 @@ static const char *shuffle_text(const struct order *order)
 bool order_makes_sense(const struct order *order)
 {
     return order->global_batch > 0 && order->row_length > 0 && order->window_rows > 0 &&
-           order->shuffle <= 1 && order->last < LAST_COUNT && order->reserved == 0;
+           order->shuffle <= 1 && order->last < LAST_COUNT;
+}
+
+static const char *placement_text(const struct order *order)
+{
+    return placement_names[order->locality ? PLAN_LOCAL : PLAN_FIXED];
 }
 
 static enum status differs(const char *what, const char *before, const char *now, struct error *err)
@@ -71,6 +78,8 @@ enum status order_check_same(const struct order *before, const struct order *now
         status = differs("order.shuffle", shuffle_text(before), shuffle_text(now), err);
     if (!status && before->last != now->last)
         status = differs("batch.last", last_names[before->last], last_names[now->last], err);
+    if (!status && !before->locality != !now->locality)
+        status = differs("order.placement", placement_text(before), placement_text(now), err);
     if (!status && before->id != now->id)
         status =
             error_set(err, STATUS_INVALID,
@@ -83,12 +92,16 @@ enum status order_check_same(const struct order *before, const struct order *now
 int order_print_state(const struct order *order, uint64_t epoch, uint64_t step, char *buffer,
                       size_t size)
 {
+    char placement[64] = "";
+    if (order->locality)
+        snprintf(placement, sizeof placement, ",\"placement\":\"%s\",\"locality\":%" PRIu32,
+                 placement_text(order), order->locality);
     return snprintf(buffer, size,
                     "{\"version\":%d,\"dataset\":\"%016" PRIx64 "\",\"order_id\":\"%016" PRIx64
                     "\",\"seed\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"step\":%" PRIu64
                     ",\"global_batch\":%" PRIu32 ",\"row_length\":%" PRIu32
-                    ",\"window_rows\":%" PRIu32 ",\"shuffle\":%s,\"last\":\"%s\"}",
+                    ",\"window_rows\":%" PRIu32 ",\"shuffle\":%s,\"last\":\"%s\"%s}",
                     ORDER_STATE_VERSION, order->fingerprint, order->id, order->seed, epoch, step,
                     order->global_batch, order->row_length, order->window_rows, shuffle_text(order),
-                    last_names[order->last]);
+                    last_names[order->last], placement);
 }

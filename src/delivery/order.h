@@ -6,6 +6,8 @@
  *
  *     {"version":2,"dataset":"1f0c94d33ac07e52","order_id":"87c0a6a8e1a0c1d5","seed":17,"epoch":2,
  *      "step":4100,"global_batch":256,"row_length":8,"window_rows":256,"shuffle":true,"last":"drop"}
+ *
+ * With order.placement local, "placement" and "locality" follow.
  */
 #ifndef PENSTOCK_DELIVERY_ORDER_H
 #define PENSTOCK_DELIVERY_ORDER_H
@@ -16,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ORDER_STATE_VERSION = 2, ORDER_STATE_BYTES = 256 /* holds any state, NUL included */ };
+enum { ORDER_STATE_VERSION = 2, ORDER_STATE_BYTES = 320 /* holds any state, NUL included */ };
 
 struct order {
     uint64_t id;          /* a hash of all that decides the order, the members below included:
@@ -26,7 +28,8 @@ struct order {
     uint32_t global_batch, row_length, window_rows;
     uint32_t shuffle;  /* 0 or 1 */
     uint32_t last;     /* enum plan_last */
-    uint32_t reserved; /* 0 */
+    uint32_t locality; /* 0: order.placement is fixed; else it is local, and this is the run's
+                        * locality_number() */
 };
 
 _Static_assert(sizeof(struct order) == 48, "shared layout");
@@ -36,11 +39,11 @@ _Static_assert(sizeof(struct order) == 48, "shared layout");
 const char *order_last_name(uint32_t last);
 int order_find_last(const char *name);
 
-/* Whether a run can have these members: sizes above 0, shuffle, last and reserved in their ranges.
- */
+/* Whether a run can have these members: sizes above 0, shuffle and last in their ranges. */
 bool order_makes_sense(const struct order *order);
 
-/* Compares two orders. INVALID: the orders differ; the message names the option and both values. */
+/* Compares two orders; another locality alone makes no other order. INVALID: the orders differ; the
+ * message names the option and both values. */
 MUST_USE enum status order_check_same(const struct order *before, const struct order *now,
                                       struct error *err);
 

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "plan/locality.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -307,12 +308,19 @@ static void give(struct assigner *assigner, uint64_t window_row, uint32_t reader
 static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epoch *epoch,
                           const struct plan_window *window, uint64_t window_row)
 {
+    const struct plan *plan = &epoch->plan;
+    uint64_t position = 0;
+    if (window->row_length == 1) {
+        position = plan_position_of(window, (struct plan_location){.window_row = window_row});
+        if (position >= plan->position_count)
+            return WANTED_BY_NONE;
+    }
+    if (plan->locality)
+        return (uint16_t)assigner->reader_of_trainer[locality_trainer(
+            divider_of(plan->trainer_count), assigner->rows[window_row])];
     if (window->row_length > 1)
         return WANTED_BY_ANY;
-    uint64_t position = plan_position_of(window, (struct plan_location){.window_row = window_row});
-    if (position >= epoch->plan.position_count)
-        return WANTED_BY_NONE;
-    return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(&epoch->plan, position).trainer];
+    return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
 }
 
 static bool is_reader(uint16_t wanting)

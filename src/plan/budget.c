@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/assign.h"
+#include "plan/locality.h"
 
 enum { LEAST_WINDOWS = 4, UNEVEN_SHARE = 2 };
 
@@ -52,11 +53,16 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windo
     uint64_t received =
         mul_sat(mul_sat(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
                 BUDGET_ARRIVAL_BYTES);
+    uint64_t destinations =
+        d->plan->locality
+            ? add_sat(mul_sat(round_max_records(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
+                      matcher_bytes(d->plan))
+            : 0;
     uint64_t home_table = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
     return add_sat(
         add_sat(mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))),
                 home_table),
-        mul_sat(d->shape.in_flight, add_sat(sent, received)));
+        mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), destinations)));
 }
 
 static uint64_t buffer_bytes(const struct budget_demand *d)

@@ -11,12 +11,13 @@
 
 enum {
     BUDGET_BUFFER_TABLE_BYTES =
-        128,                      /* what the row store notes of each buffer, its index included */
-    BUDGET_WINDOW_ROW_BYTES = 18, /* of a row of a planned window: which, owner, buffer, uses */
-    BUDGET_FILL_BYTES = 24,       /* of a record that a round may send */
-    BUDGET_ARRIVAL_BYTES = 24,    /* of a record that it may receive */
-    BUDGET_SEND_BYTES = 16,       /* of a message that a round may send */
-    BUDGET_RECEIVE_BYTES = 8,     /* of one that it may receive */
+        128,                       /* what the row store notes of each buffer, its index included */
+    BUDGET_WINDOW_ROW_BYTES = 18,  /* of a row of a planned window: which, owner, buffer, uses */
+    BUDGET_FILL_BYTES = 24,        /* of a record that a round may send */
+    BUDGET_ARRIVAL_BYTES = 24,     /* of a record that it may receive */
+    BUDGET_DESTINATION_BYTES = 16, /* of a position of a round, with order.placement local */
+    BUDGET_SEND_BYTES = 16,        /* of a message that a round may send */
+    BUDGET_RECEIVE_BYTES = 8,      /* of one that it may receive */
 };
 
 /* How rows are kept for later epochs. */

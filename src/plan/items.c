@@ -90,11 +90,12 @@ static void sort_by_key(struct round_item *items, uint64_t count)
     sort_by_radix(items, count, width > RADIX_BITS ? width - RADIX_BITS : 0);
 }
 
-/* Without stripes, rounds follow one another in order of position. */
+/* Without stripes, or with order.placement local, rounds follow one another in order of position.
+ */
 static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64_t first_position,
                        uint64_t position)
 {
-    if (shape.stripes_per_step == 1)
+    if (shape.stripes_per_step == 1 || plan->locality)
         return position - first_position;
     struct plan_recipient recipient = plan_recipient_of(plan, position);
     uint64_t index = round_of(plan, shape, recipient);
@@ -156,10 +157,15 @@ static void number_rounds(const struct plan *plan, struct round_shape shape,
 {
     struct divider batch = divider_of(plan->global_batch);
     struct divider steps = divider_of(shape.steps_per_round);
-    for (uint64_t i = 0; i < count; i++)
-        items[i].round = shape.stripes_per_step == 1
-                             ? divide(steps, divide(batch, items[i].position))
-                             : round_of(plan, shape, plan_recipient_of(plan, items[i].position));
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t position = items[i].position;
+        if (shape.stripes_per_step == 1)
+            items[i].round = divide(steps, divide(batch, position));
+        else if (plan->locality)
+            items[i].round = round_of_position(plan, shape, position);
+        else
+            items[i].round = round_of(plan, shape, plan_recipient_of(plan, position));
+    }
 }
 
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,

@@ -112,6 +112,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .global_batch = o->global_batch,
         .last = o->last,
         .trainer_count = o->trainer_count,
+        .locality = o->locality,
         .batch = (uint32_t)(o->global_batch / o->trainer_count),
         .steps_per_epoch = steps,
         .position_count = o->last == PLAN_PARTIAL ? o->sample_count : steps * o->global_batch,
@@ -134,6 +135,8 @@ uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
         text_append(&text, " %" PRIu64, stores[i + 1] - stores[i]);
     text_append(&text, "\nseed %" PRIu64 " shuffle %d batch %" PRIu64 " last %d\n", plan->seed,
                 plan->shuffle, plan->global_batch, (int)plan->last);
+    if (plan->locality)
+        text_append(&text, "placement local\n");
     uint64_t id = XXH3_64bits(text.data, text.length);
     text_done(&text);
     return id;

@@ -43,6 +43,15 @@ enum plan_last {
 /* The names of batch.last, in the order of the enum. */
 #define PLAN_LAST_NAMES "drop", "pad", "partial"
 
+/* Which trainer gets which sample of a step. */
+enum plan_placement {
+    PLAN_FIXED, /* the one that the sample's position belongs to */
+    PLAN_LOCAL, /* one that the sample's row is near: see locality.h */
+};
+
+/* The names of order.placement, in the order of the enum. */
+#define PLAN_PLACEMENT_NAMES "fixed", "local"
+
 struct plan_options {
     uint64_t sample_count; /* N, 1 .. 2^48 */
     uint64_t row_length;   /* C, 1 .. 2^32 - 1 */
@@ -58,6 +67,7 @@ struct plan_options {
     uint64_t global_batch; /* B, 1 .. 2^31 - 1 */
     enum plan_last last;
     uint32_t trainer_count; /* T, divides B */
+    uint32_t locality;      /* 0: a position is its own destination; else a locality_number() */
 };
 
 struct plan {
@@ -70,7 +80,8 @@ struct plan {
     uint64_t global_batch;
     enum plan_last last;
     uint32_t trainer_count;
-    uint32_t batch; /* B / T */
+    uint32_t locality; /* as in the options, or as settled later: see locality.h */
+    uint32_t batch;    /* B / T */
     uint64_t steps_per_epoch;
     uint64_t position_count; /* positions of an epoch that are delivered: end of the last step */
 };
@@ -93,6 +104,7 @@ MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options 
  *     samples <N> rows <C> window <window_rows>\n
  *     stores <samples of the first> <of the second>...\n
  *     seed <seed> shuffle <0 or 1> batch <B> last <enum plan_last>\n
+ *     placement local\n                                      only if it is
  *
  * `window_rows` is what was settled, also where it was left to the default. The number of epochs
  * and of trainers is not in it: an order is the same however much of it is taken, and by how many.

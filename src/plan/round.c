@@ -135,3 +135,38 @@ uint64_t round_of(const struct plan *plan, struct round_shape shape,
     uint64_t stripe = ((recipient.offset + UINT64_C(1)) * shape.stripes_per_step - 1) / count;
     return recipient.step * shape.stripes_per_step + stripe;
 }
+
+/* The local batches of a step have one of two sizes, or both: b div T, and one more. */
+static uint64_t stripe_start(const struct plan *plan, uint64_t step, uint64_t stripe,
+                             uint64_t stripe_count)
+{
+    uint64_t samples = plan_step_samples(plan, step), trainers = plan->trainer_count;
+    uint64_t less = samples / trainers, larger = samples % trainers;
+    return (trainers - larger) * (stripe * less / stripe_count) +
+           larger * (stripe * (less + 1) / stripe_count);
+}
+
+struct round_slice round_stripe_at(const struct plan *plan, const struct plan_round *round,
+                                   uint64_t step)
+{
+    return (struct round_slice){
+        .first = (uint32_t)stripe_start(plan, step, round->stripe, round->stripe_count),
+        .end = (uint32_t)stripe_start(plan, step, round->stripe + UINT64_C(1), round->stripe_count),
+    };
+}
+
+uint64_t round_of_position(const struct plan *plan, struct round_shape shape, uint64_t position)
+{
+    uint64_t step = position / plan->global_batch, offset = position % plan->global_batch;
+    if (shape.stripes_per_step == 1)
+        return step / shape.steps_per_round;
+    uint64_t low = 0, high = shape.stripes_per_step; /* it is in a stripe of [low, high) */
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (stripe_start(plan, step, middle, shape.stripes_per_step) <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return step * shape.stripes_per_step + low;
+}

@@ -65,7 +65,16 @@ struct round_slice {
 struct round_slice round_slice_at(const struct plan *plan, const struct plan_round *round,
                                   uint64_t step, uint32_t trainer);
 
-/* The round that carries a position. */
+/* With order.placement local (locality.h) a round carries positions that follow one another: those
+ * of `step`, counted from the step's first, are [first, end). As many as the round's slices have.
+ */
+struct round_slice round_stripe_at(const struct plan *plan, const struct plan_round *round,
+                                   uint64_t step);
+
+/* The round that carries a position, with order.placement local. */
+uint64_t round_of_position(const struct plan *plan, struct round_shape shape, uint64_t position);
+
+/* The round that carries a recipient's sample, with order.placement fixed. */
 uint64_t round_of(const struct plan *plan, struct round_shape shape,
                   struct plan_recipient recipient);
 

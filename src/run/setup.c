@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "plan/locality.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -29,6 +30,9 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
         .global_batch = config->global_batch,
         .last = config->last,
         .trainer_count = (uint32_t)config->trainers,
+        .locality = config->placement == PLAN_LOCAL
+                        ? locality_number((struct locality){.nodes = 1, .readers = 1})
+                        : 0,
     };
     return plan_init(ret_plan, &options, err);
 }
@@ -251,7 +255,18 @@ static struct order order_of(const struct plan *plan, uint64_t fingerprint)
                           .row_length = (uint32_t)plan->row_length,
                           .window_rows = (uint32_t)plan->window_rows,
                           .shuffle = plan->shuffle,
-                          .last = (uint32_t)plan->last};
+                          .last = (uint32_t)plan->last,
+                          .locality = plan->locality};
+}
+
+/* As many trainers on each node, in blocks, until it is known who is where. */
+static void assume_locality(const struct run_shape *shape, struct plan *plan)
+{
+    uint64_t nodes = size_divide_up(shape->reader_count, shape->readers_on_node);
+    if (plan->locality)
+        plan->locality = locality_number(
+            (struct locality){.nodes = (uint32_t)min_u64(nodes, plan->trainer_count),
+                              .readers = shape->readers_on_node});
 }
 
 static enum status settle_service(const struct config *config, const struct dataset *dataset,
@@ -283,6 +298,8 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
 {
     struct run_setup setup = {0};
     enum status status = run_plan_settle(config, dataset, &setup.plan, err);
+    if (!status)
+        assume_locality(shape, &setup.plan);
     if (!status)
         status = round_shape_choose(&setup.plan, shape->reader_count, (uint32_t)config->slots,
                                     dataset->record_bytes, packed_bytes(dataset),

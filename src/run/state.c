@@ -109,6 +109,16 @@ static enum status get_shuffle(struct json_object *object, uint32_t *ret_shuffle
     return status;
 }
 
+/* Only states of order.placement local have it. */
+static enum status get_locality(struct json_object *object, uint32_t *ret_locality,
+                                struct error *err)
+{
+    struct json_object *value;
+    if (!json_object_object_get_ex(object, "locality", &value))
+        return STATUS_OK;
+    return get_count(object, "locality", ret_locality, err);
+}
+
 /* The members that version 1 lacks. */
 static enum status read_order(struct json_object *object, struct order *order, struct error *err)
 {
@@ -121,6 +131,8 @@ static enum status read_order(struct json_object *object, struct order *order, s
         status = get_shuffle(object, &order->shuffle, err);
     if (!status)
         status = get_last(object, &order->last, err);
+    if (!status)
+        status = get_locality(object, &order->locality, err);
     return status;
 }
 

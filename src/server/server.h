@@ -95,6 +95,9 @@ enum protocol_wish server_trainer_wish(const struct server *server, uint32_t tra
 void server_set_start(struct server *server, uint64_t cursor);
 void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor);
 
+/* Before the first server_start(): the locality that the rings' headers have. */
+void server_set_locality(struct server *server, uint32_t locality);
+
 /* Tells the trainers in the list that `connected` of `expected` trainers are there: when the number
  * changes, and ten times a second as a sign of life. A trainer that has not read the last message
  * is left out, so that its socket has room for messages that matter. To be called again and again

@@ -34,6 +34,11 @@ void server_set_start(struct server *server, uint64_t cursor)
     server->service.start_step = cursor % server->service.steps_per_epoch;
 }
 
+void server_set_locality(struct server *server, uint32_t locality)
+{
+    server->service.order.locality = locality;
+}
+
 void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor)
 {
     server->trainers[trainer].first = cursor;

@@ -2,6 +2,7 @@
  * the table is given two values, and the order id and the order change where the table says so. */
 #include "config/options.h"
 #include "dataset/dataset.h"
+#include "plan/locality.h"
 #include "run/setup.h"
 #include "zarr_fixture.h"
 
@@ -45,6 +46,7 @@ static const struct walk {
     {"order.seed", {"1", "2"}, NULL},
     {"order.shuffle", {"true", "false"}, NULL},
     {"order.window_rows", {"auto", "2047"}, NULL},
+    {"order.placement", {"fixed", "local"}, "delivery.trainers=8"},
     {"order.epochs", {"2", "3"}, NULL},
     {"readers.threads", {"1", "2"}, NULL},
     {"readers.bind", {"none", "core"}, NULL},
@@ -112,18 +114,45 @@ static void put(struct config *config, const struct fixture *fixture, const char
     text_done(&text);
 }
 
-enum { POSITIONS = 1000 };
+enum { POSITIONS = 1000, MOST_BATCH = 4096 };
+
+/* Where the samples of a step are delivered. */
+static void find_destinations(const struct plan_epoch *epoch, uint64_t step, uint32_t *destinations)
+{
+    const struct plan *plan = &epoch->plan;
+    uint64_t first = step * plan->global_batch, count = plan_step_samples(plan, step);
+    assert_true(count <= MOST_BATCH);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t row = plan_sample_at(epoch, first + i) / plan->row_length;
+        destinations[i] =
+            plan->locality ? locality_trainer(divider_of(plan->trainer_count), row) : (uint32_t)i;
+    }
+    if (!plan->locality)
+        return;
+    struct matcher *matcher = matcher_new(plan);
+    assert_non_null(matcher);
+    const struct plan_round round = {.first_step = step, .end_step = step + 1, .stripe_count = 1};
+    matcher_match(matcher, epoch->epoch, &round, step, destinations);
+    matcher_free(matcher);
+}
 
 /* Of the run's positions [first, first + POSITIONS), all epochs one after another: in which step,
- * which sample, and whether it only pads. */
+ * which sample, where it is delivered, and whether it only pads. */
 static void hash_positions(const struct plan *plan, uint64_t first, XXH3_state_t *hash)
 {
     struct plan_epoch epoch = {.epoch = UINT64_MAX};
+    uint64_t matched = UINT64_MAX;
+    uint32_t destinations[MOST_BATCH];
     for (uint64_t i = first; i < first + POSITIONS; i++) {
         uint64_t number = i / plan->position_count, position = i % plan->position_count;
-        if (epoch.epoch != number)
+        uint64_t step = position / plan->global_batch;
+        if (epoch.epoch != number || matched != step) {
             plan_epoch_init(&epoch, plan, number);
-        uint64_t row[] = {number, position / plan->global_batch, plan_sample_at(&epoch, position),
+            find_destinations(&epoch, step, destinations);
+            matched = step;
+        }
+        uint64_t row[] = {number, step, plan_sample_at(&epoch, position),
+                          destinations[position % plan->global_batch],
                           position >= plan->sample_count};
         XXH3_64bits_update(hash, row, sizeof row);
     }

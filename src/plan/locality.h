@@ -1,0 +1,71 @@
+/* Locality: who gets which sample of a step with order.placement local.
+ *
+ * The gradient of a step is a sum over the step's samples: which trainer has which sample does not
+ * matter. So a sample goes to a trainer of the node that keeps the sample's row, as far as equal
+ * shares allow, and only the imbalance travels. (Yang and Cong, "Accelerating Data Loading in Deep
+ * Neural Network Training", HiPC 2019, doi 10.1109/HiPC.2019.00037.)
+ *
+ * Row r is near trainer r mod T, in all epochs. Its samples go to trainers of that trainer's
+ * reader, then of its node, then of others. So each position of a step has a destination: an index
+ * in the step's local batches, one after another. With order.placement fixed, a position is its own
+ * destination. The assigner (assign.h) keeps each row at the reader of the trainer that it is near.
+ *
+ * Destinations depend on the plan and on the run's locality: not on who reads a row, nor on when.
+ * So what a trainer gets at a step is the same before and after a death, and nothing is lost or
+ * delivered twice. The locality is settled when all trainers are there for the first time. It goes
+ * with the order: into rings, states and cursor files. A run that goes on keeps its locality, on
+ * other nodes, too: there more bytes travel, and the destinations are the same.
+ *
+ * Pure; any thread. A matcher belongs to one thread at a time.
+ */
+#ifndef PENSTOCK_PLAN_LOCALITY_H
+#define PENSTOCK_PLAN_LOCALITY_H
+
+#include "base/divide.h"
+#include "plan/round.h"
+
+/* Which trainers share a node, and which of those a reader. Trainers are spread over the nodes in
+ * blocks: trainer t is on node floor(t * nodes / T); or in turn: on node t mod nodes. A node's
+ * trainers, in order of rank, are divided among its readers in blocks. */
+struct locality {
+    uint32_t nodes;   /* 1 .. T */
+    uint32_t readers; /* of a node; 1 .. 32767 */
+    bool in_turn;
+};
+
+/* A locality as a number, never 0; and back. False: no locality of `trainers` trainers has that
+ * number. */
+uint32_t locality_number(struct locality locality);
+bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret_locality);
+
+/* The locality that says most of where trainers are. node_of_trainer and reader_of_trainer:
+ * [trainers]; nodes and readers may have any numbers. O(T log T). 0: no memory. */
+uint32_t locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
+                       uint32_t trainers);
+
+/* The trainer that a row is near, of `trainers`. */
+static inline uint32_t locality_trainer(struct divider trainers, uint64_t row)
+{
+    return (uint32_t)(row - divide(trainers, row) * trainers.divisor);
+}
+
+/* Tables and counters for finding destinations. */
+struct matcher;
+
+/* plan->locality must not be 0. The plan is copied. NULL: no memory. For matcher_free(). */
+struct matcher *matcher_new(const struct plan *plan);
+void matcher_free(struct matcher *matcher);
+
+/* The most memory of a matcher, whatever the locality. */
+uint64_t matcher_bytes(const struct plan *plan);
+
+/* Gives destinations to the positions of `step` that the round carries: all of the step's, or those
+ * of round_stripe_at(). destinations[i] is the trainer that position i of these is near, and
+ * becomes the position's destination in the step. Each trainer gets as many as round_slice_at()
+ * says. Where more samples are near a reader than its trainers get, keys choose which ones go
+ * elsewhere, and where to. The trainers of one reader share its samples in order of position.
+ * O(positions + T). */
+void matcher_match(struct matcher *matcher, uint64_t epoch, const struct plan_round *round,
+                   uint64_t step, uint32_t *destinations);
+
+#endif
