@@ -1,6 +1,6 @@
-/* shuffle: first bytes of all elements, then second bytes, and so on. The inner loops have known
- * sizes, for compilers to make vector code of them (-O3). */
+/* shuffle: first bytes of all elements, then second bytes, and so on. */
 #include "codec/codec_internal.h"
+#include "codec/unshuffle.h"
 
 #include <string.h>
 
@@ -20,32 +20,19 @@ static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
     return decoded_bytes;
 }
 
-#define DEFINE_UNSHUFFLE(element_bytes)                                                      \
-    static void unshuffle_##element_bytes(const uint8_t *restrict in, uint8_t *restrict out, \
-                                          size_t count)                                      \
-    {                                                                                        \
-        for (size_t i = 0; i < count; i++)                                                   \
-            for (size_t k = 0; k < element_bytes; k++)                                       \
-                out[i * element_bytes + k] = in[k * count + i];                              \
-    }
-
-DEFINE_UNSHUFFLE(2)
-DEFINE_UNSHUFFLE(4)
-DEFINE_UNSHUFFLE(8)
-
 static void unshuffle(const uint8_t *restrict in, uint8_t *restrict out, size_t count,
                       size_t element_bytes)
 {
-    if (element_bytes == 2)
-        unshuffle_2(in, out, count);
-    else if (element_bytes == 4)
-        unshuffle_4(in, out, count);
-    else if (element_bytes == 8)
-        unshuffle_8(in, out, count);
-    else
-        for (size_t i = 0; i < count; i++)
-            for (size_t k = 0; k < element_bytes; k++)
-                out[i * element_bytes + k] = in[k * count + i];
+    const uint8_t *planes[UNSHUFFLE_MAX_TYPE_BYTES];
+    if (element_bytes <= UNSHUFFLE_MAX_TYPE_BYTES) {
+        for (size_t k = 0; k < element_bytes; k++)
+            planes[k] = in + k * count;
+        unshuffle_bytes(unshuffle_best(), planes, element_bytes, count, out);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < element_bytes; k++)
+            out[i * element_bytes + k] = in[k * count + i];
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
