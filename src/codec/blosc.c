@@ -1,18 +1,16 @@
-/* blosc: the Blosc 1 container: a 16-byte header, then blocks that are shuffled and compressed one
- * by one.
+/* blosc: the Blosc 1 container: a header, then blocks that are shuffled and compressed one by one.
+ * See blosc_frame.h.
  *
- *     0        1          2      3         4       8          12
- *     version  versionlz  flags  typesize  nbytes  blocksize  cbytes     (uint32, little-endian)
- *
- * The header decides how a chunk is decoded; metadata counts for encoding only. The header is
- * checked against the bytes that are there and the room there is before libblosc sees it. Bytes
- * behind the frame are passed over: some writers leave them. Only libblosc's context functions are
- * used, with one thread: they share no state and start no threads.
+ * The header decides how a chunk is decoded; metadata counts for encoding only. Bytes behind the
+ * frame are passed over: some writers leave them. Frames of zstd, lz4 and zlib are decoded by
+ * blosc_frame.c. libblosc is left with what is rare: its other compressors, and blocks that are
+ * larger than the room that a thread keeps. Only libblosc's context functions are used, with one
+ * thread: they share no state and start no threads.
  */
+#include "codec/blosc_frame.h"
 #include "codec/codec_internal.h"
 
 #include <blosc.h>
-#include <endian.h>
 #include <json-c/json.h>
 #include <string.h>
 
@@ -94,114 +92,107 @@ static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
     return decoded_bytes + decoded_bytes / 64 + 1024;
 }
 
-struct header {
-    uint8_t version, compressor_version, flags, type_bytes;
-    uint32_t decoded_bytes, block_bytes, stored_bytes;
-};
-_Static_assert(sizeof(struct header) == BLOSC_MIN_HEADER_LENGTH, "the header as stored");
-
-static enum status read_header(struct bytes stored, size_t capacity, struct header *ret_header,
-                               struct error *err)
+static enum status state_new(size_t decoded_bytes, void **ret_state, struct error *err)
 {
-    struct header header;
-    if (stored.size < sizeof header)
-        return error_set(err, STATUS_CORRUPT, "%zu stored bytes have no room for a header",
-                         stored.size);
-    memcpy(&header, stored.data, sizeof header);
-    header.decoded_bytes = le32toh(header.decoded_bytes);
-    header.block_bytes = le32toh(header.block_bytes);
-    header.stored_bytes = le32toh(header.stored_bytes);
-    if (header.version != BLOSC_VERSION_FORMAT)
-        return error_set(err, STATUS_CORRUPT, "header has format version %u, not %u",
-                         header.version, BLOSC_VERSION_FORMAT);
-    if (header.stored_bytes > stored.size)
-        return error_set(err, STATUS_CORRUPT, "header says %u stored bytes, there are %zu",
-                         header.stored_bytes, stored.size);
-    if (header.decoded_bytes > capacity)
-        return error_set(err, STATUS_CORRUPT, "header says %u bytes, chunk holds %zu",
-                         header.decoded_bytes, capacity);
-    *ret_header = header;
+    struct blosc_decoder *decoder = NULL;
+    enum status status = blosc_decoder_new(decoded_bytes, &decoder, err);
+    if (status)
+        return status;
+    *ret_state = decoder;
     return STATUS_OK;
+}
+
+static void state_free(void *state)
+{
+    blosc_decoder_free(state);
 }
 
 /* libblosc can be built without some compressors; Debian's lacks snappy. */
-static enum status check_compressor(const struct header *header, struct error *err)
+static enum status check_compressor(const struct blosc_frame *frame, struct error *err)
 {
-    unsigned format = header->flags >> 5;
-    if (header->flags & BLOSC_MEMCPYED)
-        return STATUS_OK;
-    if (format >= COUNT(formats))
-        return error_set(err, STATUS_CORRUPT, "header has unknown compressor %u", format);
-    if (blosc_compname_to_compcode(formats[format]) < 0)
+    if (frame->format >= COUNT(formats))
+        return error_set(err, STATUS_CORRUPT, "header has unknown compressor %u", frame->format);
+    if (blosc_compname_to_compcode(formats[frame->format]) < 0)
         return error_set(err, STATUS_UNSUPPORTED, "chunk needs %s, which this libblosc lacks",
-                         formats[format]);
+                         formats[frame->format]);
     return STATUS_OK;
 }
 
-/* The header, found to fit the stored bytes, `capacity` and this libblosc. What it says counts from
- * here on, which may be less than is there. */
-static enum status check_header(struct bytes stored, size_t capacity, struct header *ret_header,
-                                struct error *err)
+/* What blosc_frame.h leaves. */
+static enum status decode_by_library(const struct blosc_frame *frame, uint8_t *out,
+                                     struct error *err)
 {
-    enum status status = read_header(stored, capacity, ret_header, err);
-    size_t size = 0;
-    if (!status)
-        status = check_compressor(ret_header, err);
+    enum status status = check_compressor(frame, err);
     if (status)
         return status;
-    if (blosc_cbuffer_validate(stored.data, ret_header->stored_bytes, &size) < 0 ||
-        size != ret_header->decoded_bytes)
-        return error_set(err, STATUS_CORRUPT, "header makes no sense");
+    size_t size = frame->decoded_bytes;
+    if (blosc_decompress_ctx(frame->data, out, size, 1) != (int)size)
+        return error_set(err, STATUS_CORRUPT,
+                         "%zu stored bytes are damaged: not the %zu bytes of the header",
+                         frame->stored_bytes, size);
     return STATUS_OK;
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
                           struct room room, struct bytes *ret_decoded, struct error *err)
 {
-    (void)step, (void)state;
-    struct header header = {0};
-    enum status status = check_header(stored, room.capacity, &header, err);
+    (void)step;
+    struct blosc_frame frame = {0};
+    enum status status = blosc_frame_open(stored, room.capacity, &frame, err);
     if (status)
         return status;
-    size_t size = header.decoded_bytes;
-    if (size > 0 && blosc_decompress_ctx(stored.data, room.data, size, 1) != (int)size)
-        return error_set(err, STATUS_CORRUPT,
-                         "%zu stored bytes are damaged: not the %zu bytes of the header",
-                         stored.size, size);
-    *ret_decoded = (struct bytes){room.data, size};
+    struct room exact = {room.data, frame.decoded_bytes};
+    status = blosc_decoder_takes(state, &frame) ? blosc_decoder_decode(state, &frame, 0, exact, err)
+                                                : decode_by_library(&frame, room.data, err);
+    if (status)
+        return status;
+    *ret_decoded = (struct bytes){exact.data, exact.capacity};
     return STATUS_OK;
 }
 
-/* Only the blocks that have some of the range; not where it begins or ends within one of the items
- * that the blocks were shuffled by. */
-static enum status decode_partial(struct bytes stored, size_t decoded_bytes, size_t begin,
-                                  struct room room, bool *ret_done, struct error *err)
+/* blosc_getitem() takes whole items. */
+static enum status items_by_library(const struct blosc_frame *frame, size_t begin, struct room room,
+                                    bool *ret_done, struct error *err)
 {
-    struct header header = {0};
-    enum status status = check_header(stored, decoded_bytes, &header, err);
+    enum status status = check_compressor(frame, err);
     if (status)
         return status;
-    size_t item = header.type_bytes, size = room.capacity;
-    *ret_done = header.decoded_bytes == decoded_bytes && item > 0 && begin % item == 0 &&
-                size % item == 0 && decoded_bytes % item == 0;
+    size_t item = frame->type_bytes, size = room.capacity;
+    *ret_done = begin % item == 0 && size % item == 0 && frame->decoded_bytes % item == 0;
     if (*ret_done &&
-        blosc_getitem(stored.data, (int)(begin / item), (int)(size / item), room.data) != (int)size)
+        blosc_getitem(frame->data, (int)(begin / item), (int)(size / item), room.data) != (int)size)
         return error_set(err, STATUS_CORRUPT, "%zu stored bytes are damaged: not %zu bytes at %zu",
-                         stored.size, size, begin);
+                         frame->stored_bytes, size, begin);
     return STATUS_OK;
+}
+
+/* Only the blocks that have some of the range. */
+static enum status decode_partial(void *state, struct bytes stored, size_t decoded_bytes,
+                                  size_t begin, struct room room, bool *ret_done, struct error *err)
+{
+    struct blosc_frame frame = {0};
+    enum status status = blosc_frame_open(stored, decoded_bytes, &frame, err);
+    if (status)
+        return status;
+    *ret_done = frame.decoded_bytes == decoded_bytes;
+    if (!*ret_done || room.capacity == 0)
+        return STATUS_OK;
+    return blosc_decoder_takes(state, &frame)
+               ? blosc_decoder_decode(state, &frame, begin, room, err)
+               : items_by_library(&frame, begin, room, ret_done, err);
 }
 
 /* A chunk that does not get smaller is copied behind the header, not shuffled, not in blocks. */
 static bool stores_plain(const uint8_t *head, size_t decoded_bytes, size_t *ret_offset)
 {
-    struct header header;
-    _Static_assert(sizeof header == CODEC_HEAD_BYTES, "all of the header");
-    memcpy(&header, head, sizeof header);
-    if (header.version != BLOSC_VERSION_FORMAT || !(header.flags & BLOSC_MEMCPYED) ||
-        le32toh(header.decoded_bytes) != decoded_bytes ||
-        le32toh(header.stored_bytes) != sizeof header + decoded_bytes)
+    struct blosc_frame frame = {0};
+    size_t stored_bytes = BLOSC_MIN_HEADER_LENGTH + decoded_bytes;
+    _Static_assert(BLOSC_MIN_HEADER_LENGTH == CODEC_HEAD_BYTES, "all of the header");
+    if (blosc_frame_open((struct bytes){head, stored_bytes}, decoded_bytes, &frame, NULL) ||
+        !frame.is_plain || frame.decoded_bytes != decoded_bytes ||
+        frame.stored_bytes != stored_bytes)
         return false;
-    *ret_offset = sizeof header;
+    *ret_offset = BLOSC_MIN_HEADER_LENGTH;
     return true;
 }
 
@@ -248,6 +239,10 @@ const struct codec codec_blosc = {
     .is_zarr_v3_core = true,
     .parse = parse,
     .stored_bound = stored_bound,
+    .state_new = state_new,
+    .state_free = state_free,
+    .state_bytes = 192 * 1024,
+    .state_room = blosc_decoder_room,
     .decode = decode,
     .decode_partial = decode_partial,
     .stores_plain = stores_plain,

@@ -8,7 +8,8 @@
  * filters follow from the decoded size, so that each step decodes into a known size. A chain is
  * immutable once built and shared by threads; each thread decodes with a `struct codec_context` of
  * its own, which holds reused decompressors and scratch memory, so that decoding allocates nothing;
- * but libblosc takes room for a block in each call, and gives it back.
+ * but libblosc, which decodes the Blosc chunks that are rare, takes room for a block in each call,
+ * and gives it back.
  *
  * Foreign bytes are never trusted: sizes in headers are checked against the chunk and against what
  * the array expects before anything is written.
@@ -123,7 +124,8 @@ bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
 /* Decodes `range_size` bytes from byte `begin` on, of a chunk of `decoded_size`, to `range`: for
  * chains that decode partially. *ret_done is false where these very bytes cannot be decoded
  * partially: then codec_decode() has to. Errors as above. */
-MUST_USE enum status codec_decode_partial(const struct codec_chain *chain, const void *stored,
+MUST_USE enum status codec_decode_partial(const struct codec_chain *chain,
+                                          struct codec_context *context, const void *stored,
                                           size_t stored_size, size_t decoded_size, size_t begin,
                                           void *range, size_t range_size, bool *ret_done,
                                           struct error *err);

@@ -38,10 +38,12 @@ struct codec {
     /* The size of which decoded bytes are a multiple. NULL: 1. */
     size_t (*decoded_unit)(const struct codec_step *step);
 
-    /* A thread's reused decompressor; NULL and 0 if there is none. */
-    enum status (*state_new)(void **ret_state, struct error *err);
+    /* A thread's reused decompressor, for chunks of up to `decoded_bytes`; NULL and 0 if there is
+     * none. */
+    enum status (*state_new)(size_t decoded_bytes, void **ret_state, struct error *err);
     void (*state_free)(void *state);
-    size_t state_bytes; /* about what it takes, for budgets */
+    size_t state_bytes;                         /* about what it takes, for budgets */
+    size_t (*state_room)(size_t decoded_bytes); /* and what it takes for chunks; NULL: nothing */
 
     /* Decodes into `room`, or, if it trims, returns a part of `stored`. Allocates nothing itself.
      * Whether the size is the right one is for the caller to check. */
@@ -50,8 +52,9 @@ struct codec {
 
     /* Decodes `room.capacity` bytes from byte `begin` on of `decoded_bytes`:
      * codec_decode_partial(). NULL: nothing is gained by that. */
-    enum status (*decode_partial)(struct bytes stored, size_t decoded_bytes, size_t begin,
-                                  struct room room, bool *ret_done, struct error *err);
+    enum status (*decode_partial)(void *state, struct bytes stored, size_t decoded_bytes,
+                                  size_t begin, struct room room, bool *ret_done,
+                                  struct error *err);
 
     /* codec_chain_stores_plain(). NULL: never. */
     bool (*stores_plain)(const uint8_t *head, size_t decoded_bytes, size_t *ret_offset);

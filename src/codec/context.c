@@ -27,6 +27,7 @@ struct codec_context {
 
 struct demand {
     const struct codec *codecs[CODEC_COUNT]; /* as in codec_context */
+    size_t decoded_bytes[CODEC_COUNT];       /* the most that each decodes to */
     size_t scratch_count, scratch_bytes;
 };
 
@@ -35,11 +36,14 @@ static void add_chain(struct demand *demand, const struct codec_chain *chain, si
     size_t between = 0;
     for (size_t i = 0; i < chain->step_count; i++) {
         const struct codec *codec = chain->steps[i].codec;
-        if (codec->state_new)
-            demand->codecs[codec_index(codec)] = codec;
+        size_t index = codec_index(codec);
+        size_t bytes = codec_chain_bound_after(chain, i, decoded_bytes);
+        if (codec->state_new) {
+            demand->codecs[index] = codec;
+            demand->decoded_bytes[index] = max_u64(bytes, demand->decoded_bytes[index]);
+        }
         if (i == 0 || codec->trims)
             continue;
-        size_t bytes = codec_chain_bound_after(chain, i, decoded_bytes);
         demand->scratch_bytes = max_u64(bytes, demand->scratch_bytes);
         between++;
     }
@@ -60,9 +64,13 @@ size_t codec_context_bytes(const struct codec_chain *const *chains, size_t chain
 {
     struct demand demand = demand_of(chains, chain_count, decoded_bytes);
     size_t bytes = sizeof(struct codec_context) + demand.scratch_count * demand.scratch_bytes;
-    for (size_t i = 0; i < CODEC_COUNT; i++)
-        if (demand.codecs[i])
-            bytes += demand.codecs[i]->state_bytes;
+    for (size_t i = 0; i < CODEC_COUNT; i++) {
+        const struct codec *codec = demand.codecs[i];
+        if (codec)
+            bytes += codec->state_bytes;
+        if (codec && codec->state_room)
+            bytes += codec->state_room(demand.decoded_bytes[i]);
+    }
     return bytes;
 }
 
@@ -87,7 +95,8 @@ static enum status fill(struct codec_context *context, const struct demand *dema
     for (size_t i = 0; i < CODEC_COUNT && !status; i++) {
         context->codecs[i] = demand->codecs[i];
         if (demand->codecs[i])
-            status = demand->codecs[i]->state_new(&context->states[i], err);
+            status =
+                demand->codecs[i]->state_new(demand->decoded_bytes[i], &context->states[i], err);
     }
     while (!status && context->scratch_count < demand->scratch_count)
         status = add_scratch(context, err);
@@ -202,13 +211,17 @@ bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
     return codec->stores_plain && codec->stores_plain(head, decoded_size, ret_offset);
 }
 
-enum status codec_decode_partial(const struct codec_chain *chain, const void *stored,
-                                 size_t stored_size, size_t decoded_size, size_t begin, void *range,
-                                 size_t range_size, bool *ret_done, struct error *err)
+enum status codec_decode_partial(const struct codec_chain *chain, struct codec_context *context,
+                                 const void *stored, size_t stored_size, size_t decoded_size,
+                                 size_t begin, void *range, size_t range_size, bool *ret_done,
+                                 struct error *err)
 {
     const struct codec *codec = chain->steps[0].codec;
+    void *state = context->states[codec_index(codec)];
+    if (codec->state_new && !state)
+        return unprepared(codec, err);
     enum status status =
-        codec->decode_partial((struct bytes){stored, stored_size}, decoded_size, begin,
+        codec->decode_partial(state, (struct bytes){stored, stored_size}, decoded_size, begin,
                               (struct room){range, range_size}, ret_done, err);
     return status ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
 }

@@ -29,8 +29,9 @@ static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
     return decoded_bytes + decoded_bytes / 6 + 1024;
 }
 
-static enum status state_new(void **ret_state, struct error *err)
+static enum status state_new(size_t decoded_bytes, void **ret_state, struct error *err)
 {
+    (void)decoded_bytes;
     struct libdeflate_decompressor *state = libdeflate_alloc_decompressor();
     if (!state)
         return error_set(err, STATUS_NO_MEMORY, "gzip: no memory for a decompressor");

@@ -126,8 +126,9 @@ static void give_back(void *opaque, void *memory)
     (void)opaque, (void)memory; /* as a whole, before the next chunk */
 }
 
-static enum status state_new(void **ret_state, struct error *err)
+static enum status state_new(size_t decoded_bytes, void **ret_state, struct error *err)
 {
+    (void)decoded_bytes;
     struct state *state = malloc(sizeof *state);
     if (!state)
         return error_set(err, STATUS_NO_MEMORY, "lzma: no memory for a decompressor");

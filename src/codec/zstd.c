@@ -24,8 +24,9 @@ static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
     return ZSTD_compressBound(decoded_bytes) + decoded_bytes / 128 + 1024;
 }
 
-static enum status state_new(void **ret_state, struct error *err)
+static enum status state_new(size_t decoded_bytes, void **ret_state, struct error *err)
 {
+    (void)decoded_bytes;
     ZSTD_DCtx *state = ZSTD_createDCtx();
     if (!state)
         return error_set(err, STATUS_NO_MEMORY, "zstd: no memory for a decompressor");

@@ -97,8 +97,9 @@ static enum status decode_partial(struct zarr_chunk_reader *reader,
 
     if (chunk_copy_cut(chunk, decoded))
         return STATUS_OK;
-    enum status status = codec_decode_partial(codecs, chunk->memory, chunk->size, chunk_bytes,
-                                              chunk->begin, decoded, chunk->wanted, &done, err);
+    enum status status =
+        codec_decode_partial(codecs, reader->context, chunk->memory, chunk->size, chunk_bytes,
+                             chunk->begin, decoded, chunk->wanted, &done, err);
 
     if (status != STATUS_OK || done)
         return status;

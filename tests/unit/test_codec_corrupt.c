@@ -253,8 +253,9 @@ static void test_bytes_behind_a_blosc_frame_are_passed_over(void **state)
         if (decode(&subject, size, DATA_BYTES, &decoded, &err) != STATUS_OK)
             fail_msg("%s", err.message);
         assert_memory_equal(decoded, subject.data, DATA_BYTES);
-        assert_int_equal(codec_decode_partial(&subject.chain, subject.stored, size, DATA_BYTES,
-                                              DATA_BYTES / 2, range, sizeof range, &done, &err),
+        assert_int_equal(codec_decode_partial(&subject.chain, subject.context, subject.stored, size,
+                                              DATA_BYTES, DATA_BYTES / 2, range, sizeof range,
+                                              &done, &err),
                          STATUS_OK);
         assert_true(done);
         assert_memory_equal(range, subject.data + DATA_BYTES / 2, sizeof range);
