@@ -327,8 +327,8 @@ peers() {
 }
 
 decode() {
-    "$build/bin/penstock-bench-codecs" $((3 * rounds)) ${most:+"$most"}
     [ $peers = no ] || peers decode
+    "$build/bin/penstock-bench-codecs" $((3 * rounds)) ${most:+"$most"}
 }
 
 small_chunks() {
