@@ -325,6 +325,69 @@ class Readers(RecoveryTest):
             self.assertIn("it crashed or was killed", trainer.output())
 
 
+@unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
+class Localities(RecoveryTest):
+    """With order.placement local all that is left of the readers may be trainers at different steps. Other readers, on
+    another shape, give out the samples of those steps as the dead ones did."""
+
+    def settings(self, **more):
+        return super().settings(**{"order.placement": "local", **more})
+
+    def serve(self, readers, options=()):
+        return self.start_readers(readers, self.settings(**{
+            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30}), ["--supervised", *options])
+
+    def until_one_is_ahead(self, **env):
+        """The readers' job, and its trainers: the first has had all that its reader could send, the second few."""
+        job = self.serve(2)
+        trainers = self.start_trainers("--compute-ms", "5", readers=2, **env)
+        self.until_lines(1, 40)
+        trainers[1].popen.send_signal(signal.SIGSTOP)
+        ahead = len(self.digest(1)) + 4 * (SLOTS - 1)
+        self.until_lines(0, ahead)
+        return job, trainers
+
+    def assert_every_step_is_whole(self, *names):
+        """Each step's samples once, over all trainers and their lives: what came again came as before."""
+        lines = {tuple(line) for name in names for line in self.digest(name)}
+        found = sorted((line[0], line[1], line[3]) for line in lines)
+        self.assertEqual(found, sorted((line[0], line[1], line[3]) for part in self.sets for line in part))
+
+    def setUp(self):
+        super().setUp()
+        self.sets = self.expected(**{"order.placement": "fixed"})
+
+    def test_the_shape_is_another(self):
+        cursors = os.path.join(self.run_dir, "cursor-1-")
+        job, trainers = self.until_one_is_ahead(PENSTOCK_CURSORS=cursors)
+        os.kill(self.reader_pid(1), signal.SIGKILL)
+        trainers[1].kill()
+        job.wait()
+        job = self.serve(1)
+        again = self.start_trainer(1, "digest.1.new", PENSTOCK_CURSORS=cursors)
+        self.assert_ends_well(trainers[0], again, job)
+        self.assert_every_step_is_whole("0", "1", "1.new")
+
+    def test_the_supervisor_knows_the_locality(self):
+        job, trainers = self.until_one_is_ahead()
+        for trainer in trainers:
+            trainer.kill()
+        self.until(lambda: len(set(re.findall(r"left (\d)", job.output()))) == 2, "both cursors")
+        os.kill(self.reader_pid(1), signal.SIGKILL)
+        job.wait()
+        left = dict(re.findall(r"left (\d) (\d+)", job.output()))
+        self.assertGreater(int(left["0"]), int(left["1"]) + 1, "one is ahead")
+        path = self.left_file(left)
+        with open(path, encoding="ascii") as file:
+            text = file.read()
+        with open(path, "w", encoding="ascii") as file:
+            file.write(re.search(r"locality \d+\n", job.output())[0] + text)
+        job = self.serve(1, ["--left", path])
+        again = [self.start_trainer(rank, f"digest.{rank}.new") for rank in range(2)]
+        self.assert_ends_well(*again, job)
+        self.assert_every_step_is_whole("0", "1", "0.new", "1.new")
+
+
 class Trainers(RecoveryTest):
     """Trainers die and come again; the readers' job lives on."""
 
