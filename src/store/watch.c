@@ -1,42 +1,52 @@
-/* See watch.h. A table of calls. Each call has a mutex, for which only the watchdog's look
- * contends. */
+/* See watch.h. A table of calls, each in a cache line of its own.
+ *
+ * A thread goes back to the entry that it had last. So threads that make one call at a
+ * time share no cache line, unless the watchdog looks. An entry is
+ *
+ *     FREE --begin--> TAKEN --> BUSY --end--> FREE
+ *                                ^ |
+ *                                | v
+ *                              LOOKED_AT      by store_watch_oldest(), which reads uri and key;
+ *                                             the end of the call waits for that
+ */
 #include "store/watch.h"
 
 #include "base/clock.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST_CALLS = 1024, UNWATCHED = -1 };
+enum { CALL_BITS = 10, MOST_CALLS = 1 << CALL_BITS, UNWATCHED = -1, LINE_BYTES = 64 };
+enum { FREE, TAKEN, BUSY, LOOKED_AT };
 
 struct watched_call {
-    pthread_mutex_t mutex;
-    _Atomic bool taken;
-    uint64_t number;                   /* under the mutex; 0: no call */
-    uint64_t start_ns;                 /* under the mutex */
-    char path[STORE_WATCH_PATH_BYTES]; /* under the mutex */
+    _Alignas(LINE_BYTES) _Atomic int state;
+    /* Whoever has set TAKEN or LOOKED_AT uses these. */
+    uint64_t count; /* calls that had this entry */
+    uint64_t start_ns;
+    const char *uri, *key; /* borrowed until the call ends */
 };
+_Static_assert(sizeof(struct watched_call) == LINE_BYTES, "a call has a cache line");
 
 struct store_watch {
-    _Atomic uint32_t next;
-    _Atomic uint64_t calls;
+    struct watched_call table[MOST_CALLS];
     pthread_mutex_t retry_mutex;
     uint64_t retries;  /* under retry_mutex */
     struct error last; /* under retry_mutex */
     struct error note; /* under retry_mutex; status OK: none */
-    struct watched_call table[MOST_CALLS];
 };
 
 enum status store_watch_new(struct store_watch **ret_watch, struct error *err)
 {
-    struct store_watch *watch = calloc(1, sizeof *watch);
+    struct store_watch *watch = aligned_alloc(LINE_BYTES, sizeof *watch);
     if (!watch)
         return error_set(err, STATUS_NO_MEMORY, "no memory to watch the store");
+    memset(watch, 0, sizeof *watch);
     pthread_mutex_init(&watch->retry_mutex, NULL);
-    for (int i = 0; i < MOST_CALLS; i++)
-        pthread_mutex_init(&watch->table[i].mutex, NULL);
     *ret_watch = watch;
     return STATUS_OK;
 }
@@ -45,27 +55,51 @@ void store_watch_free(struct store_watch *watch)
 {
     if (!watch)
         return;
-    for (int i = 0; i < MOST_CALLS; i++)
-        pthread_mutex_destroy(&watch->table[i].mutex);
     pthread_mutex_destroy(&watch->retry_mutex);
     free(watch);
+}
+
+/* Calls
+ * ---------------------------------------------------------------------------------------------- */
+
+static _Thread_local bool has_index;
+static _Thread_local uint32_t last_index;
+
+/* Where the thread looks for a free entry first. New threads begin far from each other (Knuth's
+ * multiplicative hashing of their number). */
+static uint32_t first_index(void)
+{
+    static _Atomic uint32_t threads;
+    if (!has_index) {
+        has_index = true;
+        last_index = atomic_fetch_add(&threads, 1) * UINT32_C(2654435769) >> (32 - CALL_BITS);
+    }
+    return last_index;
+}
+
+static bool change(struct watched_call *watched, int from, int to)
+{
+    return atomic_compare_exchange_strong_explicit(&watched->state, &from, to, memory_order_acq_rel,
+                                                   memory_order_relaxed);
 }
 
 int store_watch_begin(struct store_watch *watch, const char *uri, const char *key)
 {
     if (!watch)
         return UNWATCHED;
-    uint32_t first = atomic_fetch_add_explicit(&watch->next, 1, memory_order_relaxed);
+    uint32_t first = first_index();
     for (uint32_t i = 0; i < MOST_CALLS; i++) {
-        struct watched_call *watched = &watch->table[(first + i) % MOST_CALLS];
-        if (atomic_exchange(&watched->taken, true))
+        uint32_t index = (first + i) % MOST_CALLS;
+        struct watched_call *watched = &watch->table[index];
+        if (!change(watched, FREE, TAKEN))
             continue;
-        pthread_mutex_lock(&watched->mutex);
-        watched->number = atomic_fetch_add(&watch->calls, 1) + 1;
+        watched->count++;
         watched->start_ns = clock_now_ns();
-        snprintf(watched->path, sizeof watched->path, "%s%s%s", uri, *key ? "/" : "", key);
-        pthread_mutex_unlock(&watched->mutex);
-        return (int)((first + i) % MOST_CALLS);
+        watched->uri = uri;
+        watched->key = key;
+        atomic_store_explicit(&watched->state, BUSY, memory_order_release);
+        last_index = index;
+        return (int)index;
     }
     return UNWATCHED;
 }
@@ -74,12 +108,35 @@ void store_watch_end(struct store_watch *watch, int call)
 {
     if (!watch || call == UNWATCHED)
         return;
-    struct watched_call *watched = &watch->table[call];
-    pthread_mutex_lock(&watched->mutex);
-    watched->number = 0;
-    pthread_mutex_unlock(&watched->mutex);
-    atomic_store(&watched->taken, false);
+    while (!change(&watch->table[call], BUSY, FREE))
+        sched_yield(); /* it is looked at, for as long as it takes to copy a line of text */
+    last_index = (uint32_t)call;
+    has_index = true;
 }
+
+bool store_watch_oldest(struct store_watch *watch, struct store_watch_call *ret_call)
+{
+    uint64_t now = clock_now_ns();
+    bool found = false;
+    for (uint32_t i = 0; i < MOST_CALLS; i++) {
+        struct watched_call *watched = &watch->table[i];
+        if (!change(watched, BUSY, LOOKED_AT))
+            continue;
+        uint64_t age_ns = now > watched->start_ns ? now - watched->start_ns : 0;
+        if (!found || age_ns > ret_call->age_ns) {
+            ret_call->number = watched->count << CALL_BITS | i;
+            ret_call->age_ns = age_ns;
+            snprintf(ret_call->path, sizeof ret_call->path, "%s%s%s", watched->uri,
+                     *watched->key ? "/" : "", watched->key);
+            found = true;
+        }
+        atomic_store_explicit(&watched->state, BUSY, memory_order_release);
+    }
+    return found;
+}
+
+/* Retries and notes
+ * ---------------------------------------------------------------------------------------------- */
 
 void store_watch_retried(struct store_watch *watch, const struct error *cause)
 {
@@ -89,6 +146,15 @@ void store_watch_retried(struct store_watch *watch, const struct error *cause)
     watch->retries++;
     watch->last = *cause;
     pthread_mutex_unlock(&watch->retry_mutex);
+}
+
+uint64_t store_watch_retries(struct store_watch *watch, struct error *ret_last)
+{
+    pthread_mutex_lock(&watch->retry_mutex);
+    uint64_t retries = watch->retries;
+    *ret_last = watch->last;
+    pthread_mutex_unlock(&watch->retry_mutex);
+    return retries;
 }
 
 void store_watch_note(struct store_watch *watch, const struct error *note)
@@ -110,34 +176,4 @@ bool store_watch_take_note(struct store_watch *watch, struct error *ret_note)
     error_clear(&watch->note);
     pthread_mutex_unlock(&watch->retry_mutex);
     return found;
-}
-
-bool store_watch_oldest(struct store_watch *watch, struct store_watch_call *ret_call)
-{
-    uint64_t now = clock_now_ns();
-    bool found = false;
-    for (int i = 0; i < MOST_CALLS; i++) {
-        struct watched_call *watched = &watch->table[i];
-        if (!atomic_load(&watched->taken))
-            continue;
-        pthread_mutex_lock(&watched->mutex);
-        uint64_t age_ns = now > watched->start_ns ? now - watched->start_ns : 0;
-        if (watched->number && (!found || age_ns > ret_call->age_ns)) {
-            ret_call->number = watched->number;
-            ret_call->age_ns = age_ns;
-            snprintf(ret_call->path, sizeof ret_call->path, "%s", watched->path);
-            found = true;
-        }
-        pthread_mutex_unlock(&watched->mutex);
-    }
-    return found;
-}
-
-uint64_t store_watch_retries(struct store_watch *watch, struct error *ret_last)
-{
-    pthread_mutex_lock(&watch->retry_mutex);
-    uint64_t retries = watch->retries;
-    *ret_last = watch->last;
-    pthread_mutex_unlock(&watch->retry_mutex);
-    return retries;
 }

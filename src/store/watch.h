@@ -7,6 +7,9 @@
  *
  * A process has one watch for all its stores. The watch must outlive the stores and the threads
  * that use them. Any thread may call anything but store_watch_free(). No call waits for a store.
+ *
+ * Noting a call formats nothing, and shares no cache line with threads that note one call at a
+ * time: store_watch_oldest() makes the text, of a call that is still under way.
  */
 #ifndef PENSTOCK_STORE_WATCH_H
 #define PENSTOCK_STORE_WATCH_H
@@ -27,11 +30,12 @@ MUST_USE enum status store_watch_new(struct store_watch **ret_watch, struct erro
 void store_watch_free(struct store_watch *watch);
 
 /* For stores: notes that a call for `key` (may be "") of the store `uri` begins, and returns the
- * number for store_watch_end(). While 1024 calls are under way, further calls are not watched. NULL
- * watch: notes nothing. */
+ * number for store_watch_end(). Borrows both texts until then. While 1024 calls are under way,
+ * further calls are not watched. NULL watch: notes nothing. */
 int store_watch_begin(struct store_watch *watch, const char *uri, const char *key);
 
-/* For stores: notes that the call has ended. NULL watch: does nothing. */
+/* For stores: notes that the call has ended. May wait while store_watch_oldest() copies the call's
+ * text. NULL watch: does nothing. */
 void store_watch_end(struct store_watch *watch, int call);
 
 /* For stores: counts a call that failed with `cause` (copied) and is tried again. NULL watch: does

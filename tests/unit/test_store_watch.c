@@ -11,6 +11,7 @@
 #include "store/store.h"
 #include "store/watch.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,93 @@ static void test_oldest(void **state)
     assert_true(call.number != number);
     store_watch_end(watch, second);
     assert_false(store_watch_oldest(watch, &call));
+}
+
+struct caller {
+    pthread_t thread;
+    pthread_barrier_t *all_under_way;
+    int first, last; /* numbers of the thread's calls */
+};
+
+static void *call_often(void *argument)
+{
+    struct caller *caller = argument;
+    caller->first = store_watch_begin(watch, "/data", "k");
+    pthread_barrier_wait(caller->all_under_way);
+    store_watch_end(watch, caller->first);
+    for (int i = 0; i < 100; i++) {
+        caller->last = store_watch_begin(watch, "/data", "k");
+        store_watch_end(watch, caller->last);
+    }
+    return NULL;
+}
+
+/* A thread keeps its entry of the table, and no other thread has that entry. */
+static void test_threads_have_entries_of_their_own(void **state)
+{
+    (void)state;
+    enum { THREADS = 16 };
+    struct caller callers[THREADS];
+    pthread_barrier_t all_under_way;
+    pthread_barrier_init(&all_under_way, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        callers[i].all_under_way = &all_under_way;
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(callers[i].thread, NULL);
+        assert_int_equal(callers[i].last, callers[i].first);
+        for (int j = 0; j < i; j++)
+            assert_int_not_equal(callers[i].first, callers[j].first);
+    }
+    pthread_barrier_destroy(&all_under_way);
+}
+
+/* Texts are borrowed, and read by whoever looks. */
+static void test_a_text_is_made_when_somebody_looks(void **state)
+{
+    (void)state;
+    char key[] = "a/1";
+    struct store_watch_call found;
+    int call = store_watch_begin(watch, "/data", key);
+    key[2] = '2';
+    assert_true(store_watch_oldest(watch, &found));
+    assert_string_equal(found.path, "/data/a/2");
+    store_watch_end(watch, call);
+}
+
+static _Atomic bool is_over;
+
+static void *make_calls(void *argument)
+{
+    (void)argument;
+    while (!is_over) {
+        char *key = strdup("a/1");
+        int call = store_watch_begin(watch, "/data", key);
+        store_watch_end(watch, call);
+        memset(key, 'x', 3);
+        free(key);
+    }
+    return NULL;
+}
+
+/* Whoever looks sees whole texts of calls under way, and nothing of those that have ended. */
+static void test_looking_while_calls_end(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct store_watch_call found;
+    is_over = false;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, make_calls, NULL), 0);
+    for (int i = 0; i < 500; i++)
+        if (store_watch_oldest(watch, &found))
+            assert_string_equal(found.path, "/data/a/1");
+    is_over = true;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_false(store_watch_oldest(watch, &found));
 }
 
 /* More calls than there is room for go unwatched, and nothing else. */
@@ -239,6 +327,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_oldest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_threads_have_entries_of_their_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_text_is_made_when_somebody_looks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_looking_while_calls_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_absent_is_not_retried, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_transient_errors, set_up, tear_down),
