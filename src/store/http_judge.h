@@ -37,7 +37,7 @@ enum http_body http_body_is(const struct http_answer *answer, const struct fetch
 struct http_try {
     unsigned form; /* bits of enum http_form */
     size_t got;    /* bytes that went to the buffer */
-    uint64_t seen; /* bytes of the value that came, decoded */
+    uint64_t seen; /* bytes of the body that came, decoded */
 };
 
 enum http_verdict {

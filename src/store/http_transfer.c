@@ -13,7 +13,7 @@ enum {
     CONNECT_S = 10,
     SILENCE_S = 10,        /* of a network, or amid a value: then the connection counts as lost */
     PROBE_S = 5,           /* a network that is silent is asked whether it is there */
-    REST_BYTES = 64 << 10, /* of a value that are read so that the connection can be used again */
+    REST_BYTES = 64 << 10, /* that nobody wants are read so that the connection can be used again */
 };
 static const uint64_t ms_ns = 1000000;
 
@@ -107,6 +107,16 @@ static bool take_of_all(struct transfer *transfer, const char *bytes, size_t siz
     return !transfer->enough;
 }
 
+/* Takes bytes of a body that is not the value. The rest of a short one is read and dropped. */
+static bool take_text(struct transfer *transfer, const char *bytes, size_t size)
+{
+    struct http_answer *answer = &transfer->answer;
+    http_answer_body(answer, bytes, size);
+    transfer->made.seen += size;
+    uint64_t all = says_length(answer) ? answer->length : transfer->made.seen;
+    return all <= REST_BYTES || answer->body_bytes < sizeof answer->body - 1;
+}
+
 /* The last bytes, put in order. */
 static void end_ring(unsigned char *ring, size_t size, size_t first)
 {
@@ -122,18 +132,15 @@ static void end_ring(unsigned char *ring, size_t size, size_t first)
 static size_t on_body(char *bytes, size_t size, size_t count, void *argument)
 {
     struct transfer *transfer = argument;
-    struct http_answer *answer = &transfer->answer;
-    enum http_body body = http_body_is(answer, transfer->fetch);
+    enum http_body body = http_body_is(&transfer->answer, transfer->fetch);
     bool more;
     size *= count;
     watch_speed(transfer);
-    if (body == HTTP_BODY_TEXT) {
-        http_answer_body(answer, bytes, size);
-        more = answer->body_bytes < sizeof answer->body - 1;
-    } else {
+    if (body == HTTP_BODY_TEXT)
+        more = take_text(transfer, bytes, size);
+    else
         more = body == HTTP_BODY_ASKED ? take_asked(transfer, bytes, size)
                                        : take_of_all(transfer, bytes, size);
-    }
     return more ? size : CURL_WRITEFUNC_ERROR;
 }
 

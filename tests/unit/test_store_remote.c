@@ -20,14 +20,17 @@ enum { MIB = 1 << 20 };
 
 /* The server
  *
- * answers on one connection each, by path; the first "GET /late" waits.
+ * answers on one connection each, by path; the first "GET /late" waits. "GET /missing-whole/N" is
+ * answered with an error's page of N bytes, "GET /missing-pieces/N" with one that does not say its
+ * length; both keep the connection.
  * ---------------------------------------------------------------------------------------------- */
 
 static struct {
     int fd;
     uint16_t port;
     pthread_t thread;
-    atomic_uint late;       /* requests for it */
+    atomic_uint late; /* requests for it */
+    atomic_uint connections;
     _Atomic uint64_t sent;  /* bytes of bodies */
     unsigned char *encoded; /* 64 MiB of nothing, as gzip */
     size_t encoded_bytes;
@@ -56,6 +59,37 @@ static void answer(int fd, const char *headers, const void *body, size_t size, u
         ;
 }
 
+/* False: the client has gone. */
+static bool say_missing(int fd, size_t size, bool in_pieces)
+{
+    char *page = malloc(size + 256), length[64];
+    int used =
+        snprintf(length, sizeof length,
+                 in_pieces ? "Transfer-Encoding: chunked\r\n" : "Content-Length: %zu\r\n", size);
+    assert_true(page && used > 0);
+    used = in_pieces ? sprintf(page, "HTTP/1.1 404 No\r\n%s\r\n%zx\r\n", length, size)
+                     : sprintf(page, "HTTP/1.1 404 No\r\n%s\r\n", length);
+    memset(page + used, 'x', size);
+    memcpy(page + used + size, "\r\n0\r\n\r\n", 7);
+    bool sent = put(fd, page, (size_t)used + size + (in_pieces ? 7 : 0));
+    free(page);
+    return sent;
+}
+
+/* Reads one request. False: there is none. */
+static bool take_request(int fd, char *request, size_t capacity)
+{
+    size_t used = 0;
+    memset(request, 0, capacity);
+    while (!strstr(request, "\r\n\r\n") && used < capacity - 1) {
+        ssize_t count = recv(fd, request + used, capacity - 1 - used, 0);
+        if (count <= 0)
+            break;
+        used += (size_t)count;
+    }
+    return used > 0;
+}
+
 static void *serve_one(void *argument)
 {
     static const unsigned char zeros[MIB];
@@ -63,13 +97,13 @@ static void *serve_one(void *argument)
     static const char no_end[] = "HTTP/1.1 206 x\r\nConnection: close\r\n"
                                  "Content-Length: 1\r\nContent-Range: bytes 0-0/9\r\n\r\n0";
     int fd = (int)(intptr_t)argument;
-    char request[4096] = "";
-    for (size_t used = 0; !strstr(request, "\r\n\r\n") && used < sizeof request - 1;) {
-        ssize_t count = recv(fd, request + used, sizeof request - 1 - used, 0);
-        if (count <= 0)
+    char request[4096], kind[32];
+    size_t size;
+    atomic_fetch_add(&server.connections, 1);
+    while (take_request(fd, request, sizeof request) &&
+           sscanf(request, "GET /missing-%30[a-z]/%zu", kind, &size) == 2)
+        if (!say_missing(fd, size, strcmp(kind, "pieces") == 0))
             break;
-        used += (size_t)count;
-    }
     if (strncmp(request, "HEAD ", 5) == 0) {
         put(fd, refusal, sizeof refusal - 1);
     } else if (strncmp(request, "GET /bomb ", 10) == 0) {
@@ -315,6 +349,32 @@ static void test_second_requests_stay_within_their_room(void **state)
     }
 }
 
+/* A chunk that is missing is no reason to connect anew, with whatever page a server says so. */
+static void test_what_is_missing_keeps_the_connection(void **state)
+{
+    static const struct {
+        const char *key;
+        bool keeps;
+    } cases[] = {{"missing-whole/0", true},        {"missing-whole/100", true},
+                 {"missing-whole/1023", true},     {"missing-whole/1024", true},
+                 {"missing-whole/60000", true},    {"missing-whole/1000000", false},
+                 {"missing-pieces/100", true},     {"missing-pieces/60000", true},
+                 {"missing-pieces/1000000", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct store *store = open_store(NULL);
+        struct error err;
+        char buffer[1000];
+        size_t size;
+        unsigned before = server.connections;
+        for (int j = 0; j < 10; j++)
+            assert_int_equal(store_get(store, cases[i].key, buffer, sizeof buffer, &size, &err),
+                             STATUS_NOT_FOUND);
+        assert_int_equal(server.connections - before, cases[i].keeps ? 1 : 10);
+        store_free(store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_what_is_no_encoding_is_passed_over),
         cmocka_unit_test(test_no_end_is_counted_in_encoded_bytes),
         cmocka_unit_test(test_second_requests_stay_within_their_room),
+        cmocka_unit_test(test_what_is_missing_keeps_the_connection),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }
