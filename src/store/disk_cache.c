@@ -98,6 +98,7 @@ static enum status join_dataset(struct disk_cache *cache, struct error *err)
     enum status status = open_own_folder(cache->dir_fd, name, &cache->folder_fd, err);
     if (!status)
         status = open_lock(cache->folder_fd, &cache->in_use_fd, err);
+    bool alone = !status && flock(cache->in_use_fd, LOCK_EX | LOCK_NB) == 0;
     if (!status && !lock_file(cache->in_use_fd, LOCK_SH, USERS_TIMEOUT_MS))
         status = error_set_errno(err, STATUS_IO, "lock 'lock'");
     if (status)
@@ -112,6 +113,9 @@ static enum status join_dataset(struct disk_cache *cache, struct error *err)
                          TABLE_ENTRIES);
     entry->dataset = cache->dataset;
     entry->used_ns = now_ns();
+    if (alone && room_may_be_lost(cache, entry))
+        room_recount(cache, entry);
+    cache->used_bytes = table_sum(cache);
     if (!table_write(cache, entry))
         return error_set_errno(err, STATUS_IO, "write 'table'");
     return STATUS_OK;
@@ -121,7 +125,6 @@ static enum status settle_limit(struct disk_cache *cache, uint64_t limit_bytes, 
 {
     struct statvfs info;
     uint64_t used = table_sum(cache);
-    cache->used_bytes = used;
     if (limit_bytes == 0) {
         if (fstatvfs(cache->dir_fd, &info) < 0)
             return error_set_errno(err, STATUS_IO, "find out how much is free");
@@ -164,9 +167,9 @@ static enum status open_all(struct disk_cache *cache, uint64_t limit_bytes, stru
     if (!status)
         status = try_writing(cache, err);
     if (!status)
-        status = join_dataset(cache, err);
-    if (!status)
         status = settle_limit(cache, limit_bytes, err);
+    if (!status)
+        status = join_dataset(cache, err);
     table_unlock(cache);
     return status;
 }
@@ -209,6 +212,7 @@ void disk_cache_free(struct disk_cache *cache)
 {
     if (!cache)
         return;
+    room_leave(cache);
     close_fd(cache->in_use_fd);
     close_fd(cache->users_fd);
     close_fd(cache->table_fd);
@@ -238,8 +242,9 @@ void disk_cache_warn(struct disk_cache *cache, enum warning kind, const struct e
 
 void disk_cache_stats(struct disk_cache *cache, struct disk_cache_stats *ret_stats)
 {
+    uint64_t used = cache->used_bytes, ahead = cache->ahead_bytes;
     *ret_stats = (struct disk_cache_stats){.limit_bytes = cache->limit_bytes,
-                                           .used_bytes = cache->used_bytes,
+                                           .used_bytes = used > ahead ? used - ahead : 0,
                                            .hit_count = cache->hit_count,
                                            .written_count = cache->written_count,
                                            .unwritten_count = cache->unwritten_count,

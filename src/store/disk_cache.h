@@ -16,15 +16,19 @@
  * does not record that a value is absent.
  *
  * Space: `limit_bytes` holds for the directory, over all datasets and processes. A write first
- * reserves its space in the table. If the reservation would exceed the limit, values of datasets
- * that no process uses are removed first, the dataset that was unused for longest before others. If
- * there still is no room, nothing is written for the next 10 s. If a write fails or the disk is
- * full, this process writes nothing more. Values of a dataset in use are never removed: an epoch
- * that goes round through more than fits would replace everything just before its use.
+ * reserves its space in the table; while there is plenty, for many values at once (64 of the size,
+ * 32 MiB and a 16th of the room that is left, whichever is least). If the reservation would exceed
+ * the limit, values of datasets that no process uses are removed first, the dataset that was unused
+ * for longest before others. If there still is no room, nothing is written for the next 10 s. If a
+ * write fails or the disk is full, this process writes nothing more. Values of a dataset in use are
+ * never removed: an epoch that goes round through more than fits would replace everything just
+ * before its use.
  *
  * A process that dies leaves its reservation and a file in partial/. The next process to open the
  * cache removes such files, all of them if no other process has the cache open, else those that are
- * an hour old. After a reboot, and when the table is damaged, sizes are added up anew.
+ * an hour old. Sizes of a dataset are added up anew when its processes that died may hold more than
+ * a hundredth of the limit, or when room is short, and no process uses the dataset. After a reboot,
+ * and when the table is damaged, sizes are added up anew.
  *
  * The directory must not be shared between nodes. Any number of threads may call everything but
  * disk_cache_open() and disk_cache_free(), which one thread calls. All calls block on the disk, but
@@ -55,7 +59,8 @@ struct disk_cache_options {
 MUST_USE enum status disk_cache_open(const struct disk_cache_options *options,
                                      struct disk_cache **ret_cache, struct error *err);
 
-/* Closes the cache. The values stay on the disk. NULL is fine. */
+/* Closes the cache. The values stay on the disk. May wait a second for the table's lock. NULL is
+ * fine. */
 void disk_cache_free(struct disk_cache *cache);
 
 /* Reads the value of `key` into `buffer`. True: *ret_size is set. False: there is no such value, or
@@ -73,7 +78,7 @@ void disk_cache_put(struct disk_cache *cache, const char *key, const void *data,
 
 struct disk_cache_stats {
     uint64_t limit_bytes;
-    uint64_t used_bytes;      /* by all datasets, when this process last wrote (or opened) */
+    uint64_t used_bytes;      /* by all datasets, when this process last looked at the table */
     uint64_t hit_count;       /* values read from the cache */
     uint64_t written_count;   /* values written */
     uint64_t unwritten_count; /* values without room, and values whose write failed */

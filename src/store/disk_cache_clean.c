@@ -63,7 +63,14 @@ uint64_t folder_sum(const struct disk_cache *cache, const char *name)
 struct partial_clean {
     struct disk_cache *cache;
     bool alone;
+    uint64_t unused; /* no process uses this dataset; 0: none */
 };
+
+static bool is_dead(const struct partial_clean *clean, uint64_t dataset, const struct stat *info)
+{
+    return clean->alone || (dataset != 0 && dataset == clean->unused) ||
+           info->st_mtime + STALE_S <= time(NULL);
+}
 
 static bool remove_partial(int fd, const char *name, void *argument)
 {
@@ -71,18 +78,23 @@ static bool remove_partial(int fd, const char *name, void *argument)
     char folder[FOLDER_NAME_BYTES] = "";
     uint64_t dataset = 0;
     struct stat info;
-    if (fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0 ||
-        (!clean->alone && info.st_mtime + STALE_S > time(NULL)) || unlinkat(fd, name, 0) < 0)
-        return true;
     strncpy(folder, name, sizeof folder - 1);
-    if (folder_parse(folder, &dataset))
+    bool is_value = folder_parse(folder, &dataset);
+    if (fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && is_dead(clean, dataset, &info) &&
+        unlinkat(fd, name, 0) == 0 && is_value)
         table_give_back(clean->cache, dataset, block_bytes((uint64_t)info.st_size));
     return true;
 }
 
 void clean_partial(struct disk_cache *cache, bool alone)
 {
-    struct partial_clean clean = {cache, alone};
+    struct partial_clean clean = {cache, alone, 0};
+    each_entry(cache->dir_fd, "partial", remove_partial, &clean);
+}
+
+void clean_partial_of(struct disk_cache *cache, uint64_t dataset)
+{
+    struct partial_clean clean = {cache, false, dataset};
     each_entry(cache->dir_fd, "partial", remove_partial, &clean);
 }
 
@@ -113,16 +125,27 @@ static bool remove_values(int fd, const char *name, void *argument)
     return more;
 }
 
-/* Removes values of the entry's dataset unless a process uses it; all of them, and it is gone. */
-static void remove_dataset(struct disk_cache *cache, struct table_entry *entry, uint64_t wanted)
+/* What has to be removed so that `bytes` more fit. */
+static uint64_t excess(const struct disk_cache *cache, uint64_t bytes)
 {
-    struct removal removal = {.wanted = wanted};
+    uint64_t used = table_sum(cache), most = cache->limit_bytes - bytes;
+    return used > most ? used - most : 0;
+}
+
+/* Removes values of the entry's dataset until `bytes` more fit, unless a process uses the dataset;
+ * all values, and it is gone. */
+static void remove_dataset(struct disk_cache *cache, struct table_entry *entry, uint64_t bytes)
+{
+    struct removal removal = {0};
     char name[FOLDER_NAME_BYTES];
     folder_name(entry->dataset, name);
     int folder = openat(cache->dir_fd, name, OPEN_FOLDER);
     int lock = folder < 0 ? -1 : openat(folder, "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool unused = lock < 0 ? errno == ENOENT : flock(lock, LOCK_EX | LOCK_NB) == 0;
-    if (unused) {
+    if (unused && entry->writers > 0)
+        room_recount(cache, entry);
+    removal.wanted = excess(cache, bytes);
+    if (unused && removal.wanted > 0) {
         bool all = each_entry(cache->dir_fd, name, remove_values, &removal);
         entry->bytes -= removal.removed < entry->bytes ? removal.removed : entry->bytes;
         cache->removed_count += removal.count;
@@ -151,7 +174,7 @@ bool clean_unused(struct disk_cache *cache, uint64_t bytes)
     uint32_t count = 0;
     if (bytes > cache->limit_bytes)
         return false;
-    if (table_sum(cache) <= cache->limit_bytes - bytes)
+    if (excess(cache, bytes) == 0)
         return true;
     for (uint32_t i = 0; i < TABLE_ENTRIES; i++) {
         struct table_entry *entry = &cache->table.entries[i];
@@ -159,7 +182,7 @@ bool clean_unused(struct disk_cache *cache, uint64_t bytes)
             others[count++] = entry;
     }
     qsort(others, count, sizeof(struct table_entry *), longest_unused_first);
-    for (uint32_t i = 0; i < count && table_sum(cache) > cache->limit_bytes - bytes; i++)
-        remove_dataset(cache, others[i], table_sum(cache) + bytes - cache->limit_bytes);
-    return table_sum(cache) <= cache->limit_bytes - bytes;
+    for (uint32_t i = 0; i < count && excess(cache, bytes) > 0; i++)
+        remove_dataset(cache, others[i], bytes);
+    return excess(cache, bytes) == 0;
 }

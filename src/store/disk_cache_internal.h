@@ -3,12 +3,13 @@
  *     disk_cache.c         opening, counts and warnings
  *     disk_cache_value.c   reading and writing values
  *     disk_cache_table.c   the table: who uses how much, and the lock around it
+ *     disk_cache_room.c    room for values, reserved in the table for several at once
  *     disk_cache_clean.c   removing: files of dead writers, and datasets that nobody uses
  *
  * The table is one file of fixed size, in the machine's byte order. A process changes the table
  * only under the file's flock, and under a mutex, since its threads share the descriptor:
  *
- *     | magic 8 | boot 8 | entry 0: dataset 8, bytes 8, used_ns 8 | entry 1 | ... | entry 511 |
+ *     | magic 8 | boot 8 | entry 0: dataset 8, bytes 8, used_ns 8, writers 8 | ... | entry 511 |
  */
 #ifndef PENSTOCK_STORE_DISK_CACHE_INTERNAL_H
 #define PENSTOCK_STORE_DISK_CACHE_INTERNAL_H
@@ -24,6 +25,7 @@ struct table_entry {
     uint64_t dataset; /* 0: the entry is free */
     uint64_t bytes;   /* reserved or written, in whole blocks */
     uint64_t used_ns; /* when the dataset was last opened: nanoseconds since 1970 */
+    uint64_t writers; /* processes that have room ahead, or died with it */
 };
 
 struct table {
@@ -31,7 +33,7 @@ struct table {
     uint64_t boot; /* hash of the id of the boot in which the sums were made */
     struct table_entry entries[TABLE_ENTRIES];
 };
-_Static_assert(sizeof(struct table) == 16 + 24 * TABLE_ENTRIES, "layout of the table's file");
+_Static_assert(sizeof(struct table) == 16 + 32 * TABLE_ENTRIES, "layout of the table's file");
 
 enum warning { WARNING_CORRUPT, WARNING_UNWRITABLE, WARNING_COUNT };
 
@@ -45,10 +47,12 @@ struct disk_cache {
     int in_use_fd; /* `lock` of the dataset: locked (shared) by each process that uses the dataset
                     */
     pthread_mutex_t table_mutex;
-    struct table table; /* as last read; used under the mutex and the file's lock */
+    struct table table;     /* as last read; used under the mutex and the file's lock */
+    _Atomic bool is_writer; /* counted in the entry's writers; as `table` */
 
     _Atomic bool unwritable;        /* a write failed: nothing more is written */
     _Atomic uint64_t full_until_ns; /* there was no room: not tried again before */
+    _Atomic uint64_t ahead_bytes;   /* reserved, and not handed out */
     _Atomic uint64_t used_bytes, hit_count, written_count, unwritten_count, corrupt_count,
         removed_count;
     pthread_mutex_t warning_mutex;
@@ -110,11 +114,34 @@ void table_give_back(struct disk_cache *cache, uint64_t dataset, uint64_t bytes)
  * table's lock. */
 void clean_partial(struct disk_cache *cache, bool alone);
 
+/* Removes the files of dead writers of a dataset that no process uses. Their space is not given
+ * back. Under the table's lock. */
+void clean_partial_of(struct disk_cache *cache, uint64_t dataset);
+
 /* Removes values of datasets that no process uses until `bytes` more fit. The dataset that was
  * unused for longest comes first. True: they fit. Under the table's lock. */
 bool clean_unused(struct disk_cache *cache, uint64_t bytes);
 
 /* How much of the limit the values in a dataset's folder take. */
 uint64_t folder_sum(const struct disk_cache *cache, const char *name);
+
+/* Takes `bytes` (whole blocks) for a value: from what this process has reserved ahead, or from the
+ * table. False: there is no room, or the table cannot be locked. Any thread. */
+bool room_take(struct disk_cache *cache, uint64_t bytes);
+
+/* Returns what room_take() gave, for a value that was not written. Any thread. */
+void room_put_back(struct disk_cache *cache, uint64_t bytes);
+
+/* Returns everything to the table. May wait a second for the table's lock; without the lock,
+ * nothing is returned, and the next process to open the dataset alone notices. */
+void room_leave(struct disk_cache *cache);
+
+/* Whether processes that died may hold more than a hundredth of the limit for the dataset. Such a
+ * dataset is to be recounted if no process uses it. Under the table's lock. */
+bool room_may_be_lost(const struct disk_cache *cache, const struct table_entry *entry);
+
+/* Adds up what the dataset really takes, and removes files of its dead writers. No process may use
+ * the dataset. Under the table's lock. */
+void room_recount(struct disk_cache *cache, struct table_entry *entry);
 
 #endif

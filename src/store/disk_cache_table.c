@@ -18,7 +18,7 @@
 
 enum { OPEN_TIMEOUT_MS = 60000, LOCK_TIMEOUT_MS = 1000, LOCK_SLEEP_NS = 100000 };
 
-static const uint64_t table_magic = 0x3162617464636b70; /* "pkcdtab1" */
+static const uint64_t table_magic = 0x3262617464636b70; /* "pkcdtab2" */
 
 void folder_name(uint64_t dataset, char ret_name[FOLDER_NAME_BYTES])
 {
@@ -79,7 +79,7 @@ static void add_folder(struct disk_cache *cache, const char *name)
     if (!entry || !folder_parse(name, &dataset) || fstatat(cache->dir_fd, name, &info, 0) < 0)
         return;
     *entry = (struct table_entry){dataset, folder_sum(cache, name),
-                                  (uint64_t)info.st_mtime * 1000000000};
+                                  (uint64_t)info.st_mtime * 1000000000, 0};
 }
 
 /* Adds up everything there is. */

@@ -9,7 +9,6 @@
  */
 #include "store/disk_cache_internal.h"
 
-#include "base/clock.h"
 #include "store/store_internal.h"
 
 #include <errno.h>
@@ -25,7 +24,6 @@
 #include <xxhash.h>
 
 static const uint64_t value_magic = 0x316c617664636b70; /* "pkcdval1" */
-static const uint64_t full_pause_ns = 10000000000;      /* before room is looked for again */
 
 struct value_header {
     uint64_t magic, dataset;
@@ -158,32 +156,6 @@ bool disk_cache_has(struct disk_cache *cache, const char *key)
 /* Writing
  * ------------------------------------------------------------------------------------------ */
 
-/* Reserves room in the table, removing what nobody uses if that makes some. */
-static bool reserve(struct disk_cache *cache, uint64_t bytes)
-{
-    if (clock_now_ns() < cache->full_until_ns || !table_lock(cache))
-        return false;
-    struct table_entry *entry = table_find(cache, cache->dataset); /* or removed by hand */
-    bool room = entry && clean_unused(cache, bytes);
-    if (room) {
-        entry->bytes += bytes;
-        room = table_write(cache, entry);
-    } else if (bytes <= cache->limit_bytes) {
-        cache->full_until_ns = clock_now_ns() + full_pause_ns;
-    }
-    cache->used_bytes = table_sum(cache);
-    table_unlock(cache);
-    return room;
-}
-
-static void give_back(struct disk_cache *cache, uint64_t bytes)
-{
-    if (!table_lock(cache))
-        return;
-    table_give_back(cache, cache->dataset, bytes);
-    table_unlock(cache);
-}
-
 static bool write_range(int fd, const void *data, size_t size, off_t offset)
 {
     size_t done = 0;
@@ -267,7 +239,7 @@ void disk_cache_put(struct disk_cache *cache, const char *key, const void *data,
     struct value_name name = name_of(hash);
     uint64_t bytes = block_bytes(sizeof header + size);
     header.check = check_of(&header);
-    if (cache->unwritable || !reserve(cache, bytes)) {
+    if (cache->unwritable || !room_take(cache, bytes)) {
         cache->unwritten_count++;
         return;
     }
@@ -280,5 +252,7 @@ void disk_cache_put(struct disk_cache *cache, const char *key, const void *data,
         stop_writing(cache);
         cache->unwritten_count++;
     }
-    give_back(cache, bytes);
+    room_put_back(cache, bytes);
+    if (cache->unwritable)
+        room_leave(cache);
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -445,6 +446,104 @@ static void test_the_limit_holds(void **state)
     disk_cache_free(cache);
 }
 
+/* The table's lock is taken once for many values: others may hold it meanwhile. */
+static void test_the_lock_is_taken_once_for_many(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct disk_cache *cache = open_cache(fixture, 7, PLENTY);
+    char path[160];
+    snprintf(path, sizeof path, "%s/table", fixture->path);
+    int other = open(path, O_RDWR);
+    assert_true(other >= 0);
+    put_value(cache, 0, 4000);
+    assert_int_equal(flock(other, LOCK_EX), 0);
+    for (uint64_t i = 1; i < 64 && stats_of(cache).unwritten_count == 0; i++)
+        put_value(cache, i, 4000);
+    put_value(cache, 5, 4000); /* is there already, and takes no room */
+    assert_int_equal(stats_of(cache).written_count, 64);
+    assert_int_equal(flock(other, LOCK_UN), 0);
+    put_value(cache, 64, 4000);
+    assert_int_equal(stats_of(cache).written_count, 65);
+    look_at_disk(fixture);
+    assert_int_equal(stats_of(cache).used_bytes, disk_bytes);
+    disk_cache_free(cache);
+    close(other);
+    cache = open_cache(fixture, 7, PLENTY);
+    assert_int_equal(stats_of(cache).used_bytes, disk_bytes);
+    disk_cache_free(cache);
+}
+
+/* Room that one process has reserved ahead is not missed by others, nor lost when it dies. */
+static void test_room_ahead_of_others(void **state)
+{
+    const struct fixture *fixture = *state;
+    enum { BLOCKS = 400, LIMIT = BLOCKS * 4096 };
+    for (int dies = 0; dies < 2; dies++) {
+        int ready[2], end[2];
+        assert_int_equal(pipe(ready) | pipe(end), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            struct disk_cache *own = try_open(fixture, 7, LIMIT);
+            char byte = 0;
+            if (!own)
+                _exit(1);
+            put_value(own, 5000, 4000);
+            if (write(ready[1], &byte, 1) != 1 || read(end[0], &byte, 1) != 1)
+                _exit(1);
+            if (!dies)
+                disk_cache_free(own);
+            _exit(0);
+        }
+        char byte = 0;
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        struct disk_cache *cache = open_cache(fixture, 7, LIMIT);
+        for (uint64_t i = 0; i < BLOCKS; i++)
+            put_value(cache, i, 4000);
+        look_at_disk(fixture);
+        assert_in_range(disk_bytes, LIMIT - LIMIT / 16, LIMIT);
+        disk_cache_free(cache);
+        assert_int_equal(write(end[1], &byte, 1), 1);
+        reap(child, false);
+        look_at_disk(fixture);
+        cache = open_cache(fixture, 7, LIMIT);
+        assert_int_equal(stats_of(cache).used_bytes, disk_bytes);
+        disk_cache_free(cache);
+        for (int i = 0; i < 2; i++) {
+            close(ready[i]);
+            close(end[i]);
+        }
+        remove_tree(fixture->path);
+    }
+}
+
+/* A dataset whose writers died with room ahead: it is counted anew before anything of it is
+ * removed, where that was too little to be noticed when the dataset was opened. */
+static void test_lost_room_is_found_when_room_is_short(void **state)
+{
+    const struct fixture *fixture = *state;
+    enum { LIMIT = 400 * 4096 };
+    pid_t child = fork();
+    if (child == 0) {
+        struct disk_cache *cache = try_open(fixture, 7, LIMIT);
+        if (!cache)
+            _exit(1);
+        for (uint64_t i = 0; i < 2; i++)
+            put_value(cache, i, 4000);
+        _exit(0);
+    }
+    reap(child, false);
+    struct disk_cache *cache = open_cache(fixture, 8, LIMIT);
+    for (uint64_t i = 0; i < 398; i++)
+        put_value(cache, i, 4000);
+    assert_int_equal(stats_of(cache).written_count, 398);
+    assert_int_equal(stats_of(cache).removed_count, 0);
+    put_value(cache, 398, 4000);
+    assert_int_equal(stats_of(cache).removed_count, 1);
+    look_at_disk(fixture);
+    assert_int_equal(disk_bytes, LIMIT);
+    disk_cache_free(cache);
+}
+
 static void test_auto_limit(void **state)
 {
     const struct fixture *fixture = *state;
@@ -715,6 +814,9 @@ int main(void)
         TEST(test_writers_that_die),
         TEST(test_partial_files_of_others),
         TEST(test_the_limit_holds),
+        TEST(test_the_lock_is_taken_once_for_many),
+        TEST(test_room_ahead_of_others),
+        TEST(test_lost_room_is_found_when_room_is_short),
         TEST(test_auto_limit),
         TEST(test_unused_datasets_make_room),
         TEST(test_the_table_is_repaired),
