@@ -2,6 +2,7 @@
 #include "held.h"
 
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/size.h"
 
 #include <errno.h>
@@ -21,10 +22,32 @@ static enum status map_shared(int fd, size_t bytes, int protection, void **ret_m
     return STATUS_OK;
 }
 
+static void draw(void *argument, uint64_t chunks, uint64_t chunk_count, uint64_t bytes)
+{
+    struct progress *progress = argument;
+    progress->total = chunk_count;
+    progress_update(progress, chunks, bytes);
+}
+
+static enum status load(struct dataset *dataset, const struct held_options *options, void *memory,
+                        struct error *err)
+{
+    struct progress progress;
+    progress_init(&progress, "loading held arrays", "chunks", 1);
+    const struct dataset_hold_options hold = {.thread_count = options->thread_count,
+                                              .memory_bytes = options->memory_bytes,
+                                              .progress = options->shows_progress ? draw : NULL,
+                                              .argument = &progress};
+    enum status status = dataset_hold_with(dataset, &hold, memory, err);
+    progress_done(&progress);
+    return status;
+}
+
 /* Makes the memory and fills it. Readers of all NUMA nodes look up any samples: pages lie
  * on all nodes in turn. posix_fallocate: a machine without room says so here, not by
  * SIGBUS. */
-static enum status fill(int fd, struct dataset *dataset, void **ret_memory, struct error *err)
+static enum status fill(int fd, struct dataset *dataset, const struct held_options *options,
+                        void **ret_memory, struct error *err)
 {
     enum status status =
         map_shared(fd, dataset->held_bytes, PROT_READ | PROT_WRITE, ret_memory, err);
@@ -38,7 +61,7 @@ static enum status fill(int fd, struct dataset *dataset, void **ret_memory, stru
                                size_format(dataset->held_bytes).text);
     }
     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    return dataset_hold(dataset, *ret_memory, err);
+    return load(dataset, options, *ret_memory, err);
 }
 
 static enum status attach(const int source[2], struct dataset *dataset, void **ret_memory,
@@ -60,8 +83,8 @@ static enum status attach(const int source[2], struct dataset *dataset, void **r
     return status;
 }
 
-enum status held_share(const struct comm *comm, struct dataset *dataset, void **ret_memory,
-                       struct error *err)
+enum status held_share(const struct comm *comm, struct dataset *dataset,
+                       const struct held_options *options, void **ret_memory, struct error *err)
 {
     enum status status = STATUS_OK;
     int fd = -1;
@@ -72,7 +95,7 @@ enum status held_share(const struct comm *comm, struct dataset *dataset, void **
     if (comm->node_rank == 0) {
         fd = memfd_create("penstock-held", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         status = fd < 0 ? error_set_errno(err, STATUS_IO, "create shared memory")
-                        : fill(fd, dataset, ret_memory, err);
+                        : fill(fd, dataset, options, ret_memory, err);
     }
     status = comm_agree(comm, status, err);
     if (status == STATUS_OK) {

@@ -2,6 +2,7 @@
  * same way. */
 #include "job_internal.h"
 
+#include "base/number.h"
 #include "held.h"
 #include "left.h"
 
@@ -53,6 +54,19 @@ static enum status take_memory(struct job *job, struct error *err)
     if (status == STATUS_OK)
         watchdog_serve(job->watchdog, &job->waker);
     return comm_agree(&job->comm, status, err);
+}
+
+/* Loads held arrays with all cores that this process may use, and in memory that is not in use
+ * before trainers are there: rings, exchange and fetches. */
+static enum status load_held(struct job *job, const struct job_options *options, struct error *err)
+{
+    enum { LEAST_THREADS = 4, MOST_THREADS = 32 }; /* a thread may wait for a file system */
+    const struct budget *budget = &job->setup.budget;
+    const struct held_options held = {
+        .thread_count = max_u32(LEAST_THREADS, min_u32(job->core_count, MOST_THREADS)),
+        .memory_bytes = budget->rings_bytes + budget->exchange_bytes + budget->fetch_bytes,
+        .shows_progress = !options->quiet && job->comm.rank == 0};
+    return held_share(&job->comm, job->dataset, &held, &job->held, err);
 }
 
 /* What decides which collective calls are made must be the same on all ranks, however they were
@@ -117,7 +131,7 @@ enum status job_start(struct job *job, const struct job_options *options, struct
                             job_cursor(job, job->setup.service.epochs, 0), job->left_off,
                             &job->known_locality, err);
     if (status == STATUS_OK)
-        status = held_share(&job->comm, job->dataset, &job->held, err);
+        status = load_held(job, options, err);
     return status;
 }
 

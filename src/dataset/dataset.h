@@ -188,8 +188,25 @@ void dataset_log_bad(struct dataset *dataset, struct bad_log *log);
  * and checks every index of every join. One process a node calls this once, at the start. Blocks on
  * the store. With masking too, a chunk that cannot be read is an error: held arrays are in all
  * samples. INVALID: an index is out of its array's range; the message names array, position and
- * value. Other errors as of dataset_read_row(), and NO_MEMORY. */
+ * value. Other errors as of dataset_read_row(), and NO_MEMORY. Of several errors, that of the first
+ * array, in the order of the fields, is returned. Reads with one thread. */
 MUST_USE enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err);
+
+/* As dataset_hold(), by several threads, which fetch chunks of remote stores ahead. */
+struct dataset_hold_options {
+    uint32_t thread_count; /* at most; at least 1 */
+    /* For the threads' scratch, and for chunks on their way (of these no more than the settings'
+     * fetch_bytes). With too little for one thread, one thread works. */
+    uint64_t memory_bytes;
+    /* Called by the calling thread a few times a second: so many of all chunks, and so many decoded
+     * bytes, are there. NULL: nobody is told. */
+    void (*progress)(void *argument, uint64_t chunks, uint64_t chunk_count, uint64_t bytes);
+    void *argument; /* of progress() */
+};
+/* IO also: no thread can be started. */
+MUST_USE enum status dataset_hold_with(struct dataset *dataset,
+                                       const struct dataset_hold_options *options, void *memory,
+                                       struct error *err);
 
 /* Uses `memory` (borrowed until dataset_free()) that another process has filled with dataset_hold()
  * for the same dataset. */

@@ -140,12 +140,6 @@ MUST_USE enum status dataset_note_versions(struct dataset *dataset, struct error
 MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
                                              const struct zarr_array *array, struct error *err);
 
-/* hold_samples.c: zarr_read_samples() of a whole array, with its chunks fetched ahead where the
- * store is remote. */
-MUST_USE enum status hold_samples(const struct dataset *dataset, struct zarr_chunk_reader *reader,
-                                  const struct zarr_array *array, void *out,
-                                  struct zarr_read_stats *stats, struct error *err);
-
 /* fingerprint.c: the fingerprint of a dataset that is otherwise settled. */
 uint64_t fingerprint_of(const struct dataset *dataset);
 

@@ -1,13 +1,11 @@
 /* See dataset.h: arrays that are held whole. One process a node fills their memory once; all
  * processes of the node read the memory. */
-#include "dataset/dataset_internal.h"
-
-#include "zarr/chunk.h"
+#include "dataset/hold_internal.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 static enum status refuse_index(const struct store_field *here, uint64_t position, int64_t value,
                                 struct error *err)
@@ -24,88 +22,126 @@ static enum status refuse_index(const struct store_field *here, uint64_t positio
                      here->index.path, position, text, here->array.path, here->array.shape[0]);
 }
 
-/* Reads an index array as int64[its samples] to `out`. Narrower integers are read to the end of
- * `out` and widened from its start: the write of item i ends where item i + 1 is read, or before.
- */
-static enum status hold_index(const struct dataset *dataset, struct zarr_chunk_reader *reader,
-                              const struct store_field *here, int64_t *out,
-                              struct zarr_read_stats *stats, struct error *err)
+/* Where an index array is read to: the end of the int64[its samples] at `out` that it becomes. */
+static unsigned char *narrow_items(const struct zarr_array *index, int64_t *out)
 {
-    uint64_t count = here->index.shape[0];
-    unsigned char *items = (unsigned char *)out + count * (sizeof *out - here->index.item_bytes);
-    enum status status = hold_samples(dataset, reader, &here->index, items, stats, err);
+    return (unsigned char *)out + index->shape[0] * (sizeof *out - index->item_bytes);
+}
 
-    for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
+/* Narrower integers were read to the end of `out`, and are widened from its start: the write of
+ * item i ends where item i + 1 is read, or before. */
+static enum status widen_index(const struct store_field *here, int64_t *out, struct error *err)
+{
+    const unsigned char *items = narrow_items(&here->index, out);
+
+    for (uint64_t i = 0; i < here->index.shape[0]; i++) {
         int64_t value = dtype_integer(here->index.dtype, items, i);
 
         if ((uint64_t)value >= here->array.shape[0]) /* negative ones too */
             return refuse_index(here, i, value, err);
         out[i] = (int64_t)here->first_element + value;
     }
-    return status;
+    return STATUS_OK;
 }
 
-/* The arrays of all stores, one after another; for a joined field, then all indices, which count in
- * them all. */
-static enum status hold_stores(struct zarr_chunk_reader *reader, const struct dataset *dataset,
-                               const struct field_origin *origin, unsigned char *memory,
-                               struct error *err)
+/* What is held: for each field and store an array, and for a joined field an index behind the
+ * array. */
+struct held_list {
+    struct hold_array *arrays; /* [count], owned */
+    const struct store_field *
+        *indexed;      /* [count], owned: of an index, where it belongs; else NULL */
+    int64_t **indices; /* [count], owned: of an index, what it becomes */
+    size_t count;
+};
+
+static void add_array(struct held_list *list, const struct zarr_array *array, unsigned char *out)
+{
+    list->arrays[list->count++] = (struct hold_array){array, out};
+}
+
+/* The arrays of all stores lie one after another; those of a joined field are followed by all
+ * indices, which count in them all. */
+static void add_field(struct held_list *list, const struct dataset *dataset,
+                      const struct field_origin *origin, unsigned char *memory)
 {
     const struct dataset_private *private = dataset->private;
     unsigned char *elements = memory + origin->held_offset;
     int64_t *indices = (int64_t *)(void *)(memory + origin->index_offset);
-    struct zarr_read_stats stats = {0};
-    enum status status = STATUS_OK;
 
-    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++) {
+    for (size_t s = 0; s < private->store_count; s++) {
         const struct store_field *here = &origin->store_fields[s];
 
-        status = hold_samples(dataset, reader, &here->array, elements, &stats, err);
+        add_array(list, &here->array, elements);
         elements += here->array.total_bytes;
-        if (status == STATUS_OK && origin->index)
-            status =
-                hold_index(dataset, reader, here, indices + private->first_sample[s], &stats, err);
+        if (!origin->index)
+            continue;
+        list->indexed[list->count] = here;
+        list->indices[list->count] = indices + private->first_sample[s];
+        add_array(list, &here->index, narrow_items(&here->index, list->indices[list->count]));
     }
+}
+
+static enum status list_held(const struct dataset *dataset, unsigned char *memory,
+                             struct held_list *ret_list, struct error *err)
+{
+    size_t most = 2 * dataset->field_count * dataset->store_count;
+    struct held_list list = {.arrays = calloc(most, sizeof *list.arrays),
+                             .indexed = calloc(most, sizeof *list.indexed),
+                             .indices = calloc(most, sizeof *list.indices)};
+
+    *ret_list = list;
+    if (!list.arrays || !list.indexed || !list.indices)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to list held arrays");
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->fields[i].source == FIELD_HELD)
+            add_field(ret_list, dataset, &dataset->private->origins[i], memory);
+    return STATUS_OK;
+}
+
+/* Loads what is listed, then settles the indices, those before an array that could not be read
+ * first: the first thing that is wrong is the error. */
+static enum status hold_listed(const struct dataset *dataset, const struct held_list *list,
+                               const struct dataset_hold_options *options, struct error *err)
+{
+    struct error unread;
+    size_t failed;
+    enum status status = hold_load(dataset, list->arrays, list->count, options, &failed, &unread);
+
+    if (status != STATUS_OK && failed == list->count)
+        failed = 0; /* nothing is there */
+    for (size_t i = 0; i < failed; i++)
+        if (list->indexed[i] && widen_index(list->indexed[i], list->indices[i], err) != STATUS_OK)
+            return STATUS_INVALID;
+    if (status != STATUS_OK && err)
+        *err = unread;
     return status;
 }
 
-static enum status hold_field(const struct dataset *dataset, const struct field_origin *origin,
-                              unsigned char *memory, struct error *err)
+enum status dataset_hold_with(struct dataset *dataset, const struct dataset_hold_options *options,
+                              void *memory, struct error *err)
 {
-    const struct dataset_private *private = dataset->private;
-    const struct zarr_array *arrays[ZARR_READER_MAX_ARRAYS];
-    struct zarr_faults faults = {.missing_is_bad = private->missing_is_bad};
-    struct zarr_chunk_reader *reader;
-    size_t count = 0;
+    struct held_list list;
 
-    for (size_t s = 0; s < private->store_count; s++) {
-        arrays[count++] = &origin->store_fields[s].array;
-        if (origin->index)
-            arrays[count++] = &origin->store_fields[s].index;
-    }
-    enum status status =
-        zarr_chunk_reader_new_with(private->store, arrays, count, &private->read, &reader, err);
-    if (status != STATUS_OK)
-        return status;
-    zarr_chunk_reader_use_cache(reader, private->cache);
-    zarr_chunk_reader_use_faults(reader, &faults);
-    status = hold_stores(reader, dataset, origin, memory, err);
-    zarr_chunk_reader_free(reader);
+    if (dataset->held_bytes == 0)
+        return STATUS_OK;
+    enum status status = list_held(dataset, memory, &list, err);
+    if (status == STATUS_OK)
+        status = hold_listed(dataset, &list, options, err);
+    free(list.arrays);
+    free(list.indexed);
+    free(list.indices);
+    if (status != STATUS_OK && dataset->mask)
+        status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
+    if (status == STATUS_OK)
+        dataset_attach(dataset, memory);
     return status;
 }
 
 enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err)
 {
-    enum status status = STATUS_OK;
+    const struct dataset_hold_options options = {.thread_count = 1, .memory_bytes = UINT64_MAX};
 
-    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++)
-        if (dataset->fields[i].source == FIELD_HELD)
-            status = hold_field(dataset, &dataset->private->origins[i], memory, err);
-    if (status != STATUS_OK && dataset->mask)
-        status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
-    if (status == STATUS_OK && dataset->held_bytes > 0)
-        dataset_attach(dataset, memory);
-    return status;
+    return dataset_hold_with(dataset, &options, memory, err);
 }
 
 void dataset_attach(struct dataset *dataset, const void *memory)

@@ -258,6 +258,25 @@ class Http(RemoteTest):
         self.assertEqual(self.lines(2, self.settings(proxy.url + "/singles", **fields), self.env()),
                          expected)
 
+    def test_held_arrays_are_fetched_ahead(self):
+        """Many chunks at once, of shards and of what the disk cache keeps, too; what it has is not asked for again."""
+        fields = {"dataset.fields.a": "segment_to_video", "dataset.fields.b": "base_frames[segment_to_video]",
+                  "order.epochs": 1, "store.hedge": "false"}
+        cached = {"readers.cache_dir": os.path.join(self.folder, "cache")}
+        self.synth("ones", self.SAMPLES, chunk=1, videos=7)
+        self.rechunk("ones", "joined-shards", "--chunk=1", "--shard=4")
+        for name, more in (("ones", {}), ("joined-shards", {}), ("ones", cached), ("joined-shards", cached)):
+            with self.subTest(name, **more):
+                expected = self.lines(1, self.settings(os.path.join(self.datasets, name), **fields), self.env())
+                proxy = self.proxy(self.server.port, latency_s=0.05)
+                remote = self.settings(f"{proxy.url}/{name}", **fields, **more)
+                self.assertEqual(self.lines(2, remote, self.env()), expected)
+                self.assertGreater(proxy.most, 8)
+                if more:
+                    before = len(self.server.requests())
+                    self.assertEqual(self.lines(2, remote, self.env()), expected)
+                    self.assertNotRegex(self.server.requests()[before:], rf"GET /{name}/base_frames/(c/)?\d")
+
     def test_few_requests(self):
         """Whatever the concurrency limit, and without second requests."""
         self.check(self.server.url + "/v2", readers=(2,),
