@@ -19,39 +19,52 @@ unsigned char *page_arena_page(const struct page_arena *arena, int32_t page)
     return arena->memory[numa].start + index * arena->page_bytes;
 }
 
-/* Takes up to `count` pages of a NUMA node to the front of the chain *first; returns how many. */
+/* Takes the first pages of a free list, up to `count`, to the front of the chain *first; returns
+ * how many. Their order stays: pages that follow one another in memory do so in the chain. */
 static uint32_t take_from(struct page_arena *arena, uint32_t numa, uint32_t count, int32_t *first)
 {
     struct free_pages *free_pages = &arena->free_pages[numa];
     pthread_mutex_lock(&free_pages->mutex);
     if (count > free_pages->count)
         count = free_pages->count;
-    for (uint32_t i = 0; i < count; i++) {
-        int32_t page = free_pages->first;
-        free_pages->first = arena->next_page[page];
-        arena->next_page[page] = *first;
-        *first = page;
+    if (count > 0) {
+        int32_t last = free_pages->first, rest = *first;
+        for (uint32_t i = 1; i < count; i++)
+            last = arena->next_page[last];
+        *first = free_pages->first;
+        free_pages->first = arena->next_page[last];
+        arena->next_page[last] = rest;
     }
     free_pages->count -= count;
     pthread_mutex_unlock(&free_pages->mutex);
     return count;
 }
 
-/* Run by run of pages that lie in one NUMA node. */
+/* The last page of the chain's first run of pages that lie in one NUMA node, and how many these
+ * are. */
+static int32_t last_of_run(const struct page_arena *arena, int32_t page, uint32_t *ret_count)
+{
+    uint32_t numa = (uint32_t)page / arena->numa_pages, count = 1;
+    for (int32_t next = arena->next_page[page];
+         next != NO_PAGE && (uint32_t)next / arena->numa_pages == numa;
+         next = arena->next_page[page], count++)
+        page = next;
+    *ret_count = count;
+    return page;
+}
+
 void page_arena_free(struct page_arena *arena, int32_t page)
 {
     while (page != NO_PAGE) {
-        uint32_t index = (uint32_t)page / arena->numa_pages;
-        struct free_pages *free_pages = &arena->free_pages[index];
+        uint32_t count;
+        int32_t last = last_of_run(arena, page, &count), next = arena->next_page[last];
+        struct free_pages *free_pages = &arena->free_pages[(uint32_t)page / arena->numa_pages];
         pthread_mutex_lock(&free_pages->mutex);
-        while (page != NO_PAGE && (uint32_t)page / arena->numa_pages == index) {
-            int32_t next = arena->next_page[page];
-            arena->next_page[page] = free_pages->first;
-            free_pages->first = page;
-            free_pages->count++;
-            page = next;
-        }
+        arena->next_page[last] = free_pages->first;
+        free_pages->first = page;
+        free_pages->count += count;
         pthread_mutex_unlock(&free_pages->mutex);
+        page = next;
     }
 }
 

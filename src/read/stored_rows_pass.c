@@ -49,6 +49,34 @@ static void write_bytes(struct stored_rows_pass *pass, const void *bytes, size_t
     }
 }
 
+/* Whether the next `size` bytes of the tape lie in one run, on pages that follow one another in
+ * memory, too. */
+static bool is_one_run(const struct stored_rows_pass *pass, size_t size)
+{
+    const struct page_arena *arena = &pass->rows->arena;
+    size_t room = arena->page_bytes - pass->at;
+    for (int32_t page = pass->page; size > room; room += arena->page_bytes, page++)
+        if (arena->next_page[page] != page + 1 || (uint32_t)(page + 1) % arena->numa_pages == 0)
+            return false;
+    return true;
+}
+
+/* The next `size` bytes of the tape, which lie in one run. NULL at the end of the tape. */
+static const void *lend_bytes(struct stored_rows_pass *pass, size_t size)
+{
+    const void *first = NULL;
+    if (size > pass->bytes)
+        return NULL;
+    pass->bytes -= size;
+    do {
+        size_t run_bytes;
+        const void *run = next_run(pass, size, &run_bytes);
+        first = first ? first : run;
+        size -= run_bytes;
+    } while (size > 0);
+    return first;
+}
+
 /* False at the end of the tape. */
 static bool read_bytes(struct stored_rows_pass *pass, void *bytes, size_t size)
 {
@@ -101,8 +129,17 @@ static void record(struct zarr_tape *tape, enum status failure, const void *byte
         write_bytes(pass, bytes, size);
 }
 
-static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity, size_t *ret_size,
-                        struct error *err)
+static bool play_bytes(struct stored_rows_pass *pass, void *buffer, const void **ret_lent,
+                       size_t size)
+{
+    if (!ret_lent || size == 0 || !is_one_run(pass, size))
+        return read_bytes(pass, buffer, size);
+    *ret_lent = lend_bytes(pass, size);
+    return *ret_lent != NULL;
+}
+
+static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity,
+                        const void **ret_lent, size_t *ret_size, struct error *err)
 {
     struct stored_rows_pass *pass = pass_of(tape);
     uint32_t mark;
@@ -113,7 +150,7 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity, s
                          "there was no such chunk when the row was first read");
     if (mark == damaged)
         return error_set(err, STATUS_CORRUPT, "it was damaged when the row was first read");
-    if (mark > capacity || !read_bytes(pass, buffer, mark))
+    if (mark > capacity || !play_bytes(pass, buffer, ret_lent, mark))
         return error_set(err, STATUS_CORRUPT,
                          "the row's stored bytes in memory have %u for the chunk, at most %zu can "
                          "be right",

@@ -76,7 +76,8 @@ void fetch_stop(const struct store *store);
 /* What was fetched before a read: fetches of FETCH_WHOLE and FETCH_RANGE, all done.
  * store_get_packed() takes a whole value of the same store and key from here, bytes or error,
  * instead of asking the store. store_get_ranges() and store_get_range() take a range of the same
- * offset and size. Each fetch is taken once: its `key` is NULL from then on. One thread at a time.
+ * offset and size. store_lend() takes either without a copy. Each fetch is taken once: its `key` is
+ * NULL from then on. One thread at a time.
  */
 struct fetched {
     struct fetch *fetches; /* [count], borrowed */

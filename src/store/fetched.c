@@ -6,7 +6,7 @@
 
 /* The fetch of that key, or of that range of its value, that was not taken yet; NULL if there is
  * none. */
-static struct fetch *take(struct fetched *fetched, const struct store *store, const char *key,
+static struct fetch *find(const struct fetched *fetched, const struct store *store, const char *key,
                           const struct store_range *range)
 {
     for (size_t i = 0; fetched && i < fetched->count; i++) {
@@ -14,13 +14,21 @@ static struct fetch *take(struct fetched *fetched, const struct store *store, co
         bool fits = range ? fetch->kind == FETCH_RANGE && fetch->offset == range->offset &&
                                 fetch->size == range->size
                           : fetch->kind == FETCH_WHOLE;
-        if (!fits || fetch->own.store != store || !fetch->key || strcmp(fetch->key, key) != 0)
-            continue;
-        fetched->next = (size_t)(fetch - fetched->fetches + 1) % fetched->count;
-        fetch->key = NULL;
-        return fetch;
+        if (fits && fetch->own.store == store && fetch->key && strcmp(fetch->key, key) == 0)
+            return fetch;
     }
     return NULL;
+}
+
+static struct fetch *take(struct fetched *fetched, const struct store *store, const char *key,
+                          const struct store_range *range)
+{
+    struct fetch *fetch = find(fetched, store, key, range);
+    if (!fetch)
+        return NULL;
+    fetched->next = (size_t)(fetch - fetched->fetches + 1) % fetched->count;
+    fetch->key = NULL;
+    return fetch;
 }
 
 static enum status outcome(const struct fetch *fetch, struct error *err)
@@ -54,5 +62,18 @@ bool fetched_get_range(struct fetched *fetched, const struct store *store, const
     if (fetch->status == STATUS_OK)
         memcpy(range->buffer, fetch->buffer, fetch->size);
     *ret_status = outcome(fetch, err);
+    return true;
+}
+
+bool fetched_lend(struct fetched *fetched, const struct store *store, const char *key,
+                  const struct store_range *range, size_t capacity, const void **ret_bytes,
+                  size_t *ret_size)
+{
+    const struct fetch *fetch = find(fetched, store, key, range);
+    if (!fetch || fetch->status != STATUS_OK || (!range && fetch->got > capacity))
+        return false;
+    fetch = take(fetched, store, key, range);
+    *ret_bytes = fetch->buffer;
+    *ret_size = range ? fetch->size : fetch->got;
     return true;
 }

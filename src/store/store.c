@@ -207,6 +207,14 @@ enum status store_get_range(const struct store *store, const char *key,
     return get_ranges(store, key, range, 1, total, fetched, err);
 }
 
+bool store_lend(const struct store *store, const char *key, const struct store_range *range,
+                size_t capacity, struct fetched *fetched, const void **ret_bytes, size_t *ret_size)
+{
+    if (!fetched || reach(&store, &key, false, NULL) != STATUS_OK)
+        return false;
+    return fetched_lend(fetched, store, key, range, capacity, ret_bytes, ret_size);
+}
+
 enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
                            uint64_t *ret_total, struct error *err)
 {

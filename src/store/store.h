@@ -174,6 +174,13 @@ MUST_USE enum status store_get_range(const struct store *store, const char *key,
                                      const struct store_range *range, uint64_t total,
                                      struct fetched *fetched, struct error *err);
 
+/* Takes from `fetched` (fetch.h) the value of `key`, of at most `capacity` bytes, or `range` of the
+ * value unless `range` is NULL, and does not copy: *ret_bytes is the memory of the fetch, borrowed
+ * as long as that is the caller's. range->buffer is not used. False: this was not fetched, or not
+ * with OK, and nothing is taken; a read tells. */
+bool store_lend(const struct store *store, const char *key, const struct store_range *range,
+                size_t capacity, struct fetched *fetched, const void **ret_bytes, size_t *ret_size);
+
 /* Reads the last `size` bytes of the value of `key`. *ret_total is the number of bytes of the
  * value. Errors as of store_get_ranges(). CORRUPT also: the value has fewer than `size` bytes.
  * UNSUPPORTED also: a server gives neither the end of the value nor its decoded length. */

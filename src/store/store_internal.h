@@ -69,6 +69,11 @@ bool fetched_get(struct fetched *fetched, const struct store *store, const char 
 bool fetched_get_range(struct fetched *fetched, const struct store *store, const char *key,
                        const struct store_range *range, enum status *ret_status, struct error *err);
 
+/* fetched.c: as store_lend(), of the store that has the key. */
+bool fetched_lend(struct fetched *fetched, const struct store *store, const char *key,
+                  const struct store_range *range, size_t capacity, const void **ret_bytes,
+                  size_t *ret_size);
+
 /* store.c: asserts that the calling thread may wait. */
 void store_may_wait(void);
 

@@ -52,10 +52,11 @@ enum { ZARR_READER_MAX_ARRAYS = 2048 };
  * A tape has no names of chunks. So a tape fits only the reads that it was recorded with: the same
  * arrays and the same ranges in the same order. The reader's thread calls both functions. */
 struct zarr_tape {
-    /* Gives the next answer, as store_get() does: NOT_FOUND for a missing chunk. NULL on a tape
-     * that is being recorded. */
-    enum status (*play)(struct zarr_tape *tape, void *buffer, size_t capacity, size_t *ret_size,
-                        struct error *err);
+    /* Gives the next answer, as store_get() does: NOT_FOUND for a missing chunk. If `ret_lent` is
+     * not NULL, *ret_lent may be set to the bytes on the tape, borrowed until the tape is put away,
+     * instead of copying them into `buffer`. NULL on a tape that is being recorded. */
+    enum status (*play)(struct zarr_tape *tape, void *buffer, size_t capacity,
+                        const void **ret_lent, size_t *ret_size, struct error *err);
     /* Records an answer; if the store was asked again, the last one. `bytes` is NULL if the chunk
      * is missing
      * (`failure` OK) or could not be read. Borrowed during the call. */

@@ -74,6 +74,33 @@ void chunk_batch_coalesce(const struct zarr_chunk_reader *reader, struct chunk_b
     }
 }
 
+/* Chunks of ranges that were fetched before stay in the memory of the fetch. Returns how many
+ * ranges are left, which are moved to the front. */
+static size_t lend_ranges(struct zarr_chunk_reader *reader, struct chunk_batch *batch)
+{
+    const char *key = batch->wanted[0]->key;
+    size_t left = 0, next = 0;
+
+    for (size_t i = 0; i < batch->range_count; i++) {
+        const struct store_range range = batch->ranges[i];
+        unsigned char *end = (unsigned char *)range.buffer + range.size;
+        const void *lent = NULL;
+        size_t size;
+
+        if (!store_lend(reader->store, key, &range, range.size, reader->fetched, &lent, &size))
+            batch->ranges[left++] = range;
+        for (; next < batch->wanted_count; next++) {
+            struct stored_chunk *chunk = batch->wanted[next];
+
+            if ((unsigned char *)chunk->memory >= end)
+                break;
+            if (lent)
+                chunk->lent = (const unsigned char *)lent + (chunk->offset - range.offset);
+        }
+    }
+    return left;
+}
+
 /* Gets what is not in the disk cache. What fails is left to be fetched one by one, where the cause
  * can be told of the very chunk. */
 static void fetch_wanted(struct zarr_chunk_reader *reader, struct chunk_batch *batch,
@@ -81,12 +108,16 @@ static void fetch_wanted(struct zarr_chunk_reader *reader, struct chunk_batch *b
 {
     if (batch->wanted_count == 0)
         return;
+    uint64_t bytes = 0;
+
     chunk_batch_coalesce(reader, batch);
-    if (store_get_ranges(reader->store, batch->wanted[0]->key, batch->ranges, batch->range_count,
-                         reader->fetched, NULL) != STATUS_OK)
-        return;
     for (size_t i = 0; i < batch->range_count; i++)
-        stats->stored_bytes += batch->ranges[i].size;
+        bytes += batch->ranges[i].size;
+    size_t left = lend_ranges(reader, batch);
+    if (left > 0 && store_get_ranges(reader->store, batch->wanted[0]->key, batch->ranges, left,
+                                     reader->fetched, NULL) != STATUS_OK)
+        return;
+    stats->stored_bytes += bytes;
     for (size_t i = 0; i < batch->wanted_count; i++) {
         struct stored_chunk *chunk = batch->wanted[i];
 

@@ -22,7 +22,7 @@ static bool is_cut(const struct stored_chunk *chunk)
     struct cut cut = cut_of(chunk);
 
     return chunk->size == sizeof cut + chunk->wanted &&
-           memcmp(chunk->memory, &cut, sizeof cut) == 0;
+           memcmp(chunk_stored(chunk), &cut, sizeof cut) == 0;
 }
 
 static uint64_t array_bit(const struct zarr_array *array)
@@ -90,6 +90,6 @@ bool chunk_copy_cut(const struct stored_chunk *chunk, void *decoded)
 {
     if (!is_cut(chunk))
         return false;
-    memcpy(decoded, (unsigned char *)chunk->memory + sizeof(struct cut), chunk->wanted);
+    memcpy(decoded, (const unsigned char *)chunk_stored(chunk) + sizeof(struct cut), chunk->wanted);
     return true;
 }

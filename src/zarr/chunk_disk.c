@@ -52,7 +52,7 @@ void chunk_to_disk(struct zarr_chunk_reader *reader, const struct stored_chunk *
         return;
     uint64_t start_ns = clock_now_ns();
     struct cache_key key = cache_key_of(chunk);
-    disk_cache_put(reader->cache, key.text, chunk->memory, chunk->size);
+    disk_cache_put(reader->cache, key.text, chunk_stored(chunk), chunk->size);
     stats->read_ns += clock_now_ns() - start_ns;
 }
 

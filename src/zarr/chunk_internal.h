@@ -37,10 +37,17 @@ struct stored_chunk {
     uint64_t offset, bytes; /* of the chunk in the value */
     void *memory;
     size_t capacity, size;
-    bool is_missing; /* there is no such chunk */
-    bool is_new;     /* the store was asked, so the disk cache does not have the chunk */
-    bool fetched;    /* `memory` holds the stored bytes, which may not decode */
+    const void *lent; /* the stored bytes, in memory of a fetch or a tape; NULL: in `memory` */
+    bool is_missing;  /* there is no such chunk */
+    bool is_new;      /* the store was asked, so the disk cache does not have the chunk */
+    bool fetched;     /* the stored bytes are there, and may not decode */
 };
+
+/* The chunk's stored bytes, once fetched. */
+static inline const void *chunk_stored(const struct stored_chunk *chunk)
+{
+    return chunk->lent ? chunk->lent : chunk->memory;
+}
 
 struct zarr_chunk_reader {
     const struct store *store;        /* borrowed */

@@ -8,33 +8,44 @@
 #include <string.h>
 
 static enum status ask_range(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                             struct error *err)
+                             bool lend, struct error *err)
 {
     struct store_range range = {chunk->offset, chunk->bytes, chunk->memory};
 
     chunk->size = chunk->bytes;
+    if (lend && store_lend(reader->store, chunk->key, &range, chunk->capacity, reader->fetched,
+                           &chunk->lent, &chunk->size))
+        return STATUS_OK;
     if (chunk->array->shard_level_count > 0)
         return store_get_ranges(reader->store, chunk->key, &range, 1, reader->fetched, err);
     return store_get_range(reader->store, chunk->key, &range, chunk->array->chunk_bytes,
                            reader->fetched, err);
 }
 
+static enum status get_whole(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+                             bool lend, struct error *err)
+{
+    if (lend && store_lend(reader->store, chunk->key, NULL, chunk->capacity, reader->fetched,
+                           &chunk->lent, &chunk->size))
+        return STATUS_OK;
+    return store_get_packed(reader->store, chunk->key, codec_chain_begins(&chunk->array->codecs),
+                            reader->fetched, chunk->memory, chunk->capacity, &chunk->size, err);
+}
+
 static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                             struct error *err)
+                             bool lend, struct error *err)
 {
     size_t offset;
-    enum status status =
-        store_get_packed(reader->store, chunk->key, codec_chain_begins(&chunk->array->codecs),
-                         reader->fetched, chunk->memory, chunk->capacity, &chunk->size, err);
+    enum status status = get_whole(reader, chunk, lend, err);
 
     if (status == STATUS_OK && chunk->size >= CODEC_HEAD_BYTES &&
         codec_chain_has_partial(&chunk->array->codecs))
-        chunk_note_head(reader, chunk, chunk->memory, &offset);
+        chunk_note_head(reader, chunk, chunk_stored(chunk), &offset);
     return status;
 }
 
 static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                             struct zarr_read_stats *stats, struct error *err)
+                             bool lend, struct zarr_read_stats *stats, struct error *err)
 {
     enum status status = STATUS_OK;
     bool is_there = false;
@@ -42,23 +53,27 @@ static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chu
     if (!chunk->is_range && chunk_may_be_cut(reader, chunk))
         status = chunk_read_cut(reader, chunk, &is_there, stats, err);
     if (status == STATUS_OK && !is_there) {
-        status = chunk->is_range ? ask_range(reader, chunk, err) : ask_whole(reader, chunk, err);
+        status = chunk->is_range ? ask_range(reader, chunk, lend, err)
+                                 : ask_whole(reader, chunk, lend, err);
         stats->stored_bytes += status == STATUS_OK ? chunk->size : 0;
     }
     chunk->is_new = status == STATUS_OK;
     return status;
 }
 
-/* From the nearest that has it, with store_get()'s contract. */
-static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
+/* From the nearest that has it, with store_get()'s contract. `lend`: the bytes may stay where they
+ * were fetched, or on the tape. */
+static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *chunk, bool lend,
                          struct zarr_read_stats *stats, struct error *err)
 {
     struct zarr_tape *tape = reader->tape;
     uint64_t start_ns = clock_now_ns();
     enum status status = STATUS_OK;
 
+    chunk->lent = NULL;
     if (tape && tape->play) {
-        status = tape->play(tape, chunk->memory, chunk->capacity, &chunk->size, err);
+        status = tape->play(tape, chunk->memory, chunk->capacity, lend ? &chunk->lent : NULL,
+                            &chunk->size, err);
         stats->memory_chunk_count++;
         if (status == STATUS_OK)
             stats->memory_bytes += chunk->size;
@@ -70,7 +85,7 @@ static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
     if (status == STATUS_OK && chunk->is_missing)
         status = error_set(err, STATUS_NOT_FOUND, "the shard '%s' does not have it", chunk->key);
     if (status == STATUS_OK && !chunk_from_disk(reader, chunk, stats))
-        status = ask_store(reader, chunk, stats, err);
+        status = ask_store(reader, chunk, lend, stats, err);
     stats->read_ns += clock_now_ns() - start_ns;
     return status;
 }
@@ -81,7 +96,7 @@ static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enu
     if (!tape || tape->play)
         return;
     if (chunk->fetched)
-        tape->record(tape, STATUS_OK, chunk->memory, chunk->size);
+        tape->record(tape, STATUS_OK, chunk_stored(chunk), chunk->size);
     else
         tape->record(tape, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL, 0);
 }
@@ -98,14 +113,14 @@ static enum status decode_partial(struct zarr_chunk_reader *reader,
     if (chunk_copy_cut(chunk, decoded))
         return STATUS_OK;
     enum status status =
-        codec_decode_partial(codecs, reader->context, chunk->memory, chunk->size, chunk_bytes,
+        codec_decode_partial(codecs, reader->context, chunk_stored(chunk), chunk->size, chunk_bytes,
                              chunk->begin, decoded, chunk->wanted, &done, err);
 
     if (status != STATUS_OK || done)
         return status;
     reader->scratch_key[0] = '\0';
-    status = codec_decode(codecs, reader->context, chunk->memory, chunk->size, reader->scratch,
-                          chunk_bytes, err);
+    status = codec_decode(codecs, reader->context, chunk_stored(chunk), chunk->size,
+                          reader->scratch, chunk_bytes, err);
     if (status == STATUS_OK)
         memmove(decoded, reader->scratch + chunk->begin, chunk->wanted);
     return status;
@@ -121,11 +136,11 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
     if (codec_chain_is_raw(&array->codecs) && chunk->size != chunk->wanted)
         return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
                          chunk->size, chunk->wanted);
-    if (chunk->memory == decoded)
+    if (chunk_stored(chunk) == decoded)
         return STATUS_OK;
     uint64_t start_ns = clock_now_ns();
     enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
-                             ? codec_decode(&array->codecs, reader->context, chunk->memory,
+                             ? codec_decode(&array->codecs, reader->context, chunk_stored(chunk),
                                             chunk->size, decoded, chunk->wanted, err)
                              : decode_partial(reader, chunk, decoded, err);
     stats->decode_ns += clock_now_ns() - start_ns;
@@ -135,7 +150,7 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
 static enum status fetch_and_decode(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                     void *decoded, struct zarr_read_stats *stats, struct error *err)
 {
-    enum status status = fetch(reader, chunk, stats, err);
+    enum status status = fetch(reader, chunk, chunk->memory != decoded, stats, err);
 
     chunk->fetched = status == STATUS_OK;
     return status == STATUS_OK ? decode(reader, chunk, decoded, stats, err) : status;

@@ -422,7 +422,7 @@ static void test_tapes_of_any_size(void **state)
     struct error err;
     static unsigned char bytes[40000], out[40000];
     uint64_t sum = 0;
-    size_t size = 0;
+    size_t size = 0, lent_count = 0;
     enum { ANSWERS = 400 };
     assert_ok(stored_rows_new(setting->pool, 4 << 20, 100, 1, &setting->stored, &err), &err);
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -443,19 +443,24 @@ static void test_tapes_of_any_size(void **state)
     stored_rows_start(setting->stored, stored_rows_claim(setting->stored, 5), 0, &pass);
     for (uint64_t i = 0; i < ANSWERS; i++) {
         size_t expected = i % 50 == 49 ? 40000 : random_u64(3, 1, i) % 520;
-        enum status status = pass.tape.play(&pass.tape, out, sizeof out, &size, &err);
+        const void *lent = NULL;
+        enum status status =
+            pass.tape.play(&pass.tape, out, sizeof out, i % 2 ? &lent : NULL, &size, &err);
         assert_int_equal(status, i % 7 == 3   ? STATUS_NOT_FOUND
                                  : i % 7 == 5 ? STATUS_CORRUPT
                                               : STATUS_OK);
         if (status == STATUS_OK) {
             assert_int_equal(size, expected);
-            assert_memory_equal(out, bytes + sizeof bytes - size, size);
+            assert_memory_equal(lent ? lent : out, bytes + sizeof bytes - size, size);
+            lent_count += lent != NULL;
         }
     }
-    assert_int_equal(pass.tape.play(&pass.tape, out, sizeof out, &size, &err), STATUS_CORRUPT);
+    assert_true(lent_count > ANSWERS / 4);
+    assert_int_equal(pass.tape.play(&pass.tape, out, sizeof out, NULL, &size, &err),
+                     STATUS_CORRUPT);
     stored_rows_end(&pass, false);
     stored_rows_start(setting->stored, stored_rows_claim(setting->stored, 5), 0, &pass);
-    assert_int_equal(pass.tape.play(&pass.tape, out, 1, &size, &err), STATUS_CORRUPT);
+    assert_int_equal(pass.tape.play(&pass.tape, out, 1, NULL, &size, &err), STATUS_CORRUPT);
     stored_rows_end(&pass, false);
 }
 

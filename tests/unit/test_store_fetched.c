@@ -107,6 +107,46 @@ static void an_error_is_told_once(void **state)
     assert_false(fetched_get(&fetched, &here, "a", buffer, 4, &size, &status, &err));
 }
 
+static void bytes_are_lent_where_they_lie(void **state)
+{
+    (void)state;
+    char one[] = "one", three[] = "three", long_value[] = "long";
+    struct fetch fetches[] = {fetch_of("a", FETCH_WHOLE, 0, one),
+                              fetch_of("a", FETCH_RANGE, 20, three),
+                              fetch_of("b", FETCH_WHOLE, 0, long_value)};
+    struct fetched fetched = {.fetches = fetches, .count = 3};
+    const struct store_range range = {20, 5, NULL}, other = {21, 5, NULL};
+    const void *bytes = NULL;
+    size_t size = 0;
+    assert_false(fetched_lend(NULL, &here, "a", NULL, 16, &bytes, &size));
+    assert_false(fetched_lend(&fetched, &here, "a", &other, 16, &bytes, &size));
+    assert_true(fetched_lend(&fetched, &here, "a", &range, 16, &bytes, &size));
+    assert_ptr_equal(bytes, three);
+    assert_int_equal(size, 5);
+    assert_true(fetched_lend(&fetched, &here, "a", NULL, 16, &bytes, &size));
+    assert_ptr_equal(bytes, one);
+    assert_int_equal(size, 3);
+    assert_false(fetched_lend(&fetched, &here, "a", NULL, 16, &bytes, &size));
+    assert_false(fetched_lend(&fetched, &here, "b", NULL, 3, &bytes, &size));
+    assert_true(get(&fetched, &here, "b", 16, "long")); /* what is not lent is not taken */
+}
+
+static void an_error_is_left_to_the_read(void **state)
+{
+    (void)state;
+    char buffer[4] = "";
+    size_t size;
+    enum status status = STATUS_OK;
+    const void *bytes;
+    struct error err;
+    struct fetch fetch = fetch_of("a", FETCH_WHOLE, 0, buffer);
+    struct fetched fetched = {.fetches = &fetch, .count = 1};
+    fetch.status = error_set(&fetch.error, STATUS_IO, "lost");
+    assert_false(fetched_lend(&fetched, &here, "a", NULL, 4, &bytes, &size));
+    assert_true(fetched_get(&fetched, &here, "a", buffer, 4, &size, &status, &err));
+    assert_int_equal(status, STATUS_IO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +154,8 @@ int main(void)
         cmocka_unit_test(a_value_that_is_too_long_is_asked_for_anew),
         cmocka_unit_test(ranges_are_found_by_offset_and_size),
         cmocka_unit_test(an_error_is_told_once),
+        cmocka_unit_test(bytes_are_lent_where_they_lie),
+        cmocka_unit_test(an_error_is_left_to_the_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
