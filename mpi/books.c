@@ -90,8 +90,9 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     stats->scatter_ns += times.scatter_ns - books->epoch_times.scatter_ns;
     stats->exchange_ns += times.exchange_ns - books->epoch_times.exchange_ns;
     stats->cpu_ns += cpu_ns - books->epoch_cpu_ns;
-    stats->sent_bytes +=
-        rounds_take_sent_records(books->rounds, books->epoch) * job->dataset->record_bytes;
+    uint64_t moved = rounds_take_sent_records(books->rounds, books->epoch);
+    stats->moved_samples += moved;
+    stats->sent_bytes += moved * job->dataset->record_bytes;
     tell_warnings(job);
     books->epoch = next_epoch;
     books->epoch_start_ns = books->now_ns;

@@ -73,14 +73,16 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
         json,
         "\"rows_read\":%llu,\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
         "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
+        "\"moved_samples\":%llu,"
         "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
         "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f,\"stalls\":%llu",
         (unsigned long long)stats->rows_read, (unsigned long long)stats->stored_bytes,
         (unsigned long long)stats->memory_bytes, (unsigned long long)stats->disk_bytes,
         (unsigned long long)stats->decoded_bytes, (unsigned long long)stats->chunk_count,
-        (unsigned long long)stats->sent_bytes, seconds(stats->read_ns), seconds(stats->decode_ns),
-        seconds(stats->copy_ns), seconds(stats->plan_ns), seconds(stats->fill_ns),
-        seconds(stats->scatter_ns), seconds(stats->exchange_ns), seconds(stats->cpu_ns),
+        (unsigned long long)stats->sent_bytes, (unsigned long long)stats->moved_samples,
+        seconds(stats->read_ns), seconds(stats->decode_ns), seconds(stats->copy_ns),
+        seconds(stats->plan_ns), seconds(stats->fill_ns), seconds(stats->scatter_ns),
+        seconds(stats->exchange_ns), seconds(stats->cpu_ns),
         (unsigned long long)stats->stall_count);
 }
 
@@ -92,7 +94,10 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
                 (unsigned long long)line->epoch, (unsigned long long)line->sum->steps,
                 (unsigned long long)line->sum->samples, seconds(line->mine->duration_ns),
                 job->dataset->sample_bytes);
+    uint64_t moved = line->sum->moved_samples, samples = line->sum->samples;
     append_counters(line->sum, json);
+    text_append(json, ",\"local_samples\":%llu",
+                (unsigned long long)(samples > moved ? samples - moved : 0));
     text_append(json, ",\"bound_by\":\"%s\"}", line->bound);
 }
 

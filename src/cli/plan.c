@@ -240,8 +240,29 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
         text_append(out, "nothing: there is one reader");
     else
         describe_epochs(forecast, exchange, out);
-    if (setup->demand.reader_count > 1 && dataset->row_length == 1)
+    if (setup->demand.reader_count > 1 && dataset->row_length == 1 && !setup->plan.locality)
         text_append(out, " (a row of one sample is read where its trainer is)");
+    text_append(out, "\n");
+}
+
+/* "           with order.placement: local: first epoch 5 GiB, ...", and whether the other would
+ * pay. */
+static void describe_other(const struct dataset *dataset, const struct run_setup *setup,
+                           const struct run_forecast *forecast, const struct run_forecast *other,
+                           struct text *out)
+{
+    double exchange[RUN_FORECAST_EPOCHS];
+    uint32_t last = forecast->epoch_count - 1;
+    bool local = setup->plan.locality != 0;
+    if (setup->demand.reader_count == 1)
+        return;
+    for (uint32_t e = 0; e < other->epoch_count; e++)
+        exchange[e] = other->epochs[e].samples_exchanged * (double)dataset->record_bytes;
+    text_append(out, "%-11swith order.placement %s: ", "", local ? "fixed" : "local");
+    describe_epochs(other, exchange, out);
+    double now = forecast->epochs[last].samples_exchanged;
+    if (!local && other->epochs[last].samples_exchanged < now / 2)
+        text_append(out, "; it pays if links bound the run");
     text_append(out, "\n");
 }
 
@@ -260,8 +281,21 @@ static void describe_notes(const struct dataset *dataset, struct text *out)
     }
 }
 
+/* What the run exchanges, as configured, and with the other order.placement. */
+struct forecasts {
+    struct run_forecast own, other;
+};
+
+static void print_epochs(const struct dataset *dataset, const struct run_forecast *forecast)
+{
+    for (uint32_t e = 0; e < forecast->epoch_count; e++)
+        printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"exchanged_bytes\":%.0f}",
+               e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
+               forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes);
+}
+
 static void print_json(const struct dataset *dataset, const struct run_setup *setup,
-                       const struct run_forecast *forecast)
+                       const struct forecasts *forecasts)
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
@@ -272,22 +306,22 @@ static void print_json(const struct dataset *dataset, const struct run_setup *se
     run_setup_memory_json(setup, &memory);
     printf("%s,\"epochs\":[", memory.data);
     text_done(&memory);
-    for (uint32_t e = 0; e < forecast->epoch_count; e++)
-        printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"exchanged_bytes\":%.0f}",
-               e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
-               forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes);
-    printf("]}\n");
+    print_epochs(dataset, &forecasts->own);
+    printf("],\"%s\":{\"epochs\":[", setup->plan.locality ? "fixed" : "local");
+    print_epochs(dataset, &forecasts->other);
+    printf("]}}\n");
 }
 
 static void print_summary(const struct config *config, const struct dataset *dataset,
                           const struct run_setup *setup, const struct placement *placement,
-                          const struct run_forecast *forecast)
+                          const struct forecasts *forecasts)
 {
     struct text out = {0};
     describe_dataset(config, dataset, &out);
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);
-    describe_forecast(dataset, setup, forecast, &out);
+    describe_forecast(dataset, setup, &forecasts->own, &out);
+    describe_other(dataset, setup, &forecasts->own, &forecasts->other, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
     text_append(&out, "seats on a node like this machine, of its first reader\n");
@@ -305,6 +339,19 @@ static void print_order(const struct options *options, const struct plan *plan)
     for (uint64_t p = 0; p < end; p++)
         printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", options->epoch,
                p / plan->global_batch, p % plan->global_batch, plan_sample_at(&epoch, p));
+}
+
+static enum status forecast(const struct options *options, const struct run_setup *setup,
+                            struct forecasts *ret_forecasts, struct error *err)
+{
+    const struct run_shape shape = {.reader_count = (uint32_t)options->readers,
+                                    .readers_on_node =
+                                        (uint32_t)size_divide_up(options->readers, options->nodes)};
+    struct run_setup other = *setup;
+    other.plan.locality =
+        setup->plan.locality ? 0 : run_locality(&shape, setup->plan.trainer_count);
+    enum status status = run_forecast(setup, &ret_forecasts->own, err);
+    return status ? status : run_forecast(&other, &ret_forecasts->other, err);
 }
 
 static void tell_doubts(const struct dataset *dataset)
@@ -336,15 +383,15 @@ static enum status run(const struct options *options, struct config *config, str
         if (!status)
             print_order(options, &setup.plan);
     } else {
-        struct run_forecast forecast;
+        struct forecasts forecasts;
         struct placement placement = {0};
         status = settle(options, config, dataset, &setup, &placement, err);
         if (!status)
-            status = run_forecast(&setup, &forecast, err);
+            status = forecast(options, &setup, &forecasts, err);
         if (!status && options->json)
-            print_json(dataset, &setup, &forecast);
+            print_json(dataset, &setup, &forecasts);
         else if (!status)
-            print_summary(config, dataset, &setup, &placement, &forecast);
+            print_summary(config, dataset, &setup, &placement, &forecasts);
         if (!status)
             tell_doubts(dataset);
     }

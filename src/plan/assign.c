@@ -366,14 +366,12 @@ static void count_exchanged(struct assigner *assigner, const struct plan_epoch *
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
         uint32_t owner = owners[window_row] & ASSIGN_READER_MASK;
         uint16_t wanting = assigner->wanting[window_row];
-        if (is_reader(wanting)) {
-            stats->samples += 1;
-            stats->exchanged_samples += wanting != owner;
-        } else if (wanting == WANTED_BY_ANY) {
-            double samples = delivered * (double)plan_window_row_samples(window, window_row);
-            stats->samples += samples;
-            stats->exchanged_samples += samples * (1 - assigner->share[owner]);
-        }
+        double samples = delivered * (double)plan_window_row_samples(window, window_row);
+        if (window->row_length == 1)
+            samples = wanting != WANTED_BY_NONE;
+        stats->samples += samples;
+        stats->exchanged_samples +=
+            samples * (is_reader(wanting) ? wanting != owner : 1 - assigner->share[owner]);
     }
 }
 
@@ -383,11 +381,11 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     assert(epoch->plan.row_count == assigner->row_count);
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = 0;
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->rows[window_row] = window->first_row_position + window_row;
-        assigner->wanting[window_row] = wanted_by(assigner, epoch, window, window_row);
-    }
     plan_rows_at(epoch, assigner->rows, window->row_count);
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
+        assigner->wanting[window_row] = wanted_by(assigner, epoch, window, window_row);
     give_kept(assigner, window, ret_owners);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);

@@ -79,7 +79,9 @@ struct assigner_stats {
     uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
     double samples;           /* of the windows, that are delivered */
     double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one
-                               * sample, else as many as are to be expected of a random order */
+                               * sample, else as many as are to be expected of a random order. With
+                               * order.placement local, of rows that their near reader does not
+                               * have; the steps' imbalance is not in it */
 };
 void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats);
 

@@ -1,11 +1,14 @@
 /* See forecast.h. */
 #include "run/forecast.h"
 
+#include "base/divide.h"
 #include "base/number.h"
+#include "base/size.h"
+#include "plan/locality.h"
 
 #include <stdlib.h>
 
-enum { MOST_ROWS = 1000000 };
+enum { MOST_ROWS = 1000000, MOST_POSITIONS = 400000, LEAST_STEPS = 4 };
 
 /* The run itself, or a smaller one in proportion. */
 struct model {
@@ -13,7 +16,10 @@ struct model {
     double scale; /* rows of the run for each row here */
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
-    uint16_t *owners; /* [window_rows] */
+    uint16_t *owners;        /* [row_count] by row position, of the epoch being given out */
+    struct matcher *matcher; /* NULL: order.placement is fixed */
+    uint32_t *destinations;  /* [records of a step] */
+    uint16_t *sources;       /* [records of a step] readers of their rows */
 };
 
 static enum status scale_down(struct model *model, struct error *err)
@@ -32,7 +38,8 @@ static enum status scale_down(struct model *model, struct error *err)
                                          .shuffle = plan.shuffle,
                                          .global_batch = plan.global_batch,
                                          .last = PLAN_PARTIAL,
-                                         .trainer_count = plan.trainer_count};
+                                         .trainer_count = plan.trainer_count,
+                                         .locality = plan.locality};
     setup->budget.keep_rows = (uint64_t)((double)setup->budget.keep_rows / model->scale);
     if (model->setup.budget.keep_rows * setup->demand.reader_count >= most)
         setup->budget.keep_rows++; /* what fits fits */
@@ -47,8 +54,13 @@ static enum status model_init(struct model *model, struct error *err)
     const struct plan *plan = &model->setup.plan;
     uint32_t readers = model->setup.demand.reader_count;
     model->reader_of_trainer = calloc(plan->trainer_count, sizeof *model->reader_of_trainer);
-    model->owners = calloc(plan->window_rows, sizeof *model->owners);
-    if (!model->reader_of_trainer || !model->owners)
+    model->owners = calloc(plan->row_count, sizeof *model->owners);
+    model->destinations = calloc(plan->global_batch, sizeof *model->destinations);
+    model->sources = calloc(plan->global_batch, sizeof *model->sources);
+    if (plan->locality)
+        model->matcher = matcher_new(plan);
+    if (!model->reader_of_trainer || !model->owners || !model->destinations || !model->sources ||
+        (plan->locality && !model->matcher))
         return error_set(err, STATUS_NO_MEMORY, "no memory for a forecast");
     for (uint32_t r = 0; r < readers; r++)
         for (uint64_t t = (uint64_t)r * plan->trainer_count / readers;
@@ -62,8 +74,58 @@ static enum status model_init(struct model *model, struct error *err)
 static void model_done(struct model *model)
 {
     assigner_free(model->assigner);
+    matcher_free(model->matcher);
+    free(model->sources);
+    free(model->destinations);
     free(model->owners);
     free(model->reader_of_trainer);
+}
+
+/* How many samples of a round, of one step or a stripe of one, are read by another reader than
+ * their trainer's. */
+static uint64_t count_moved(const struct model *model, const struct plan_epoch *epoch,
+                            const struct plan_round *round)
+{
+    const struct plan *plan = &epoch->plan;
+    struct divider trainers = divider_of(plan->trainer_count);
+    uint64_t step_first = round->first_step * plan->global_batch, moved = 0;
+    struct round_slice stripe = round_stripe_at(plan, round, round->first_step);
+    uint32_t count = stripe.end - stripe.first;
+    struct plan_window window = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t position = plan_unpad(epoch, step_first + stripe.first + i);
+        if (position - window.first_position >= window.sample_count)
+            plan_window_at(&window, epoch, plan_window_of(epoch, position));
+        uint64_t row_position =
+            window.first_row_position + plan_location_at(&window, position).window_row;
+        model->sources[i] = model->owners[row_position];
+        model->destinations[i] = locality_trainer(trainers, plan_row_at(epoch, row_position));
+    }
+    matcher_match(model->matcher, epoch->epoch, round, round->first_step, model->destinations);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t destination = step_first + model->destinations[i];
+        uint32_t reader = model->reader_of_trainer[plan_recipient_of(plan, destination).trainer];
+        moved += reader != (model->sources[i] & ASSIGN_READER_MASK);
+    }
+    return moved;
+}
+
+/* The share of an epoch's samples that travel with order.placement local, from some of its steps.
+ */
+static double moved_share(const struct model *model, const struct plan_epoch *epoch)
+{
+    const struct plan *plan = &epoch->plan;
+    uint64_t steps = max_u64(MOST_POSITIONS / plan->global_batch, LEAST_STEPS);
+    uint64_t stride = size_divide_up(plan->steps_per_epoch, steps), moved = 0, seen = 0;
+    for (uint64_t step = 0; step < plan->steps_per_epoch; step += stride) {
+        struct plan_round round = {.first_step = step,
+                                   .end_step = step + 1,
+                                   .stripe_count = model->setup.shape.stripes_per_step};
+        for (; round.stripe < round.stripe_count; round.stripe++)
+            moved += count_moved(model, epoch, &round);
+        seen += plan_step_samples(plan, step);
+    }
+    return seen > 0 ? (double)moved / (double)seen : 0;
 }
 
 static void give_out_epoch(struct model *model, uint64_t number,
@@ -76,16 +138,21 @@ static void give_out_epoch(struct model *model, uint64_t number,
     plan_epoch_init(&epoch, &model->setup.plan, number);
     for (uint64_t j = 0; j < model->setup.plan.window_count; j++) {
         plan_window_at(&window, &epoch, j);
-        assigner_window(model->assigner, &epoch, &window, model->owners);
+        assigner_window(model->assigner, &epoch, &window,
+                        model->owners + window.first_row_position);
     }
     assigner_stats(model->assigner, &after);
     uint64_t rows = after.rows - before.rows;
     uint64_t kept = after.kept_rows - before.kept_rows;
     uint64_t unread = after.unread_rows - before.unread_rows;
+    double samples = after.samples - before.samples;
+    double exchanged = after.exchanged_samples - before.exchanged_samples;
+    if (model->matcher)
+        exchanged = samples * moved_share(model, &epoch);
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = (double)kept * model->scale,
         .rows_read = (double)(rows - kept - unread) * model->scale,
-        .samples_exchanged = (after.exchanged_samples - before.exchanged_samples) * model->scale,
+        .samples_exchanged = exchanged * model->scale,
     };
 }
 

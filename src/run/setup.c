@@ -259,14 +259,11 @@ static struct order order_of(const struct plan *plan, uint64_t fingerprint)
                           .locality = plan->locality};
 }
 
-/* As many trainers on each node, in blocks, until it is known who is where. */
-static void assume_locality(const struct run_shape *shape, struct plan *plan)
+uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count)
 {
     uint64_t nodes = size_divide_up(shape->reader_count, shape->readers_on_node);
-    if (plan->locality)
-        plan->locality = locality_number(
-            (struct locality){.nodes = (uint32_t)min_u64(nodes, plan->trainer_count),
-                              .readers = shape->readers_on_node});
+    return locality_number((struct locality){.nodes = (uint32_t)min_u64(nodes, trainer_count),
+                                             .readers = shape->readers_on_node});
 }
 
 static enum status settle_service(const struct config *config, const struct dataset *dataset,
@@ -298,8 +295,8 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
 {
     struct run_setup setup = {0};
     enum status status = run_plan_settle(config, dataset, &setup.plan, err);
-    if (!status)
-        assume_locality(shape, &setup.plan);
+    if (!status && setup.plan.locality)
+        setup.plan.locality = run_locality(shape, setup.plan.trainer_count);
     if (!status)
         status = round_shape_choose(&setup.plan, shape->reader_count, (uint32_t)config->slots,
                                     dataset->record_bytes, packed_bytes(dataset),

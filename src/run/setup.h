@@ -52,6 +52,10 @@ MUST_USE enum status run_setup_settle(const struct config *config, const struct 
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
 
+/* The locality of a run with order.placement local, before it is known who is where: as many
+ * trainers on each node, in blocks. */
+uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count);
+
 /* The options of rank 0's assigner. The setup and `reader_of_trainer` ([trainers]) are borrowed
  * while the assigner lives. */
 void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,

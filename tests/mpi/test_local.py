@@ -2,10 +2,11 @@
 
 import itertools
 import json
+import math
 import os
 import unittest
 
-from job import JobTest
+from job import JobTest, program, run
 
 
 def by_index(lines):
@@ -62,6 +63,51 @@ class Local(JobTest):
 
     def test_a_window_smaller_than_a_step(self):
         self.check(((3, 4), (2, 2)), **{"order.window_rows": 1, "batch.global_size": 24})
+
+
+class Traffic(JobTest):
+    """What travels is the imbalance, and what `penstock plan` says."""
+
+    SAMPLES, BATCH, READERS = 8192, 256, 4
+
+    def settings(self, chunk):
+        return {"dataset.uri": self.synth(f"plain{chunk}", self.SAMPLES, layout="plain", shape=64, codec="none",
+                                          chunk=chunk),
+                "batch.global_size": self.BATCH, "order.epochs": 2, "readers.threads": 1,
+                "delivery.trainers": self.READERS, "order.placement": "local"}
+
+    def forecast(self, settings):
+        command = [program("penstock"), "plan", "--json", "--readers", str(self.READERS)]
+        made = run([*command, *(word for pair in settings.items() for word in ("--set", "=".join(map(str, pair))))])
+        self.assertEqual(made.code, 0, made.output)
+        return json.loads(made.output)
+
+    def check(self, chunk):
+        """The shares of samples that moved, by epoch."""
+        settings = self.settings(chunk)
+        plan = self.forecast(settings)
+        path = os.path.join(self.folder, "report.json")
+        outcome = self.reader(self.READERS, settings, [], ["--report", path, "--quiet"])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        with open(path, encoding="ascii") as file:
+            epochs = json.load(file)["epochs"]
+        for planned, epoch in zip(plan["epochs"], epochs):
+            self.assertAlmostEqual(epoch["sent_bytes"], planned["exchanged_bytes"],
+                                   delta=0.05 * planned["exchanged_bytes"])
+            self.assertEqual(epoch["local_samples"] + epoch["moved_samples"], self.SAMPLES)
+            self.assertEqual(epoch["moved_samples"] * 256, epoch["sent_bytes"])
+        self.assertGreater(plan["fixed"]["epochs"][1]["exchanged_bytes"], 10 * plan["epochs"][1]["exchanged_bytes"])
+        return [epoch["moved_samples"] / self.SAMPLES for epoch in epochs]
+
+    def test_rows_of_one(self):
+        """sqrt((1 - 1/R) / (2 pi b)), of b samples of a step a reader; the first epoch is no worse than later ones."""
+        imbalance = math.sqrt((1 - 1 / self.READERS) / (2 * math.pi * self.BATCH / self.READERS))
+        for share in self.check(1):
+            self.assertLess(share, 1.15 * imbalance)
+            self.assertGreater(share, imbalance / 2)
+
+    def test_rows_of_eight(self):
+        self.check(8)
 
 
 if __name__ == "__main__":
