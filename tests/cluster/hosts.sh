@@ -18,6 +18,7 @@
 # Options of "up" and "with":
 #     --rate RATE          of each host's link, in both directions, as tc writes it: 1gbit (unlimited)
 #     --cpus h1=0.5,...    processor time of a host, in cores (unlimited)
+#     --memory h1=512M,... memory of a host's processes, with their page cache, and what they write to /dev/shm and /tmp
 #     --share DIR          all hosts see this directory, also below /tmp; may be given several times
 #     --name NAME          of the cluster (found by chance). "on", "all", "lose" and "down" take it before other
 #                          arguments; else it is CLUSTER_NAME, or the only cluster there is
@@ -25,7 +26,7 @@
 # A host has a hostname, network, /dev/shm, /tmp, /etc/hosts and /sys of its own; all other files are shared, as on
 # a cluster, and so is what lies below /tmp of this repository, CLUSTER_DIR, and what --share names. Addresses are
 # 10.77.0.1 for head, 10.77.0.11 for h1, and so on. Nothing is made outside of these namespaces but
-# /tmp/penstock-cluster.NAME and, with --cpus, a cgroup for each host: there is no way from a host to any other
+# /tmp/penstock-cluster.NAME and, with --cpus or --memory, a cgroup for each host: there is no way from a host to any other
 # network, several clusters do not know of each other, and what is left of one ends with its processes.
 #
 # Commands find these variables set, and so does a shell that sources /tmp/penstock-cluster.NAME/env:
@@ -104,6 +105,7 @@ hosts=
 name=
 rate=
 cpus=
+memory=
 shared=()
 
 parse_up() {
@@ -116,6 +118,7 @@ parse_up() {
         case $1 in
             --rate) rate=$2 ;;
             --cpus) cpus=$2 ;;
+            --memory) memory=$2 ;;
             --name) name=$2 ;;
             --share)
                 [[ -d $2 ]] || misused "--share takes a directory, not '$2'"
@@ -128,6 +131,8 @@ parse_up() {
     [[ $name =~ ^[A-Za-z0-9_-]{0,32}$ ]] || misused "a name has letters, digits, '_' and '-', at most 32: not '$name'"
     [[ -z $rate || $rate =~ ^[0-9.]+[kmgt]?(bit|bps)$ ]] || misused "--rate takes 1gbit or 500mbit, not '$rate'"
     [[ -z $cpus || ,$cpus =~ ^(,h[0-9]+=[0-9]*\.?[0-9]+)+$ ]] || misused "--cpus takes h1=0.5,h2=1.5, not '$cpus'"
+    [[ -z $memory || ,$memory =~ ^(,h[0-9]+=[1-9][0-9]*[KMG]?)+$ ]] ||
+        misused "--memory takes h1=512M,h2=1G, not '$memory'"
 }
 
 make_directory() {
@@ -173,7 +178,9 @@ pid=\$(cat "$dir/\$host.pid" 2>/dev/null) && grep -qs " $dir " "/proc/\$pid/moun
     printf '%s\n' "there is no host '\$host' in cluster '$name'" >&2
     exit 1
 }
-[[ ! -e $dir/\$host.cgroup ]] || echo \$\$ >"\$(<"$dir/\$host.cgroup")/cgroup.procs" || exit 1
+if [[ -e $dir/\$host.cgroup ]]; then
+    while read -r group; do echo \$\$ >"\$group/cgroup.procs" || exit 1; done <"$dir/\$host.cgroup"
+fi
 source "$dir/env"
 exec nsenter -t "\$pid" --net --uts --mount -- env -C "\$PWD" -- "\$@"
 ENTER
@@ -259,31 +266,57 @@ connect_hosts() {
     done
 }
 
-# A cgroup for each host named in --cpus. Version 1 has cpu.cfs_quota_us, version 2 cpu.max.
-limit_cpus() {
-    local folder=/sys/fs/cgroup part host cores quota
-    [[ $cpus ]] || return 0
-    if [[ -e $folder/cpu/cpu.cfs_quota_us || -e $folder/cpu/cpu.shares ]]; then
-        folder+=/cpu
-    elif ! { echo +cpu >$folder/cgroup.subtree_control; } 2>/dev/null; then
-        cannot "--cpus: the cpu controller of $folder cannot be used here"
+# Sets folder to the cluster's cgroup of one controller. Version 1 has a tree for each controller, version 2 one for all.
+cluster_cgroup() {
+    local controller=$1 option=$2
+    folder=/sys/fs/cgroup
+    if [[ -e $folder/$controller/tasks ]]; then
+        folder+=/$controller
+    elif ! { echo "+$controller" >$folder/cgroup.subtree_control; } 2>/dev/null; then
+        cannot "$option: the $controller controller of $folder cannot be used here"
     fi
     folder+=/$CGROUP$name
-    mkdir "$folder" 2>/dev/null || cannot "--cpus: cannot make cgroup $folder"
-    printf '%s\n' "$folder" >"$dir/cgroup"
-    [[ ! -e $folder/cgroup.subtree_control ]] || echo +cpu >"$folder/cgroup.subtree_control"
+    mkdir -p "$folder" 2>/dev/null || cannot "$option: cannot make cgroup $folder"
+    grep -qsxF "$folder" "$dir/cgroup" || printf '%s\n' "$folder" >>"$dir/cgroup"
+    [[ ! -e $folder/cgroup.subtree_control ]] || echo "+$controller" >"$folder/cgroup.subtree_control"
+}
+
+# Sets group to one host's cgroup in folder.
+host_cgroup() {
+    local host=$1 option=$2
+    [[ -e $dir/$host.pid ]] || misused "$option: there is no host $host"
+    group=$folder/$host
+    mkdir -p "$group"
+    grep -qsxF "$group" "$dir/$host.cgroup" || printf '%s\n' "$group" >>"$dir/$host.cgroup"
+}
+
+limit_cpus() {
+    local folder group part quota
+    [[ $cpus ]] || return 0
+    cluster_cgroup cpu --cpus
     for part in ${cpus//,/ }; do
-        host=${part%=*} cores=${part#*=}
-        [[ -e $dir/$host.pid ]] || misused "--cpus: there is no host $host"
-        quota=$(awk -v cores="$cores" 'BEGIN { printf "%d", cores * 100000 }')
-        ((quota >= 1000)) || misused "--cpus: $host gets at least 0.01 cores"
-        mkdir "$folder/$host"
-        if [[ -e $folder/$host/cpu.max ]]; then
-            echo "$quota 100000" >"$folder/$host/cpu.max"
+        quota=$(awk -v cores="${part#*=}" 'BEGIN { printf "%d", cores * 100000 }')
+        ((quota >= 1000)) || misused "--cpus: ${part%=*} gets at least 0.01 cores"
+        host_cgroup "${part%=*}" --cpus
+        if [[ -e $group/cpu.max ]]; then
+            echo "$quota 100000" >"$group/cpu.max"
         else
-            echo "$quota" >"$folder/$host/cpu.cfs_quota_us"
+            echo "$quota" >"$group/cpu.cfs_quota_us"
         fi
-        printf '%s\n' "$folder/$host" >"$dir/$host.cgroup"
+    done
+}
+
+limit_memory() {
+    local folder group part
+    [[ $memory ]] || return 0
+    cluster_cgroup memory --memory
+    for part in ${memory//,/ }; do
+        host_cgroup "${part%=*}" --memory
+        if [[ -e $group/memory.max ]]; then
+            echo "${part#*=}" >"$group/memory.max"
+        else
+            echo "${part#*=}" >"$group/memory.limit_in_bytes"
+        fi
     done
 }
 
@@ -301,6 +334,7 @@ up() {
     for host in $(host_names); do make_host "$host"; done
     connect_hosts
     limit_cpus
+    limit_memory
 }
 
 host_names() {
@@ -312,6 +346,7 @@ host_names() {
 # Ends what runs on the hosts, first kindly, removes the rest, and keeps the exit code.
 down() {
     local code=$? kept host i
+    local -a groups
     trap '' INT TERM HUP
     disown -a # or bash tells of each process that is killed
     kept=" $(for host in "$dir"/*.pid; do holder "$(basename "$host" .pid)"; done | tr '\n' ' ')"
@@ -319,9 +354,10 @@ down() {
     signal_until_gone KILL 100 "" || say "processes of cluster '$name' cannot be killed: $(processes | tr '\n' ' ')"
     if [[ -e $dir/cgroup ]]; then
         # The kernel takes a moment until a cgroup counts as empty.
+        mapfile -t groups <"$dir/cgroup"
         for ((i = 0; i < 50; i++)); do
-            find "$(<"$dir/cgroup")" -depth -type d -exec rmdir {} + 2>/dev/null || true
-            [[ -d $(<"$dir/cgroup") ]] || break
+            find "${groups[@]}" -depth -type d -exec rmdir {} + 2>/dev/null || true
+            [[ $(find "${groups[@]}" -maxdepth 0 2>/dev/null) ]] || break
             sleep 0.1
         done
     fi

@@ -143,7 +143,7 @@ class Hosts(HostsTest):
 
 
 class Limits(HostsTest):
-    """Links and processors that are slower than the machine's."""
+    """Links and processors that are slower than the machine's, and less memory."""
 
     def test_rate(self):
         self.up(2, "--rate", "300mbit")
@@ -166,6 +166,16 @@ class Limits(HostsTest):
                                       f"$CLUSTER_RSH h1 \"{sys.executable} -c '{BURN}'\"")), 0.5)
         self.assertIn(f"penstock-cluster.{self.name}/h1", self.on("h1", "cat", "/proc/self/cgroup"))
         self.assertNotIn("penstock-cluster", self.on("h2", "cat", "/proc/self/cgroup"))
+        self.hosts("down", "--name", self.name)
+        self.assertEqual(remains(self.name), [])
+
+
+    def test_memory(self):
+        self.up(2, "--memory", "h1=64M", "--cpus", "h1=1")
+        take = ("sh", "-c", f"{sys.executable} -c 'bytearray(100 << 20)' || echo no")
+        self.assertEqual(self.on("h1", *take).split()[-1:], ["no"])
+        self.assertEqual(self.on("h2", *take), "")
+        self.on("h1", "grep", f":memory:/penstock-cluster.{self.name}/h1$\\|::/penstock", "/proc/self/cgroup")
         self.hosts("down", "--name", self.name)
         self.assertEqual(remains(self.name), [])
 
@@ -222,6 +232,7 @@ class Ends(HostsTest):
     def test_refusals(self):
         for arguments in (("with", "0", "--", "true"), ("with", "2"), ("up", "2", "--rate", "fast"),
                           ("up", "2", "--cpus", "h3=1", "--name", self.name),
+                          ("up", "2", "--memory", "h1=lots"), ("up", "2", "--memory", "h3=1G", "--name", self.name),
                           ("up", "2", "--name", "../x"), ("up", "2", "--what", "1"), ("what",)):
             with self.subTest(arguments=arguments):
                 self.hosts(*arguments, expect=2)
