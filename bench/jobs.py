@@ -137,6 +137,20 @@ class Jobs:
         return path
 
 
+def save_plots(folder, name, figures):
+    """Writes FOLDER/NAME.json, and has BENCH/NAME_plot.py draw it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    script = BENCH / f"{name}_plot.py"
+    for python in (sys.executable, "/usr/bin/python3"):  # Debian's Matplotlib is for Debian's Python
+        drawn = subprocess.run([python, script, path], capture_output=True, text=True, check=False)
+        if drawn.returncode == 0:
+            say(f"wrote {' '.join([str(path), *drawn.stdout.split()])}")
+            return
+    say(f"no plots: {drawn.stderr.splitlines()[-1]} (apt-get install python3-matplotlib, then bench/{script.name} {path})")
+
+
 def bits(text):
     """Bits a second of a rate as tc writes it."""
     found = re.fullmatch(r"([0-9.]+)([kmgt]?)(bit|bps)", text)

@@ -15,14 +15,16 @@ Usage: bench/run.sh WHAT [OPTION...]
   rechunk        penstock rechunk beside decoding and encoding alone
   scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
+  cluster_peers  four hosts that share one link to an object store, beside tensorstore, zarrs, insitubatch and MosaicML
+                 Streaming
   remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
   local          large chunks of a directory, through the page cache and past it (options of its own)
   shards         joining reads within a shard: local files and HTTP with 50 ms of latency (options of its own)
   plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
   simulate       how the exchange scales, on 64 to 1,024 simulated nodes
 
-scaling and balance make hosts of this machine (root; see docs/test-cluster.md), or take those of a Slurm allocation
-or of --hostfile FILE, and have options of their own: bench/run.sh scaling --help.
+scaling, balance and cluster_peers make hosts of this machine (root; see docs/test-cluster.md). scaling also takes those
+of a Slurm allocation or of --hostfile FILE. They have options of their own: bench/run.sh scaling --help.
 
 Options:
   --rounds N       interleaved rounds (5)
@@ -60,7 +62,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | remote | local | shards) on_hosts "$@" ;;
+    scaling | balance | cluster_peers | remote | local | shards) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 import jobs
@@ -264,24 +263,10 @@ def evaluate(arguments, results):
                "threads": arguments.threads, "rounds": len(groups[0]), "link_bits": link.bits,
                "link_payload_share": round(link.share, 4), "shaped": link.made, "lines": lines}
     if arguments.plots:
-        save(arguments.plots, figures)
+        jobs.save_plots(arguments.plots, "scaling", figures)
     print(json.dumps({**goals, "cached_samples_per_s": {
         f"{line['hosts']}x{line['rows']}": round(line["samples_per_s"]["median"], 1)
         for line in lines if line["mode"] == "cached"}}))
-
-
-def save(folder, figures):
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "scaling.json"
-    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    for python in (sys.executable, "/usr/bin/python3"):  # Debian's Matplotlib is for Debian's Python
-        drawn = subprocess.run([python, jobs.BENCH / "scaling_plot.py", path], capture_output=True, text=True,
-                               check=False)
-        if drawn.returncode == 0:
-            say(f"wrote {' '.join([str(path), *drawn.stdout.split()])}")
-            return
-    say(f"no plots: {drawn.stderr.splitlines()[-1]} (apt-get install python3-matplotlib, then "
-        f"bench/scaling_plot.py {path})")
 
 
 def main():

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Virtual environments with the libraries that benchmarks compare Penstock with, one for each set that fits together.
+
+    environments.py FOLDER NAME     prints the Python of FOLDER/NAME, made on the first use
+
+What cannot be made here is no error of a benchmark: exit code 1, with the reason on standard error. Only the standard
+library is used.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+# The packages to install, what has to be there to import afterwards, and the oldest Python. MosaicML Streaming needs
+# PyTorch and torchvision of one build, and insitubatch a newer Python than Debian 12's.
+ENVIRONMENTS = {
+    "torch": (["numpy", "zarr>=3", "torch==2.13.0", "tensorstore", "zarrs", "obstore", "fsspec", "aiohttp", "grain"],
+              ["torch", "zarr", "tensorstore"], (3, 9)),
+    "insitubatch": (["insitubatch"], ["insitubatch"], (3, 12)),
+    "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
+}
+LAST_MINOR = 20
+
+
+class Missing(Exception):
+    """The environment cannot be made; the text says why."""
+
+
+def python_of(folder, name):
+    return pathlib.Path(folder) / name / "bin" / "python3"
+
+
+def is_recent(python, oldest):
+    check = f"import sys; sys.exit(sys.version_info < {oldest})"
+    return shutil.which(python) and subprocess.run([python, "-c", check], capture_output=True,
+                                                   check=False).returncode == 0
+
+
+def base_python(oldest):
+    names = [sys.executable, "python3", *(f"python3.{minor}" for minor in range(oldest[1], LAST_MINOR))]
+    for python in names:
+        if is_recent(python, oldest):
+            return python
+    raise Missing(f"there is no Python {'.'.join(map(str, oldest))} or newer")
+
+
+def can_import(python, modules):
+    return python.exists() and subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True,
+                                              check=False).returncode == 0
+
+
+def prepare(folder, name):
+    """The Python that has the libraries. Raises Missing."""
+    packages, modules, oldest = ENVIRONMENTS[name]
+    python = python_of(folder, name)
+    if can_import(python, modules):
+        return python
+    print(f"installing {' '.join(packages)} in {python.parent.parent}", file=sys.stderr, flush=True)
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    for command in ([base_python(oldest), "-m", "venv", str(python.parent.parent)],
+                    [str(python), "-m", "pip", "install", "--quiet", *packages]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+            raise Missing(f"cannot be installed: {lines[-1]}")
+    if not can_import(python, modules):
+        raise Missing(f"installed, but 'import {', '.join(modules)}' fails")
+    return python
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[2] not in ENVIRONMENTS:
+        sys.exit(f"environments.py FOLDER {'|'.join(ENVIRONMENTS)}")
+    try:
+        print(prepare(sys.argv[1], sys.argv[2]))
+    except Missing as missing:
+        sys.exit(str(missing))
+
+
+if __name__ == "__main__":
+    main()
