@@ -9,6 +9,10 @@
 
 static const uint64_t ms_ns = 1000000;
 
+/* So long may what a round waits for wait for workers that decode; then this thread does the work.
+ * With the sleep before, a copy waits for twice as long at most. */
+static const uint64_t patience_ns = 4000000;
+
 /* Signals, sockets and children: system calls each, so only when poll() has seen something, and now
  * and then. */
 static bool look_outside(struct service *service)
@@ -44,6 +48,7 @@ static bool turn(struct service *service)
     if (status != STATUS_OK)
         stop_event_error(service->stop, &error);
     active |= rounds_active;
+    active |= pool_help(job->pool, patience_ns) > 0;
     if (rounds_finished(service->rounds) && !service->books.finished)
         books_finish(&service->books);
     active |= service_progress_to_end(service);
@@ -63,10 +68,11 @@ static bool turn(struct service *service)
 static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
     if (service->job->comm.size == 1)
-        return 20 * ms_ns;
+        return pool_has_urgent(service->job->pool) ? patience_ns : 20 * ms_ns;
     if (rounds_exchanging(service->rounds))
         return idle_ns < ms_ns ? ms_ns / 20 : ms_ns;
-    uint64_t shortest = ms_ns / 10, longest = 10 * ms_ns;
+    uint64_t shortest = ms_ns / 10;
+    uint64_t longest = pool_has_urgent(service->job->pool) ? patience_ns : 10 * ms_ns;
     return idle_ns < shortest ? shortest : idle_ns < longest ? idle_ns : longest;
 }
 

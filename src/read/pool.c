@@ -83,7 +83,7 @@ static bool pool_allocate(struct pool *pool)
                 return false;
         }
     }
-    pool->workers = lines_new(placement->worker_count, sizeof *pool->workers);
+    pool->workers = lines_new(placement->worker_count + 1, sizeof *pool->workers);
     if (!pool->workers)
         return false;
     for (uint32_t i = 0; i < placement->worker_count; i++) {
@@ -93,6 +93,10 @@ static bool pool_allocate(struct pool *pool)
         worker->numa = &pool->numa_nodes[worker->public.numa];
         worker->numa->worker_count++;
     }
+    struct worker *owner = &pool->workers[placement->worker_count];
+    owner->public.index = placement->worker_count;
+    owner->pool = pool;
+    owner->numa = &pool->numa_nodes[0];
     return true;
 }
 
@@ -251,7 +255,7 @@ static void add_stats(struct pool_stats *sum, const struct pool_stats *add)
 void pool_stats(const struct pool *pool, struct pool_stats *ret_stats)
 {
     struct pool_stats sum = {0};
-    for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
+    for (uint32_t i = 0; i <= pool->placement.worker_count; i++) { /* the owner, too */
         const struct worker *worker = &pool->workers[i];
         pthread_mutex_lock(&worker->numa->mutex);
         add_stats(&sum, &worker->published);

@@ -11,6 +11,8 @@
  *                                 v
  *                         NUMA node 1: urgent | normal  -->  workers bound to NUMA node 1
  *
+ * Where all workers are in long normal tasks, the owner runs urgent tasks itself: pool_help().
+ *
  * Each worker has a dataset_reader of its own, made and touched on its NUMA node. When a task ends
  * and no urgent task is queued behind, the pool wakes the owner through a struct waker. A task
  * leaves its results where its argument points. Workers block all signals.
@@ -57,6 +59,14 @@ MUST_USE enum status pool_new(const struct placement *placement, const struct da
  * queue is full, and the owner tries again after a task has ended. Does not block. */
 MUST_USE bool pool_submit(struct pool *pool, uint32_t numa, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
+
+/* Runs queued urgent tasks here, as long as every worker has been in its normal task for
+ * `patience_ns` or more: no copy waits for a long decode to end. A task's pool_worker has no
+ * reader then. Returns how many tasks were run. */
+uint32_t pool_help(struct pool *pool, uint64_t patience_ns);
+
+/* Whether urgent tasks are queued. Does not block. */
+bool pool_has_urgent(struct pool *pool);
 
 /* Runs function(worker, argument, i, n) on every worker, the worker being the i-th of the n of its
  * NUMA node, and waits until all have returned. Goes before queued tasks, and waits for running

@@ -1,7 +1,8 @@
 /* The inside of a worker pool, shared by its files:
  *
  *     pool.c             made, given tasks, drained, freed
- *     pool_worker.c      the workers' threads: which task is next, and running it
+ *     pool_worker.c      the workers' threads: which task is next, and running it; and the owner,
+ *                        where it runs a task
  *     pool_populate.c    memory that the workers fill with pages
  *
  * One mutex per NUMA node guards its queues, its workers' published counters and their state. A
@@ -47,11 +48,13 @@ struct numa_node {
     bool stopping;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
 
-/* A thread of the pool. The thread alone changes `public` and `busy_ns`. The other members that
- * change are under the NUMA node's mutex. */
+/* A thread of the pool, or the owner, which has no thread here. The thread alone changes `public`,
+ * `busy_ns` and `normal_since_ns`. The other members that change are under the NUMA node's mutex.
+ */
 struct worker {
     struct pool_worker public;
     uint64_t busy_ns;
+    _Atomic uint64_t normal_since_ns; /* when its normal task began; 0: it is in none */
     struct pool *pool;
     struct numa_node *numa;
     pthread_t thread;
@@ -84,7 +87,7 @@ struct pool {
     size_t queue_capacity;
     struct latch start;
     struct numa_node *numa_nodes; /* [placement.numa_count] */
-    struct worker *workers;       /* [placement.worker_count] */
+    struct worker *workers;       /* [placement.worker_count + 1]; the last is the owner */
 };
 
 /* pool.c: makes a condition whose timed waits go by the monotonic clock. */

@@ -104,6 +104,17 @@ static void publish_stats(struct worker *worker)
                                             .busy_ns = worker->busy_ns};
 }
 
+/* Without a mutex. */
+static void run_task(struct worker *worker, const struct task *task, enum pool_priority priority)
+{
+    uint64_t start_ns = clock_now_ns();
+    if (priority == POOL_NORMAL)
+        atomic_store(&worker->normal_since_ns, start_ns);
+    task->function(&worker->public, task->argument, task->begin, task->end);
+    atomic_store(&worker->normal_since_ns, 0);
+    worker->busy_ns += clock_now_ns() - start_ns;
+}
+
 static void run_tasks(struct worker *worker)
 {
     struct numa_node *numa = worker->numa;
@@ -115,9 +126,7 @@ static void run_tasks(struct worker *worker)
         numa->running[priority]++;
         pthread_mutex_unlock(&numa->mutex);
 
-        uint64_t start_ns = clock_now_ns();
-        task.function(&worker->public, task.argument, task.begin, task.end);
-        worker->busy_ns += clock_now_ns() - start_ns;
+        run_task(worker, &task, priority);
         if (done)
             latch_count_down(done, 1);
 
@@ -129,6 +138,54 @@ static void run_tasks(struct worker *worker)
             waker_wake(worker->pool->waker);
     }
     pthread_mutex_unlock(&numa->mutex);
+}
+
+/* Whether no worker will look at the urgent queues before long. */
+static bool all_are_held_up(struct pool *pool, uint64_t patience_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (uint32_t i = 0; i < pool->placement.worker_count; i++) {
+        uint64_t since_ns = atomic_load(&pool->workers[i].normal_since_ns);
+        if (since_ns == 0 || now_ns < since_ns + patience_ns)
+            return false;
+    }
+    return true;
+}
+
+/* A NUMA node with urgent tasks; NULL: there is none. */
+static struct numa_node *who_waits(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->placement.numa_count; i++)
+        if (atomic_load(&pool->numa_nodes[i].urgent) > 0)
+            return &pool->numa_nodes[i];
+    return NULL;
+}
+
+bool pool_has_urgent(struct pool *pool)
+{
+    return who_waits(pool) != NULL;
+}
+
+uint32_t pool_help(struct pool *pool, uint64_t patience_ns)
+{
+    struct worker *owner = &pool->workers[pool->placement.worker_count];
+    struct numa_node *numa;
+    uint32_t count = 0;
+    while ((numa = who_waits(pool)) && all_are_held_up(pool, patience_ns)) {
+        struct task task;
+        pthread_mutex_lock(&numa->mutex);
+        bool popped = pop_urgent(numa, pool->queue_capacity, &task);
+        pthread_mutex_unlock(&numa->mutex);
+        if (!popped)
+            continue;
+        owner->public.numa = (uint32_t)(numa - pool->numa_nodes);
+        run_task(owner, &task, POOL_URGENT);
+        pthread_mutex_lock(&owner->numa->mutex);
+        publish_stats(owner);
+        pthread_mutex_unlock(&owner->numa->mutex);
+        count++;
+    }
+    return count;
 }
 
 /* Takes its seat and makes its reader there, so that the reader's memory is local. */

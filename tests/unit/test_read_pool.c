@@ -64,14 +64,6 @@ static void test_behind_while_all_are_in_normal_tasks(void **state)
     pool_free(pool);
 }
 
-static void *open_gate(void *argument)
-{
-    struct gate *gate = argument;
-    clock_sleep_ns(20000000);
-    gate->open = true;
-    return NULL;
-}
-
 enum { LOG_CAPACITY = 4096 };
 struct log {
     _Atomic uint32_t taken, count;
@@ -84,6 +76,62 @@ static void log_begin(struct pool_worker *worker, void *argument, uint64_t begin
     struct log *log = argument;
     log->begins[log->taken++] = begin;
     log->count++;
+}
+
+/* An urgent task does not wait for a normal one to end: the worker stays at the gate until the
+ * urgent task is over. */
+static void test_the_owner_helps_where_all_are_held_up(void **state)
+{
+    (void)state;
+    struct pool *pool = made_up_pool(1, 1, 8, NULL);
+    struct gate gate = {0};
+    struct log log = {0};
+    struct pool_stats stats;
+    assert_int_equal(pool_help(pool, 0), 0);
+    occupy(pool, &gate);
+    assert_int_equal(pool_help(pool, 0), 0); /* nothing is urgent */
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 100, 0));
+    for (uint64_t i = 0; i < 3; i++)
+        assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, i, 0));
+    assert_true(pool_has_urgent(pool));
+    assert_int_equal(pool_help(pool, UINT64_C(3600) * 1000000000), 0); /* not held up for long */
+    assert_int_equal(log.count, 0);
+    assert_int_equal(pool_help(pool, 0), 3);
+    assert_int_equal(log.count, 3);
+    assert_false(pool_has_urgent(pool));
+    assert_false(gate.open);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(log.begins[i], i);
+    pool_stats(pool, &stats);
+    assert_true(stats.busy_ns > 0); /* the owner's: the worker's task has not ended */
+    gate.open = true;
+    while (log.count < 4)
+        clock_sleep_ns(100000);
+    pool_free(pool);
+}
+
+/* Where one worker is not held up, it does the work. */
+static void test_the_owner_does_not_help_a_free_worker(void **state)
+{
+    (void)state;
+    struct pool *pool = made_up_pool(2, 2, 8, NULL);
+    struct gate gate = {0};
+    struct log log = {0};
+    occupy(pool, &gate);
+    assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, 0, 0));
+    assert_int_equal(pool_help(pool, 0), 0);
+    while (log.count < 1)
+        clock_sleep_ns(100000);
+    gate.open = true;
+    pool_free(pool);
+}
+
+static void *open_gate(void *argument)
+{
+    struct gate *gate = argument;
+    clock_sleep_ns(20000000);
+    gate->open = true;
+    return NULL;
 }
 
 static void test_urgent_goes_first_and_order_holds(void **state)
@@ -587,6 +635,8 @@ int main(void)
         cmocka_unit_test(test_full_queue_refuses),
         cmocka_unit_test(test_settle_leaves_normal_tasks),
         cmocka_unit_test(test_behind_while_all_are_in_normal_tasks),
+        cmocka_unit_test(test_the_owner_helps_where_all_are_held_up),
+        cmocka_unit_test(test_the_owner_does_not_help_a_free_worker),
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
         cmocka_unit_test(test_others_take_over),
