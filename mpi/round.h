@@ -56,13 +56,19 @@ struct round_times {
     _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
 };
 
-/* The positions of a round that begins at position `first`, with order.placement local. */
+/* Where the sample of a position is in the position's window. */
+struct round_location {
+    uint32_t window_row, offset;
+};
+
+/* The positions of a round, with order.placement local: `count` from position `first` on. See
+ * round_match.h. */
 struct round_matching {
     struct matcher *matcher; /* NULL: a position is its own destination, and the rest is not used */
-    uint64_t first;
-    uint64_t *samples;      /* [records] at each position */
-    uint32_t *destinations; /* [records] in the position's step */
-    uint16_t *sources;      /* [records] the reader of the sample's row */
+    uint64_t first, count;
+    struct round_location *locations;  /* [records] of each position */
+    uint32_t *destinations;            /* [records] in the position's step */
+    _Atomic uint64_t taken, looked_up; /* of the positions, by workers */
 };
 
 struct round {
@@ -83,8 +89,8 @@ struct round {
     const struct round_fields *fields;
     const struct job *job;
     struct round_times *times;
-    _Atomic uint32_t tasks; /* copies under way */
-    _Atomic bool planned;   /* the planning worker is done */
+    _Atomic uint32_t tasks; /* plans and copies under way */
+    _Atomic bool planned;   /* a worker has listed all */
 };
 
 #endif

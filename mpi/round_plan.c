@@ -1,8 +1,11 @@
 /* See round_plan.h. */
 #include "round_plan.h"
 
+#include "round_match.h"
+
 #include "base/clock.h"
 #include "base/divide.h"
+#include "base/number.h"
 
 #include <assert.h>
 #include <string.h>
@@ -16,6 +19,8 @@ void round_reset(struct round *round, struct windows *windows)
     round->arrival_count = round->scatter_next = 0;
     atomic_store(&round->tasks, 0);
     atomic_store(&round->planned, false);
+    if (round->matching.matcher)
+        round_match_begin(round);
 }
 
 /* This reader's trainer of that rank; job->trainers is in order of rank. */
@@ -126,42 +131,28 @@ struct run {
     uint16_t sources[RUN_BLOCK]; /* the readers of their rows */
 };
 
-/* Looks up what the plan says of consecutive positions. */
-struct lookup {
-    uint64_t position; /* of the next ones */
-    const struct window *window;
-    struct plan_location locations[RUN_BLOCK];
-};
-
-static void find_samples(struct lookup *lookup, uint64_t unpadded, struct run *ret_run)
+static void add_sample(struct run *run, const struct window *window, uint64_t window_row,
+                       uint64_t offset)
 {
-    const struct window *window = lookup->window;
-    const struct plan *plan = &window->epoch.plan;
-    plan_locations_at(&window->plan, unpadded, ret_run->count, lookup->locations);
-    for (size_t i = 0; i < ret_run->count; i++) {
-        struct plan_location at = lookup->locations[i];
-        ret_run->samples[i] = plan_row_first(plan, window->rows[at.window_row]) + at.offset;
-        ret_run->sources[i] = window->owners[at.window_row] & ASSIGN_READER_MASK;
-    }
+    run->samples[run->count] =
+        plan_row_first(&window->epoch.plan, window->rows[window_row]) + offset;
+    run->sources[run->count++] = window->owners[window_row] & ASSIGN_READER_MASK;
 }
 
-/* Looks up the next positions before `end`: as many as are in one window, and all padding or none.
- */
-static void look_up(const struct round *round, struct lookup *lookup, uint64_t end,
-                    struct run *ret_run)
+/* Looks up positions from `position` on, before `end`: as many as are in one window, and all
+ * padding or none. */
+static void look_up(const struct round *round, uint64_t position, uint64_t end, struct run *ret_run)
 {
-    const struct plan_epoch *epoch = &round->reach.epoch;
-    uint64_t unpadded = plan_unpad(epoch, lookup->position);
-    const struct window *window =
-        windows_at(round->windows, windows_serial_of(round->windows, epoch, unpadded));
+    struct plan_location locations[RUN_BLOCK];
+    uint64_t unpadded;
+    const struct window *window = round_window_at(round, position, &unpadded);
     uint64_t window_left = window->plan.first_position + window->plan.sample_count - unpadded;
-    uint64_t left = end - lookup->position;
-    uint64_t count = left < window_left ? left : window_left;
-    lookup->window = window;
-    ret_run->count = count < RUN_BLOCK ? count : RUN_BLOCK;
-    ret_run->valid = lookup->position < epoch->plan.sample_count;
-    find_samples(lookup, unpadded, ret_run);
-    lookup->position += ret_run->count;
+    uint64_t count = min_u64(min_u64(end - position, window_left), RUN_BLOCK);
+    ret_run->valid = position < round->reach.epoch.plan.sample_count;
+    ret_run->count = 0;
+    plan_locations_at(&window->plan, unpadded, count, locations);
+    for (uint64_t i = 0; i < count; i++)
+        add_sample(ret_run, window, locations[i].window_row, locations[i].offset);
 }
 
 /* Everything in the slot that does not come with the row. */
@@ -206,7 +197,6 @@ static void list_arrivals(struct round *round, bool dressed)
 {
     const struct job *job = round->job;
     const struct plan *plan = &job->setup.plan;
-    struct lookup lookup;
     struct run run;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
@@ -216,47 +206,21 @@ static void list_arrivals(struct round *round, bool dressed)
                 round_slice_at(plan, &round->reach.round, step, trainer->rank);
             run.slot = dressed ? slot_base(round, trainer, step) : NULL;
             run.batch_index = slice.first;
-            for (lookup.position = first + slice.first; lookup.position < first + slice.end;) {
-                look_up(round, &lookup, first + slice.end, &run);
+            while (run.batch_index < slice.end) {
+                look_up(round, first + run.batch_index, first + slice.end, &run);
                 list_run(round, &run);
                 run.batch_index += (uint32_t)run.count;
             }
         }
 }
 
-/* Looks up all positions of a step in this round, and gives them destinations. */
-static void match_step(struct round *round, struct lookup *lookup, uint64_t step)
+/* Whether a destination in a step is of one of this reader's trainers. Most are not: so this is
+ * plan_recipient_of() without divisions. */
+static bool is_mine(const struct job *job, struct divider step_samples, uint64_t destination)
 {
-    const struct plan *plan = &round->job->setup.plan;
-    const struct round_matching *matching = &round->matching;
-    struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
-    struct divider trainers = divider_of(plan->trainer_count);
-    uint64_t first = step * plan->global_batch + stripe.first - matching->first;
-    uint64_t end = step * plan->global_batch + stripe.end;
-    lookup->position = step * plan->global_batch + stripe.first;
-    for (uint64_t at = first; lookup->position < end;) {
-        struct run run;
-        look_up(round, lookup, end, &run);
-        memcpy(matching->samples + at, run.samples, run.count * sizeof *run.samples);
-        memcpy(matching->sources + at, run.sources, run.count * sizeof *run.sources);
-        for (size_t i = 0; i < run.count; i++)
-            matching->destinations[at + i] =
-                locality_trainer(trainers, lookup->window->rows[lookup->locations[i].window_row]);
-        at += run.count;
-    }
-    matcher_match(matching->matcher, round->reach.epoch.epoch, &round->reach.round, step,
-                  matching->destinations + first);
-}
-
-static void match_all(struct round *round)
-{
-    const struct plan *plan = &round->job->setup.plan;
-    const struct plan_round *reach = &round->reach.round;
-    struct lookup lookup;
-    round->matching.first = reach->first_step * plan->global_batch +
-                            round_stripe_at(plan, reach, reach->first_step).first;
-    for (uint64_t step = reach->first_step; step < reach->end_step; step++)
-        match_step(round, &lookup, step);
+    uint64_t trainers = job->setup.plan.trainer_count;
+    uint64_t trainer = divide(step_samples, (destination + 1) * trainers - 1);
+    return job->reader_of_trainer[trainer] == (uint32_t)job->comm.rank;
 }
 
 /* Visits all positions of a step in this round in ascending order, and lists those whose
@@ -264,18 +228,19 @@ static void match_all(struct round *round)
  * that runs are long. */
 static void list_matched(struct round *round, uint64_t step, bool dressed)
 {
-    const struct plan *plan = &round->job->setup.plan;
-    const struct round_matching *matching = &round->matching;
+    const struct job *job = round->job;
+    const struct plan *plan = &job->setup.plan;
     struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
+    struct divider step_samples = divider_of(plan_step_samples(plan, step));
     uint64_t step_first = step * plan->global_batch, next_destination = 0;
     struct recipient_walk walk = {0};
     struct run run = {.slot = NULL};
     for (uint64_t p = step_first + stripe.first; p < step_first + stripe.end; p++) {
         uint64_t destination = destination_of(round, p);
+        if (!is_mine(job, step_samples, destination - step_first))
+            continue;
         bool valid = p < plan->sample_count;
         walk_to(&walk, round, destination);
-        if (walk.reader != (uint32_t)round->job->comm.rank)
-            continue;
         unsigned char *slot = dressed ? walk.slot : NULL;
         if (run.count == RUN_BLOCK || slot != run.slot || destination != next_destination ||
             valid != run.valid) {
@@ -285,8 +250,9 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
             run.valid = valid;
             run.count = 0;
         }
-        run.samples[run.count] = matching->samples[p - matching->first];
-        run.sources[run.count++] = matching->sources[p - matching->first];
+        struct round_location at = round->matching.locations[p - round->matching.first];
+        uint64_t unpadded;
+        add_sample(&run, round_window_at(round, p, &unpadded), at.window_row, at.offset);
         next_destination = destination + 1;
     }
     list_run(round, &run);
@@ -319,7 +285,7 @@ static void list_all(struct round *round, bool dressed)
         memset(round->counts.receive_counts, 0, counts_bytes);
     }
     if (round->matching.matcher)
-        match_all(round);
+        round_match_finish(round);
     list_fills(round);
     if (round->matching.matcher)
         for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
@@ -331,21 +297,47 @@ static void list_all(struct round *round, bool dressed)
         number_records(round);
 }
 
-void round_plan_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+/* Pool task: one worker of those that share the looking up lists all. */
+static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     (void)worker;
     (void)begin;
     (void)end;
     struct round *round = argument;
     uint64_t start_ns = clock_now_ns();
-    list_all(round, true);
+    bool lists = !round->matching.matcher || round_match_look_up(round);
+    if (lists)
+        list_all(round, true);
     atomic_fetch_add_explicit(&round->times->plan_ns, clock_now_ns() - start_ns,
                               memory_order_relaxed);
-    atomic_store(&round->planned, true);
+    if (lists)
+        atomic_store(&round->planned, true);
+    atomic_fetch_sub(&round->tasks, 1);
+}
+
+bool round_plan_start(struct round *round)
+{
+    struct pool *pool = round->job->pool;
+    uint32_t workers =
+        round->matching.matcher ? round_match_workers(round, pool_worker_count(pool)) : 1;
+    for (uint32_t i = 0; i < workers; i++) {
+        atomic_fetch_add(&round->tasks, 1);
+        if (!pool_submit(pool, 0, POOL_URGENT, plan_task, round, 0, 0)) {
+            atomic_fetch_sub(&round->tasks, 1);
+            return i > 0;
+        }
+    }
+    return true;
 }
 
 void round_plan_counts(struct round *round)
 {
+    if (round->matching.matcher) {
+        round_match_begin(round);
+        bool looked_up = round_match_look_up(round);
+        assert(looked_up);
+        (void)looked_up;
+    }
     list_all(round, false);
     atomic_store(&round->planned, true);
 }

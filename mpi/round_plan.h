@@ -13,9 +13,11 @@
  * retired. Main thread. */
 void round_reset(struct round *round, struct windows *windows);
 
-/* Pool task, which one worker runs: lists the counts, fills and arrivals of `round`, a struct
- * round; writes indices, keys, validity and held fields into the local slots. */
-void round_plan_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);
+/* Lets workers list the counts, fills and arrivals of a round that is reset, and write indices,
+ * keys, validity and held fields into the local slots. One worker does, or several where looking up
+ * positions is much work (round_match.h). False: the pool has no room, and the caller tries again.
+ * Main thread. */
+MUST_USE bool round_plan_start(struct round *round);
 
 /* Works out the counts alone, and touches no slot. Main thread, at an early end. */
 void round_plan_counts(struct round *round);

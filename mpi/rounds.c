@@ -55,7 +55,7 @@ static bool open_next(struct rounds *rounds)
         !slots_free(rounds, round->reach.first_sequence + steps - 1))
         return false;
     round_reset(round, rounds->windows);
-    if (!pool_submit(rounds->job->pool, 0, POOL_URGENT, round_plan_task, round, 0, 0))
+    if (!round_plan_start(round))
         return false;
     rounds->opened++;
     return true;

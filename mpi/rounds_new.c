@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
-_Static_assert(sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint16_t) <= BUDGET_DESTINATION_BYTES,
+_Static_assert(sizeof(struct round_location) + sizeof(uint32_t) <= BUDGET_DESTINATION_BYTES,
                "counted in the budget");
 
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
@@ -49,23 +49,20 @@ static bool matching_init(struct round *round, uint64_t records)
     if (!round->job->setup.plan.locality)
         return true;
     matching->matcher = matcher_new(&round->job->setup.plan);
-    matching->samples = calloc(records, sizeof *matching->samples);
+    matching->locations = calloc(records, sizeof *matching->locations);
     matching->destinations = calloc(records, sizeof *matching->destinations);
-    matching->sources = calloc(records, sizeof *matching->sources);
-    if (!matching->matcher || !matching->samples || !matching->destinations || !matching->sources)
+    if (!matching->matcher || !matching->locations || !matching->destinations)
         return false;
-    memory_touch(matching->samples, records * sizeof *matching->samples);
+    memory_touch(matching->locations, records * sizeof *matching->locations);
     memory_touch(matching->destinations, records * sizeof *matching->destinations);
-    memory_touch(matching->sources, records * sizeof *matching->sources);
     return true;
 }
 
 static void matching_done(struct round_matching *matching)
 {
     matcher_free(matching->matcher);
-    free(matching->samples);
     free(matching->destinations);
-    free(matching->sources);
+    free(matching->locations);
 }
 
 static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,

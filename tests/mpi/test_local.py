@@ -24,7 +24,8 @@ class Local(JobTest):
 
     def check(self, shapes, chunk=8, **more):
         """The sets of `fixed` on one reader, and positions that are one permutation of each step's."""
-        settings = self.settings(self.synth(f"chunk{chunk}", self.SAMPLES, chunk=chunk, videos=7), **more)
+        uri = more.pop("uri", None) or self.synth(f"chunk{chunk}", self.SAMPLES, chunk=chunk, videos=7)
+        settings = self.settings(uri, **more)
         order = {key: value for key, value in settings.items() if key.startswith(("dataset", "order", "batch"))}
         fixed = self.digests(1, 1, {**order, "order.placement": "fixed"})
         for readers, trainers in shapes:
@@ -54,6 +55,12 @@ class Local(JobTest):
 
     def test_several_steps_a_round(self):
         self.check(((3, 4),), **{"exchange.steps_per_round": 2, "delivery.slots": 4})
+
+    def test_several_workers_look_up(self):
+        """A round of more positions than one worker takes at a time."""
+        uri = self.synth("small", 14000, layout="plain", shape=2, chunk=100)
+        self.check(((2, 4), (1, 3)), uri=uri, **{"batch.global_size": 10008, "readers.threads": 3,
+                                                 "order.window_rows": 60})
 
     def test_nothing_kept(self):
         self.check(((3, 4),), **{"readers.cache": "off"})
