@@ -21,7 +21,7 @@ import time
 
 import environments
 import jobs
-from jobs import Failed, Jobs, say
+from jobs import Failed, Jobs, read_files, say
 
 EPOCHS = 3
 ARRAY = "base_frames"
@@ -123,13 +123,6 @@ def python_with_numpy(arguments):
 
 def stored_bytes(path):
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def read_files(path):
-    """Into the page cache: idle pages may have been paged out since the last time."""
-    for file in path.rglob("*"):
-        if file.is_file():
-            file.read_bytes()
 
 
 # --- the store ----------------------------------------------------------------------------------------------------

@@ -151,6 +151,13 @@ def save_plots(folder, name, figures):
     say(f"no plots: {drawn.stderr.splitlines()[-1]} (apt-get install python3-matplotlib, then bench/{script.name} {path})")
 
 
+def read_files(path):
+    """Into the page cache: idle pages may have been paged out since the last time."""
+    for file in path.rglob("*"):
+        if file.is_file():
+            file.read_bytes()
+
+
 def bits(text):
     """Bits a second of a rate as tc writes it."""
     found = re.fullmatch(r"([0-9.]+)([kmgt]?)(bit|bps)", text)

@@ -18,12 +18,20 @@ VARIANTS = {
     "warm_pair": ("", "  the same, 2 readers and 2 trainers"),
     "dataloader": ("e", "PyTorch DataLoader over zarr-python"),
 }
+PEERS = {
+    "tensorstore": "DataLoader over tensorstore",
+    "zarrs": "DataLoader over zarr-python, zarrs",
+    "insitubatch": "insitubatch",
+    "grain": "grain over tensorstore",
+}
 GOALS = [
     ("b/a", "cold", "limit_cold", 0.80),
     ("d/c", "warm", "limit_warm", 0.50),
     ("b/e", "cold", "dataloader", 1.5),
     ("d/e", "warm", "dataloader", 6.0),
 ]
+KEYS = ["limit_cold", "cold", "limit_warm", "warm", "dataloader", "cold_pair", "warm_pair", "best_peer_cold",
+        "best_peer_warm"]
 SAMPLE_BYTES = 20 * 4 * 32 * 32 * 2 + 512 * 2
 IDLE_GOAL = 0.15
 
@@ -65,16 +73,34 @@ def last(arguments):
     print(", ".join(f"{name} {rate[-1]:,.0f}" for name, rate in rates.items()), "samples/s")
 
 
-def print_rates(rates, missing):
-    print(f"{'':2} {'samples/s':42} {'median':>9} {'min':>9} {'max':>9} {'GB/s':>7}")
+def print_rate(letter, text, values):
+    median = statistics.median(values)
+    print(f"{letter:2} {text:54} {median:9,.0f} {min(values):9,.0f} {max(values):9,.0f}"
+          f" {median * SAMPLE_BYTES / 1e9:7.2f}")
+
+
+def print_rates(rates, missing, peers):
+    print(f"{'':2} {'samples/s':54} {'median':>9} {'min':>9} {'max':>9} {'GB/s':>7}")
     for variant, (letter, text) in VARIANTS.items():
-        if variant not in rates:
-            print(f"{letter:2} {text:42} {'-':>9}  {missing}")
-            continue
-        values = rates[variant]
-        median = statistics.median(values)
-        print(f"{letter:2} {text:42} {median:9,.0f} {min(values):9,.0f} {max(values):9,.0f}"
-              f" {median * SAMPLE_BYTES / 1e9:7.2f}")
+        if variant in rates:
+            print_rate(letter, text, rates[variant])
+        else:
+            print(f"{letter:2} {text:54} {'-':>9}  {missing}")
+    for peer, text in PEERS.items():
+        if f"{peer}_cold" in rates:
+            text += f", {peers['ahead'][peer]} ahead"
+            print_rate("", f"{text}, first epoch", rates[f"{peer}_cold"])
+            print_rate("", "  second epoch", rates[f"{peer}_warm"])
+        elif peer in peers["missing"]:
+            print(f"{'':2} {text:54} {'-':>9}  skipped: {peers['missing'][peer]}")
+
+
+def add_best(medians):
+    """The best of all other libraries. The DataLoader's one rate is of a first epoch, and of any other."""
+    for kind in ("cold", "warm"):
+        found = [medians[name] for name in ("dataloader", *(f"{peer}_{kind}" for peer in PEERS)) if name in medians]
+        if found:
+            medians[f"best_peer_{kind}"] = max(found)
 
 
 def print_goals(medians):
@@ -90,17 +116,22 @@ def print_goals(medians):
 def table(arguments):
     rates = load(arguments.results)
     medians = {variant: statistics.median(values) for variant, values in rates.items()}
+    add_best(medians)
+    with open(arguments.peers, encoding="utf-8") as file:
+        peers = json.load(file)
     print(f"\nend to end: {arguments.samples:,} samples of {SAMPLE_BYTES:,} bytes, "
           f"global batch {arguments.batch}, {arguments.threads} threads, "
           f"{len(rates['cold'])} interleaved rounds, files in the page cache")
     if arguments.loader:
         print(f"DataLoader's fastest settings: {arguments.loader}")
     print()
-    print_rates(rates, arguments.dataloader_missing)
+    print_rates(rates, arguments.dataloader_missing, peers)
     print()
     print_goals(medians)
-    keys = ["limit_cold", "cold", "limit_warm", "warm", "dataloader"]
-    print(json.dumps({key: round(medians[key], 1) if key in medians else None for key in keys}))
+    for kind in ("cold", "warm"):
+        if f"best_peer_{kind}" in medians:
+            print(f"{kind} / the best of the others' {kind}: {medians[kind] / medians[f'best_peer_{kind}']:.2f}")
+    print(json.dumps({key: round(medians[key], 1) if key in medians else None for key in KEYS}))
 
 
 def idle(arguments):
@@ -146,6 +177,7 @@ def parse():
     command.add_argument("--threads", type=int, required=True)
     command.add_argument("--loader", default="")
     command.add_argument("--dataloader-missing", default="")
+    command.add_argument("--peers", required=True, help="the settings file of end_to_end_peers.py")
     command.set_defaults(run=table)
 
     command = commands.add_parser("idle", help=idle.__doc__)

@@ -6,7 +6,8 @@ usage() {
     cat <<'USAGE'
 Usage: bench/run.sh WHAT [OPTION...]
 
-  end_to_end     Penstock beside the limits of the machine and a PyTorch DataLoader
+  end_to_end     Penstock beside the limits of the machine, a PyTorch DataLoader over zarr-python, tensorstore, zarrs,
+                 insitubatch and grain
   idle           CPU time that readers take while they wait for slow trainers
   decode         decoding on one core against the codecs' libraries called directly, and reading the same arrays
                  with zarr-python, tensorstore and zarrs
@@ -33,7 +34,8 @@ Options:
   --threads N      threads that read and decode; auto: one a CPU (auto)
   --hosts N        idle: one reader and one trainer on each of so many hosts made of this machine (2 readers on one)
   --no-dataloader  leave the PyTorch DataLoader out
-  --no-peers       decode, small_chunks: leave the other libraries out
+  --no-peers       end_to_end, decode, small_chunks: leave the other libraries out
+  --environments DIR  where the other libraries of end_to_end are installed (environments in the --work directory)
   --most N         plan_at_scale: most samples (10^9); simulate: most nodes (1024); decode: KiB of the largest chunk
                    (16384); small_chunks: chunks (100000)
   --draws N        simulate: networks drawn for each band (8)
@@ -51,7 +53,7 @@ USAGE
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes peers=yes build='' work=$root/build/bench
+rounds=5 samples=5000 batch=64 threads=auto hosts=1 dataloader=yes peers=yes build='' work=$root/build/bench environments=''
 ranks='2 3 4' mpirun_arguments='' chunk=8 codec=blosc-zstd level=5 scratch=/dev/shm most='' draws=8 plots=''
 loader=()
 
@@ -72,7 +74,7 @@ parse() {
         --no-dataloader) dataloader=no; shift; continue ;;
         --no-peers) peers=no; shift; continue ;;
         -h | --help) usage; exit 0 ;;
-        --rounds | --samples | --batch | --threads | --hosts | --build | --work | --ranks | --mpirun | \
+        --rounds | --samples | --batch | --threads | --hosts | --build | --work | --environments | --ranks | --mpirun | \
             --most | --draws | --plots | --chunk | --codec | --level | --scratch)
             [ $# -ge 2 ] || fail "$1 needs a value" ;;
         *) fail "unknown option '$1'" ;;
@@ -166,19 +168,15 @@ limit() {
 
 report() { python3 "$root/bench/report.py" "$@"; }
 
-# Makes a Python with torch and zarr in $work/venv where that can be done. Sets `dataloader_missing`
-# to the reason where not, else `loader` to the command with the fastest of its settings.
+# Sets `dataloader_missing` to the reason why there is no PyTorch with zarr-python, else `loader` to the command with the
+# fastest of its settings.
 prepare_dataloader() {
     dataloader_missing=''
     [ $dataloader = yes ] || { dataloader_missing='left out by --no-dataloader'; return; }
-    local python=$work/venv/bin/python3 log=$work/venv.log best
-    if ! "$python" -c 'import torch, zarr' 2>/dev/null; then
-        say "installing PyTorch and zarr-python in $work/venv"
-        if ! { python3 -m venv "$work/venv" &&
-            "$work/venv/bin/pip" install --quiet numpy 'zarr>=3' torch==2.13.0; } >"$log" 2>&1; then
-            dataloader_missing="cannot be installed: $(tail -n 1 "$log")"
-            return
-        fi
+    local python log=$work/environments.log best
+    if ! python=$(python3 "$root/bench/environments.py" "$environments" torch 2>"$log"); then
+        dataloader_missing=$(tail -n 1 "$log")
+        return
     fi
     loader=("$python" "$root/bench/dataloader.py" "$dataset" --batch "$batch")
     say 'DataLoader: looking for its fastest settings'
@@ -190,22 +188,47 @@ prepare_dataloader() {
     loader+=("${best[@]}")
 }
 
+end_to_end_peers() {
+    python3 "$root/bench/end_to_end_peers.py" "$1" "$settings" --environments "$environments" --dataset "$dataset" \
+        --batch "$batch"
+}
+
+prepare_peers() {
+    settings=$work/end_to_end_peers.json
+    if [ $peers = yes ]; then
+        say 'other libraries: looking for their fastest settings'
+        end_to_end_peers prepare
+    else
+        echo '{"ahead": {}, "missing": {}}' >"$settings"
+    fi
+}
+
+# Idle pages may have been paged out since the last time.
+read_files() {
+    find "$dataset" -type f -exec cat {} + >/dev/null
+}
+
 measure_round() {
+    read_files
     limit cold | report add "$results" limit_cold
+    read_files
     penstock 1 1 "$threads" 2 --touch
     report add-epochs "$results" cold warm "$work"/run/trainer-*.json
+    read_files
     penstock 2 2 $((threads / 2 > 0 ? threads / 2 : 1)) 2 --touch
     report add-epochs "$results" cold_pair warm_pair "$work"/run/trainer-*.json
     limit warm | report add "$results" limit_warm
     if [ -z "$dataloader_missing" ]; then
-        "${loader[@]}" 2>>"$work/venv.log" | report add "$results" dataloader
+        read_files
+        "${loader[@]}" 2>>"$work/environments.log" | report add "$results" dataloader
     fi
+    end_to_end_peers measure >>"$results"
 }
 
 end_to_end() {
+    environments=${environments:-$work/environments}
     prepare_dataloader
-    say 'reading everything once into the page cache'
-    limit cold >/dev/null
+    prepare_peers
     results=$work/results.jsonl
     : >"$results"
     for ((round = 1; round <= rounds; round++)); do
@@ -213,7 +236,7 @@ end_to_end() {
         say "round $round of $rounds: $(report last "$results")"
     done
     report table "$results" --samples "$samples" --batch "$batch" --threads "$threads" \
-        --loader "${loader[*]:5}" --dataloader-missing "$dataloader_missing"
+        --loader "${loader[*]:5}" --dataloader-missing "$dataloader_missing" --peers "$settings"
 }
 
 # Twice: with the samples of the other benchmarks, which have to be moved, and with samples of 64 bytes.

@@ -30,9 +30,11 @@ def last_line(build, what, *options):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     small = ["--samples", "64", "--batch", "16", "--rounds", "1", "--no-dataloader"]
-    rates = last_line(build, "end_to_end", *small)
-    assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm", "dataloader"], rates
-    assert rates.pop("dataloader") is None
+    rates = last_line(build, "end_to_end", *small, "--no-peers")
+    assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm", "dataloader", "cold_pair", "warm_pair",
+                           "best_peer_cold", "best_peer_warm"], rates
+    for missing in ("dataloader", "best_peer_cold", "best_peer_warm"):
+        assert rates.pop(missing) is None, rates
     assert all(rate > 0 for rate in rates.values()), rates
     share = last_line(build, "idle", *small)
     assert list(share) == ["readers_cpu_share", "waiting_cpu_share"] and min(share.values()) > 0, share
