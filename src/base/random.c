@@ -17,15 +17,14 @@ uint64_t random_u64(uint64_t key, uint64_t counter_high, uint64_t counter_low)
 #if defined(__x86_64__)
 
 /* Returns how many it has done: all but the last few. */
-__attribute__((target("avx2"))) static size_t many_lanes(uint64_t key, uint64_t counter_high,
-                                                         const uint64_t *counter_lows, size_t count,
-                                                         uint64_t *ret_values)
+RANDOM_LANES_TARGET static size_t many_lanes(uint64_t key, uint64_t counter_high,
+                                             const uint64_t *counter_lows, size_t count,
+                                             uint64_t *ret_values)
 {
     size_t done = 0;
     for (; done + RANDOM_LANES <= count; done += RANDOM_LANES) {
-        __m256i lows = _mm256_loadu_si256((const __m256i *)(counter_lows + done));
-        __m256i values = random_lanes_joined(random_lanes(key, counter_high, lows));
-        _mm256_storeu_si256((__m256i *)(ret_values + done), values);
+        lanes lows = lanes_load(counter_lows + done);
+        lanes_store(ret_values + done, random_lanes_joined(random_lanes(key, counter_high, lows)));
     }
     return done;
 }
