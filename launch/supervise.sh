@@ -9,6 +9,7 @@
 #               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay,
 #               "left RANK CURSOR" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
 #               the newest word, for cursors go back with trainers that start again from a checkpoint;
+#               "locality NUMBER" of the run, which goes with these cursors;
 #               "alive" every few seconds. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it

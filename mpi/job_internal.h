@@ -75,6 +75,9 @@ MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error 
  * with different localities. NO_MEMORY. */
 MUST_USE enum status job_settle_locality(struct job *job, struct error *err);
 
+/* Sets `err`: trainers go on with these two localities. Returns INVALID. */
+MUST_USE enum status job_refuse_localities(uint32_t one, uint32_t other, struct error *err);
+
 /* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:
  * trainers are the readers' children. NO_MEMORY. */
 MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct error *err);

@@ -8,6 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum status job_refuse_localities(uint32_t one, uint32_t other, struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "trainers go on with different localities (%" PRIu32 ", %" PRIu32
+                     "), and samples could be delivered twice: restart all trainers, from the "
+                     "state of one checkpoint",
+                     one, other);
+}
+
 /* Collective: the number that trainers, or a supervisor, have of the run that goes on; 0: nobody
  * has one. INVALID: they have different ones. */
 static enum status share_known(const struct job *job, uint32_t *ret_number, struct error *err)
@@ -20,11 +29,7 @@ static enum status share_known(const struct job *job, uint32_t *ret_number, stru
     *ret_number = (uint32_t)most;
     if (most > 0 && (least != most ||
                      !locality_of_number(*ret_number, job->setup.plan.trainer_count, &locality)))
-        return error_set(err, STATUS_INVALID,
-                         "trainers go on with different localities (%" PRIu64 ", %" PRIu64
-                         "), and samples could be delivered twice: restart all trainers, from the "
-                         "state of one checkpoint",
-                         least, most);
+        return job_refuse_localities((uint32_t)least, (uint32_t)most, err);
     return STATUS_OK;
 }
 

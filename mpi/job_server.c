@@ -50,13 +50,9 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
     status = run_state_check(&checked, service, err);
     if (status != STATUS_OK)
         return status;
-    if (goes_on && job->session_count > 0 && state.order.locality != job->known_locality)
-        return error_set(err, STATUS_INVALID,
-                         "this trainer has had its batches by another locality (%u; this run has "
-                         "%u), and samples could be delivered twice: restart all trainers, from "
-                         "the state of one checkpoint",
-                         state.order.locality, job->known_locality);
-    if (goes_on && job->session_count == 0)
+    if (goes_on && job->known_locality && state.order.locality != job->known_locality)
+        return job_refuse_localities(job->known_locality, state.order.locality, err);
+    if (goes_on)
         job->known_locality = state.order.locality;
     job->old_states += state.version == 1;
     *ret_cursor = job_cursor(job, state.epoch, state.step);

@@ -167,7 +167,8 @@ struct penstock_batch {
     uint32_t slot;           /* index of the ring's slot that holds the batch, for
                               * penstock_release() */
     uint64_t first_position; /* of the first sample within the step's global batch; the other
-                              * samples follow */
+                              * samples follow. With order.placement local, of their destinations
+                              * (docs/order.md) */
     const uint64_t *indices; /* [sample_count] index of each sample along the sample axis, over all
                               * stores of the dataset, one after another */
     const uint64_t *keys;    /* [sample_count] a random number for each sample: a function of seed,

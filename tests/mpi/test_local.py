@@ -71,6 +71,51 @@ class Local(JobTest):
     def test_a_window_smaller_than_a_step(self):
         self.check(((3, 4), (2, 2)), **{"order.window_rows": 1, "batch.global_size": 24})
 
+    def test_bad_samples_are_masked(self):
+        uri = self.synth("bad", self.SAMPLES, layout="plain", chunk=4, shape=100)
+        for chunk in (3, 17, 40):
+            with open(os.path.join(uri, "data", f"{chunk}.0"), "r+b") as file:
+                file.truncate(10)
+        settings = self.settings(uri, **{"errors.bad_sample": "mask"})
+        padding = ["--digest-padding"]
+        fixed = self.digests(1, 1, {**settings, "order.placement": "fixed"}, padding)
+        self.assertEqual(by_index(self.digests(3, 4, settings, padding)), by_index(fixed))
+        valid = self.digests(3, 4, settings)
+        self.assertEqual({line[3] for line in fixed} - {line[3] for line in valid},
+                         {str(4 * chunk + i) for chunk in (3, 17, 40) for i in range(4)})
+
+
+class Resume(JobTest):
+    """A state has what it has with `fixed`, and the locality; other readers and trainers go on."""
+
+    def settings(self, **more):
+        return {"dataset.uri": self.synth("resume", 97, chunk=4, videos=5), "batch.global_size": 8,
+                "batch.last": "partial", "order.epochs": 3, "readers.threads": 1, "order.placement": "local", **more}
+
+    def state_after(self, steps, settings):
+        """Of three readers and four trainers: the state, and the digests."""
+        path = os.path.join(self.folder, "state")
+        lines = self.digests(3, 4, settings, ["--steps", str(steps), "--state", path + ".{rank}"], expect=3)
+        return path + ".0", lines
+
+    def test_other_shapes_go_on(self):
+        whole = by_index(self.digests(1, 1, self.settings(**{"order.placement": "fixed"})))
+        path, head = self.state_after(7, self.settings())
+        for shape in ((3, 4), (1, 1), (2, 8)):
+            with self.subTest(shape=shape):
+                tail = self.digests(*shape, self.settings(), options=["--resume", path])
+                self.assertEqual(by_index(head + tail), whole)
+
+    def test_the_other_placement_is_refused(self):
+        for placement, other in (("local", "fixed"), ("fixed", "local")):
+            path, _ = self.state_after(7, self.settings(**{"order.placement": placement}))
+            with open(path, encoding="ascii") as file:
+                self.assertEqual("placement" in json.load(file), placement == "local")
+            outcome = self.reader(1, {**self.settings(**{"order.placement": other}), "delivery.trainers": 1}, [],
+                                  ["--resume", path])
+            self.assertEqual(outcome.code, 4, outcome.output)
+            self.assertIn(f"order.placement was {placement}, this run has {other}", outcome.output)
+
 
 class Traffic(JobTest):
     """What travels is the imbalance, and what `penstock plan` says."""

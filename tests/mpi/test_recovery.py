@@ -387,6 +387,25 @@ class Localities(RecoveryTest):
         self.assert_ends_well(*again, job)
         self.assert_every_step_is_whole("0", "1", "0.new", "1.new")
 
+    def test_two_localities_are_refused(self):
+        cursors = os.path.join(self.folder, "other-")
+        job = self.serve(1)
+        others = self.start_trainers("--compute-ms", "5", PENSTOCK_CURSORS=cursors)
+        self.until_lines(1, 20)
+        for process in (*others, job):
+            process.kill()
+        for rank in range(2):
+            os.remove(os.path.join(self.folder, f"digest.{rank}"))
+        job, trainers = self.until_one_is_ahead()
+        os.kill(self.reader_pid(1), signal.SIGKILL)
+        trainers[1].kill()
+        job.wait()
+        job = self.serve(1)
+        self.start_trainer(1, "digest.1.new", PENSTOCK_CURSORS=cursors)
+        self.assertEqual(job.wait(), EXIT_FINAL, job.output())
+        self.assertIn("trainers go on with different localities", job.output())
+        self.assertEqual(trainers[0].wait(), 1)
+
 
 class Trainers(RecoveryTest):
     """Trainers die and come again; the readers' job lives on."""
