@@ -109,14 +109,24 @@ static enum status get_shuffle(struct json_object *object, uint32_t *ret_shuffle
     return status;
 }
 
-/* Only states of order.placement local have it. */
+/* A state without a placement is of a run with order.placement fixed. */
 static enum status get_locality(struct json_object *object, uint32_t *ret_locality,
                                 struct error *err)
 {
+    static const char *const names[] = {PLAN_PLACEMENT_NAMES};
     struct json_object *value;
-    if (!json_object_object_get_ex(object, "locality", &value))
+    if (!json_object_object_get_ex(object, "placement", &value))
         return STATUS_OK;
-    return get_count(object, "locality", ret_locality, err);
+    enum status status = get(object, "placement", json_type_string, "a text", &value, err);
+    if (status)
+        return status;
+    const char *name = json_object_get_string(value);
+    if (strcmp(name, names[PLAN_LOCAL]) == 0)
+        return get_count(object, "locality", ret_locality, err);
+    return strcmp(name, names[PLAN_FIXED]) == 0
+               ? STATUS_OK
+               : error_set(err, STATUS_INVALID,
+                           "resume state: 'placement' is none of fixed and local");
 }
 
 /* The members that version 1 lacks. */

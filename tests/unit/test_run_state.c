@@ -46,7 +46,8 @@ static void reads_what_it_prints(void **state)
                                           .global_batch = UINT32_MAX,
                                           .row_length = UINT32_MAX,
                                           .window_rows = UINT32_MAX,
-                                          .last = PLAN_PARTIAL},
+                                          .last = PLAN_PARTIAL,
+                                          .locality = UINT32_MAX},
                                 .epoch = UINT32_MAX,
                                 .step = UINT32_MAX},
                      back;
@@ -131,6 +132,12 @@ static void foreign_texts(void **state)
         {"{\"version\":2," IDENTITY "\"epoch\":2,\"step\":41," ORDER
          "\"shuffle\":true,\"last\":\"most\"}",
          "'last' is none of drop, pad and partial"},
+        {"{\"version\":2," IDENTITY "\"epoch\":2,\"step\":41," ORDER
+         "\"shuffle\":true,\"last\":\"pad\",\"placement\":\"local\"}",
+         "it has no 'locality'"},
+        {"{\"version\":2," IDENTITY "\"epoch\":2,\"step\":41," ORDER
+         "\"shuffle\":true,\"last\":\"pad\",\"placement\":\"near\"}",
+         "'placement' is none of fixed and local"},
         {"{\"version\":1,\"dataset\":\"1f0c94d33ac07e52\",\"seed\":NaN}", "not"},
         {"{\"version\":1,\"epoch\":1,\"epoch\":2}", "a key is there twice"},
         {"{\"version\":1,\"epoch\":1,\"\\u0065poch\":2}", "a key is there twice"},
@@ -213,6 +220,7 @@ static void mismatches_name_both_values(void **state)
     EXPECT_MISMATCH(order.row_length, 4, "chunk row length was 4", "has 8");
     EXPECT_MISMATCH(order.shuffle, 0, "order.shuffle was false", "has true");
     EXPECT_MISMATCH(order.last, PLAN_DROP, "batch.last was drop", "has partial");
+    EXPECT_MISMATCH(order.locality, 5, "order.placement was local", "has fixed");
     EXPECT_MISMATCH(order.id, 1, "order id was 0000000000000001", "has 0123456789abcdef");
 }
 
