@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "dataset/dataset.h"
+#include "plan/plan.h"
 
 #include <errno.h>
 #include <inttypes.h>
