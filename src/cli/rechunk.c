@@ -1,11 +1,11 @@
 /* `penstock rechunk`: writes a dataset anew, for training. Main thread; tools/rechunk.h does the
  * work. */
 #include "tools/rechunk.h"
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "tools/team.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -212,7 +212,7 @@ static void settle(struct options *options)
     rechunk->verify = !options->no_verify;
     if (!options->part_given)
         ask_launcher(rechunk, &local);
-    uint32_t cores = team_cpu_count();
+    uint32_t cores = cpu_count();
     if (rechunk->thread_count == 0)
         rechunk->thread_count = cores / local > 0 ? cores / local : 1;
     if (rechunk->memory_bytes == 0)

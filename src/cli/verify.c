@@ -4,13 +4,13 @@
  * programs.
  */
 #include "tools/verify.h"
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "tools/team.h"
 #include "zarr/separator.h"
 
 #include <argp.h>
@@ -389,7 +389,7 @@ int cli_verify(int argc, char **argv)
     }
     cli_parse(&command, argc, argv, &options);
     if (options.verify.thread_count == 0)
-        options.verify.thread_count = team_cpu_count();
+        options.verify.thread_count = cpu_count();
     if (options.verify.memory_bytes == 0)
         options.verify.memory_bytes = memory_available_bytes() / 2;
 

@@ -2,10 +2,10 @@
  * fetch_lister.c (listing pieces, and asking for them).
  *
  * Fetch buffers move between four threads. The lister takes buffers from the `free` list and starts
- * their fetches. The store's thread ends the last fetch of a buffer, and puts the buffer on the
- * `fetched` list; or on the `indices` list, with which the lister goes on. The owner hands fetched
- * buffers to workers. Workers put them back on the `free` list. All lists are under one mutex,
- * which is held for a few instructions.
+ * their fetches. A thread of the store's ends the last fetch of a buffer, and puts the buffer on
+ * the `fetched` list; or on the `indices` list, with which the lister goes on. The owner hands
+ * fetched buffers to workers. Workers put them back on the `free` list. All lists are under one
+ * mutex, which is held for a few instructions.
  *
  *     memory   | buffer 0: piece | piece | ... | buffer 1: piece | ... |
  */

@@ -32,8 +32,8 @@ struct fetch {
     void *buffer;         /* borrowed until done(); NULL for FETCH_STAT */
     size_t capacity;      /* of `buffer`, for FETCH_WHOLE and FETCH_QUERY */
     store_begins *begins; /* FETCH_WHOLE: as in store_get_packed(); or NULL */
-    /* Called once: by the store's thread, or within fetch_start() by its caller. Must not block.
-     * May start other fetches, and may free or reuse this fetch. */
+    /* Called once: by a thread of the store's, or within fetch_start() by its caller. Must not
+     * block. May start other fetches, and may free or reuse this fetch. */
     void (*done)(struct fetch *fetch);
     void *argument; /* the caller's own */
 

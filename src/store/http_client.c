@@ -1,7 +1,10 @@
-/* See http_client.h and http_client_internal.h: the client's thread, and fetches that wait. */
+/* See http_client.h and http_client_internal.h: the client's threads. */
 #include "store/http_client_internal.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
+#include "base/number.h"
+#include "base/size.h"
 #include "store/watch.h"
 
 #include <signal.h>
@@ -12,36 +15,6 @@
 
 enum { SECOND_BYTES = 16 << 20 };
 static const uint64_t second_ns = 1000000000;
-
-/* Lists
- * ---------------------------------------------------------------------------------------------- */
-
-void fetch_list_append(struct fetch_list *list, struct fetch *fetch)
-{
-    fetch->own.next = NULL;
-    if (list->last)
-        list->last->own.next = fetch;
-    else
-        list->first = fetch;
-    list->last = fetch;
-}
-
-void fetch_list_prepend(struct fetch_list *list, struct fetch *fetch)
-{
-    fetch->own.next = list->first;
-    list->first = fetch;
-    if (!list->last)
-        list->last = fetch;
-}
-
-struct fetch *fetch_list_take(struct fetch_list *list)
-{
-    struct fetch *fetch = list->first;
-    list->first = fetch->own.next;
-    if (!list->first)
-        list->last = NULL;
-    return fetch;
-}
 
 size_t http_client_expected_bytes(const struct fetch *fetch)
 {
@@ -54,114 +27,120 @@ uint64_t http_client_deadline_ns(const struct http_client *client, const struct 
     return fetch->own.start_ns + client->settings.timeout_s * second_ns / 20 * 19;
 }
 
-/* The thread
+/* A thread
  * ---------------------------------------------------------------------------------------------- */
-
-static bool take_incoming(struct http_client *client)
-{
-    pthread_mutex_lock(&client->mutex);
-    struct fetch_list incoming = client->incoming;
-    bool stopping = client->stopping;
-    client->incoming = (struct fetch_list){0};
-    pthread_mutex_unlock(&client->mutex);
-    while (incoming.first)
-        fetch_list_append(&client->waiting, fetch_list_take(&incoming));
-    return !stopping;
-}
 
 /* Moves what has paused long enough to the front; returns when the next one is due (UINT64_MAX:
  * none). */
-static uint64_t resume_paused(struct http_client *client, uint64_t now_ns)
+static uint64_t resume_paused(struct http_thread *thread, uint64_t now_ns)
 {
-    struct fetch_list paused = client->paused;
+    struct fetch_list paused = thread->paused;
     uint64_t next_ns = UINT64_MAX;
-    client->paused = (struct fetch_list){0};
+    thread->paused = (struct fetch_list){0};
     while (paused.first) {
         struct fetch *fetch = fetch_list_take(&paused);
         if (fetch->own.due_ns <= now_ns) {
-            fetch_list_prepend(&client->waiting, fetch);
+            http_client_push_first(thread->client, fetch);
             continue;
         }
-        fetch_list_append(&client->paused, fetch);
+        fetch_list_append(&thread->paused, fetch);
         if (fetch->own.due_ns < next_ns)
             next_ns = fetch->own.due_ns;
     }
     return next_ns;
 }
 
-static void start_waiting(struct http_client *client)
+/* Sends a fetch's request on a transfer; NULL: there is no memory for one. */
+static void start_fetch(struct http_thread *thread, struct fetch *fetch, struct transfer *transfer)
 {
-    while (client->waiting.first && client->in_flight - client->seconds < client->pace.limit) {
-        struct transfer *transfer = http_client_take_transfer(client);
-        if (!transfer && client->in_flight > 0)
+    struct http_client *client = thread->client;
+    uint64_t now_ns = clock_now_ns();
+    enum status status = STATUS_NO_MEMORY;
+    if (fetch->own.start_ns == 0) {
+        fetch->own.start_ns = now_ns;
+        fetch->own.call = store_watch_begin(client->watch, client->uri,
+                                            fetch->kind == FETCH_QUERY ? "" : fetch->key);
+    }
+    fetch->own.tries++;
+    if (transfer) {
+        transfer->second = false;
+        transfer->out = fetch->buffer;
+        transfer->capacity = http_client_expected_bytes(fetch);
+        status = http_client_send(transfer, fetch, now_ns, &fetch->error);
+    } else {
+        error_set(&fetch->error, STATUS_NO_MEMORY, "no memory for a request");
+    }
+    if (status == STATUS_OK) {
+        fetch->own.transfer = transfer;
+        return;
+    }
+    http_client_let_go(thread);
+    http_client_finish(client, fetch, status);
+}
+
+static void start_waiting(struct http_thread *thread)
+{
+    for (;;) {
+        struct transfer *transfer = http_client_take_transfer(thread);
+        if (!transfer && thread->busy > 0)
             return; /* later */
-        struct fetch *fetch = fetch_list_take(&client->waiting);
-        uint64_t now_ns = clock_now_ns();
-        enum status status = STATUS_NO_MEMORY;
-        if (fetch->own.start_ns == 0) {
-            fetch->own.start_ns = now_ns;
-            fetch->own.call = store_watch_begin(client->watch, client->uri,
-                                                fetch->kind == FETCH_QUERY ? "" : fetch->key);
+        struct fetch *fetch = http_client_take(thread);
+        if (!fetch) {
+            if (transfer)
+                http_client_put_transfer(transfer);
+            return;
         }
-        fetch->own.tries++;
-        if (transfer) {
-            transfer->second = false;
-            transfer->out = fetch->buffer;
-            transfer->capacity = http_client_expected_bytes(fetch);
-            status = http_client_send(client, transfer, fetch, now_ns, &fetch->error);
-        } else {
-            error_set(&fetch->error, STATUS_NO_MEMORY, "no memory for a request");
-        }
-        if (status == STATUS_OK)
-            fetch->own.transfer = transfer;
-        else
-            http_client_finish(client, fetch, status);
+        start_fetch(thread, fetch, transfer);
     }
 }
 
-static bool has_incoming(void *argument)
+static bool has_work(void *argument)
 {
-    struct http_client *client = argument;
-    pthread_mutex_lock(&client->mutex);
-    bool has = client->incoming.first || client->stopping;
-    pthread_mutex_unlock(&client->mutex);
-    return has;
+    bool stopping;
+    return http_client_has_work(argument, &stopping);
 }
 
-static void end_all(struct http_client *client)
+static bool is_stopping(struct http_thread *thread)
 {
-    for (uint32_t i = 0; i < client->transfer_count; i++) {
-        struct fetch *fetch = client->transfers[i]->fetch;
-        if (!fetch)
-            continue;
-        http_client_finish(client, fetch,
-                           error_set(&fetch->error, STATUS_LOST, "the store was closed"));
-    }
-    while (client->paused.first)
-        fetch_list_append(&client->waiting, fetch_list_take(&client->paused));
-    while (client->waiting.first) {
-        struct fetch *fetch = fetch_list_take(&client->waiting);
-        http_client_finish(client, fetch,
-                           error_set(&fetch->error, STATUS_LOST, "the store was closed"));
-    }
+    bool stopping;
+    (void)http_client_has_work(thread, &stopping);
+    return stopping;
+}
+
+static void end_fetch(struct http_client *client, struct fetch *fetch)
+{
+    http_client_finish(client, fetch,
+                       error_set(&fetch->error, STATUS_LOST, "the store was closed"));
+}
+
+static void end_all(struct http_thread *thread)
+{
+    for (uint32_t i = 0; i < thread->transfer_count; i++)
+        if (thread->transfers[i]->fetch)
+            end_fetch(thread->client, thread->transfers[i]->fetch);
+    while (thread->paused.first)
+        end_fetch(thread->client, fetch_list_take(&thread->paused));
+    for (struct fetch *fetch; (fetch = http_client_drain(thread->client));)
+        end_fetch(thread->client, fetch);
 }
 
 static void *serve(void *argument)
 {
-    struct http_client *client = argument;
+    struct http_thread *thread = argument;
     void *transfer;
     CURLcode code;
-    while (take_incoming(client)) {
-        uint64_t due_ns = resume_paused(client, clock_now_ns());
-        start_waiting(client);
-        if (client->settings.hedge)
-            http_client_hedge(client, clock_now_ns());
-        uint64_t look_ns = http_client_hedge_ns(client, clock_now_ns());
-        http_multi_run(&client->multi, look_ns < due_ns ? look_ns : due_ns, has_incoming, client);
-        while (http_multi_next_ended(&client->multi, &transfer, &code))
-            http_client_judge(client, transfer, code);
+    while (!is_stopping(thread)) {
+        uint64_t due_ns = resume_paused(thread, clock_now_ns());
+        start_waiting(thread);
+        http_client_wake_another(thread);
+        if (thread->client->settings.hedge)
+            http_client_hedge(thread, clock_now_ns());
+        uint64_t look_ns = http_client_hedge_ns(thread, clock_now_ns());
+        http_multi_run(&thread->multi, look_ns < due_ns ? look_ns : due_ns, has_work, thread);
+        while (http_multi_next_ended(&thread->multi, &transfer, &code))
+            http_client_judge(transfer, code);
     }
-    end_all(client);
+    end_all(thread);
     return NULL;
 }
 
@@ -175,16 +154,8 @@ void http_client_start(struct http_client *client, struct fetch *fetch)
     fetch->own.store = store;
     fetch->got = 0;
     fetch->total = fetch->version = 0;
-    pthread_mutex_lock(&client->mutex);
-    bool stopping = client->stopping;
-    if (!stopping)
-        fetch_list_append(&client->incoming, fetch);
-    pthread_mutex_unlock(&client->mutex);
-    if (stopping)
-        http_client_finish(client, fetch,
-                           error_set(&fetch->error, STATUS_LOST, "the store was closed"));
-    else
-        http_multi_wake(&client->multi);
+    if (!http_client_push(client, fetch))
+        end_fetch(client, fetch);
 }
 
 enum status http_header(struct curl_slist **headers, struct error *err, const char *format, ...)
@@ -203,43 +174,75 @@ enum status http_header(struct curl_slist **headers, struct error *err, const ch
     return STATUS_OK;
 }
 
+/* Decrypting takes a core for one or two gigabytes a second: a thread for each core, but not many,
+ * since decoding takes more. Without that, one thread is enough. */
+static uint32_t choose_thread_count(const struct http_client *client)
+{
+    enum { MOST_THREADS = 4 };
+    if (client->settings.threads > 0)
+        return client->settings.threads;
+    return client->target.encrypts ? min_u32(cpu_count(), MOST_THREADS) : 1;
+}
+
 /* Signals belong to others. */
-static int start_thread(struct http_client *client)
+static int start_thread(struct http_thread *thread)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&client->thread, NULL, serve, client);
+    int failed = pthread_create(&thread->thread, NULL, serve, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!failed)
-        pthread_setname_np(client->thread, "store");
+        pthread_setname_np(thread->thread, "store");
+    thread->is_started = !failed;
     return failed;
 }
 
-static enum status set_up_client(struct http_client *client, struct error *err)
+static enum status set_up_thread(struct http_client *client, struct http_thread *thread,
+                                 struct error *err)
 {
-    client->transfer_most = client->pace.most + HTTP_MOST_SECONDS;
-    client->transfers = calloc(client->transfer_most, sizeof *client->transfers);
-    if (!client->transfers)
+    thread->client = client;
+    thread->transfer_most =
+        (uint32_t)size_divide_up(client->pace.most, client->thread_count) + HTTP_MOST_SECONDS;
+    thread->transfers = calloc(thread->transfer_most, sizeof *thread->transfers);
+    if (!thread->transfers)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a client of '%s'", client->uri);
-    enum status status = http_multi_init(&client->multi, client->transfer_most, client->uri, err);
-    if (status != STATUS_OK)
-        return status;
-    int failed = start_thread(client);
-    if (!failed)
-        return STATUS_OK;
-    return error_set(err, STATUS_IO, "start a thread for '%s': %s", client->uri, strerror(failed));
+    return http_multi_init(&thread->multi, thread->transfer_most, client->uri, err);
 }
 
-/* Without the thread, or after it. */
+/* All threads are there before the first runs: each may wake any. */
+static enum status set_up_client(struct http_client *client, struct error *err)
+{
+    uint32_t count = choose_thread_count(client);
+    enum status status = STATUS_OK;
+    client->threads = calloc(count, sizeof *client->threads);
+    if (!client->threads)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a client of '%s'", client->uri);
+    client->thread_count = count;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
+        status = set_up_thread(client, &client->threads[i], err);
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        int failed = start_thread(&client->threads[i]);
+        if (failed)
+            status = error_set(err, STATUS_IO, "start a thread for '%s': %s", client->uri,
+                               strerror(failed));
+    }
+    return status;
+}
+
+/* Without the threads, or after them. */
 static void release(struct http_client *client)
 {
-    for (uint32_t i = 0; i < client->transfer_count; i++)
-        http_transfer_free(client->transfers[i]);
-    if (client->multi.curl)
-        http_multi_done(&client->multi);
+    for (uint32_t i = 0; i < client->thread_count; i++) {
+        struct http_thread *thread = &client->threads[i];
+        for (uint32_t j = 0; j < thread->transfer_count; j++)
+            http_transfer_free(thread->transfers[j]);
+        if (thread->multi.curl)
+            http_multi_done(&thread->multi);
+        free(thread->transfers);
+    }
     pthread_mutex_destroy(&client->mutex);
-    free(client->transfers);
+    free(client->threads);
     free(client);
 }
 
@@ -260,7 +263,7 @@ enum status http_client_new(const struct http_target *target, const struct store
     http_pace_init(&client->pace, client->settings.requests);
     enum status status = set_up_client(client, err);
     if (status != STATUS_OK) {
-        release(client);
+        http_client_free(client);
         return status;
     }
     *ret_client = client;
@@ -270,13 +273,16 @@ enum status http_client_new(const struct http_target *target, const struct store
 void http_client_stop(struct http_client *client)
 {
     pthread_mutex_lock(&client->mutex);
-    bool stopped = client->stopping;
     client->stopping = true;
     pthread_mutex_unlock(&client->mutex);
-    if (stopped)
-        return;
-    http_multi_wake(&client->multi);
-    pthread_join(client->thread, NULL);
+    for (uint32_t i = 0; i < client->thread_count; i++) {
+        struct http_thread *thread = &client->threads[i];
+        if (!thread->is_started)
+            continue;
+        http_multi_wake(&thread->multi);
+        pthread_join(thread->thread, NULL);
+        thread->is_started = false;
+    }
 }
 
 void http_client_free(struct http_client *client)

@@ -1,8 +1,9 @@
 /* A client of one HTTP server: answers fetches (fetch.h) by libcurl's multi interface.
  *
- * A client has one thread for all its requests. http_client_new() starts the thread, and
- * http_client_free() joins it. Hundreds of requests may be under way (http_pace.h says how many),
- * over connections that are used again. What fails for a cause that may pass is tried again, if
+ * A client has a few threads for its requests: one, or with TLS one for each core that the process
+ * may use, four at most. http_client_new() starts the threads, and http_client_free() joins them.
+ * Hundreds of requests may be under way (http_pace.h says how many, on all threads together), over
+ * connections that are used again. What fails for a cause that may pass is tried again, if
  * `retries` is not 0:
  *
  *     429, 503                         until the deadline, after Retry-After if the server says so
@@ -36,16 +37,18 @@ struct curl_slist;
 struct http_answer;
 struct http_client;
 
-/* How a kind of server is asked. The client's thread alone calls these functions. */
+/* How a kind of server is asked. The client's threads call these functions, several at once. */
 struct http_target {
     void *context; /* borrowed; the first argument of each function */
+    bool encrypts; /* requests go over TLS */
     /* Called for each try. Appends the url to `url`, and adds headers to *headers with
      * http_header(). On failure the fetch is done with the returned status. */
     enum status (*prepare)(void *context, const struct fetch *fetch, struct text *url,
                            struct curl_slist **headers, struct error *err);
     /* Called when the server refuses credentials as out of date, once a fetch at most. True: there
-     * are newer ones now, and the fetch is tried again. May block. NULL: never true. */
-    bool (*refresh)(void *context);
+     * are newer ones than when the request was made, `sent_ns`, and the fetch is tried again. May
+     * block. NULL: never true. */
+    bool (*refresh)(void *context, uint64_t sent_ns);
     /* Called when an answer with a status of 300 or more ends a fetch. May add to the message of
      * *err what this kind of server says of the answer. NULL: adds nothing. */
     void (*explain)(void *context, const struct fetch *fetch, const struct http_answer *answer,
@@ -59,8 +62,8 @@ MUST_USE enum status http_client_new(const struct http_target *target,
                                      const struct store_options *options, const char *uri,
                                      struct http_client **ret_client, struct error *err);
 
-/* Ends the thread. Fetches under way, and later ones, are done with LOST. Not from the client's
- * thread, and not by two threads at once. May be called again. */
+/* Ends the threads. Fetches under way, and later ones, are done with LOST. Not from a thread of
+ * the client's, and not by two threads at once. May be called again. */
 void http_client_stop(struct http_client *client);
 
 /* Stops the client, and frees it. NULL is fine. */

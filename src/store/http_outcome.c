@@ -12,16 +12,16 @@ static const uint64_t ms_ns = 1000000, second_ns = 1000000000;
 void http_client_finish(struct http_client *client, struct fetch *fetch, enum status status)
 {
     if (fetch->own.transfer)
-        http_client_end_transfer(client, fetch->own.transfer);
+        http_client_end_transfer(fetch->own.transfer);
     if (fetch->own.second)
-        http_client_end_transfer(client, fetch->own.second);
+        http_client_end_transfer(fetch->own.second);
     if (fetch->own.start_ns)
         store_watch_end(client->watch, fetch->own.call);
     fetch->status = status;
     fetch->done(fetch);
 }
 
-static void pause_for(struct http_client *client, struct fetch *fetch, uint64_t now_ns,
+static void pause_for(struct http_thread *thread, struct fetch *fetch, uint64_t now_ns,
                       uint32_t least_s)
 {
     enum { FIRST_MS = 100, MOST_DOUBLINGS = 6 };
@@ -32,13 +32,14 @@ static void pause_for(struct http_client *client, struct fetch *fetch, uint64_t 
     /* Half to one and a half times as long; never before the server said. */
     pause_ns = pause_ns / 2 + random_below(bits, pause_ns) + least_s * second_ns;
     fetch->own.due_ns = now_ns + pause_ns;
-    fetch_list_append(&client->paused, fetch);
+    fetch_list_append(&thread->paused, fetch);
 }
 
 /* Tries again, or gives up. */
-static void again(struct http_client *client, struct fetch *fetch, enum http_verdict verdict,
+static void again(struct http_thread *thread, struct fetch *fetch, enum http_verdict verdict,
                   uint32_t retry_after_s)
 {
+    struct http_client *client = thread->client;
     uint64_t now_ns = clock_now_ns(), deadline_ns = http_client_deadline_ns(client, fetch);
     bool in_time = now_ns + (retry_after_s + 1) * second_ns / 2 < deadline_ns &&
                    now_ns + retry_after_s * second_ns < deadline_ns;
@@ -47,7 +48,7 @@ static void again(struct http_client *client, struct fetch *fetch, enum http_ver
         verdict == HTTP_THROTTLED ? client->retries > 0 : fetch->own.failures <= client->retries;
     if (allowed && in_time) {
         store_watch_retried(client->watch, &fetch->error);
-        pause_for(client, fetch, now_ns, retry_after_s);
+        pause_for(thread, fetch, now_ns, retry_after_s);
         return;
     }
     enum status status = (enum status)fetch->error.status;
@@ -69,28 +70,42 @@ static void take_value(struct transfer *transfer)
     fetch->got = transfer->made.got;
 }
 
-/* A transfer that failed while the fetch's other one goes on is let go without a word. */
-void http_client_judge(struct http_client *client, struct transfer *transfer, CURLcode code)
+/* What the answer says of the server's pace. */
+static void note_pace(struct http_client *client, const struct transfer *transfer,
+                      enum http_verdict verdict, enum status status, uint64_t now_ns)
 {
+    pthread_mutex_lock(&client->mutex);
+    if (verdict == HTTP_GOOD || status == STATUS_NOT_FOUND)
+        http_pace_answered(&client->pace, now_ns, now_ns - transfer->start_ns,
+                           http_client_expected_bytes(transfer->fetch),
+                           client->waiting.first != NULL);
+    if (verdict == HTTP_THROTTLED)
+        http_pace_throttled(&client->pace, now_ns);
+    pthread_mutex_unlock(&client->mutex);
+}
+
+/* A transfer that failed while the fetch's other one goes on is let go without a word. */
+void http_client_judge(struct transfer *transfer, CURLcode code)
+{
+    struct http_thread *thread = transfer->thread;
+    struct http_client *client = thread->client;
     struct fetch *fetch = transfer->fetch;
     struct error err;
     uint64_t now_ns = clock_now_ns();
     enum http_verdict verdict = http_transfer_judge(transfer, code, &err);
     uint32_t retry_after_s = transfer->answer.retry_after_s;
+    uint64_t sent_ns = transfer->start_ns;
     bool alone = !(fetch->own.transfer && fetch->own.second);
-    if (verdict == HTTP_GOOD || err.status == STATUS_NOT_FOUND)
-        http_pace_answered(&client->pace, now_ns, now_ns - transfer->start_ns,
-                           http_client_expected_bytes(fetch), client->waiting.first != NULL);
-    if (verdict == HTTP_THROTTLED)
-        http_pace_throttled(&client->pace, now_ns);
+    note_pace(client, transfer, verdict, (enum status)err.status, now_ns);
     if (verdict == HTTP_GOOD) {
-        client->no_head |= transfer->made.form & HTTP_FORM_GET;
+        if (transfer->made.form & HTTP_FORM_GET)
+            client->no_head = true;
         take_value(transfer);
         http_client_finish(client, fetch, STATUS_OK);
         return;
     }
     if (!alone && verdict != HTTP_FAILED) {
-        http_client_end_transfer(client, transfer);
+        http_client_end_transfer(transfer);
         return;
     }
     if (verdict == HTTP_FAILED && transfer->answer.status >= 300 && client->target.explain)
@@ -100,16 +115,16 @@ void http_client_judge(struct http_client *client, struct transfer *transfer, CU
         http_client_finish(client, fetch, (enum status)err.status);
         return;
     }
-    http_client_end_transfer(client, transfer);
+    http_client_end_transfer(transfer);
     if (verdict == HTTP_OTHERWISE) {
         fetch->own.tries--;
-        fetch_list_prepend(&client->waiting, fetch);
+        http_client_push_first(client, fetch);
         return;
     }
     if (verdict == HTTP_EXPIRED && !fetch->own.refreshed && client->target.refresh) {
         fetch->own.refreshed = true;
-        if (client->target.refresh(client->target.context)) {
-            fetch_list_prepend(&client->waiting, fetch);
+        if (client->target.refresh(client->target.context, sent_ns)) {
+            http_client_push_first(client, fetch);
             return;
         }
     }
@@ -121,6 +136,6 @@ void http_client_judge(struct http_client *client, struct transfer *transfer, CU
                                         "no answer within store.timeout (%u s), the last try: ",
                                         client->settings.timeout_s));
     } else {
-        again(client, fetch, verdict, retry_after_s);
+        again(thread, fetch, verdict, retry_after_s);
     }
 }

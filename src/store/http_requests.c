@@ -14,64 +14,76 @@ enum {
 };
 static const uint64_t ms_ns = 1000000, second_ns = 1000000000;
 
-struct transfer *http_client_take_transfer(struct http_client *client)
+struct transfer *http_client_take_transfer(struct http_thread *thread)
 {
-    struct transfer *transfer = client->first_free;
+    struct transfer *transfer = thread->first_free;
     if (transfer) {
-        client->first_free = transfer->next_free;
+        thread->first_free = transfer->next_free;
         return transfer;
     }
-    if (client->transfer_count == client->transfer_most)
+    if (thread->transfer_count == thread->transfer_most)
         return NULL;
-    transfer = http_transfer_new(&client->settings);
+    transfer = http_transfer_new(&thread->client->settings);
     if (!transfer)
         return NULL;
-    client->transfers[client->transfer_count++] = transfer;
+    transfer->thread = thread;
+    thread->transfers[thread->transfer_count++] = transfer;
     return transfer;
 }
 
-static void put_back(struct http_client *client, struct transfer *transfer)
+void http_client_put_transfer(struct transfer *transfer)
 {
-    transfer->next_free = client->first_free;
-    client->first_free = transfer;
+    transfer->next_free = transfer->thread->first_free;
+    transfer->thread->first_free = transfer;
 }
 
-void http_client_end_transfer(struct http_client *client, struct transfer *transfer)
+static void count_second(struct http_client *client, int change)
 {
+    pthread_mutex_lock(&client->mutex);
+    client->seconds += (uint32_t)change;
+    pthread_mutex_unlock(&client->mutex);
+}
+
+void http_client_end_transfer(struct transfer *transfer)
+{
+    struct http_thread *thread = transfer->thread;
     struct fetch *fetch = transfer->fetch;
-    http_multi_remove(&client->multi, transfer->easy);
+    http_multi_remove(&thread->multi, transfer->easy);
     if (transfer->second) {
         free(transfer->out);
-        atomic_fetch_add(client->room, (int64_t)transfer->capacity);
-        client->seconds--;
+        atomic_fetch_add(thread->client->room, (int64_t)transfer->capacity);
+        count_second(thread->client, -1);
         fetch->own.second = NULL;
     } else {
+        http_client_let_go(thread);
         fetch->own.transfer = NULL;
     }
     http_transfer_end(transfer);
-    put_back(client, transfer);
-    client->in_flight--;
+    http_client_put_transfer(transfer);
+    thread->busy--;
 }
 
-enum status http_client_send(struct http_client *client, struct transfer *transfer,
-                             struct fetch *fetch, uint64_t now_ns, struct error *err)
+enum status http_client_send(struct transfer *transfer, struct fetch *fetch, uint64_t now_ns,
+                             struct error *err)
 {
+    struct http_thread *thread = transfer->thread;
+    const struct http_client *client = thread->client;
     uint64_t deadline_ns = http_client_deadline_ns(client, fetch);
     transfer->start_ns = now_ns;
     if (fetch->kind == FETCH_STAT && client->no_head)
         fetch->own.form |= HTTP_FORM_GET;
     enum status status = http_transfer_begin(
         transfer, &client->target, fetch, deadline_ns > now_ns ? deadline_ns - now_ns : ms_ns, err);
-    if (status == STATUS_OK && !http_multi_add(&client->multi, transfer->easy)) {
+    if (status == STATUS_OK && !http_multi_add(&thread->multi, transfer->easy)) {
         status =
             error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", transfer->url.data);
         http_transfer_end(transfer);
     }
     if (status != STATUS_OK) {
-        put_back(client, transfer);
+        http_client_put_transfer(transfer);
         return status;
     }
-    client->in_flight++;
+    thread->busy++;
     return STATUS_OK;
 }
 
@@ -87,31 +99,32 @@ static bool take_room(struct http_client *client, size_t bytes)
     return false;
 }
 
-static void send_second(struct http_client *client, struct fetch *fetch, uint64_t now_ns)
+static void send_second(struct http_thread *thread, struct fetch *fetch, uint64_t now_ns)
 {
+    struct http_client *client = thread->client;
     size_t bytes = http_client_expected_bytes(fetch);
     if (!take_room(client, bytes))
         return;
-    struct transfer *transfer = http_client_take_transfer(client);
+    struct transfer *transfer = http_client_take_transfer(thread);
     void *out = transfer ? malloc(bytes ? bytes : 1) : NULL;
     if (transfer && out) {
         struct error err;
         transfer->second = true;
         transfer->capacity = bytes;
         transfer->out = out;
-        if (http_client_send(client, transfer, fetch, now_ns, &err) == STATUS_OK) {
-            client->seconds++;
+        if (http_client_send(transfer, fetch, now_ns, &err) == STATUS_OK) {
+            count_second(client, 1);
             fetch->own.second = transfer;
             return;
         }
     } else if (transfer) {
-        put_back(client, transfer);
+        http_client_put_transfer(transfer);
     }
     free(out);
     atomic_fetch_add(client->room, (int64_t)bytes);
 }
 
-/* By what others took. So many may be; of those that are silent for long, all. */
+/* By what others took. So many may be; of those that are silent for long, all. Under the mutex. */
 static bool is_late(struct http_client *client, const struct transfer *transfer, uint64_t now_ns)
 {
     uint64_t late_ns =
@@ -125,24 +138,35 @@ static bool is_late(struct http_client *client, const struct transfer *transfer,
     return known && http_pace_take_second(&client->pace);
 }
 
-void http_client_hedge(struct http_client *client, uint64_t now_ns)
+static bool may_send_second(struct http_client *client, const struct transfer *transfer,
+                            uint64_t now_ns)
 {
-    if (now_ns - client->looked_ns < LOOK_MS * ms_ns)
+    pthread_mutex_lock(&client->mutex);
+    bool may = client->seconds < HTTP_MOST_SECONDS && is_late(client, transfer, now_ns);
+    pthread_mutex_unlock(&client->mutex);
+    return may;
+}
+
+void http_client_hedge(struct http_thread *thread, uint64_t now_ns)
+{
+    struct http_client *client = thread->client;
+    if (now_ns - thread->looked_ns < LOOK_MS * ms_ns)
         return;
-    client->looked_ns = now_ns;
-    uint32_t count = client->transfer_count;
-    for (uint32_t i = 0; i < count && client->seconds < HTTP_MOST_SECONDS; i++) {
-        struct transfer *transfer = client->transfers[i];
+    thread->looked_ns = now_ns;
+    uint32_t count = thread->transfer_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct transfer *transfer = thread->transfers[i];
         struct fetch *fetch = transfer->fetch;
         if (!fetch || transfer->second || fetch->own.second || fetch->kind == FETCH_QUERY ||
             atomic_load(client->room) < (int64_t)http_client_expected_bytes(fetch))
             continue;
-        if (is_late(client, transfer, now_ns))
-            send_second(client, fetch, now_ns);
+        if (may_send_second(client, transfer, now_ns))
+            send_second(thread, fetch, now_ns);
     }
 }
 
-uint64_t http_client_hedge_ns(const struct http_client *client, uint64_t now_ns)
+uint64_t http_client_hedge_ns(const struct http_thread *thread, uint64_t now_ns)
 {
-    return client->settings.hedge && client->in_flight > 0 ? now_ns + LOOK_MS * ms_ns : UINT64_MAX;
+    return thread->client->settings.hedge && thread->busy > 0 ? now_ns + LOOK_MS * ms_ns
+                                                              : UINT64_MAX;
 }

@@ -9,12 +9,15 @@
 
 #include <curl/curl.h>
 
+struct http_thread;
+
 enum { TRANSFER_RECEIVE_BYTES = 64 << 10 }; /* the most that one read of a connection takes */
 
 struct transfer {
     const struct store_settings *settings; /* borrowed */
     CURL *easy;                            /* owned */
     struct fetch *fetch;                   /* borrowed while the request is under way; NULL: free */
+    struct http_thread *thread; /* borrowed: the one that has it (http_client_internal.h) */
     struct transfer *next_free;
     struct text url;
     struct curl_slist *headers; /* owned */

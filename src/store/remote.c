@@ -299,10 +299,12 @@ enum status remote_open(const char *uri, const struct store_options *options,
         copy[--length] = '\0';
     remote->store.operations = &operations;
     remote->uri = copy;
-    struct http_target target = {.context = remote, .prepare = http_prepare};
+    struct http_target target = {
+        .context = remote, .encrypts = strncmp(uri, "https:", 6) == 0, .prepare = http_prepare};
     if (strncmp(uri, "s3:", 3) == 0) {
         status = s3_new(copy, options->settings, &remote->s3, err);
-        target = (struct http_target){remote->s3, s3_prepare, s3_refresh, s3_explain};
+        target = (struct http_target){remote->s3, false, s3_prepare, s3_refresh, s3_explain};
+        target.encrypts = status == STATUS_OK && s3_encrypts(remote->s3);
     }
     if (status == STATUS_OK)
         status = http_client_new(&target, options, copy, &remote->client, err);

@@ -16,7 +16,7 @@ struct remote {
 };
 
 /* Starts [count] fetches and waits until all are done. Sets their done() and argument. Their
- * statuses are in the fetches. Any thread but the client's. */
+ * statuses are in the fetches. Any thread but the client's own. */
 void remote_run(const struct remote *remote, struct fetch *fetches, size_t count);
 
 /* s3.c: for "s3://bucket/prefix". `settings` is not kept. May block, as credentials_find() does.
@@ -31,9 +31,12 @@ void s3_free(struct s3 *s3);
 /* s3.c: the functions of struct http_target (http_client.h). `context` is the struct s3. */
 enum status s3_prepare(void *context, const struct fetch *fetch, struct text *url,
                        struct curl_slist **headers, struct error *err);
-bool s3_refresh(void *context);
+bool s3_refresh(void *context, uint64_t sent_ns);
 void s3_explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
                 struct error *err);
+
+/* s3.c: whether requests go over TLS. */
+bool s3_encrypts(const struct s3 *s3);
 
 /* s3.c: appends the server and the bucket, for store_identify(). */
 void s3_identify(const struct s3 *s3, struct text *out);

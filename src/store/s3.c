@@ -1,15 +1,17 @@
 /* S3 and servers with the protocol of S3: where a bucket lies, and signed requests. s3_list.c
  * lists.
  *
- * Only the client's thread makes requests. The same thread asks for new credentials when those of
- * an endpoint run out.
+ * The client's threads make requests. The first one to notice that credentials of an endpoint run
+ * out asks for new ones, while the others wait.
  */
 #include "store/remote_internal.h"
 
+#include "base/clock.h"
 #include "store/credentials.h"
 #include "store/http_judge.h"
 #include "store/s3_sign.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,10 @@
 enum { REFRESH_BEFORE_S = 120 };
 
 struct s3 {
-    struct credentials credentials; /* the client's thread's */
+    pthread_mutex_t mutex; /* once the store is open, around: */
+    struct credentials credentials;
+    uint64_t renewed_ns; /* when there were newer ones; 0: never */
+
     bool metadata;
     char region[STORE_TEXT_BYTES];
     char *base;   /* "https://host" or "http://host:port" */
@@ -56,12 +61,31 @@ static enum status sign(const struct s3 *s3, const struct fetch *fetch, const ch
     return status;
 }
 
+/* Asks for new credentials. True: there are newer ones now. Under the mutex. */
+static bool renew(struct s3 *s3)
+{
+    struct credentials fresh;
+    if (!s3->metadata || !s3->credentials.expires ||
+        credentials_find(true, true, &fresh, NULL) != STATUS_OK)
+        return false;
+    bool newer = fresh.found && strcmp(fresh.token, s3->credentials.token) != 0;
+    if (newer) {
+        s3->credentials = fresh;
+        s3->renewed_ns = clock_now_ns();
+    } else { /* not asked for again with every request */
+        s3->credentials.expires = time(NULL) + REFRESH_BEFORE_S + 10;
+    }
+    credentials_done(&fresh);
+    return newer;
+}
+
 enum status s3_prepare(void *context, const struct fetch *fetch, struct text *url,
                        struct curl_slist **headers, struct error *err)
 {
     struct s3 *s3 = context;
+    pthread_mutex_lock(&s3->mutex);
     if (s3->credentials.expires && time(NULL) > s3->credentials.expires - REFRESH_BEFORE_S)
-        (void)s3_refresh(s3); /* what there is may still do */
+        (void)renew(s3); /* what there is may still do */
     text_append(url, "%s", s3->base);
     size_t path = url->length;
     text_append(url, "%s/", s3->bucket);
@@ -71,24 +95,18 @@ enum status s3_prepare(void *context, const struct fetch *fetch, struct text *ur
     }
     enum status status =
         s3->credentials.found ? sign(s3, fetch, url->data + path, headers, err) : STATUS_OK;
+    pthread_mutex_unlock(&s3->mutex);
     if (fetch->kind == FETCH_QUERY)
         text_append(url, "?%s", fetch->key);
     return status;
 }
 
-bool s3_refresh(void *context)
+bool s3_refresh(void *context, uint64_t sent_ns)
 {
     struct s3 *s3 = context;
-    struct credentials fresh;
-    if (!s3->metadata || !s3->credentials.expires ||
-        credentials_find(true, true, &fresh, NULL) != STATUS_OK)
-        return false;
-    bool newer = fresh.found && strcmp(fresh.token, s3->credentials.token) != 0;
-    if (newer)
-        s3->credentials = fresh;
-    else /* not asked for again with every request */
-        s3->credentials.expires = time(NULL) + REFRESH_BEFORE_S + 10;
-    credentials_done(&fresh);
+    pthread_mutex_lock(&s3->mutex);
+    bool newer = s3->renewed_ns > sent_ns || renew(s3);
+    pthread_mutex_unlock(&s3->mutex);
     return newer;
 }
 
@@ -107,10 +125,9 @@ static bool is_elsewhere(const struct http_answer *answer, const char *code, cha
            strcmp(code, "IllegalLocationConstraintException") == 0;
 }
 
-void s3_explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
-                struct error *err)
+static void explain(const struct s3 *s3, const struct fetch *fetch,
+                    const struct http_answer *answer, struct error *err)
 {
-    const struct s3 *s3 = context;
     const struct error before = *err;
     const char *name = s3->name;
     enum status status = (enum status)err->status;
@@ -139,6 +156,15 @@ void s3_explain(void *context, const struct fetch *fetch, const struct http_answ
         error_set(err, status,
                   "%.600s (for bucket '%s'; requests are not signed: store.s3_anonymous)",
                   before.message, name);
+}
+
+void s3_explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
+                struct error *err)
+{
+    struct s3 *s3 = context;
+    pthread_mutex_lock(&s3->mutex);
+    explain(s3, fetch, answer, err);
+    pthread_mutex_unlock(&s3->mutex);
 }
 
 /* Opening
@@ -277,6 +303,7 @@ enum status s3_new(const char *uri, const struct store_settings *settings, struc
     struct s3 *s3 = calloc(1, sizeof *s3);
     if (!s3)
         return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+    pthread_mutex_init(&s3->mutex, NULL);
     enum status status = settle(s3, uri, settings, err);
     if (status != STATUS_OK) {
         s3_free(s3);
@@ -291,12 +318,18 @@ void s3_free(struct s3 *s3)
     if (!s3)
         return;
     credentials_done(&s3->credentials);
+    pthread_mutex_destroy(&s3->mutex);
     free(s3->base);
     free(s3->host);
     free(s3->bucket);
     free(s3->name);
     free(s3->prefix);
     free(s3);
+}
+
+bool s3_encrypts(const struct s3 *s3)
+{
+    return strncmp(s3->base, "https:", 6) == 0;
 }
 
 void s3_identify(const struct s3 *s3, struct text *out)

@@ -27,9 +27,9 @@ struct store_watch;
  *     http://HOST/PATH, https://...    values by HTTP 1.0 or 1.1; no listing
  *     s3://BUCKET/PREFIX               S3, and servers with the protocol of S3
  *
- * Opens with no retries, no watch and default settings. A store behind a network ("remote") has a
- * thread of its own until store_free(). Opening a remote store sends its server nothing. Opening an
- * s3:// store may ask the cloud for credentials (credentials.h).
+ * Opens with no retries, no watch and default settings. A store behind a network ("remote") has
+ * threads of its own until store_free(). Opening a remote store sends its server nothing. Opening
+ * an s3:// store may ask the cloud for credentials (credentials.h).
  *
  * NOT_FOUND: there is no such directory or file. UNSUPPORTED: another kind of uri, which the
  * message names; a zip archive in several parts or with too many values; a profile whose
@@ -51,6 +51,7 @@ enum { STORE_DIRECT_BYTES = 1 << 20, STORE_DIRECT_ALIGNMENT = 4096 };
  * processes send it to each other as plain bytes. Credentials are found as credentials.h says. */
 struct store_settings {
     uint32_t requests;      /* most requests under way; 0: the store finds out while reading */
+    uint32_t threads;       /* for requests; 0: one, or with TLS one a core, four at most */
     uint32_t timeout_s;     /* for one value, all tries together */
     uint64_t fetch_bytes;   /* of values on their way, ahead of decoding (read/fetch_stage.h) */
     uint8_t hedge;          /* a request that takes far longer than usual is sent a second time */
@@ -252,7 +253,7 @@ bool store_is_remote(const struct store *store);
 void store_forbid_waiting(bool forbidden);
 
 /* Closes the store. No call may be under way, and none may follow. Of a remote store: ends its
- * thread, after fetches under way are done with LOST. NULL is fine. */
+ * threads, after fetches under way are done with LOST. NULL is fine. */
 void store_free(struct store *store);
 
 #endif

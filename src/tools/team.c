@@ -7,7 +7,6 @@
 #include "base/size.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -97,13 +96,4 @@ enum status team_run(const struct team *team, struct error *err)
     if (match.error.status != STATUS_OK && err)
         *err = match.error;
     return (enum status)match.error.status;
-}
-
-uint32_t team_cpu_count(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    int count = CPU_COUNT(&set);
-    return count > 0 ? (uint32_t)count : 1;
 }

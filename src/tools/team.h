@@ -26,7 +26,4 @@ struct team {
 /* Blocks until all is done. Errors of the functions; IO: no thread can be started. */
 MUST_USE enum status team_run(const struct team *team, struct error *err);
 
-/* CPUs that this process may use, at least 1: the value of `--threads auto`. */
-uint32_t team_cpu_count(void);
-
 #endif

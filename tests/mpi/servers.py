@@ -108,8 +108,25 @@ class OddHandler(BaseHTTPRequestHandler):
         else:
             self.answer(False)
 
+    def issue(self):
+        """Credentials, as a cloud's container gets them; each time with the next token, and the last one from then on."""
+        with self.server.lock:
+            tokens = self.ways()["tokens"]
+            token = tokens.pop(0) if len(tokens) > 1 else tokens[0]
+        self.say(200, [], (f'{{"AccessKeyId": "AK", "SecretAccessKey": "secret", "Token": "{token}", '
+                           '"Expiration": "2099-01-01T00:00:00Z"}').encode())
+
+    def is_expired(self):
+        token = self.headers.get("x-amz-security-token")
+        return "tokens" in self.ways() and token != self.ways()["tokens"][-1] and re.search(r"/[0-9.]+$", self.path)
+
     def do_GET(self):
-        if "list-type=2" in self.path:
+        if self.path == "/credentials":
+            self.issue()
+        elif self.is_expired():
+            time.sleep(0.1)
+            self.say(*s3_refusal("ExpiredToken", status=400))
+        elif "list-type=2" in self.path:
             self.list()
         elif "refusal" in self.ways():
             self.say(*self.ways()["refusal"])
@@ -209,7 +226,7 @@ class Odd(Threads):
     """Serves a folder in its own ways: head=405 (requests for sizes are refused), length="chunked" or "close" (sizes are not
     said), ranges=False, encoding="gzip" (everything is stored so; of ranges, as S3 does, the encoded bytes are
     counted), label="gzip" (chunks are said to be so, and sent as they are), first_byte_s (of the first answer), etags=True (each answer has another), refusal=(status, headers, body) (of everything), listing=(status, headers, body) (of listings:
-    else its folders are buckets that can be listed). `asked`: (method, path, range) of each request."""
+    else its folders are buckets that can be listed), tokens=[...] (of credentials at /credentials; chunks want the last). `asked`: (method, path, range) of each request."""
 
     def __init__(self, root, **ways):
         super().__init__(OddHandler)

@@ -426,6 +426,12 @@ class OddServers(RemoteTest):
         server = self.odd(first_byte_s=11)
         self.tool("inspect", server.url + "/v3", timeout=25, retries=0, hedge="false")
 
+    def test_credentials_that_run_out(self):
+        """Many requests are under way then, and all are made again."""
+        server = self.odd(tokens=["old", "old", "new"])
+        env = self.env(AWS_ENDPOINT_URL=server.url, AWS_CONTAINER_CREDENTIALS_FULL_URI=server.url + "/credentials")
+        self.check("s3://v2", env=env, readers=(2,), **{"store.s3_metadata": "true", "store.retries": 0})
+
     def many(self, count):
         """An array of `count` chunks of 8 integers, each stored as it is."""
         path = os.path.join(self.datasets, "many")

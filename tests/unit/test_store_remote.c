@@ -1,5 +1,6 @@
 /* Stores behind a network, against a server of this test's own: bounds that no whole job shows. */
 #include "base/clock.h"
+#include "store/fetch.h"
 #include "store/store.h"
 
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@ enum { MIB = 1 << 20 };
  *
  * answers on one connection each, by path; the first "GET /late" waits. "GET /missing-whole/N" is
  * answered with an error's page of N bytes, "GET /missing-pieces/N" with one that does not say its
- * length; both keep the connection.
+ * length; these, and the short answer to "GET /crowd", keep the connection.
  * ---------------------------------------------------------------------------------------------- */
 
 static struct {
@@ -31,8 +32,10 @@ static struct {
     pthread_t thread;
     atomic_uint late; /* requests for it */
     atomic_uint connections;
-    _Atomic uint64_t sent;  /* bytes of bodies */
-    unsigned char *encoded; /* 64 MiB of nothing, as gzip */
+    atomic_uint at_once, most_at_once; /* of "GET /crowd" */
+    atomic_uint wanted_at_once;        /* these are not answered before so many have come */
+    _Atomic uint64_t sent;             /* bytes of bodies */
+    unsigned char *encoded;            /* 64 MiB of nothing, as gzip */
     size_t encoded_bytes;
 } server;
 
@@ -57,6 +60,21 @@ static void answer(int fd, const char *headers, const void *body, size_t size, u
         return;
     while (times-- > 0 && put(fd, body, size))
         ;
+}
+
+/* False: the client has gone. */
+static bool say_crowded(int fd)
+{
+    unsigned now = atomic_fetch_add(&server.at_once, 1) + 1;
+    for (unsigned most = server.most_at_once;
+         most < now && !atomic_compare_exchange_weak(&server.most_at_once, &most, now);)
+        ;
+    for (int ms = 0; ms < 10000 && server.most_at_once < server.wanted_at_once; ms++)
+        clock_sleep_ns(1000000);
+    clock_sleep_ns(1000000);
+    atomic_fetch_sub(&server.at_once, 1);
+    static const char text[] = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour";
+    return put(fd, text, sizeof text - 1);
 }
 
 /* False: the client has gone. */
@@ -100,10 +118,14 @@ static void *serve_one(void *argument)
     char request[4096], kind[32];
     size_t size;
     atomic_fetch_add(&server.connections, 1);
-    while (take_request(fd, request, sizeof request) &&
-           sscanf(request, "GET /missing-%30[a-z]/%zu", kind, &size) == 2)
-        if (!say_missing(fd, size, strcmp(kind, "pieces") == 0))
+    for (bool more = true; more && take_request(fd, request, sizeof request);) {
+        if (sscanf(request, "GET /missing-%30[a-z]/%zu", kind, &size) == 2)
+            more = say_missing(fd, size, strcmp(kind, "pieces") == 0);
+        else if (strncmp(request, "GET /crowd", 10) == 0)
+            more = say_crowded(fd);
+        else
             break;
+    }
     if (strncmp(request, "HEAD ", 5) == 0) {
         put(fd, refusal, sizeof refusal - 1);
     } else if (strncmp(request, "GET /bomb ", 10) == 0) {
@@ -185,6 +207,22 @@ static int stop_server(void **state)
 static struct store *open_store(_Atomic int64_t *second_room)
 {
     const struct store_options options = {.second_room = second_room};
+    char uri[64];
+    struct store *store;
+    struct error err;
+    snprintf(uri, sizeof uri, "http://127.0.0.1:%u", server.port);
+    if (store_open_with(uri, &options, &store, &err))
+        fail_msg("%s", err.message);
+    return store;
+}
+
+static struct store *open_with(uint32_t requests, uint32_t threads)
+{
+    struct store_settings settings = store_settings_default();
+    settings.requests = requests;
+    settings.hedge = false;
+    settings.threads = threads;
+    const struct store_options options = {.settings = &settings};
     char uri[64];
     struct store *store;
     struct error err;
@@ -362,7 +400,7 @@ static void test_what_is_missing_keeps_the_connection(void **state)
                  {"missing-pieces/1000000", false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct store *store = open_store(NULL);
+        struct store *store = open_with(0, 0);
         struct error err;
         char buffer[1000];
         size_t size;
@@ -371,6 +409,136 @@ static void test_what_is_missing_keeps_the_connection(void **state)
             assert_int_equal(store_get(store, cases[i].key, buffer, sizeof buffer, &size, &err),
                              STATUS_NOT_FOUND);
         assert_int_equal(server.connections - before, cases[i].keeps ? 1 : 10);
+        store_free(store);
+    }
+}
+
+/* A crowd of fetches, each started anew as often as is left to do; who calls done() is noted. */
+struct crowd {
+    const struct store *store;
+    pthread_mutex_t mutex;
+    pthread_cond_t all_done;
+    unsigned to_start, left, failed; /* under `mutex` */
+    pthread_t callers[8];            /* under `mutex` */
+    unsigned caller_count, calls[8]; /* under `mutex` */
+};
+
+static void crowd_done(struct fetch *fetch)
+{
+    struct crowd *crowd = fetch->argument;
+    unsigned i = 0;
+    pthread_mutex_lock(&crowd->mutex);
+    while (i < crowd->caller_count && !pthread_equal(crowd->callers[i], pthread_self()))
+        i++;
+    if (i == crowd->caller_count && i < 8)
+        crowd->callers[crowd->caller_count++] = pthread_self();
+    crowd->calls[i]++;
+    crowd->failed += fetch->status != STATUS_OK || fetch->got != 4;
+    bool again = crowd->to_start > 0 && fetch->status == STATUS_OK;
+    crowd->to_start -= again;
+    crowd->left -= !again;
+    if (crowd->left == 0)
+        pthread_cond_signal(&crowd->all_done);
+    pthread_mutex_unlock(&crowd->mutex);
+    fetch->key = "crowd";
+    if (again)
+        fetch_start(crowd->store, fetch);
+}
+
+enum { CROWD = 40 };
+
+static void start_crowd(struct crowd *crowd, struct fetch *fetches, char (*buffers)[8],
+                        unsigned at_first, unsigned total)
+{
+    crowd->to_start = total - at_first;
+    crowd->left = at_first;
+    for (unsigned i = 0; i < at_first; i++) {
+        fetches[i] = (struct fetch){.kind = FETCH_WHOLE,
+                                    .key = "crowd",
+                                    .buffer = buffers[i],
+                                    .capacity = 8,
+                                    .done = crowd_done,
+                                    .argument = crowd};
+        fetch_start(crowd->store, &fetches[i]);
+    }
+}
+
+static void wait_for_crowd(struct crowd *crowd)
+{
+    pthread_mutex_lock(&crowd->mutex);
+    while (crowd->left > 0)
+        pthread_cond_wait(&crowd->all_done, &crowd->mutex);
+    pthread_mutex_unlock(&crowd->mutex);
+    assert_int_equal(crowd->failed, 0);
+    assert_int_equal(crowd->to_start, 0);
+}
+
+/* The limit is of all threads together, all of it is used, and threads have equal shares. */
+static void test_threads_share_the_limit(void **state)
+{
+    static const struct {
+        uint32_t requests, threads;
+    } cases[] = {{12, 1}, {12, 2}, {12, 4}, {5, 4}, {1, 3}, {7, 3}};
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        uint32_t requests = cases[c].requests, threads = cases[c].threads;
+        struct store *store = open_with(requests, threads);
+        struct crowd crowd = {.store = store,
+                              .mutex = PTHREAD_MUTEX_INITIALIZER,
+                              .all_done = PTHREAD_COND_INITIALIZER};
+        struct fetch fetches[CROWD];
+        char buffers[CROWD][8];
+        unsigned before = server.connections, total = 50 * requests;
+        server.most_at_once = 0;
+        server.wanted_at_once = requests;
+        start_crowd(&crowd, fetches, buffers, CROWD, total < 2 * CROWD ? 2 * CROWD : total);
+        wait_for_crowd(&crowd);
+        assert_int_equal(server.most_at_once, requests);
+        assert_in_range(server.connections - before, requests, 2 * requests);
+        unsigned share = (requests + threads - 1) / threads;
+        assert_in_range(crowd.caller_count, (requests + share - 1) / share, threads);
+        store_free(store);
+    }
+}
+
+/* No fetch waits for another below the limit, whichever thread was woken for it. */
+static void test_a_few_fetches_go_at_once(void **state)
+{
+    (void)state;
+    for (uint32_t turn = 0; turn < 30; turn++) {
+        uint32_t threads = 2 + turn % 3;
+        struct store *store = open_with(0, threads);
+        struct crowd crowd = {.store = store,
+                              .mutex = PTHREAD_MUTEX_INITIALIZER,
+                              .all_done = PTHREAD_COND_INITIALIZER};
+        struct fetch fetches[CROWD];
+        char buffers[CROWD][8];
+        server.most_at_once = 0;
+        server.wanted_at_once = threads;
+        start_crowd(&crowd, fetches, buffers, threads, threads);
+        wait_for_crowd(&crowd);
+        assert_int_equal(server.most_at_once, threads);
+        store_free(store);
+    }
+}
+
+/* Whatever is under way, and on which thread: all of it ends with the store. */
+static void test_the_end_of_many_threads(void **state)
+{
+    (void)state;
+    server.wanted_at_once = 0;
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        struct store *store = open_with(turn % 2 ? 3 : 0, 1 + turn % 4);
+        struct crowd crowd = {.store = store,
+                              .mutex = PTHREAD_MUTEX_INITIALIZER,
+                              .all_done = PTHREAD_COND_INITIALIZER};
+        struct fetch fetches[CROWD];
+        char buffers[CROWD][8];
+        start_crowd(&crowd, fetches, buffers, CROWD, 1000000);
+        clock_sleep_ns(turn * UINT64_C(1000000));
+        fetch_stop(store);
+        assert_int_equal(crowd.left, 0);
+        assert_int_equal(crowd.failed, CROWD);
         store_free(store);
     }
 }
@@ -386,6 +554,9 @@ int main(void)
         cmocka_unit_test(test_no_end_is_counted_in_encoded_bytes),
         cmocka_unit_test(test_second_requests_stay_within_their_room),
         cmocka_unit_test(test_what_is_missing_keeps_the_connection),
+        cmocka_unit_test(test_threads_share_the_limit),
+        cmocka_unit_test(test_a_few_fetches_go_at_once),
+        cmocka_unit_test(test_the_end_of_many_threads),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }
