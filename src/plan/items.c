@@ -1,10 +1,11 @@
 /* See round.h: the samples of a window that one reader sends, in the order they are due.
  *
- * The reader's rows are walked and each sample's position is looked up, so that the work of all
- * readers together is one look-up a sample. Then the items are sorted by radix within the caller's
- * array: an MSD radix sort that needs no second array (McIlroy, Bostic and McIlroy, "Engineering
- * radix sort", Computing Systems 6, 1993). It takes time linear in the items and 4 KiB of stack a
- * level, and allocates nothing.
+ * A reader that has a large part of the window looks up all positions in order, and takes those in
+ * its rows. Other readers walk their rows and look up each sample's position, so that the work of
+ * many readers together is one look-up a sample. Then the items are sorted by radix within the
+ * caller's array: an MSD radix sort that needs no second array (McIlroy, Bostic and McIlroy,
+ * "Engineering radix sort", Computing Systems 6, 1993). It takes time linear in the items and 4 KiB
+ * of stack a level, and allocates nothing.
  *
  * The sort key is dense, so that few bits of it need sorting: (round, trainer, offset in the slice)
  * as one number counted from the window's first round. It stands in item.round during the sort.
@@ -151,7 +152,62 @@ static void collect(struct collector *c, struct plan_location location)
     c->block[c->block_count++] = location;
 }
 
-/* Replaces the sort keys by the rounds. */
+/* The samples of the reader's rows, row by row, each with its position; then sorted. */
+static void collect_rows(struct collector *c, const uint16_t *owners, uint32_t reader)
+{
+    for (uint64_t window_row = 0; window_row < c->window->row_count; window_row++) {
+        if ((owners[window_row] & ASSIGN_READER_MASK) != reader)
+            continue;
+        uint64_t length = plan_window_row_samples(c->window, window_row);
+        for (uint64_t offset = 0; offset < length; offset++)
+            collect(c, (struct plan_location){window_row, offset});
+    }
+    add_block(c);
+    sort_by_key(c->items, c->item_count);
+}
+
+/* Positions [first, end), whose samples lie at those from `unpadded` on: those in the reader's
+ * rows. */
+static void collect_positions(struct collector *c, const uint16_t *owners, uint32_t reader,
+                              uint64_t first, uint64_t end, uint64_t unpadded)
+{
+    for (uint64_t done = first; done < end;) {
+        size_t count = min_u64(BLOCK, end - done);
+        plan_locations_at(c->window, unpadded + (done - first), count, c->block);
+        for (size_t i = 0; i < count; i++)
+            if ((owners[c->block[i].window_row] & ASSIGN_READER_MASK) == reader)
+                c->items[c->item_count++] = (struct round_item){
+                    .position = done + i,
+                    .window_row = (uint32_t)c->block[i].window_row,
+                    .offset = (uint32_t)c->block[i].offset,
+                };
+        done += count;
+    }
+}
+
+/* All of the window's positions one after another: nothing has to be sorted. */
+static void collect_in_order(struct collector *c, const uint16_t *owners, uint32_t reader)
+{
+    uint64_t first = c->window->first_position, end = first + c->window->sample_count;
+    collect_positions(c, owners, reader, first, min_u64(end, c->plan->position_count), first);
+    for (uint64_t at = end; c->period > 0 && at < c->plan->position_count; at += c->period)
+        collect_positions(c, owners, reader, at, min_u64(at + c->period, c->plan->position_count),
+                          first);
+}
+
+/* Looking up one's own samples and sorting them takes so many times longer, a sample, than looking
+ * up a position; so readers of a large part of the window look up all of it. */
+enum { SORTED_COST = 3 };
+
+static bool owns_many(const struct plan_window *window, const uint16_t *owners, uint32_t reader)
+{
+    uint64_t own = 0;
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
+        own += (owners[window_row] & ASSIGN_READER_MASK) == reader;
+    return SORTED_COST * own >= window->row_count;
+}
+
+/* Sets the rounds, instead of the sort keys if there are any. */
 static void number_rounds(const struct plan *plan, struct round_shape shape,
                           struct round_item *items, uint64_t count)
 {
@@ -179,15 +235,11 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
                           .shape = shape,
                           .period = last ? window->sample_count : 0,
                           .items = ret_items};
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
-        if ((owners[window_row] & ASSIGN_READER_MASK) != reader)
-            continue;
-        uint64_t length = plan_window_row_samples(window, window_row);
-        for (uint64_t offset = 0; offset < length; offset++)
-            collect(&c, (struct plan_location){window_row, offset});
-    }
-    add_block(&c);
-    sort_by_key(ret_items, c.item_count);
+    bool by_position = shape.stripes_per_step == 1 || plan->locality;
+    if (by_position && owns_many(window, owners, reader))
+        collect_in_order(&c, owners, reader);
+    else
+        collect_rows(&c, owners, reader);
     number_rounds(plan, shape, ret_items, c.item_count);
     return c.item_count;
 }
