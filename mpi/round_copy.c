@@ -52,12 +52,44 @@ static void fetch_ahead(const struct round *round, const struct fill *fill)
     __builtin_prefetch(round_field_in_row(field, row, fill->offset));
 }
 
+/* Uses of rows that are over, and not told the row store yet. Workers that tell it of each sample
+ * take turns with the row's memory line. */
+enum { TOLD_TOGETHER = 256 };
+struct uses {
+    struct row_store *store;
+    int32_t buffers[TOLD_TOGETHER]; /* [buffer modulo their number] */
+    uint32_t counts[TOLD_TOGETHER]; /* 0: none */
+};
+
+static void tell(struct uses *uses, uint32_t at)
+{
+    row_store_used(uses->store, uses->buffers[at], uses->counts[at]);
+    uses->counts[at] = 0;
+}
+
+static void note_use(struct uses *uses, int32_t buffer)
+{
+    uint32_t at = (uint32_t)buffer % TOLD_TOGETHER;
+    if (uses->counts[at] > 0 && uses->buffers[at] != buffer)
+        tell(uses, at);
+    uses->buffers[at] = buffer;
+    uses->counts[at]++;
+}
+
+static void tell_all(struct uses *uses)
+{
+    for (uint32_t at = 0; at < TOLD_TOGETHER; at++)
+        if (uses->counts[at] > 0)
+            tell(uses, at);
+}
+
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
     const struct round_fields *fields = round->fields;
     struct row_store *store = round->job->store;
     bool zero_copy = fields->packed_count < fields->row_count;
+    struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
@@ -70,8 +102,9 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         else
             fill_slot(fields, fill, row);
         if (!remote || !zero_copy)
-            row_store_used(store, *fill->buffer, 1);
+            note_use(&uses, *fill->buffer);
     }
+    tell_all(&uses);
     uint64_t copy_ns = clock_now_ns() - start_ns;
     worker->copy_ns += copy_ns;
     worker->copy_bytes += (end - begin) * round->job->dataset->record_bytes;
