@@ -157,9 +157,11 @@ bool pool_submit(struct pool *pool, uint32_t numa_index, enum pool_priority prio
             (struct task){function, argument, begin, end};
         if (priority == POOL_URGENT)
             atomic_store(&numa->urgent, (uint32_t)queue->count);
-        pthread_cond_signal(&numa->work);
     }
+    bool asleep = atomic_load(&numa->asleep) > 0;
     pthread_mutex_unlock(&numa->mutex);
+    if (room && asleep)
+        pthread_cond_signal(&numa->work); /* who wakes wants the mutex */
     if (room && priority == POOL_URGENT && pool_needs_help(numa))
         call_help(pool, numa_index);
     return room;

@@ -14,8 +14,10 @@
  * Where all workers are in long normal tasks, the owner runs urgent tasks itself: pool_help().
  *
  * Each worker has a dataset_reader of its own, made and touched on its NUMA node. When a task ends
- * and no urgent task is queued behind, the pool wakes the owner through a struct waker. A task
- * leaves its results where its argument points. Workers block all signals.
+ * and no urgent task is queued behind, the pool wakes the owner through a struct waker. After short
+ * normal tasks with more of them behind, the owner is woken for several at once: up to half a
+ * millisecond later, or when the worker's next task has ended. A task leaves its results where its
+ * argument points. Workers block all signals.
  *
  * The owner calls every function, except where a comment says otherwise.
  */

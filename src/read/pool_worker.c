@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* How long a row that was read may wait for the owner to hear of it. */
+enum { MOST_QUIET_NS = 500 * 1000 };
+
 static bool queue_pop(struct queue *queue, size_t capacity, struct task *ret_task)
 {
     if (queue->count == 0)
@@ -68,6 +71,28 @@ static bool take_urgent(struct worker *worker, struct task *ret_task, struct lat
     return true;
 }
 
+static void wake_owner(struct worker *worker)
+{
+    worker->quiet_ns = 0;
+    if (worker->pool->waker)
+        waker_wake(worker->pool->waker);
+}
+
+/* Tells the owner that a task has ended; but not for urgent ones while others wait, and not for
+ * reading if this worker soon ends another one: waking a thread, and its turn, take longer than
+ * reading a small row. Where few rows are left to read, the owner has to bring more. Without the
+ * mutex, which the owner wants next. */
+static void tell_owner(struct worker *worker, enum pool_priority priority, uint64_t took_ns)
+{
+    bool quiet = atomic_load(&worker->numa->urgent) > 0;
+    if (priority == POOL_NORMAL && worker->rows_left >= 2 * worker->numa->worker_count) {
+        worker->quiet_ns += took_ns;
+        quiet |= worker->quiet_ns + took_ns < MOST_QUIET_NS;
+    }
+    if (!quiet)
+        wake_owner(worker);
+}
+
 /* The next task for this worker, waiting for one; false when the pool stops. Holds the NUMA node's
  * mutex. `asleep` is raised before others are looked at, and a task is queued before `asleep` is
  * looked at: so either side sees the other. */
@@ -89,6 +114,8 @@ static bool next_task(struct worker *worker, struct task *ret_task, struct latch
         if (queue_pop(&numa->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
             return true;
         atomic_fetch_add(&numa->asleep, 1);
+        if (worker->quiet_ns)
+            wake_owner(worker);
         if (!who_needs_help(worker))
             pthread_cond_wait(&numa->work, &numa->mutex);
         atomic_fetch_sub(&numa->asleep, 1);
@@ -104,15 +131,18 @@ static void publish_stats(struct worker *worker)
                                             .busy_ns = worker->busy_ns};
 }
 
-/* Without a mutex. */
-static void run_task(struct worker *worker, const struct task *task, enum pool_priority priority)
+/* Without a mutex. Returns how long the task took. */
+static uint64_t run_task(struct worker *worker, const struct task *task,
+                         enum pool_priority priority)
 {
     uint64_t start_ns = clock_now_ns();
     if (priority == POOL_NORMAL)
         atomic_store(&worker->normal_since_ns, start_ns);
     task->function(&worker->public, task->argument, task->begin, task->end);
     atomic_store(&worker->normal_since_ns, 0);
-    worker->busy_ns += clock_now_ns() - start_ns;
+    uint64_t took_ns = clock_now_ns() - start_ns;
+    worker->busy_ns += took_ns;
+    return took_ns;
 }
 
 static void run_tasks(struct worker *worker)
@@ -124,9 +154,10 @@ static void run_tasks(struct worker *worker)
     pthread_mutex_lock(&numa->mutex);
     while (next_task(worker, &task, &done, &priority)) {
         numa->running[priority]++;
+        worker->rows_left = numa->queues[POOL_NORMAL].count;
         pthread_mutex_unlock(&numa->mutex);
 
-        run_task(worker, &task, priority);
+        tell_owner(worker, priority, run_task(worker, &task, priority));
         if (done)
             latch_count_down(done, 1);
 
@@ -134,8 +165,6 @@ static void run_tasks(struct worker *worker)
         publish_stats(worker);
         if (--numa->running[priority] == 0)
             pthread_cond_signal(&numa->idle);
-        if (worker->pool->waker && numa->queues[POOL_URGENT].count == 0)
-            waker_wake(worker->pool->waker);
     }
     pthread_mutex_unlock(&numa->mutex);
 }

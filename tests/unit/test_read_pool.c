@@ -292,6 +292,39 @@ static void test_stress(void **state)
     waker_done(&waker);
 }
 
+static void spin_at_gate(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)worker, (void)begin, (void)end;
+    struct gate *gate = argument;
+    gate->inside++;
+    while (!gate->open)
+        ;
+}
+
+/* A worker that ends a short task tells the owner with the next one; or now, if there is no next
+ * one after all. */
+static void test_a_worker_that_goes_to_sleep_tells_the_owner(void **state)
+{
+    (void)state;
+    struct waker waker;
+    struct gate busy = {0}, gate = {0};
+    assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
+    struct pool *pool = made_up_pool(1, 1, 8, &waker);
+    struct pollfd fd = {.fd = waker_fd(&waker), .events = POLLIN};
+    occupy(pool, &busy);
+    for (uint64_t i = 0; i < 8; i++)
+        assert_true(pool_submit(pool, 0, POOL_NORMAL, spin_at_gate, &gate, 0, 0));
+    busy.open = true;
+    while (gate.inside == 0)
+        ;
+    waker_arm(&waker);
+    assert_false(pool_drain(pool, 0)); /* the other seven are forgotten */
+    gate.open = true;
+    assert_int_equal(poll(&fd, 1, 10000), 1);
+    pool_free(pool);
+    waker_done(&waker);
+}
+
 struct helper {
     struct gate gate;
     _Atomic uint32_t numa; /* of who ran the task, plus one */
@@ -639,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_the_owner_does_not_help_a_free_worker),
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
+        cmocka_unit_test(test_a_worker_that_goes_to_sleep_tells_the_owner),
         cmocka_unit_test(test_others_take_over),
         cmocka_unit_test(test_help_goes_before_normal),
         cmocka_unit_test(test_drain_waits_for_helpers),
