@@ -93,6 +93,13 @@ class Jobs:
             raise Failed(f"exit code {run.returncode}: {shlex.join(command)}\n{run.stdout}{run.stderr}")
         return run.stdout
 
+    @staticmethod
+    def run_here(command):
+        """A program on this host, without its output."""
+        run = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise Failed(f"exit code {run.returncode}: {shlex.join(map(str, command))}\n{run.stderr}")
+
     def reader(self, hosts, settings, only=None, trainer=("--touch",)):
         """A whole job; returns the reader's report, with what each host's network counted under "hosts"."""
         for old in glob.glob(str(self.work / "job-*.json")):

@@ -18,6 +18,8 @@ Usage: bench/run.sh WHAT [OPTION...]
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
   cluster_peers  four hosts that share one link to an object store, beside tensorstore, zarrs, insitubatch and MosaicML
                  Streaming
+  ways           2 to 4 hosts: the ways chosen while running against each way alone, and the best mixture (options of
+                 its own)
   remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
   local          large chunks of a directory, through the page cache and past it (options of its own)
   shards         joining reads within a shard: local files and HTTP with 50 ms of latency (options of its own)
@@ -64,7 +66,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | cluster_peers | remote | local | shards) on_hosts "$@" ;;
+    scaling | balance | ways | cluster_peers | remote | local | shards) on_hosts "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac

@@ -65,6 +65,14 @@ static void tell_warnings(const struct job *job)
                 job->comm.node_name, warning.message);
 }
 
+static void add_ways(struct window_ways *sum, struct window_ways more)
+{
+    sum->each_rows += more.each_rows;
+    sum->exchanged_samples += more.exchanged_samples;
+    for (int p = 0; p < WAYS_PLANS; p++)
+        sum->way_ns[p] += more.way_ns[p];
+}
+
 /* Closes the books of the epoch under way and opens the next one's. */
 static void turn_epoch(struct books *books, uint64_t next_epoch)
 {
@@ -93,6 +101,7 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     uint64_t moved = rounds_take_sent_records(books->rounds, books->epoch);
     stats->moved_samples += moved;
     stats->sent_bytes += moved * job->dataset->record_bytes;
+    add_ways(&stats->ways, windows_take_ways(books->windows, books->epoch));
     tell_warnings(job);
     books->epoch = next_epoch;
     books->epoch_start_ns = books->now_ns;

@@ -38,6 +38,7 @@ struct epoch_stats {
     uint64_t stall_count; /* how often a wait for a trainer was longer than delivery.stall_warning
                            */
     uint64_t blocked_ns[BLOCK_COUNT];
+    struct window_ways ways; /* rank 0's */
 };
 
 struct service_summary {

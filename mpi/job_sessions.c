@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "rates.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -87,7 +88,10 @@ static enum status open_assigner(struct job *job, struct error *err)
         run_setup_assigner(&job->setup, job->reader_of_trainer, &options);
         status = assigner_new(&options, &job->assigner, err);
     }
-    return comm_agree(&job->comm, status, err);
+    status = comm_agree(&job->comm, status, err);
+    if (status == STATUS_OK && job->session_count == 0 && job->setup.budget.each_rows > 0)
+        status = rates_probe_links(job, err);
+    return status;
 }
 
 /* Which pages the rings of all readers have: told once. */

@@ -3,12 +3,12 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "rates.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 enum {
-    PACE_ROUNDS = 8,     /* no reader is more than twice this many rounds ahead of another */
     LEAST_PATIENCE = 16, /* samples */
     MOST_PATIENCE = 4096,
 };
@@ -19,11 +19,13 @@ struct pace_sample {
     uint64_t waited_ppm; /* share of the time since the last pace sample that rounds waited for its
                             reads */
     uint64_t waited_for; /* whether they did, of late */
+    struct rate_sample rates;
 };
-enum { SAMPLE_NUMBERS = 4, MILLION = 1000000 };
+enum { SAMPLE_NUMBERS = sizeof(struct pace_sample) / sizeof(uint64_t), MILLION = 1000000 };
 
 struct pace {
     struct job *job;
+    struct rates *rates;
     uint64_t posted, passed; /* meetings */
     MPI_Request request;
     struct pace_sample mine;
@@ -31,6 +33,7 @@ struct pace {
     double recent_rows, recent_ns; /* decaying sums */
     uint64_t now_ns, sample_ns;    /* of the last call, of the last pace sample */
     uint64_t waited_ns;            /* for reads, since the last pace sample */
+    uint64_t exchange_ns;          /* waited for the exchange */
     uint32_t patience;             /* samples until it is forgotten that it was waited for */
     uint32_t next_patience;
     struct pace_sample all[]; /* [readers] */
@@ -48,12 +51,19 @@ enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
     pace->request = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
     pace->now_ns = pace->sample_ns = clock_now_ns();
+    enum status status = rates_new(job, &pace->rates, err);
+    if (status != STATUS_OK) {
+        pace_free(pace);
+        return status;
+    }
     *ret_pace = pace;
     return STATUS_OK;
 }
 
 void pace_free(struct pace *pace)
 {
+    if (pace)
+        rates_free(pace->rates);
     free(pace);
 }
 
@@ -108,21 +118,32 @@ static void note_waits(struct pace *pace, struct pace_sample *sample)
 static void tell_assigner(struct pace *pace)
 {
     double mean = 0;
-    int readers = pace->job->assigner ? pace->job->comm.size : 0;
+    int readers = pace->job->comm.size;
+    if (!pace->job->assigner)
+        return;
     for (int r = 0; r < readers; r++)
         mean += (double)pace->all[r].waited_ppm / MILLION / readers;
     for (int r = 0; r < readers; r++) {
         const struct pace_sample *sample = &pace->all[r];
         assigner_note_pace(pace->job->assigner, (uint32_t)r, sample->rows_read, sample->row_ns,
                            (double)sample->waited_ppm / MILLION - mean, sample->waited_for > 0);
+        rates_note(pace->rates, (uint32_t)r, &sample->rates, sample->row_ns,
+                   (uint64_t)(mean * MILLION));
     }
+    rates_tell(pace->rates);
 }
 
-void pace_progress(struct pace *pace, uint64_t published, bool waits)
+void pace_note_moved(struct pace *pace, uint64_t sent_records, uint64_t received_records)
+{
+    rates_note_moved(pace->rates, sent_records, received_records);
+}
+
+void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
 {
     int complete = 0;
     uint64_t now_ns = clock_now_ns();
-    pace->waited_ns += waits ? now_ns - pace->now_ns : 0;
+    pace->waited_ns += wait == PACE_WAIT_READS ? now_ns - pace->now_ns : 0;
+    pace->exchange_ns += wait == PACE_WAIT_EXCHANGE ? now_ns - pace->now_ns : 0;
     pace->now_ns = now_ns;
     if (pace->posted > pace->passed) {
         MPI_Test(&pace->request, &complete, MPI_STATUS_IGNORE);
@@ -134,6 +155,8 @@ void pace_progress(struct pace *pace, uint64_t published, bool waits)
     if (pace->posted < published / PACE_ROUNDS) {
         pace->mine = measure(pace);
         note_waits(pace, &pace->mine);
+        pace->mine.rates = rates_measure(pace->rates, pace->mine.row_ns, pace->exchange_ns);
+        pace->exchange_ns = 0;
         MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);
         pace->posted++;

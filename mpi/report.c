@@ -98,7 +98,14 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
     append_counters(line->sum, json);
     text_append(json, ",\"local_samples\":%llu",
                 (unsigned long long)(samples > moved ? samples - moved : 0));
-    text_append(json, ",\"bound_by\":\"%s\"}", line->bound);
+    const struct window_ways *ways = &line->sum->ways;
+    text_append(json,
+                ",\"ways\":{\"each_rows\":%llu,\"foreseen_sent_bytes\":%llu,\"chosen_s\":%.6f,"
+                "\"all_sent_s\":%.6f,\"all_each_s\":%.6f},\"bound_by\":\"%s\"}",
+                (unsigned long long)ways->each_rows,
+                (unsigned long long)(ways->exchanged_samples * job->dataset->record_bytes),
+                seconds(ways->way_ns[WAYS_CHOSEN]), seconds(ways->way_ns[WAYS_ALL_SEND]),
+                seconds(ways->way_ns[WAYS_ALL_EACH]), line->bound);
 }
 
 /* Every reader's epochs, on rank 0. */
@@ -163,6 +170,14 @@ static void append_reader(const struct job *job, const struct all_epochs *all, u
     plain_name(job->seats[reader].node, node);
     text_append(json, "{\"rank\":%" PRIu64 ",\"node\":\"%s\",\"seats\":", reader, node);
     append_lines(job->seats[reader].seats, json);
+    struct ways_rates rates = {0}; /* where there was no session */
+    if (job->assigner)
+        rates = assigner_rates(job->assigner, (uint32_t)reader);
+    text_append(json,
+                ",\"rates\":{\"row_ns\":%.0f,\"row_cpu_ns\":%.0f,\"link_bytes_per_s\":%.0f,"
+                "\"byte_cpu_ns\":%.4f,\"cores\":%.2f}",
+                rates.row_ns, rates.row_cpu_ns, rates.byte_ns > 0 ? 1e9 / rates.byte_ns : 0,
+                rates.byte_cpu_ns, rates.cores);
     text_append(json, ",\"epochs\":[");
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         text_append(json, "%s{\"epoch\":%" PRIu64 ",", i ? "," : "", first_epoch + i);

@@ -128,7 +128,7 @@ struct run {
     bool valid;           /* or all are padding */
     size_t count;
     uint64_t samples[RUN_BLOCK];
-    uint16_t sources[RUN_BLOCK]; /* the readers of their rows */
+    uint16_t sources[RUN_BLOCK]; /* the owners of their rows */
 };
 
 static void add_sample(struct run *run, const struct window *window, uint64_t window_row,
@@ -136,7 +136,7 @@ static void add_sample(struct run *run, const struct window *window, uint64_t wi
 {
     run->samples[run->count] =
         plan_row_first(&window->epoch.plan, window->rows[window_row]) + offset;
-    run->sources[run->count++] = window->owners[window_row] & ASSIGN_READER_MASK;
+    run->sources[run->count++] = window->owners[window_row];
 }
 
 /* Looks up positions from `position` on, before `end`: as many as are in one window, and all
@@ -181,7 +181,7 @@ static void list_run(struct round *round, const struct run *run)
     if (run->slot)
         dress(round, run);
     for (size_t i = 0; i < run->count; i++) {
-        uint32_t source = run->sources[i];
+        uint32_t source = assign_source(run->sources[i], me);
         if (source == me)
             continue;
         round->arrivals[round->arrival_count++] =

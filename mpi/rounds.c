@@ -91,8 +91,13 @@ void rounds_post(struct rounds *rounds, struct round *round)
 {
     exchange_post(rounds->exchange, rounds_lane_index(rounds, round));
     uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % ROUND_MAX_IN_FLIGHT];
-    for (int peer = 0; peer < rounds->job->comm.size; peer++)
-        *sent += (uint64_t)round->counts.send_counts[peer];
+    uint64_t sending = 0, receiving = 0;
+    for (int peer = 0; peer < rounds->job->comm.size; peer++) {
+        sending += (uint64_t)round->counts.send_counts[peer];
+        receiving += (uint64_t)round->counts.receive_counts[peer];
+    }
+    *sent += sending;
+    pace_note_moved(rounds->pace, sending, receiving);
     rounds->posted++;
 }
 
@@ -205,11 +210,21 @@ static bool waits_for_reads(struct rounds *rounds)
     return has_task && pool_is_behind(rounds->job->pool);
 }
 
+static enum pace_wait what_it_waits_for(struct rounds *rounds)
+{
+    if (waits_for_reads(rounds))
+        return PACE_WAIT_READS;
+    const struct round *round = rounds_lane_of(rounds, rounds->published);
+    bool exchanging = rounds->opened > rounds->published &&
+                      (round->state == ROUND_FILLED || round->state == ROUND_EXCHANGING);
+    return exchanging ? PACE_WAIT_EXCHANGE : PACE_WAIT_OTHER;
+}
+
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
     if (rounds->pace)
-        pace_progress(rounds->pace, rounds->published, waits_for_reads(rounds));
+        pace_progress(rounds->pace, rounds->published, what_it_waits_for(rounds));
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {

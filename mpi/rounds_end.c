@@ -81,6 +81,6 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
         rounds_retire(rounds, round);
         drain_post(rounds, count);
     }
-    pace_progress(rounds->pace, rounds->published, false);
+    pace_progress(rounds->pace, rounds->published, PACE_WAIT_OTHER);
     return rounds->published >= count && pace_settled(rounds->pace, rounds->published);
 }

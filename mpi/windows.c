@@ -5,6 +5,7 @@
 #include "windows.h"
 
 #include "base/memory.h"
+#include "pace.h"
 #include "span.h"
 
 #include <limits.h>
@@ -24,6 +25,8 @@ struct windows {
     int32_t pending_load;     /* claimed, but its queue was full; ROW_NONE if there is none */
     bool pending_keep;        /* whether it is to be kept */
     uint64_t *rows_read;      /* [count + 1] from the store, of the epochs under way, in turn */
+    struct window_ways *ways; /* [count + 1] of the same */
+    uint64_t unmeasured;      /* windows that are assigned before any rate is measured */
     struct window ring[];
 };
 
@@ -70,11 +73,18 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
     windows->span = span_windows(&job->setup);
     windows->round_count = span_rounds(&job->setup).count;
     round_reach_at(&windows->reach, &job->setup, 0);
+    windows->unmeasured = UINT64_MAX;
+    if (job->setup.budget.each_rows > 0 && windows->round_count > 2 * PACE_ROUNDS) {
+        struct round_reach last;
+        round_reach_at(&last, &job->setup, 2 * PACE_ROUNDS - 1);
+        windows->unmeasured = last.last_window + 1;
+    }
     windows->count = count;
     windows->pending_load = ROW_NONE;
     windows->rows_read = calloc(count + 1, sizeof *windows->rows_read);
     enum status status = STATUS_OK;
-    if (!windows->rows_read)
+    windows->ways = calloc(count + 1, sizeof *windows->ways);
+    if (!windows->rows_read || !windows->ways)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",
                            (unsigned long long)count);
     for (uint64_t i = 0; i < count && status == STATUS_OK; i++)
@@ -100,7 +110,36 @@ void windows_free(struct windows *windows)
         free(windows->ring[i].items);
     }
     free(windows->rows_read);
+    free(windows->ways);
     free(windows);
+}
+
+/* An epoch has a window at least: there are as many epochs under way as windows at most, and one
+ * whose count is still to be taken. */
+static struct window_ways *ways_of(struct windows *windows, uint64_t epoch)
+{
+    return &windows->ways[epoch % (windows->count + 1)];
+}
+
+struct window_ways windows_take_ways(struct windows *windows, uint64_t epoch)
+{
+    struct window_ways ways = *ways_of(windows, epoch);
+    *ways_of(windows, epoch) = (struct window_ways){0};
+    return ways;
+}
+
+/* Rank 0 decides who reads which row. */
+static void assign(struct windows *windows, struct window *window)
+{
+    struct assigner_stats before, after;
+    struct window_ways *ways = ways_of(windows, window->epoch.epoch);
+    assigner_stats(windows->job->assigner, &before);
+    assigner_window(windows->job->assigner, &window->epoch, &window->plan, window->owners);
+    assigner_stats(windows->job->assigner, &after);
+    ways->each_rows += after.each_rows - before.each_rows;
+    ways->exchanged_samples += (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
+    for (int p = 0; p < WAYS_PLANS; p++)
+        ways->way_ns[p] += (uint64_t)(after.way_ns[p] - before.way_ns[p]);
 }
 
 /* Takes the ring's next entry and starts its assignment. */
@@ -114,7 +153,7 @@ static void post_next(struct windows *windows)
     plan_epoch_init(&window->epoch, &job->setup.plan, at.epoch);
     plan_window_at(&window->plan, &window->epoch, at.index);
     if (job->assigner)
-        assigner_window(job->assigner, &window->epoch, &window->plan, window->owners);
+        assign(windows, window);
     MPI_Ibcast(window->owners, (int)window->plan.row_count, MPI_UINT16_T, 0, job->comm.windows,
                &window->request);
     windows->posted++;
@@ -141,9 +180,9 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     (void)begin;
     (void)end;
     struct window *window = argument;
-    window->item_count =
-        round_window_items(&window->epoch, &window->plan, window->job->setup.shape, window->owners,
-                           (uint32_t)window->job->comm.rank, window->items);
+    window->item_count = round_window_items(&window->epoch, &window->plan, window->job->setup.shape,
+                                            window->owners, (uint32_t)window->job->comm.rank,
+                                            window->job->reader_of_trainer, window->items);
     drop_items_before_start(window);
     for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
         window->rows[window_row] = window->plan.first_row_position + window_row;
@@ -177,8 +216,6 @@ static bool load_row(struct windows *windows, int32_t buffer, bool keep)
     return false;
 }
 
-/* An epoch has a window at least: there are as many epochs under way as windows at most, and one
- * whose count is still to be taken. */
 static uint64_t *rows_read_of(struct windows *windows, uint64_t epoch)
 {
     return &windows->rows_read[epoch % (windows->count + 1)];
@@ -197,7 +234,7 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t w
 {
     struct row_store *store = windows->job->store;
     uint64_t row = window->rows[window_row];
-    bool keep = window->owners[window_row] & ASSIGN_KEEP;
+    bool keep = assign_keeps(window->owners[window_row], (uint32_t)windows->job->comm.rank);
     int32_t buffer = row_store_find(store, row);
     bool load = buffer == ROW_NONE;
     if (!load && windows->job->masks && !row_store_is_whole(store, buffer))
@@ -265,10 +302,19 @@ static bool more_to_post(const struct windows *windows)
            windows->posted < windows->retired + windows->count;
 }
 
+/* Rank 0 gives out no more windows than the first rounds need until it knows how fast readers are
+ * (pace.h): the choice of ways depends on that. */
+static bool may_assign(const struct windows *windows)
+{
+    const struct job *job = windows->job;
+    return windows->posted < windows->unmeasured || !job->assigner ||
+           assigner_has_pace(job->assigner);
+}
+
 bool windows_progress(struct windows *windows)
 {
     bool active = row_store_collect(windows->job->store) > 0;
-    for (; more_to_post(windows); active = true)
+    for (; more_to_post(windows) && may_assign(windows); active = true)
         post_next(windows);
     for (; windows->assigned < windows->posted; windows->assigned++, active = true) {
         struct window *window = windows_at(windows, windows->assigned);

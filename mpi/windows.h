@@ -56,6 +56,16 @@ struct window *windows_at(struct windows *windows, uint64_t serial);
 uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,
                            uint64_t position);
 
+/* What rank 0 decided of an epoch's rows; zero on other ranks. */
+struct window_ways {
+    uint64_t each_rows;          /* that are not sent, though they could be */
+    uint64_t exchanged_samples;  /* that are, as foreseen */
+    uint64_t way_ns[WAYS_PLANS]; /* see struct assigner_stats */
+};
+
+/* The same for the epoch that is delivered; counts anew from 0, as windows_take_rows_read(). */
+struct window_ways windows_take_ways(struct windows *windows, uint64_t epoch);
+
 /* How many rows of an epoch were read from the store; counts anew from 0. To be called once the
  * epoch is delivered. */
 uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch);

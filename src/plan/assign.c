@@ -23,6 +23,8 @@ struct candidate {
     uint64_t kept;         /* rows that stay */
     bool is_waited_for;    /* by its last pace sample */
     uint64_t window_given; /* rows of the window being assigned that it did not keep */
+    uint64_t window_each;  /* and rows that it loads besides */
+    uint64_t listed;       /* the last list of loaders that it was on */
 };
 
 struct heap {
@@ -40,7 +42,7 @@ enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 struct assigner {
     uint64_t row_count;
     uint32_t reader_count, trainer_count;
-    uint64_t keep_rows, most_rows;
+    uint64_t keep_rows, most_rows, each_rows;
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
     struct candidate *readers; /* [reader_count] */
@@ -50,8 +52,13 @@ struct assigner {
                                 * WANTED_BY_NONE: no reader in this epoch;
                                 * WANTED_BY_ANY: the row has more samples */
     struct heap pace, room;
+    struct ways ways;
+    uint16_t *loaders; /* [reader_count] who wants samples of a row */
+    uint32_t loader_count;
+    uint64_t lists;       /* of loaders, so far */
     uint16_t *home_table; /* [row_count], HOME_NONE; NULL when nothing is kept */
     struct assigner_stats stats;
+    bool has_pace;
 };
 
 static uint64_t pending_ns(const struct candidate *reader)
@@ -152,7 +159,8 @@ static void heap_fill(struct assigner *assigner, struct heap *heap)
 
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
 {
-    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 8) +
+    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 10) +
+                     ways_bytes(reader_count) +
                      plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
         bytes += plan->row_count * sizeof(uint16_t);
@@ -165,20 +173,26 @@ static bool heap_new(struct heap *heap, uint32_t reader_count,
     heap->before = before;
     heap->readers = malloc(reader_count * sizeof *heap->readers);
     heap->indices = malloc(reader_count * sizeof *heap->indices);
+    if (heap->indices)
+        memset(heap->indices, 0xff, reader_count * sizeof *heap->indices); /* NOWHERE */
     return heap->readers && heap->indices;
 }
 
 /* All ones in the home table stand for a row without a home. */
-static bool allocate(struct assigner *assigner, uint64_t window_rows)
+static bool allocate(struct assigner *assigner, const struct assigner_options *options)
 {
     uint32_t readers = assigner->reader_count;
+    uint64_t window_rows = options->plan->window_rows;
     assigner->readers = calloc(readers, sizeof *assigner->readers);
     assigner->share = calloc(readers, sizeof *assigner->share);
     assigner->rows = calloc(window_rows, sizeof *assigner->rows);
     assigner->wanting = calloc(window_rows, sizeof *assigner->wanting);
-    if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
-        !heap_new(&assigner->pace, readers, done_before) ||
-        !heap_new(&assigner->room, readers, has_more_room))
+    assigner->loaders = calloc(readers, sizeof *assigner->loaders);
+    if (!assigner->loaders || !assigner->readers || !assigner->share || !assigner->rows ||
+        !assigner->wanting || !heap_new(&assigner->pace, readers, done_before) ||
+        !heap_new(&assigner->room, readers, has_more_room) ||
+        !ways_init(&assigner->ways, readers, options->way, (double)options->record_bytes,
+                   options->plan->row_length, assigner->share))
         return false;
     if (assigner->keep_rows == 0)
         return true;
@@ -204,8 +218,9 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .trainer_count = plan->trainer_count,
                                       .keep_rows = options->keep_rows,
                                       .most_rows = options->most_rows,
+                                      .each_rows = options->each_rows,
                                       .kept_are_read = options->kept_are_read};
-    if (!assigner || !allocate(assigner, plan->window_rows)) {
+    if (!assigner || !allocate(assigner, options)) {
         assigner_free(assigner);
         return error_set(err, STATUS_NO_MEMORY,
                          "assignment of %llu row%s to %u reader%s: out of memory",
@@ -223,6 +238,8 @@ void assigner_free(struct assigner *assigner)
 {
     if (!assigner)
         return;
+    ways_done(&assigner->ways);
+    free(assigner->loaders);
     free(assigner->home_table);
     free(assigner->room.indices);
     free(assigner->room.readers);
@@ -246,12 +263,14 @@ void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer
     for (uint32_t t = 0; t < assigner->trainer_count; t++)
         assigner->share[reader_of_trainer[t]] += 1.0 / assigner->trainer_count;
     assigner->reader_of_trainer = reader_of_trainer;
+    ways_note_shares(&assigner->ways);
 }
 
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
                         uint64_t row_ns, double waited_more, bool is_waited_for)
 {
     struct candidate *candidate = &assigner->readers[reader];
+    assigner->has_pace = true;
     candidate->read = rows_read;
     candidate->is_waited_for = is_waited_for;
     double burden = candidate->burden * (1 + waited_more / 8);
@@ -262,39 +281,188 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
         candidate->row_ns = (uint64_t)((double)row_ns * candidate->burden) + 1;
 }
 
-/* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
- * are HOME_NONE. */
-static void give_kept(struct assigner *assigner, const struct plan_window *window,
-                      uint16_t *ret_owners)
+bool assigner_has_pace(const struct assigner *assigner)
 {
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
-        uint16_t home =
-            assigner->home_table ? assigner->home_table[assigner->rows[window_row]] : HOME_NONE;
-        ret_owners[window_row] = HOME_NONE;
-        if (home == HOME_NONE)
-            continue;
-        struct candidate *reader = &assigner->readers[home];
-        if (assigner->kept_are_read) {
-            if (reader->window_given == assigner->most_rows)
-                continue;
-            reader->given += assigner->wanting[window_row] != WANTED_BY_NONE;
-            reader->window_given++;
+    return assigner->has_pace;
+}
+
+void assigner_note_rates(struct assigner *assigner, uint32_t reader, const struct ways_rates *rates)
+{
+    ways_note_rates(&assigner->ways, reader, rates);
+}
+
+void assigner_note_store(struct assigner *assigner, double row_ns)
+{
+    ways_note_store(&assigner->ways, row_ns);
+}
+
+struct ways_rates assigner_rates(const struct assigner *assigner, uint32_t reader)
+{
+    return assigner->ways.rates[reader];
+}
+
+static bool is_reader(uint16_t wanting)
+{
+    return wanting < WANTED_BY_ANY;
+}
+
+/* The window being assigned. */
+struct task {
+    const struct plan_epoch *epoch;
+    const struct plan_window *window;
+    uint16_t *owners; /* [rows] */
+};
+
+/* Adds the readers of the trainers that get the sample at `position`, and where padding repeats it.
+ */
+static void list_position(struct assigner *assigner, const struct task *task, uint64_t position)
+{
+    const struct plan *plan = &task->epoch->plan;
+    bool last = task->window->index + 1 == plan->window_count;
+    for (; position < plan->position_count; position += task->window->sample_count) {
+        uint32_t reader = assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
+        if (assigner->readers[reader].listed != assigner->lists) {
+            assigner->readers[reader].listed = assigner->lists;
+            assigner->loaders[assigner->loader_count++] = (uint16_t)reader;
         }
-        assigner->stats.kept_rows++;
-        ret_owners[window_row] = home | ASSIGN_KEEP;
+        if (!last)
+            break;
     }
 }
 
-static void give(struct assigner *assigner, uint64_t window_row, uint32_t reader, bool keep,
-                 uint16_t *ret_owners)
+/* Lists who wants samples of a row: a permutation for each sample. Only rows that nobody is to send
+ * cost this. */
+static void list_loaders(struct assigner *assigner, const struct task *task, uint64_t window_row)
+{
+    enum { BLOCK = 64 };
+    struct plan_location locations[BLOCK];
+    uint64_t positions[BLOCK];
+    uint64_t length = plan_window_row_samples(task->window, window_row);
+    assigner->loader_count = 0;
+    assigner->lists++;
+    for (uint64_t offset = 0; offset < length && assigner->loader_count < assigner->reader_count;) {
+        size_t count = 0;
+        for (; count < BLOCK && offset < length; count++)
+            locations[count] = (struct plan_location){window_row, offset++};
+        plan_positions_of(task->window, locations, count, positions);
+        for (size_t i = 0; i < count; i++)
+            list_position(assigner, task, positions[i]);
+    }
+}
+
+static bool is_loader(const struct assigner *assigner, uint32_t reader)
+{
+    return assigner->readers[reader].listed == assigner->lists;
+}
+
+/* Whether all listed readers but the owner have buffers for one more row. */
+static bool loaders_have_room(const struct assigner *assigner, uint32_t owner)
+{
+    for (uint32_t i = 0; i < assigner->loader_count; i++)
+        if (assigner->loaders[i] != owner &&
+            assigner->readers[assigner->loaders[i]].window_each >= assigner->each_rows)
+            return false;
+    return assigner->loader_count > 0;
+}
+
+/* The listed readers but the owner load a row. */
+static void burden_loaders(struct assigner *assigner, uint32_t owner)
+{
+    for (uint32_t i = 0; i < assigner->loader_count; i++) {
+        uint32_t reader = assigner->loaders[i];
+        if (reader == owner)
+            continue;
+        assigner->readers[reader].given++;
+        assigner->readers[reader].window_each++;
+        assigner->stats.read_rows++;
+        heap_lower(assigner, &assigner->pace, reader);
+        heap_lower(assigner, &assigner->room, reader);
+    }
+    assigner->stats.each_rows++;
+}
+
+/* Whether a reader has a buffer for one more row. Not in a window whose samples padding repeats,
+ * where rows of one sample stay longer. */
+static bool may_load(const struct assigner *assigner, const struct task *task, uint32_t reader)
+{
+    const struct plan *plan = &task->epoch->plan;
+    bool repeated = plan->last == PLAN_PAD && task->window->index + 1 == plan->window_count;
+    return !repeated && assigner->readers[reader].window_each < assigner->each_rows;
+}
+
+/* Whether a row that its home has in memory is not to be sent. Notes what becomes of it. */
+static bool kept_is_each(struct assigner *assigner, const struct task *task, uint64_t window_row,
+                         uint32_t home, uint16_t *ret_owner)
+{
+    struct ways *ways = &assigner->ways;
+    bool decodes = assigner->kept_are_read;
+    uint16_t wanting = assigner->wanting[window_row];
+    *ret_owner = (uint16_t)(home | ASSIGN_KEEP);
+    if (is_reader(wanting)) {
+        struct candidate *reader = &assigner->readers[wanting];
+        if (wanting == home ||
+            !ways_choose_single(ways, home, wanting, decodes, may_load(assigner, task, wanting)))
+            return false;
+        reader->given++;
+        reader->window_each++;
+        assigner->stats.read_rows++;
+        assigner->stats.each_rows++;
+        *ret_owner = wanting;
+        return true;
+    }
+    if (wanting == WANTED_BY_NONE)
+        return false;
+    if (assigner->each_rows > 0 && ways_prefers_each(ways, home, decodes, false)) {
+        list_loaders(assigner, task, window_row);
+        if (loaders_have_room(assigner, home)) {
+            burden_loaders(assigner, home);
+            ways_add_each(ways, home, decodes, false);
+            *ret_owner |= ASSIGN_EACH;
+            return true;
+        }
+    }
+    ways_add_sent(ways, home, decodes, false);
+    return false;
+}
+
+/* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
+ * are HOME_NONE. */
+static void give_kept(struct assigner *assigner, const struct task *task)
+{
+    for (uint64_t window_row = 0; window_row < task->window->row_count; window_row++) {
+        uint16_t home =
+            assigner->home_table ? assigner->home_table[assigner->rows[window_row]] : HOME_NONE;
+        task->owners[window_row] = HOME_NONE;
+        if (home == HOME_NONE)
+            continue;
+        struct candidate *reader = &assigner->readers[home];
+        if (assigner->kept_are_read && reader->window_given == assigner->most_rows)
+            continue;
+        uint16_t owner;
+        bool each = kept_is_each(assigner, task, window_row, home, &owner);
+        task->owners[window_row] = owner;
+        if (!(owner & ASSIGN_KEEP))
+            continue;
+        assigner->stats.kept_rows++;
+        if (assigner->kept_are_read) {
+            reader->given +=
+                each ? is_loader(assigner, home) : assigner->wanting[window_row] != WANTED_BY_NONE;
+            reader->window_given++;
+        }
+    }
+}
+
+static void give(struct assigner *assigner, const struct task *task, uint64_t window_row,
+                 uint32_t reader, bool keep)
 {
     struct candidate *candidate = &assigner->readers[reader];
     bool unread = assigner->wanting[window_row] == WANTED_BY_NONE;
     candidate->given += !unread;
     assigner->stats.unread_rows += unread;
+    assigner->stats.read_rows += !unread;
     candidate->window_given++;
     candidate->kept += keep;
-    ret_owners[window_row] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
+    task->owners[window_row] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
     if (keep)
         assigner->home_table[assigner->rows[window_row]] = (uint16_t)reader;
     if (candidate->window_given == assigner->most_rows)
@@ -323,11 +491,6 @@ static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epo
     return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
 }
 
-static bool is_reader(uint16_t wanting)
-{
-    return wanting < WANTED_BY_ANY;
-}
-
 /* Whether a reader may take a row that another one may be done with earlier: while nobody waits for
  * it. */
 static bool keeps_up(const struct assigner *assigner, uint32_t reader)
@@ -339,39 +502,90 @@ static bool keeps_up(const struct assigner *assigner, uint32_t reader)
             pending_ns(candidate) <= pending_ns(first) + candidate->row_ns);
 }
 
+/* Of the listed readers the one to own a row that all of them load: which has most room, if the row
+ * is to be kept. HOME_NONE: none may. */
+static uint32_t owner_of_loaders(const struct assigner *assigner, bool keep)
+{
+    uint32_t best = HOME_NONE;
+    const struct heap *heap = keep ? &assigner->room : &assigner->pace;
+    for (uint32_t i = 0; i < assigner->loader_count; i++) {
+        uint32_t reader = assigner->loaders[i];
+        if (heap->indices[reader] != NOWHERE &&
+            (best == HOME_NONE || has_more_room(assigner, reader, best)))
+            best = reader;
+    }
+    return best;
+}
+
+/* Gives a row of several samples to all who want them, if that is best. `sender` would send it. */
+static bool give_each(struct assigner *assigner, const struct task *task, uint64_t window_row,
+                      uint32_t sender, bool keep)
+{
+    if (assigner->each_rows == 0 || !ways_prefers_each(&assigner->ways, sender, false, true))
+        return false;
+    list_loaders(assigner, task, window_row);
+    uint32_t owner = owner_of_loaders(assigner, keep);
+    if (owner == HOME_NONE || !loaders_have_room(assigner, owner))
+        return false;
+    give(assigner, task, window_row, owner, keep);
+    burden_loaders(assigner, owner);
+    ways_add_each(&assigner->ways, owner, false, true);
+    task->owners[window_row] |= ASSIGN_EACH;
+    return true;
+}
+
+/* A row of which `wanting` tells who wants it is read by `reader`. */
+static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t reader)
+{
+    if (wanting == WANTED_BY_ANY)
+        ways_add_sent(&assigner->ways, reader, false, true);
+    if (!is_reader(wanting))
+        return;
+    ways_add_read(&assigner->ways, reader, false);
+    if (wanting != reader)
+        (void)ways_choose_single(&assigner->ways, reader, wanting, false, false);
+}
+
 /* A row that has no home yet, or whose home has no buffers for it. */
-static void give_other(struct assigner *assigner, uint64_t window_row, uint16_t *ret_owners)
+static void give_other(struct assigner *assigner, const struct task *task, uint64_t window_row)
 {
     const struct heap *room = &assigner->room;
     uint16_t wanting = assigner->wanting[window_row];
-    if (room->count > 0 && wanting != WANTED_BY_NONE &&
-        assigner->home_table[assigner->rows[window_row]] == HOME_NONE) {
+    bool keep = room->count > 0 && wanting != WANTED_BY_NONE &&
+                assigner->home_table[assigner->rows[window_row]] == HOME_NONE;
+    uint32_t reader;
+    if (keep) {
         bool fits = is_reader(wanting) && room->indices[wanting] != NOWHERE;
-        give(assigner, window_row, fits ? wanting : room->readers[0], true, ret_owners);
-        return;
+        reader = fits ? wanting : room->readers[0];
+    } else {
+        bool local = is_reader(wanting) && keeps_up(assigner, wanting);
+        reader = local ? wanting : assigner->pace.readers[0];
     }
-    bool local = is_reader(wanting) && keeps_up(assigner, wanting);
-    give(assigner, window_row, local ? wanting : assigner->pace.readers[0], false, ret_owners);
+    if (wanting == WANTED_BY_ANY && give_each(assigner, task, window_row, reader, keep))
+        return;
+    give(assigner, task, window_row, reader, keep);
+    note_read(assigner, wanting, reader);
 }
 
-static void count_exchanged(struct assigner *assigner, const struct plan_epoch *epoch,
-                            const struct plan_window *window, const uint16_t *owners)
+static void count_exchanged(struct assigner *assigner, const struct task *task)
 {
-    const struct plan *plan = &epoch->plan;
+    const struct plan_window *window = task->window;
+    const struct plan *plan = &task->epoch->plan;
     struct assigner_stats *stats = &assigner->stats;
     double delivered = plan->position_count < plan->sample_count
                            ? (double)plan->position_count / (double)plan->sample_count
                            : 1;
     stats->rows += window->row_count;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
-        uint32_t owner = owners[window_row] & ASSIGN_READER_MASK;
+        uint32_t owner = task->owners[window_row] & ASSIGN_READER_MASK;
+        bool sent = !(task->owners[window_row] & ASSIGN_EACH);
         uint16_t wanting = assigner->wanting[window_row];
         double samples = delivered * (double)plan_window_row_samples(window, window_row);
         if (window->row_length == 1)
             samples = wanting != WANTED_BY_NONE;
         stats->samples += samples;
         stats->exchanged_samples +=
-            samples * (is_reader(wanting) ? wanting != owner : 1 - assigner->share[owner]);
+            sent * samples * (is_reader(wanting) ? wanting != owner : 1 - assigner->share[owner]);
     }
 }
 
@@ -379,20 +593,24 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners)
 {
     assert(epoch->plan.row_count == assigner->row_count);
+    struct task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
-        assigner->readers[r].window_given = 0;
+        assigner->readers[r].window_given = assigner->readers[r].window_each = 0;
+    ways_begin_window(&assigner->ways);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->rows[window_row] = window->first_row_position + window_row;
     plan_rows_at(epoch, assigner->rows, window->row_count);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->wanting[window_row] = wanted_by(assigner, epoch, window, window_row);
-    give_kept(assigner, window, ret_owners);
+    give_kept(assigner, &task);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         if (ret_owners[window_row] == HOME_NONE)
-            give_other(assigner, window_row, ret_owners);
-    count_exchanged(assigner, epoch, window, ret_owners);
+            give_other(assigner, &task, window_row);
+    count_exchanged(assigner, &task);
+    for (int p = 0; p < WAYS_PLANS; p++)
+        assigner->stats.way_ns[p] += ways_window_ns(&assigner->ways, (enum ways_plan)p);
 }
 
 void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats)

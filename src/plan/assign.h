@@ -1,5 +1,5 @@
 /* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row,
- * and which rows stay in memory.
+ * which rows each reader reads for itself, and which rows stay in memory.
  *
  * The readers' memory is one cache of rows. Rank 0 keeps its home table. A row that a reader with
  * room reads stays there until the end: that reader is its home, and gives it to all later epochs.
@@ -18,10 +18,16 @@
  * they do, all count as equally fast. A reader that is waited for more than others counts as slower
  * than it says: what it reads for, sending, receiving, takes time too.
  *
+ * A row has a way besides its owner (ways.h): the owner sends its samples, or every reader whose
+ * trainers get samples of the row loads it, ASSIGN_EACH, and nothing is sent. A row of one sample
+ * that its recipient's reader reads, although another reader has it in memory, is simply that
+ * reader's, and not kept. Homes stay in either case. Until rates are known, rows are sent.
+ *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
- * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows
- * find a home in the first epoch. All rows but the last have the same size, so balancing rows
- * balances bytes. The choices do not change the order of samples.
+ * are known before the start, and loads no more than `each_rows` besides that it does not own. If
+ * each of R readers has room for ceil(M / R) rows of M, all rows find a home in the first epoch.
+ * All rows but the last have the same size, so balancing rows balances bytes. The choices do not
+ * change the order of samples.
  *
  * An assigner holds 2 bytes a row where rows are kept, else none; a window takes O(R + rows log R).
  * Owned by one thread.
@@ -30,14 +36,36 @@
 #define PENSTOCK_PLAN_ASSIGN_H
 
 #include "plan/plan.h"
+#include "plan/ways.h"
 
-enum { ASSIGN_KEEP = 0x8000, ASSIGN_READER_MASK = 0x7fff, ASSIGN_MAX_READERS = 0x7ffe };
+enum {
+    ASSIGN_KEEP = 0x8000, /* the owner keeps the row after use */
+    ASSIGN_EACH = 0x4000, /* every reader that wants samples of the row loads it */
+    ASSIGN_READER_MASK = 0x3fff,
+    ASSIGN_MAX_READERS = 0x3ffe
+};
+
+/* The reader from whose memory `reader` gets samples of a row with this owner. */
+static inline uint32_t assign_source(uint16_t owner, uint32_t reader)
+{
+    return owner & ASSIGN_EACH ? reader : owner & ASSIGN_READER_MASK;
+}
+
+/* Whether `reader` keeps a row with this owner. */
+static inline bool assign_keeps(uint16_t owner, uint32_t reader)
+{
+    return (owner & ASSIGN_KEEP) && (owner & ASSIGN_READER_MASK) == reader;
+}
 
 struct assigner_options {
     const struct plan *plan; /* borrowed during the call */
     uint32_t reader_count;
     uint64_t keep_rows; /* that each reader may keep */
     uint64_t most_rows; /* of a window that one reader is given to read; an even share or more */
+    uint64_t each_rows; /* of a window that one reader may load besides, which it does not own or
+                         * which another one has in memory; 0: rows are always sent */
+    enum ways_choice way;
+    uint64_t record_bytes; /* of a sample, as it is sent */
     bool kept_are_read; /* kept rows cost reading time too: they are kept as stored, and decoded */
     const uint32_t *reader_of_trainer; /* [trainers], borrowed while the assigner lives */
 };
@@ -59,15 +87,27 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
                         uint64_t row_ns, double waited_more, bool is_waited_for);
 
+/* Whether assigner_note_pace() has been called. */
+bool assigner_has_pace(const struct assigner *assigner);
+
+/* Notes how fast a reader is, and how long the store, which all share, takes for a row; 0: it is
+ * not shared, or not known. For the choice of ways. */
+void assigner_note_rates(struct assigner *assigner, uint32_t reader,
+                         const struct ways_rates *rates);
+void assigner_note_store(struct assigner *assigner, double row_ns);
+
+/* The rates in use. */
+struct ways_rates assigner_rates(const struct assigner *assigner, uint32_t reader);
+
 /* The run goes on at another window, earlier or later. Readers no longer owe the rows that they
  * were given and have not read. Rows keep their homes, even rows that are not read yet; readers
  * keep their pace. `reader_of_trainer` as in the options. */
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
 
 /* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the
- * reader keeps the row after use. Windows must be asked for in the order of the run, which may
- * start anywhere, and from the start or assigner_go_on() on once each: the choices change the
- * assigner.
+ * reader keeps the row after use, and ASSIGN_EACH when samples of the row are not sent. Windows
+ * must be asked for in the order of the run, which may start anywhere, and from the start or
+ * assigner_go_on() on once each: the choices change the assigner.
  */
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);
@@ -77,11 +117,15 @@ struct assigner_stats {
     uint64_t rows;            /* of the windows */
     uint64_t kept_rows;       /* of those, given to their homes */
     uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
+    uint64_t read_rows;       /* from the store, by all readers together */
+    uint64_t each_rows;       /* that are not sent, though they could be */
     double samples;           /* of the windows, that are delivered */
     double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one
                                * sample, else as many as are to be expected of a random order. With
                                * order.placement local, of rows that their near reader does not
                                * have; the steps' imbalance is not in it */
+    double
+        way_ns[WAYS_PLANS]; /* of the busiest resource, if rates are known: see ways_window_ns() */
 };
 void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats);
 

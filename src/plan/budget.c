@@ -83,6 +83,8 @@ struct row_counts {
     uint64_t all;       /* rows of all windows that it keeps at most; more room is of no use */
     uint64_t least;     /* buffers without which a run could stand still */
     uint64_t preferred; /* and with which reading stays ahead, and shares can be uneven */
+    uint64_t each;      /* rows of a window of which the reader's trainers get samples: as many as
+                         * it may load for them alone */
 };
 
 /* Rows of one sample are given up one by one, but for those of the last window that padding
@@ -100,10 +102,13 @@ static struct row_counts count_rows(const struct budget_demand *d)
         uint64_t padding = plan->position_count - min_u64(plan->position_count, plan->sample_count);
         uint64_t repeated = min_u64(padding, most_share(d, rows.even));
         uint64_t under_way = 2 * (uint64_t)d->worker_count + 2;
+        rows.each = most_share(d, rows.even);
         rows.least = under_way + repeated;
         rows.preferred =
             d->shape.in_flight * max_u64(under_way, round_share) + d->fetch_rows + repeated;
     } else {
+        rows.each =
+            min_u64(size_divide_up(window_samples(plan), d->reader_count), plan->window_rows);
         uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
         if (d->shape.stripes_per_step > 1)
             rows.at_once += min_u64(spans, plan->window_count);
@@ -140,6 +145,31 @@ static void widen(const struct budget_demand *d, struct row_counts rows, uint64_
     b->most_rows = most_rows(d, rows, b->transient_rows, window);
 }
 
+/* Buffers for rows that a reader loads for its own trainers alone, of two windows, so that reading
+ * stays ahead: as many as `buffers` more allow, and at most as many as there are without them.
+ * Rows of one sample need no more than others do. */
+static void add_each(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
+                     struct budget *b)
+{
+    uint64_t others = d->plan->row_count - min_u64(b->keep_rows, d->plan->row_count);
+    if (d->without_each || d->reader_count == 1)
+        return;
+    if (d->plan->row_length == 1) {
+        if (b->transient_rows == 0 && buffers >= rows.least)
+            b->transient_rows = min_u64(buffers, rows.preferred);
+        b->each_rows = b->transient_rows > 0 ? rows.each : 0;
+        return;
+    }
+    uint64_t two_windows = mul_sat(2 * rows.at_once, rows.each);
+    uint64_t more =
+        min_u64(min_u64(buffers, two_windows), min_u64(others, b->transient_rows + b->keep_rows));
+    uint64_t left = b->transient_rows / rows.at_once;
+    uint64_t spare = left > b->most_rows ? left - b->most_rows : 0;
+    b->transient_rows += more;
+    b->each_rows = more == others ? rows.each : (spare + more / rows.at_once) / 2;
+    b->each_rows = min_u64(b->each_rows, rows.each);
+}
+
 /* With room for all rows decoded, all are kept and none is transient. Else reading ahead comes
  * first, keeping second. Rows of one sample need buffers beyond those for as many as a window may
  * bring in: one that comes to stay may come before one that is to go has had its last use. */
@@ -149,13 +179,17 @@ static void divide_rows(const struct budget_demand *d, struct row_counts rows, u
     uint64_t buffers = left_bytes / buffer_bytes(d);
     b->most_rows = d->plan->window_rows;
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED && buffers >= rows.all) {
-        b->buffer_rows = b->keep_rows = rows.all;
+        b->keep_rows = rows.all;
+        add_each(d, rows, buffers - rows.all, b);
+        b->buffer_rows = b->keep_rows + b->transient_rows;
         return;
     }
     b->transient_rows = min_u64(buffers, rows.preferred);
     b->most_rows = most_rows(d, rows, b->transient_rows, most_share(d, rows.even));
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED)
         b->keep_rows = min_u64(buffers, rows.all) - min_u64(b->transient_rows, rows.all);
+    bool spare = !keeps_rows(d);
+    add_each(d, rows, spare ? buffers - b->transient_rows : 0, b);
     b->buffer_rows = b->transient_rows + b->keep_rows;
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_STORED && d->stored_row_bytes > 0) {
         left_bytes -= mul_sat(b->buffer_rows, buffer_bytes(d));

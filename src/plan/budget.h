@@ -45,7 +45,8 @@ struct budget_demand {
     uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */
     enum budget_keep keep;
     uint64_t stored_row_bytes; /* BUDGET_KEEP_STORED: of a kept row on average, tables included */
-    bool last_epoch;           /* there is only one epoch: nothing to keep rows for */
+    bool without_each; /* no buffers for rows that each reader loads for itself (ASSIGN_EACH) */
+    bool last_epoch;   /* there is only one epoch: nothing to keep rows for */
     uint64_t limit_bytes;
 };
 
@@ -54,6 +55,7 @@ struct budget {
     uint64_t keep_rows;       /* rows that stay, in row buffers or as stored */
     uint64_t buffer_rows;     /* row buffers, for both */
     uint64_t most_rows;       /* of a window, that one reader is given to read */
+    uint64_t each_rows;       /* of a window, that one reader may load besides: ASSIGN_EACH */
     uint64_t planned_windows; /* windows planned at once */
     uint64_t stored_bytes;    /* for rows that stay as stored */
     uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes,

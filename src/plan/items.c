@@ -114,6 +114,9 @@ struct collector {
     const struct plan *plan;
     const struct plan_window *window;
     struct round_shape shape;
+    const uint16_t *owners; /* of the window's rows */
+    uint32_t reader;
+    const uint32_t *reader_of_trainer;
     uint64_t period; /* padding repeats a position so many further; 0: never */
     struct round_item *items;
     uint64_t item_count;
@@ -121,16 +124,30 @@ struct collector {
     struct plan_location block[BLOCK];
 };
 
+static bool has_row(const struct collector *c, uint64_t window_row)
+{
+    return assign_source(c->owners[window_row], c->reader) == c->reader;
+}
+
+/* Whether a sample of one of the reader's rows is its to deliver: of rows that each reader loads,
+ * those of its own trainers are. */
+static bool is_wanted(const struct collector *c, uint64_t window_row, uint64_t position)
+{
+    return !(c->owners[window_row] & ASSIGN_EACH) ||
+           c->reader_of_trainer[plan_recipient_of(c->plan, position).trainer] == c->reader;
+}
+
 /* Adds a sample at its position and wherever padding repeats it. */
 static void add_item(struct collector *c, struct plan_location location, uint64_t position)
 {
     for (; position < c->plan->position_count; position += c->period) {
-        c->items[c->item_count++] = (struct round_item){
-            .position = position,
-            .round = key_of(c->plan, c->shape, c->window->first_position, position),
-            .window_row = (uint32_t)location.window_row,
-            .offset = (uint32_t)location.offset,
-        };
+        if (is_wanted(c, location.window_row, position))
+            c->items[c->item_count++] = (struct round_item){
+                .position = position,
+                .round = key_of(c->plan, c->shape, c->window->first_position, position),
+                .window_row = (uint32_t)location.window_row,
+                .offset = (uint32_t)location.offset,
+            };
         if (c->period == 0)
             break;
     }
@@ -153,10 +170,10 @@ static void collect(struct collector *c, struct plan_location location)
 }
 
 /* The samples of the reader's rows, row by row, each with its position; then sorted. */
-static void collect_rows(struct collector *c, const uint16_t *owners, uint32_t reader)
+static void collect_rows(struct collector *c)
 {
     for (uint64_t window_row = 0; window_row < c->window->row_count; window_row++) {
-        if ((owners[window_row] & ASSIGN_READER_MASK) != reader)
+        if (!has_row(c, window_row))
             continue;
         uint64_t length = plan_window_row_samples(c->window, window_row);
         for (uint64_t offset = 0; offset < length; offset++)
@@ -168,14 +185,14 @@ static void collect_rows(struct collector *c, const uint16_t *owners, uint32_t r
 
 /* Positions [first, end), whose samples lie at those from `unpadded` on: those in the reader's
  * rows. */
-static void collect_positions(struct collector *c, const uint16_t *owners, uint32_t reader,
-                              uint64_t first, uint64_t end, uint64_t unpadded)
+static void collect_positions(struct collector *c, uint64_t first, uint64_t end, uint64_t unpadded)
 {
     for (uint64_t done = first; done < end;) {
         size_t count = min_u64(BLOCK, end - done);
         plan_locations_at(c->window, unpadded + (done - first), count, c->block);
         for (size_t i = 0; i < count; i++)
-            if ((owners[c->block[i].window_row] & ASSIGN_READER_MASK) == reader)
+            if (has_row(c, c->block[i].window_row) &&
+                is_wanted(c, c->block[i].window_row, done + i))
                 c->items[c->item_count++] = (struct round_item){
                     .position = done + i,
                     .window_row = (uint32_t)c->block[i].window_row,
@@ -186,25 +203,24 @@ static void collect_positions(struct collector *c, const uint16_t *owners, uint3
 }
 
 /* All of the window's positions one after another: nothing has to be sorted. */
-static void collect_in_order(struct collector *c, const uint16_t *owners, uint32_t reader)
+static void collect_in_order(struct collector *c)
 {
     uint64_t first = c->window->first_position, end = first + c->window->sample_count;
-    collect_positions(c, owners, reader, first, min_u64(end, c->plan->position_count), first);
+    collect_positions(c, first, min_u64(end, c->plan->position_count), first);
     for (uint64_t at = end; c->period > 0 && at < c->plan->position_count; at += c->period)
-        collect_positions(c, owners, reader, at, min_u64(at + c->period, c->plan->position_count),
-                          first);
+        collect_positions(c, at, min_u64(at + c->period, c->plan->position_count), first);
 }
 
 /* Looking up one's own samples and sorting them takes so many times longer, a sample, than looking
  * up a position; so readers of a large part of the window look up all of it. */
 enum { SORTED_COST = 3 };
 
-static bool owns_many(const struct plan_window *window, const uint16_t *owners, uint32_t reader)
+static bool has_many(const struct collector *c)
 {
     uint64_t own = 0;
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
-        own += (owners[window_row] & ASSIGN_READER_MASK) == reader;
-    return SORTED_COST * own >= window->row_count;
+    for (uint64_t window_row = 0; window_row < c->window->row_count; window_row++)
+        own += has_row(c, window_row);
+    return SORTED_COST * own >= c->window->row_count;
 }
 
 /* Sets the rounds, instead of the sort keys if there are any. */
@@ -226,20 +242,23 @@ static void number_rounds(const struct plan *plan, struct round_shape shape,
 
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            struct round_item *ret_items)
+                            const uint32_t *reader_of_trainer, struct round_item *ret_items)
 {
     const struct plan *plan = &epoch->plan;
     bool last = window->index + 1 == plan->window_count;
     struct collector c = {.plan = plan,
                           .window = window,
                           .shape = shape,
+                          .owners = owners,
+                          .reader = reader,
+                          .reader_of_trainer = reader_of_trainer,
                           .period = last ? window->sample_count : 0,
                           .items = ret_items};
     bool by_position = shape.stripes_per_step == 1 || plan->locality;
-    if (by_position && owns_many(window, owners, reader))
-        collect_in_order(&c, owners, reader);
+    if (by_position && has_many(&c))
+        collect_in_order(&c);
     else
-        collect_rows(&c, owners, reader);
+        collect_rows(&c);
     number_rounds(plan, shape, ret_items, c.item_count);
     return c.item_count;
 }

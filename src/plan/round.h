@@ -86,13 +86,14 @@ struct round_item {
     uint32_t offset;     /* of the sample in its row */
 };
 
-/* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send
+/* All samples of `window` whose rows `reader` owns, and of rows that each reader loads for itself
+ * (ASSIGN_EACH) those of its own trainers, sorted by (round, position): what it must send
  * or deliver, in the order it is due. Padding's repeats included, undelivered tails left out.
  * `ret_items` must hold round_window_capacity() items. Returns their number. `owners` as from
- * assigner_window(). */
+ * assigner_window(); `reader_of_trainer`: [trainers]. */
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            struct round_item *ret_items);
+                            const uint32_t *reader_of_trainer, struct round_item *ret_items);
 
 /* An upper bound for round_window_items() of any reader and window. */
 uint64_t round_window_capacity(const struct plan *plan);

@@ -150,6 +150,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .fetch_rows = shape->fetch_rows,
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = config->epochs == 1,
+        .without_each = config->way == WAYS_SEND,
         .limit_bytes = run_memory_limit(config, shape),
     };
 }
@@ -308,10 +309,17 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
         status = settle_service(config, dataset, &setup.plan, resume, &setup.service, err);
     if (status)
         return status;
+    setup.record_bytes = dataset->record_bytes;
+    setup.way = config->way;
     setup.demand = make_demand(config, dataset, shape, &setup);
     status = settle_memory(config, shape, &setup, err);
-    if (!status)
-        status = check_available(config, shape, &setup, err);
+    if (!status && check_available(config, shape, &setup, err) != STATUS_OK) {
+        setup.demand = make_demand(config, dataset, shape, &setup);
+        setup.demand.without_each = true; /* these are not necessary */
+        status = settle_memory(config, shape, &setup, err);
+        if (!status)
+            status = check_available(config, shape, &setup, err);
+    }
     if (status)
         return status;
     setup.demand.plan = NULL; /* it points into this frame */
@@ -364,6 +372,9 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .reader_count = setup->demand.reader_count,
         .keep_rows = setup->budget.keep_rows,
         .most_rows = setup->budget.most_rows,
+        .each_rows = setup->budget.each_rows,
+        .way = setup->way,
+        .record_bytes = setup->record_bytes,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
         .reader_of_trainer = reader_of_trainer,
     };

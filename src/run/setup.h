@@ -35,6 +35,8 @@ struct run_setup {
     struct budget_demand
         demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
     struct budget budget;
+    enum ways_choice way;
+    uint64_t record_bytes;       /* of a sample, as it is sent */
     struct ring_layout layout;   /* settled */
     struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
 };

@@ -59,6 +59,62 @@ class Digests(JobTest):
             self.assertEqual(by_index[0], other)
 
 
+class Ways(JobTest):
+    """The same samples on every way: sent by the row's owner, or read by each reader for itself."""
+
+    def settings(self, uri, **more):
+        return {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial", "order.epochs": 3,
+                "order.seed": 5, "readers.threads": 1, **more}
+
+    def check(self, chunk, last, shapes=((2, 4), (3, 2)), caches=("decoded", "stored", "off")):
+        path = os.path.join(self.folder, "report.json")
+        settings = self.settings(self.synth(f"ways-{chunk}", 203, chunk=chunk, videos=7),
+                                 **{"batch.last": last, "order.window_rows": 9 * 8 // chunk})
+        expected = self.digests(1, 1, settings)
+        for (readers, trainers), cache, way in itertools.product(shapes, caches, ("send", "each")):
+            with self.subTest(readers=readers, cache=cache, way=way):
+                lines = self.digests(readers, trainers, {**settings, "readers.cache": cache, "exchange.way": way},
+                                     options=["--report", path])
+                self.assertEqual(lines, expected)
+                with open(path, encoding="ascii") as file:
+                    rows = sum(epoch["ways"]["each_rows"] for epoch in json.load(file)["epochs"])
+                self.assertEqual(rows > 0, way == "each" and (chunk > 1 or cache != "off"))
+
+    def test_single_samples(self):
+        self.check(1, "partial")
+
+    def test_single_samples_padded(self):
+        self.check(1, "pad", shapes=((2, 2),), caches=("decoded",))
+
+    def test_long_rows(self):
+        self.check(8, "partial")
+
+    def test_long_rows_padded(self):
+        self.check(8, "pad", shapes=((3, 4),), caches=("decoded", "off"))
+
+    def test_long_rows_dropped(self):
+        self.check(8, "drop", shapes=((3, 3),), caches=("decoded",))
+
+    def test_stripes(self):
+        """A step in several rounds, several steps a round, windows smaller than a step."""
+        settings = self.settings(self.synth("stripes", 101, chunk=4, videos=5), **{"order.window_rows": 3})
+        expected = self.digests(1, 1, settings)
+        for more in ({"exchange.buffer_limit": "700KiB"}, {"exchange.steps_per_round": 2, "delivery.slots": 4}):
+            self.assertEqual(self.digests(3, 4, {**settings, **more, "exchange.way": "each"}), expected)
+
+    def test_least_memory(self):
+        """Where there are buffers for nothing more, rows are sent."""
+        settings = self.settings(self.synth("least", 101, chunk=4, videos=5), **{"order.window_rows": 3})
+        expected = self.digests(1, 1, settings)
+        outcome = self.reader(3, {**settings, "delivery.trainers": 3, "readers.memory_limit": "1MiB"},
+                              (program("penstock-trainer"),))
+        least = re.search(r"it takes at least (\d+)MiB", outcome.output)
+        self.assertTrue(least, outcome.output)
+        for way in ("send", "each"):
+            lines = self.digests(3, 3, {**settings, "readers.memory_limit": f"{least[1]}MiB", "exchange.way": way})
+            self.assertEqual(lines, expected)
+
+
 class Shapes(JobTest):
     """Rounds of every shape, windows smaller than a step, all ways to end an epoch."""
 

@@ -1,6 +1,7 @@
 /* Assignment of rows: even, capped, by pace, where the sample is needed; and exactly the rows kept
  * whose next use is nearest. */
 #include "plan/assign.h"
+#include "plan/round.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,6 +84,25 @@ static uint64_t take_window(struct bench *bench, uint64_t e, uint64_t j)
         most = given[r] > most ? given[r] : most;
     }
     return most - least;
+}
+
+/* The same for an assigner whose rows take any way. */
+static void take_each_window(struct bench *bench, uint64_t e, uint64_t j)
+{
+    struct plan_epoch epoch;
+    struct plan_window window;
+    plan_epoch_init(&epoch, &bench->plan, e);
+    plan_window_at(&window, &epoch, j);
+    assigner_window(bench->assigner, &epoch, &window, bench->owners);
+    for (uint64_t window_row = 0; window_row < window.row_count; window_row++) {
+        uint64_t row = plan_row_at(&epoch, window.first_row_position + window_row);
+        uint16_t owner = bench->owners[window_row];
+        if (!(owner & ASSIGN_KEEP))
+            continue;
+        assert_true(bench->homes[row] == NOBODY ||
+                    bench->homes[row] == (owner & ASSIGN_READER_MASK));
+        bench->homes[row] = owner & ASSIGN_READER_MASK;
+    }
 }
 
 static void take_epochs(struct bench *bench, uint64_t first, uint64_t end)
@@ -337,6 +357,69 @@ static void pace_goes_before_locality(void **state)
     }
 }
 
+/* Rows that `reader` loads of the window that take_window() had, and does not keep. */
+static uint64_t count_loads(const struct bench *bench, uint64_t e, uint64_t j, uint32_t reader)
+{
+    static struct round_item items[MOST_ROWS];
+    struct plan_epoch epoch;
+    struct plan_window window;
+    bool loads[MOST_ROWS] = {false};
+    uint64_t count = 0;
+    plan_epoch_init(&epoch, &bench->plan, e);
+    plan_window_at(&window, &epoch, j);
+    uint64_t samples = round_window_items(&epoch, &window, (struct round_shape){1, 1, 2},
+                                          bench->owners, reader, bench->reader_of_trainer, items);
+    for (uint64_t i = 0; i < samples; i++) {
+        uint32_t window_row = items[i].window_row;
+        count += !loads[window_row] && !assign_keeps(bench->owners[window_row], reader);
+        loads[window_row] = true;
+    }
+    return count;
+}
+
+/* Rows that every reader loads for itself keep their homes, never take more buffers than there are,
+ * and are counted. */
+static void each_within_its_buffers(void **state)
+{
+    (void)state;
+    static const struct plan_options *const rows[] = {&long_rows, &single_rows};
+    for (uint64_t each_rows = 0; each_rows <= 12; each_rows += 4) {
+        for (int kind = 0; kind < 2; kind++) {
+            struct bench bench;
+            bench_init(&bench, 200, *rows[kind], 4, 51, 50);
+            assigner_free(bench.assigner);
+            struct assigner_options options = {.plan = &bench.plan,
+                                               .reader_count = 4,
+                                               .keep_rows = 51,
+                                               .most_rows = 50,
+                                               .each_rows = each_rows,
+                                               .way = WAYS_EACH,
+                                               .reader_of_trainer = bench.reader_of_trainer};
+            assert_int_equal(assigner_new(&options, &bench.assigner, NULL), STATUS_OK);
+            uint64_t loads = 0, most = 0;
+            struct assigner_stats before, after;
+            for (uint64_t e = 0; e < 3; e++) {
+                assigner_stats(bench.assigner, &before);
+                loads = 0;
+                for (uint64_t j = 0; j < bench.plan.window_count; j++) {
+                    take_each_window(&bench, e, j);
+                    for (uint32_t r = 0; r < 4; r++) {
+                        uint64_t mine = count_loads(&bench, e, j, r);
+                        assert_in_range(mine, 0, each_rows);
+                        most = mine > most ? mine : most;
+                        loads += mine;
+                    }
+                }
+            }
+            assigner_stats(bench.assigner, &after);
+            assert_int_equal(after.read_rows - before.read_rows, loads); /* all rows have homes */
+            assert_int_equal(after.kept_rows > before.kept_rows, true);
+            assert_true(2 * most >= each_rows);
+            assigner_free(bench.assigner);
+        }
+    }
+}
+
 static void bad_arguments(void **state)
 {
     (void)state;
@@ -364,6 +447,7 @@ int main(void)
         cmocka_unit_test(stragglers_get_nothing),
         cmocka_unit_test(single_samples_stay_local),
         cmocka_unit_test(pace_goes_before_locality),
+        cmocka_unit_test(each_within_its_buffers),
         cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

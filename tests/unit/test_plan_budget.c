@@ -106,18 +106,23 @@ static void everything_fits(void **state)
     struct budget_demand demand = usual(&plan);
     struct budget b = settle(&demand);
     assert_int_equal(b.keep_rows, 251);
-    assert_int_equal(b.transient_rows, 0);
+    assert_int_equal(b.transient_rows, 200); /* two windows, for rows that each reader loads */
+    assert_int_equal(b.each_rows, 100);
     assert_int_equal(b.most_rows, 100);
+    demand.without_each = true;
+    assert_int_equal(settle(&demand).transient_rows, 0);
+    demand.without_each = false;
     demand.keep = BUDGET_KEEP_NOTHING;
     b = settle(&demand);
     assert_int_equal(b.keep_rows, 0);
-    assert_int_equal(b.transient_rows, 75);
+    assert_int_equal(b.transient_rows, 75 + 75);
+    assert_int_equal(b.each_rows, 50);
     assert_int_equal(b.most_rows, 50);
     demand.keep = BUDGET_KEEP_DECODED;
     demand.last_epoch = true;
     b = settle(&demand);
     assert_int_equal(b.keep_rows, 0);
-    assert_int_equal(b.transient_rows, 75);
+    assert_int_equal(b.transient_rows, 75 + 75);
     assert_int_equal(b.most_rows, 50);
 }
 
@@ -151,6 +156,7 @@ static void row_rules(void **state)
     struct plan single = make_plan(100000, 1, 1000, 256, 8);
     struct budget_demand demand = usual(&single);
     demand.keep = BUDGET_KEEP_NOTHING;
+    demand.without_each = true;
     struct budget b = settle(&demand);
     assert_int_equal(b.transient_rows, 2 * 64); /* two rounds of 256 over 4 readers */
     demand.fetch_rows = 300;

@@ -52,13 +52,14 @@ static void check_item(const struct plan *plan, struct round_shape shape,
 
 static void take_window(const struct plan_epoch *epoch, const struct plan_window *window,
                         struct round_shape shape, const uint16_t *owners, uint32_t readers,
-                        struct delivery *delivery)
+                        const uint32_t *reader_of_trainer, struct delivery *delivery)
 {
     const struct plan *plan = &epoch->plan;
     struct round_item *items = calloc(round_window_capacity(plan), sizeof *items);
     assert_non_null(items);
     for (uint32_t reader = 0; reader < readers; reader++) {
-        uint64_t count = round_window_items(epoch, window, shape, owners, reader, items);
+        uint64_t count =
+            round_window_items(epoch, window, shape, owners, reader, reader_of_trainer, items);
         assert_true(count <= round_window_capacity(plan));
         for (uint64_t i = 0; i < count; i++) {
             check_item(plan, shape, &items[i], i ? &items[i - 1] : NULL);
@@ -75,7 +76,7 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
 /* The receiver's side: it walks a round's positions and looks up who owns each. */
 static void check_received(const struct plan_epoch *epoch, struct round_shape shape,
                            const uint16_t *const *owners, uint32_t readers,
-                           const struct delivery *delivery)
+                           const uint32_t *reader_of_trainer, const struct delivery *delivery)
 {
     const struct plan *plan = &epoch->plan;
     for (uint64_t k = 0; k < rounds_per_epoch(plan, shape); k++) {
@@ -92,7 +93,7 @@ static void check_received(const struct plan_epoch *epoch, struct round_shape sh
                     struct plan_window window;
                     plan_window_at(&window, epoch, j);
                     uint64_t window_row = plan_location_at(&window, position).window_row;
-                    expected[owners[j][window_row] & ASSIGN_READER_MASK]++;
+                    expected[assign_source(owners[j][window_row], reader_of_trainer[trainer])]++;
                 }
             }
             for (uint32_t r = 0; r < readers; r++)
@@ -105,8 +106,8 @@ static void check_received(const struct plan_epoch *epoch, struct round_shape sh
     }
 }
 
-static void check_epoch(const struct plan *plan, struct round_shape shape, uint32_t readers,
-                        uint64_t e)
+static void check_way(const struct plan *plan, struct round_shape shape, uint32_t readers,
+                      uint64_t e, uint64_t each_rows)
 {
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, plan, e);
@@ -123,6 +124,8 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
     struct assigner_options options = {.plan = plan,
                                        .reader_count = readers,
                                        .most_rows = plan->window_rows,
+                                       .each_rows = each_rows,
+                                       .way = WAYS_EACH,
                                        .reader_of_trainer = reader_of_trainer};
     assert_non_null(reader_of_trainer);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
@@ -134,11 +137,15 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
         owners[j] = calloc(window.row_count, sizeof *owners[j]);
         assert_non_null(owners[j]);
         assigner_window(assigner, &epoch, &window, owners[j]);
-        take_window(&epoch, &window, shape, owners[j], readers, &delivery);
+        take_window(&epoch, &window, shape, owners[j], readers, reader_of_trainer, &delivery);
     }
     for (uint64_t p = 0; p < plan->position_count; p++)
         assert_int_equal(delivery.samples[p], plan_sample_at(&epoch, p));
-    check_received(&epoch, shape, (const uint16_t *const *)owners, readers, &delivery);
+    check_received(&epoch, shape, (const uint16_t *const *)owners, readers, reader_of_trainer,
+                   &delivery);
+    struct assigner_stats stats;
+    assigner_stats(assigner, &stats);
+    assert_int_equal(stats.each_rows > 0, each_rows > 0 && plan->row_length > 1);
     for (uint64_t j = 0; j < plan->window_count; j++)
         free(owners[j]);
     free(owners);
@@ -146,6 +153,15 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
     free(reader_of_trainer);
     free(delivery.sent);
     free(delivery.samples);
+}
+
+/* Rows are sent, or some of them, or none. */
+static void check_epoch(const struct plan *plan, struct round_shape shape, uint32_t readers,
+                        uint64_t e)
+{
+    check_way(plan, shape, readers, e, 0);
+    check_way(plan, shape, readers, e, 2);
+    check_way(plan, shape, readers, e, plan->window_rows);
 }
 
 /* All that readers send, merged by position, is the order itself: whoever reads, whoever trains. */

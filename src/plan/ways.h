@@ -1,0 +1,113 @@
+/* The cheapest way for a row: how its samples come to the readers whose trainers get them. Inside
+ * src/plan; the assigner (assign.c) is the only user.
+ *
+ *     SEND   one reader, the owner, has the row or reads it, and sends decoded samples
+ *     EACH   every reader whose trainers get samples of the row loads the row by itself, from its
+ *            memory, its disk cache or the store; nothing is sent
+ *
+ * The choice is greedy, row by row, so that the busiest resource is busy for as short as possible:
+ * online load balancing (Aspnes, Azar, Fiat, Plotkin and Waarts, Journal of the ACM 44(3), 1997).
+ * Resources are, of each reader, the workers' time, the processors' time, and the link in either
+ * direction; and the store, which all readers share. A resource's load is the time that it is busy
+ * with the rows given out so far, older windows counting less and less. A row takes the way that
+ * adds less to the sum of the loads' WAYS_POWERth powers, which lies close to the highest load. So
+ * several ways are used at once where that is faster than any way alone.
+ *
+ * Without rates nothing is known, and rows are sent. Nothing here is exact, and nothing has to be:
+ * every choice delivers the same samples. Plain functions; one thread.
+ */
+#ifndef PENSTOCK_PLAN_WAYS_H
+#define PENSTOCK_PLAN_WAYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { WAYS_POWER = 8 };
+
+/* Which ways may be taken. */
+enum ways_choice {
+    WAYS_AUTO, /* the cheaper one, once rates are known */
+    WAYS_SEND,
+    WAYS_EACH, /* EACH wherever there are buffers */
+};
+
+/* The names of exchange.way, in the order of the enum. */
+#define WAYS_CHOICE_NAMES "auto", "send", "each"
+
+/* How fast a reader is. Times in ns; 0: not known. */
+struct ways_rates {
+    double row_ns;      /* to read and decode a row: a worker's time, over the workers */
+    double row_cpu_ns;  /* of that, processor time: not over the workers */
+    double byte_ns;     /* of the link, for a byte in one direction */
+    double byte_cpu_ns; /* processor time to send a byte, or to receive it */
+    double cores;       /* processors that the reader gets */
+};
+
+/* The time that resources are busy, in ns. */
+struct ways_load {
+    double work, cpu, out, in;
+};
+
+/* What the rows of a window would take in one way, or take as chosen. */
+enum ways_plan { WAYS_CHOSEN, WAYS_ALL_SEND, WAYS_ALL_EACH, WAYS_PLANS };
+
+struct ways {
+    uint32_t reader_count;
+    enum ways_choice choice;
+    double record_bytes;      /* of a sample */
+    uint64_t row_samples;     /* of a row */
+    struct ways_rates *rates; /* [reader_count] */
+    const double *share;      /* [reader_count] of the samples; borrowed */
+    double *wants;            /* [reader_count] how likely it is that it gets samples of a row */
+    double wanted;            /* their sum */
+    struct ways_load *loads;  /* [reader_count] */
+    struct ways_load *plans[WAYS_PLANS]; /* [reader_count] of the window */
+    double store_row_ns;                 /* of the store, for a row; 0: it is not what is shared */
+    double store_load, plan_store[WAYS_PLANS];
+    bool all_known; /* rates of all readers are */
+    /* Sums over readers that are looked at for each long row: brought up to date now and then. */
+    double in_price, each_price; /* of a whole row, at the loads of the last refresh */
+    double sent_rows, each_rows; /* since then */
+    uint32_t stale;              /* rows given out since then */
+};
+
+/* All zero for so many readers, but for what is given. False: no memory. `share` is borrowed. */
+bool ways_init(struct ways *ways, uint32_t reader_count, enum ways_choice choice,
+               double record_bytes, uint64_t row_samples, const double *share);
+void ways_done(struct ways *ways);
+uint64_t ways_bytes(uint32_t reader_count);
+
+/* The shares are set, or have changed. */
+void ways_note_shares(struct ways *ways);
+
+/* Rates as measured. A rate that differs from the one in use by less than an eighth changes
+ * nothing, so that choices do not swing. */
+void ways_note_rates(struct ways *ways, uint32_t reader, const struct ways_rates *rates);
+void ways_note_store(struct ways *ways, double row_ns);
+
+/* A window begins: what was given out before counts half. */
+void ways_begin_window(struct ways *ways);
+
+/* `reader` reads a row: the store's time, too, unless the row is in its memory, as stored. */
+void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory);
+
+/* A row whose samples all go to the reader `to`, and which `from` has in memory: whether `to` had
+ * better read the row itself. `decodes`: `from` has it as stored. Adds the choice. `allowed` false:
+ * it may not. */
+bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool allowed);
+
+/* A row whose samples go to many readers, and which `from` has in memory (`reads` false), or is to
+ * read: whether all had better read it. Adds nothing. */
+bool ways_prefers_each(struct ways *ways, uint32_t from, bool decodes, bool reads);
+
+/* Adds such a row, sent by `from`. */
+void ways_add_sent(struct ways *ways, uint32_t from, bool decodes, bool reads);
+
+/* Adds such a row, read by those who want it; `from` has it in memory unless `reads`. */
+void ways_add_each(struct ways *ways, uint32_t from, bool decodes, bool reads);
+
+/* The busiest resource's time of the window: as chosen, if all rows were sent, if each reader read
+ * for itself. 0 where rates are not known. */
+double ways_window_ns(struct ways *ways, enum ways_plan plan);
+
+#endif

@@ -1,0 +1,185 @@
+/* Ways: the busiest resource is busy for little longer than it has to be, whatever is scarce. */
+#include "plan/ways.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { READERS = 4, ROWS = 4000 };
+
+static const double even[READERS] = {0.25, 0.25, 0.25, 0.25};
+
+/* Samples of 1,000 bytes. */
+static void bench_init(struct ways *ways, enum ways_choice choice, uint64_t row_samples,
+                       struct ways_rates rates)
+{
+    assert_true(ways_init(ways, READERS, choice, 1000, row_samples, even));
+    ways_note_shares(ways);
+    for (uint32_t r = 0; r < READERS; r++)
+        ways_note_rates(ways, r, &rates);
+    ways_begin_window(ways);
+}
+
+/* Rows of one sample that another reader has: how many are not sent. */
+static uint64_t take_single(struct ways *ways, uint64_t counts[READERS])
+{
+    uint64_t each = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t from = i % READERS, to = (from + 1 + i / READERS % (READERS - 1)) % READERS;
+        bool chosen = ways_choose_single(ways, from, to, false, true);
+        each += chosen;
+        counts[to] += chosen;
+    }
+    return each;
+}
+
+/* Rows of several samples, of which each reader has a quarter in memory. */
+static uint64_t take_long(struct ways *ways)
+{
+    uint64_t each = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t from = i % READERS;
+        bool chosen = ways_prefers_each(ways, from, false, false);
+        if (chosen)
+            ways_add_each(ways, from, false, false);
+        else
+            ways_add_sent(ways, from, false, false);
+        each += chosen;
+    }
+    return each;
+}
+
+/* With a for sending a row and b for reading it, a/(a+b) of the rows are read in the best of cases,
+ * and all take ab/(a+b). */
+static void mixes_as_is_best(void **state)
+{
+    (void)state;
+    static const double reading[] = {100, 1000, 8000, 60000, 1000000};
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++) {
+        struct ways ways;
+        uint64_t counts[READERS] = {0};
+        bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = reading[i], .byte_ns = 8});
+        uint64_t each = take_single(&ways, counts);
+        double a = 8000, b = reading[i], rows = (double)ROWS / READERS;
+        double least = rows * a * b / (a + b);
+        assert_in_range(each, (uint64_t)(0.6 * ROWS * a / (a + b)), ROWS - 1);
+        double took = ways_window_ns(&ways, WAYS_CHOSEN);
+        assert_true(took >= least * 0.999 && took < least * 1.1);
+        assert_true(ways_window_ns(&ways, WAYS_ALL_SEND) > rows * a * 0.999);
+        assert_true(ways_window_ns(&ways, WAYS_ALL_EACH) > rows * b * 0.999);
+        ways_done(&ways);
+    }
+}
+
+/* A long row is read by all who do not have it, instead of one: three times the work, less three
+ * quarters of its samples sent. */
+static void long_rows_mix(void **state)
+{
+    (void)state;
+    static const double reading[] = {100, 8000, 64000, 1000000};
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++) {
+        struct ways ways;
+        bench_init(&ways, WAYS_AUTO, 1000,
+                   (struct ways_rates){.row_ns = reading[i] * 1000, .byte_ns = 8});
+        uint64_t each = take_long(&ways);
+        double a = 0.75 * 8e6 / READERS, b = 0.75 * reading[i] * 1000; /* of a reader */
+        double least = ROWS * a * b / (a + b);
+        double took = ways_window_ns(&ways, WAYS_CHOSEN);
+        assert_true(took >= least * 0.99 && took < least * 1.15);
+        assert_in_range(each, (uint64_t)(0.6 * ROWS * a / (a + b)), ROWS - 1);
+        ways_done(&ways);
+    }
+}
+
+/* A slow reader reads less for itself than the others do. */
+static void slow_readers_read_less(void **state)
+{
+    (void)state;
+    struct ways ways;
+    uint64_t counts[READERS] = {0};
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 4000, .byte_ns = 8});
+    ways_note_rates(&ways, 2, &(struct ways_rates){.row_ns = 40000});
+    (void)take_single(&ways, counts);
+    assert_true(counts[2] * 3 < counts[0]);
+    ways_done(&ways);
+}
+
+/* All readers share the store: what one reads, the others cannot. */
+static void the_store_is_shared(void **state)
+{
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct ways ways;
+        uint64_t counts[READERS] = {0};
+        bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 100, .byte_ns = 8});
+        ways_note_store(&ways, shared ? 10000 : 0);
+        uint64_t each = take_single(&ways, counts);
+        if (shared) /* 4 links send in 8,000 ns each, one store gives a row in 10,000 */
+            assert_in_range(each, ROWS / 8, ROWS / 4);
+        else
+            assert_true(each > ROWS * 9 / 10);
+        ways_done(&ways);
+    }
+}
+
+/* Where sending takes more of short processors than decoding, links may be fast. */
+static void processors_count(void **state)
+{
+    (void)state;
+    for (int short_of = 0; short_of < 2; short_of++) {
+        struct ways ways;
+        uint64_t counts[READERS] = {0};
+        bench_init(&ways, WAYS_AUTO, 1,
+                   (struct ways_rates){.row_ns = 4000,
+                                       .row_cpu_ns = 4000,
+                                       .byte_ns = 1,
+                                       .byte_cpu_ns = 10,
+                                       .cores = short_of ? 0.5 : 64});
+        uint64_t each = take_single(&ways, counts);
+        assert_in_range(each, short_of ? ROWS * 9 / 10 : 0, short_of ? ROWS : ROWS / 2);
+        ways_done(&ways);
+    }
+}
+
+static void nothing_is_known_and_forced(void **state)
+{
+    (void)state;
+    static const enum ways_choice choices[] = {WAYS_AUTO, WAYS_SEND, WAYS_EACH};
+    for (size_t i = 0; i < 3; i++) {
+        struct ways ways;
+        uint64_t counts[READERS] = {0};
+        bench_init(&ways, choices[i], 1, (struct ways_rates){.byte_ns = 8});
+        assert_int_equal(take_single(&ways, counts), choices[i] == WAYS_EACH ? ROWS : 0);
+        assert_int_equal(take_long(&ways), choices[i] == WAYS_EACH ? ROWS : 0);
+        assert_true(ways_window_ns(&ways, WAYS_CHOSEN) == 0);
+        ways_done(&ways);
+    }
+}
+
+/* Small changes of a rate change no choice. */
+static void rates_do_not_swing(void **state)
+{
+    (void)state;
+    struct ways ways;
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 4000, .byte_ns = 8});
+    ways_note_rates(&ways, 0, &(struct ways_rates){.row_ns = 4400, .byte_ns = 7.5});
+    assert_true(ways.rates[0].row_ns == 4000 && ways.rates[0].byte_ns == 8);
+    ways_note_rates(&ways, 0, &(struct ways_rates){.row_ns = 5000, .byte_ns = 0});
+    assert_true(ways.rates[0].row_ns == 5000 && ways.rates[0].byte_ns == 8);
+    ways_done(&ways);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mixes_as_is_best),       cmocka_unit_test(long_rows_mix),
+        cmocka_unit_test(slow_readers_read_less), cmocka_unit_test(the_store_is_shared),
+        cmocka_unit_test(processors_count),       cmocka_unit_test(nothing_is_known_and_forced),
+        cmocka_unit_test(rates_do_not_swing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
