@@ -47,8 +47,8 @@ void rates_note(struct rates *rates, uint32_t reader, const struct rate_sample *
 void rates_tell(struct rates *rates);
 
 /* Collective over the pace's communicator, at the start: how long each reader's link takes for a
- * byte, both directions being busy. Moves data for about 20 ms, and tells rank 0's assigner.
- * NO_MEMORY, the same on all ranks. */
+ * byte, both directions being busy. Moves data for about 50 ms, and tells rank 0's assigner. Moves
+ * nothing if all readers share a node. NO_MEMORY, the same on all ranks. */
 MUST_USE enum status rates_probe_links(struct job *job, struct error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "cli/assume.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "config/config.h"
@@ -28,15 +29,28 @@
 struct options {
     struct cli_settings settings;
     uint64_t readers, nodes, threads; /* threads 0: as configured */
+    struct run_rates rates;
     bool json, order;
     uint64_t epoch, limit;
 };
+
+static void parse_assumed(void *options, const struct argp_state *state, const char *option,
+                          char *argument)
+{
+    struct error err;
+    if (assume_parse(argument, &((struct options *)options)->rates, &err) != STATUS_OK)
+        argp_error(state, "%s: %s", option, err.message);
+}
 
 static const struct cli_option option_table[] = {
     {"readers", 'r', "R", "number of readers (1)", CLI_COUNT(readers, 1, ASSIGN_MAX_READERS)},
     {"nodes", 0, "K", "number of nodes with readers (1)", CLI_COUNT(nodes, 1, ASSIGN_MAX_READERS)},
     {"threads", 'j', "N", "worker threads of each reader (readers.threads)",
      CLI_COUNT(threads, 1, TOPOLOGY_MAX_WORKERS)},
+    {"assume", 0, "RATES",
+     "choose ways as a run would that measures these rates: link=1gbit,store=2GB/s,decode=1GB/s. "
+     "Of each link, of the store for all readers together, of each reader",
+     CLI_OWN(parse_assumed)},
     {"json", 0, NULL, "print the figures for programs, as one line of JSON", CLI_FLAG(json)},
     {"order", 0, NULL, "print the order of samples: epoch step position index", CLI_FLAG(order)},
     {"epoch", 0, "E", "with --order: of this epoch (0)", CLI_COUNT(epoch, 0, UINT32_MAX)},
@@ -52,6 +66,7 @@ static const char help[] =
     "Examples:\n"
     "  penstock plan -c run.yaml\n"
     "  penstock plan -c run.yaml --readers 16 --nodes 8 --threads 24\n"
+    "  penstock plan -c run.yaml --readers 4 --nodes 4 --assume link=1gbit,decode=1GB/s\n"
     "  penstock plan --set dataset.uri=latents.zarr --order --epoch 2 --limit 100\n";
 
 static void check(const void *input, const struct argp_state *state)
@@ -245,6 +260,24 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
     text_append(out, "\n");
 }
 
+/* What rates that are assumed make of it. */
+static void describe_ways(const struct run_setup *setup, const struct run_forecast *forecast,
+                          struct text *out)
+{
+    const struct run_forecast_epoch *last = &forecast->epochs[forecast->epoch_count - 1];
+    double rows = (double)setup->plan.row_count;
+    if (setup->demand.reader_count == 1 || last->way_s[WAYS_ALL_SEND] <= 0)
+        return;
+    text_append(out, "%-11s", "ways");
+    for (uint32_t e = 0; e < forecast->epoch_count; e++)
+        text_append(out, "%s%.0f%%", e > 0 ? ", " : "", 100 * forecast->epochs[e].rows_each / rows);
+    text_append(out,
+                " of the rows are not sent, but read by each reader that needs them; the busiest "
+                "part takes %.3g s of the last of these epochs, %.3g s if all is sent, %.3g s if "
+                "each reads all that it needs\n",
+                last->way_s[WAYS_CHOSEN], last->way_s[WAYS_ALL_SEND], last->way_s[WAYS_ALL_EACH]);
+}
+
 /* "           with order.placement: local: first epoch 5 GiB, ...", and whether the other would
  * pay. */
 static void describe_other(const struct dataset *dataset, const struct run_setup *setup,
@@ -289,9 +322,14 @@ struct forecasts {
 static void print_epochs(const struct dataset *dataset, const struct run_forecast *forecast)
 {
     for (uint32_t e = 0; e < forecast->epoch_count; e++)
-        printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"exchanged_bytes\":%.0f}",
+        printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"rows_each\":%.0f,"
+               "\"exchanged_bytes\":%.0f,\"chosen_s\":%.6f,\"all_sent_s\":%.6f,"
+               "\"all_each_s\":%.6f}",
                e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
-               forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes);
+               forecast->epochs[e].rows_each,
+               forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes,
+               forecast->epochs[e].way_s[WAYS_CHOSEN], forecast->epochs[e].way_s[WAYS_ALL_SEND],
+               forecast->epochs[e].way_s[WAYS_ALL_EACH]);
 }
 
 static void print_json(const struct dataset *dataset, const struct run_setup *setup,
@@ -322,6 +360,7 @@ static void print_summary(const struct config *config, const struct dataset *dat
     describe_rounds(setup, &out);
     describe_forecast(dataset, setup, &forecasts->own, &out);
     describe_other(dataset, setup, &forecasts->own, &forecasts->other, &out);
+    describe_ways(setup, &forecasts->own, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
     text_append(&out, "seats on a node like this machine, of its first reader\n");
@@ -341,8 +380,9 @@ static void print_order(const struct options *options, const struct plan *plan)
                p / plan->global_batch, p % plan->global_batch, plan_sample_at(&epoch, p));
 }
 
-static enum status forecast(const struct options *options, const struct run_setup *setup,
-                            struct forecasts *ret_forecasts, struct error *err)
+static enum status forecast(const struct options *options, const struct dataset *dataset,
+                            const struct run_setup *setup, struct forecasts *ret_forecasts,
+                            struct error *err)
 {
     const struct run_shape shape = {.reader_count = (uint32_t)options->readers,
                                     .readers_on_node =
@@ -350,8 +390,13 @@ static enum status forecast(const struct options *options, const struct run_setu
     struct run_setup other = *setup;
     other.plan.locality =
         setup->plan.locality ? 0 : run_locality(&shape, setup->plan.trainer_count);
-    enum status status = run_forecast(setup, &ret_forecasts->own, err);
-    return status ? status : run_forecast(&other, &ret_forecasts->other, err);
+    struct run_rates rates = options->rates;
+    uint64_t cost;
+    enum status status =
+        stored_rows_estimate(dataset, rates.store > 0, &rates.stored_row_bytes, &cost, err);
+    if (!status)
+        status = run_forecast(setup, &rates, &ret_forecasts->own, err);
+    return status ? status : run_forecast(&other, &rates, &ret_forecasts->other, err);
 }
 
 static void tell_doubts(const struct dataset *dataset)
@@ -387,7 +432,7 @@ static enum status run(const struct options *options, struct config *config, str
         struct placement placement = {0};
         status = settle(options, config, dataset, &setup, &placement, err);
         if (!status)
-            status = forecast(options, &setup, &forecasts, err);
+            status = forecast(options, dataset, &setup, &forecasts, err);
         if (!status && options->json)
             print_json(dataset, &setup, &forecasts);
         else if (!status)

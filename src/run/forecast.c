@@ -71,6 +71,21 @@ static enum status model_init(struct model *model, struct error *err)
     return assigner_new(&options, &model->assigner, err);
 }
 
+static void assume(struct model *model, const struct run_rates *rates)
+{
+    const struct budget_demand *demand = &model->setup.demand;
+    if (rates->link == 0)
+        return;
+    struct ways_rates known = {.row_ns = 1, .byte_ns = 1e9 / (double)rates->link};
+    if (rates->decode > 0)
+        known.row_ns = 1e9 * (double)demand->row_bytes / (double)rates->decode;
+    for (uint32_t r = 0; r < demand->reader_count; r++)
+        assigner_note_rates(model->assigner, r, &known);
+    if (rates->store > 0)
+        assigner_note_store(model->assigner,
+                            1e9 * (double)rates->stored_row_bytes / (double)rates->store);
+}
+
 static void model_done(struct model *model)
 {
     assigner_free(model->assigner);
@@ -142,28 +157,30 @@ static void give_out_epoch(struct model *model, uint64_t number,
                         model->owners + window.first_row_position);
     }
     assigner_stats(model->assigner, &after);
-    uint64_t rows = after.rows - before.rows;
     uint64_t kept = after.kept_rows - before.kept_rows;
-    uint64_t unread = after.unread_rows - before.unread_rows;
     double samples = after.samples - before.samples;
     double exchanged = after.exchanged_samples - before.exchanged_samples;
     if (model->matcher)
         exchanged = samples * moved_share(model, &epoch);
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = (double)kept * model->scale,
-        .rows_read = (double)(rows - kept - unread) * model->scale,
+        .rows_read = (double)(after.read_rows - before.read_rows) * model->scale,
+        .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
         .samples_exchanged = exchanged * model->scale,
     };
+    for (int p = 0; p < WAYS_PLANS; p++)
+        ret_epoch->way_s[p] = (after.way_ns[p] - before.way_ns[p]) * model->scale / 1e9;
 }
 
-enum status run_forecast(const struct run_setup *setup, struct run_forecast *ret_forecast,
-                         struct error *err)
+enum status run_forecast(const struct run_setup *setup, const struct run_rates *rates,
+                         struct run_forecast *ret_forecast, struct error *err)
 {
     struct model model = {.setup = *setup};
     struct run_forecast forecast = {0};
     enum status status = model_init(&model, err);
     if (status == STATUS_OK) {
         uint64_t epochs = setup->service.epochs;
+        assume(&model, rates);
         forecast.epoch_count =
             epochs < RUN_FORECAST_EPOCHS ? (uint32_t)epochs : RUN_FORECAST_EPOCHS;
         for (uint32_t e = 0; e < forecast.epoch_count; e++)

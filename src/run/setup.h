@@ -29,6 +29,14 @@ struct run_shape {
     uint64_t fetch_rows;      /* that it has on their way at most */
 };
 
+/* Rates to forecast with, in bytes a second. */
+struct run_rates {
+    uint64_t link;   /* of each reader's link, in each direction; 0: not known, and rows are sent */
+    uint64_t store;  /* stored bytes, for all readers together; 0: the store is no limit */
+    uint64_t decode; /* decoded bytes, each reader; 0: decoding is no limit */
+    uint64_t stored_row_bytes; /* of a row, on average */
+};
+
 struct run_setup {
     struct plan plan;
     struct round_shape shape;
