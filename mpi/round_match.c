@@ -23,7 +23,8 @@ void round_match_begin(struct round *round)
 
 uint32_t round_match_workers(const struct round *round, uint32_t workers)
 {
-    return (uint32_t)min_u64((round->matching.count + PORTION - 1) / PORTION, workers);
+    uint64_t portions = (round->matching.count + PORTION - 1) / PORTION;
+    return (uint32_t)max_u64(min_u64(portions, workers), 1);
 }
 
 const struct window *round_window_at(const struct round *round, uint64_t position,
@@ -60,6 +61,8 @@ bool round_match_look_up(struct round *round)
 {
     struct round_matching *matching = &round->matching;
     struct divider trainers = divider_of(round->job->setup.plan.trainer_count);
+    if (matching->count == 0) /* a stripe of a short last step: one worker alone is here */
+        return true;
     for (;;) {
         uint64_t begin = atomic_fetch_add(&matching->taken, PORTION);
         if (begin >= matching->count)

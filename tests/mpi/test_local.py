@@ -50,8 +50,18 @@ class Local(JobTest):
     def test_dropped(self):
         self.check(((3, 4),), **{"batch.last": "drop"})
 
+    def check_stripes(self, **more):
+        """Records of 256 bytes, which are packed: larger ones need no buffers, and no stripes."""
+        uri = self.synth("packed", self.SAMPLES, layout="plain", shape=64, chunk=8)
+        self.check(((2, 4), (3, 2)), uri=uri, **{"exchange.buffer_limit": "4KiB", **more})
+
     def test_stripes(self):
-        self.check(((2, 4), (3, 2)), **{"exchange.buffer_limit": "20KiB", "batch.global_size": 24})
+        for last in ("partial", "pad"):
+            self.check_stripes(**{"batch.global_size": 24, "batch.last": last})
+
+    def test_stripes_without_samples(self):
+        """The last step has fewer samples than trainers: two of its three stripes have none."""
+        self.check_stripes(**{"batch.global_size": 40})
 
     def test_several_steps_a_round(self):
         self.check(((3, 4),), **{"exchange.steps_per_round": 2, "delivery.slots": 4})
