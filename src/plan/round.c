@@ -9,7 +9,7 @@
 enum { PAIR_MESSAGE_BYTES = 1 << 20, LEAST_IN_FLIGHT = 2 };
 
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
- * fits. */
+ * fits; with order.placement local, into a number of stripes that a locality can tell. */
 static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
                             struct round_shape *ret_shape, struct error *err)
 {
@@ -21,9 +21,12 @@ static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint
                          "it to at least %s",
                          size_format(limit).text, size_format(record_bytes).text,
                          count_each(plan->trainer_count, "trainer").text, size_format(least).text);
+    uint64_t stripes = size_divide_up(plan->batch, records), power = 1;
+    while (power < stripes)
+        power *= 2;
     *ret_shape =
         (struct round_shape){.steps_per_round = 1,
-                             .stripes_per_step = (uint32_t)size_divide_up(plan->batch, records),
+                             .stripes_per_step = (uint32_t)(plan->locality ? power : stripes),
                              .in_flight = LEAST_IN_FLIGHT};
     return STATUS_OK;
 }
@@ -61,16 +64,19 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
     uint64_t step_bytes = mul_sat(plan->global_batch, record_bytes > 0 ? record_bytes : 1);
     uint64_t packed_step_bytes = mul_sat(plan->global_batch, packed_bytes);
-    if (reader_count == 1) {
+    bool cut = packed_step_bytes > buffer_limit_bytes;
+    if (reader_count == 1 && !(cut && plan->locality)) {
         *ret_shape = (struct round_shape){
             .steps_per_round = 1, .stripes_per_step = 1, .in_flight = LEAST_IN_FLIGHT};
         return STATUS_OK;
     }
-    enum status status =
-        check_steps(steps_per_round, most_slots, packed_step_bytes, buffer_limit_bytes, err);
+    enum status status = STATUS_OK;
+    if (reader_count > 1)
+        status =
+            check_steps(steps_per_round, most_slots, packed_step_bytes, buffer_limit_bytes, err);
     if (status)
         return status;
-    if (packed_step_bytes > buffer_limit_bytes)
+    if (cut)
         return cut_step(plan, packed_bytes, buffer_limit_bytes, ret_shape, err);
     uint64_t steps = steps_per_round;
     if (steps == 0) {

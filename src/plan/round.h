@@ -15,7 +15,8 @@
 
 struct round_shape {
     uint32_t steps_per_round;  /* 1 or more */
-    uint32_t stripes_per_step; /* 1 or more; > 1 only with steps_per_round == 1 */
+    uint32_t stripes_per_step; /* 1 or more; > 1 only with steps_per_round == 1; with
+                                * order.placement local a power of two */
     uint32_t in_flight;        /* rounds under way at once, ROUND_MAX_IN_FLIGHT at most */
 };
 enum { ROUND_MAX_IN_FLIGHT = 4 };
@@ -33,8 +34,10 @@ enum { ROUND_MESSAGE_BYTES = 16 << 20 };
  * to send all of it), at most half the slots of a ring. Of a record's `record_bytes`,
  * `packed_bytes` are packed. `steps_per_round` 0 means auto. With one reader nothing is exchanged:
  * one step a round. Two rounds are in flight, and up to four if twice the buffer limit has room for
- * them. INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds
- * the limit. */
+ * them. With order.placement local (locality.h) the number of stripes decides who gets what: so
+ * that number does not depend on readers, not even where there is one, and is a power of two.
+ * INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds the
+ * limit. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
                                         uint32_t slot_count, uint64_t record_bytes,
                                         uint64_t packed_bytes, uint32_t steps_per_round,

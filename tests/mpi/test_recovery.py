@@ -330,12 +330,14 @@ class Localities(RecoveryTest):
     """With order.placement local all that is left of the readers may be trainers at different steps. Other readers, on
     another shape, give out the samples of those steps as the dead ones did."""
 
-    def settings(self, **more):
-        return super().settings(**{"order.placement": "local", **more})
+    changes = {}  # of the settings
 
-    def serve(self, readers, options=()):
+    def settings(self, **more):
+        return super().settings(**{"order.placement": "local", **self.changes, **more})
+
+    def serve(self, readers, options=(), **more):
         return self.start_readers(readers, self.settings(**{
-            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30}), ["--supervised", *options])
+            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}), ["--supervised", *options])
 
     def until_one_is_ahead(self, **env):
         """The readers' job, and its trainers: the first has had all that its reader could send, the second few."""
@@ -357,15 +359,19 @@ class Localities(RecoveryTest):
         super().setUp()
         self.sets = self.expected(**{"order.placement": "fixed"})
 
-    def test_the_shape_is_another(self):
+    def go_on_with_one_reader(self, **more):
+        """The job of one reader after the job of two, and the trainers: one lives on, one comes again."""
         cursors = os.path.join(self.run_dir, "cursor-1-")
         job, trainers = self.until_one_is_ahead(PENSTOCK_CURSORS=cursors)
         os.kill(self.reader_pid(1), signal.SIGKILL)
         trainers[1].kill()
         job.wait()
-        job = self.serve(1)
-        again = self.start_trainer(1, "digest.1.new", PENSTOCK_CURSORS=cursors)
-        self.assert_ends_well(trainers[0], again, job)
+        job = self.serve(1, **more)
+        return job, (trainers[0], self.start_trainer(1, "digest.1.new", PENSTOCK_CURSORS=cursors))
+
+    def test_the_shape_is_another(self):
+        job, trainers = self.go_on_with_one_reader()
+        self.assert_ends_well(*trainers, job)
         self.assert_every_step_is_whole("0", "1", "1.new")
 
     def test_the_supervisor_knows_the_locality(self):
@@ -386,6 +392,26 @@ class Localities(RecoveryTest):
         again = [self.start_trainer(rank, f"digest.{rank}.new") for rank in range(2)]
         self.assert_ends_well(*again, job)
         self.assert_every_step_is_whole("0", "1", "0.new", "1.new")
+
+    def cut_steps(self):
+        """From here on, a step is cut into two stripes between readers."""
+        self.changes = {"dataset.uri": self.synth("packed", 203, layout="plain", shape=256, chunk=4),
+                        "exchange.buffer_limit": "4KiB"}
+        self.sets = self.expected(**{"order.placement": "fixed"})
+
+    def test_the_shape_is_another_and_steps_are_cut(self):
+        """One reader exchanges nothing, and matches stripes all the same."""
+        self.cut_steps()
+        job, trainers = self.go_on_with_one_reader()
+        self.assert_ends_well(*trainers, job)
+        self.assert_every_step_is_whole("0", "1", "1.new")
+
+    def test_other_stripes_are_refused(self):
+        self.cut_steps()
+        job, trainers = self.go_on_with_one_reader(**{"exchange.buffer_limit": "64MiB"})
+        self.assertEqual(job.wait(), EXIT_FINAL, job.output())
+        self.assertIn("where steps were matched in 2 stripes, and this run matches them in 1", job.output())
+        self.assertEqual(trainers[0].wait(), 1)
 
     def test_two_localities_are_refused(self):
         cursors = os.path.join(self.folder, "other-")

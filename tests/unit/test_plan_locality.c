@@ -36,7 +36,11 @@ static struct plan make_plan(uint64_t n, uint64_t b, uint32_t trainers, enum pla
 static void numbers_come_back(void **state)
 {
     (void)state;
-    const struct locality some[] = {{1, 1, false}, {4, 2, true}, {300, 1, false}, {65535, 4, true}};
+    const struct locality some[] = {{1, 1, false, 0},
+                                    {4, 2, true, 1},
+                                    {300, 1, false, 31},
+                                    {65535, 1023, true, 5},
+                                    {65535, 1023, true, 31}};
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
         struct locality back;
         assert_true(locality_number(some[i]) != 0);
@@ -44,6 +48,7 @@ static void numbers_come_back(void **state)
         assert_int_equal(back.nodes, some[i].nodes);
         assert_int_equal(back.readers, some[i].readers);
         assert_int_equal(back.in_turn, some[i].in_turn);
+        assert_int_equal(locality_stripe_bits(locality_stripes(back)), some[i].stripe_bits);
     }
 }
 
@@ -65,10 +70,10 @@ static struct locality found(const uint32_t *nodes, uint32_t trainers, uint32_t 
     uint32_t reader_of_trainer[MOST_TRAINERS];
     for (uint32_t t = 0; t < trainers; t++)
         reader_of_trainer[t] = nodes[t] * readers + t % readers;
-    struct locality locality;
-    assert_true(
-        locality_of_number(locality_find(nodes, reader_of_trainer, trainers), trainers, &locality));
-    return locality;
+    struct locality locality, back;
+    assert_true(locality_find(nodes, reader_of_trainer, trainers, &locality));
+    assert_true(locality_of_number(locality_number(locality), trainers, &back));
+    return back;
 }
 
 static void a_locality_is_found(void **state)
