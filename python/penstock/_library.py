@@ -10,7 +10,7 @@ from ctypes import c_uint32, c_uint64, c_void_p
 MESSAGE_BYTES = 1024
 MAX_RANK = 8
 MAX_FIELDS = 64
-STATE_BYTES = 256
+STATE_BYTES = 320
 
 
 class Options(Structure):

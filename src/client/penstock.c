@@ -200,6 +200,8 @@ enum penstock_status penstock_release(struct penstock *connection,
                                                 batch->step, NULL);
 }
 
+_Static_assert((int)PENSTOCK_STATE_BYTES >= (int)ORDER_STATE_BYTES, "holds any state");
+
 enum penstock_status penstock_state(const struct penstock *connection, char *buffer, size_t size)
 {
     struct protocol_welcome cursor = loader_cursor(connection->loader);

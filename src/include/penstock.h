@@ -54,6 +54,7 @@ extern "C" {
 
 enum {
     PENSTOCK_MESSAGE_BYTES = 1024, /* holds any message of this library, NUL included */
+    PENSTOCK_STATE_BYTES = 320,    /* holds any state of penstock_state(), NUL included */
     PENSTOCK_MAX_RANK = 8,         /* most dimensions of a field's sample */
 };
 
@@ -227,8 +228,9 @@ PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
  *   {"version":2,"dataset":"<fingerprint>","order_id":"…","seed":…,"epoch":…,"step":…,
  *    "global_batch":…,"row_length":…,"window_rows":…,"shuffle":…,"last":"…"}
  * Save the state with the checkpoint, and give it to penstock_connect() or to penstock-reader
- * --resume, which refuse a run of another order. `buffer` has `size` bytes; 256 suffice, NUL
- * included. Any thread. INVALID: `size` is too small; `buffer` is untouched. */
+ * --resume, which refuse a run of another order. `buffer` has `size` bytes;
+ * PENSTOCK_STATE_BYTES suffice, and 256 without order.placement local. Any thread. INVALID: `size`
+ * is too small; `buffer` is untouched. */
 PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
                                                  size_t size);
 

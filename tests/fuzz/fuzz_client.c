@@ -214,7 +214,7 @@ static void check_batch(const struct penstock *penstock, const struct penstock_b
 static void play(struct reader *reader, struct penstock *penstock)
 {
     struct penstock_batch batch = {0};
-    char state[256];
+    char state[PENSTOCK_STATE_BYTES];
     for (int i = 0; i < MOST_STEPS && reader->input.left > 0; i++) {
         uint8_t what = take_byte(&reader->input) % 8;
         if (what == 0 && penstock_next(penstock, &batch, 0) == PENSTOCK_OK)

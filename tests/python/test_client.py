@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ except ImportError as missing:
 import penstock
 from demo import Demo, pattern
 
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "include", "penstock.h")
+
 
 def connect(demo, **options):
     return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
@@ -37,6 +40,13 @@ class Contents(unittest.TestCase):
             self.assertEqual(len(loader), 11)
             self.assertEqual(loader.info.fingerprint, 0x0123456789ABCDEF)
             self.assertEqual(loader.info.order_id, 0xFEDCBA9876543210)
+
+    def test_sizes_are_those_of_the_c_interface(self):
+        """Each state and message fits: one of order.placement local is longer than others."""
+        with open(HEADER, encoding="utf-8") as file:
+            sizes = dict(re.findall(r"PENSTOCK_(STATE_BYTES|MESSAGE_BYTES) = (\d+)", file.read()))
+        self.assertEqual(sizes, {"STATE_BYTES": str(penstock._library.STATE_BYTES),
+                                 "MESSAGE_BYTES": str(penstock._library.MESSAGE_BYTES)})
 
     def test_batches(self):
         with Demo(samples=10, batch=4, epochs=2) as demo, connect(demo) as loader:

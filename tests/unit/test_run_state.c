@@ -1,6 +1,7 @@
 /* The resume state: reads what it prints, and distrusts everything else. */
 #include "run/state.h"
 
+#include "penstock.h"
 #include "plan/plan.h"
 
 #include <setjmp.h>
@@ -62,6 +63,7 @@ static void reads_what_it_prints(void **state)
     assert_memory_equal(&back, &extreme, sizeof extreme);
     assert_true(text.length + 1 <
                 ORDER_STATE_BYTES); /* 21 digits for epoch and step are the most */
+    assert_true(text.length + 1 < PENSTOCK_STATE_BYTES);
     text_done(&text);
 }
 

@@ -215,7 +215,7 @@ static bool write_state(const struct settings *settings, const struct penstock *
 {
     if (!settings->state_path)
         return true;
-    char state[256];
+    char state[PENSTOCK_STATE_BYTES];
     bool ready = penstock_state(connection, state, sizeof state) == PENSTOCK_OK;
     char *path = expand(settings->state_path, penstock_describe(connection)->rank);
     bool written = ready && path && write_whole(path, state);
