@@ -182,7 +182,7 @@ static void steps_are_shared_out(void **state)
         uint32_t trainers = 1 + bits % 24;
         uint64_t batch = trainers * (1 + (bits >> 8) % 40);
         uint32_t nodes = 1 + (bits >> 16) % trainers;
-        struct locality locality = {nodes, 1 + (bits >> 24) % 4, bits >> 40 & 1};
+        struct locality locality = {nodes, 1 + (bits >> 24) % 4, bits >> 40 & 1, 0};
         struct plan plan = make_plan(3 * batch + (bits >> 48) % batch, batch, trainers,
                                      (enum plan_last)((bits >> 32) % 3), locality);
         check_plan(&plan, locality, 1 + (bits >> 44) % 3);
@@ -193,7 +193,7 @@ static void steps_are_shared_out(void **state)
 static void stripes_hold_their_positions(void **state)
 {
     (void)state;
-    const struct locality locality = {3, 1, false};
+    const struct locality locality = {3, 1, false, 0};
     struct plan plan = make_plan(101, 24, 6, PLAN_PARTIAL, locality);
     const struct round_shape shape = {.steps_per_round = 1, .stripes_per_step = 3, .in_flight = 2};
     uint64_t counted = 0;
@@ -210,7 +210,7 @@ static void stripes_hold_their_positions(void **state)
 /* Of a step's samples: what leaves its node, of rows of one sample in a random order. */
 static double moved_share(uint32_t nodes, uint32_t samples_of_node, uint64_t steps)
 {
-    const struct locality locality = {nodes, 1, false};
+    const struct locality locality = {nodes, 1, false, 0};
     uint64_t batch = (uint64_t)nodes * samples_of_node, moved = 0;
     struct plan plan = make_plan(steps * batch, batch, nodes, PLAN_DROP, locality);
     struct matcher *matcher = matcher_new(&plan);
@@ -253,7 +253,7 @@ static void chance_decides_what_moves(void **state)
 {
     (void)state;
     enum { TRAINERS = 4, BATCH = 64, STEPS = 400 };
-    const struct locality locality = {TRAINERS, 1, false};
+    const struct locality locality = {TRAINERS, 1, false, 0};
     struct plan plan = make_plan(STEPS * BATCH, BATCH, TRAINERS, PLAN_DROP, locality);
     struct matcher *matcher = matcher_new(&plan);
     unsigned to[TRAINERS] = {0}, from[4] = {0};
