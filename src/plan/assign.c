@@ -6,6 +6,7 @@
 #include "plan/assign.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
 
@@ -473,22 +474,37 @@ static void give(struct assigner *assigner, const struct task *task, uint64_t wi
     heap_lower(assigner, &assigner->room, reader);
 }
 
+/* `position`: of the row's sample, if the row has one sample. */
 static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epoch *epoch,
-                          const struct plan_window *window, uint64_t window_row)
+                          const struct plan_window *window, uint64_t window_row, uint64_t position)
 {
     const struct plan *plan = &epoch->plan;
-    uint64_t position = 0;
-    if (window->row_length == 1) {
-        position = plan_position_of(window, (struct plan_location){.window_row = window_row});
-        if (position >= plan->position_count)
-            return WANTED_BY_NONE;
-    }
+    if (window->row_length == 1 && position >= plan->position_count)
+        return WANTED_BY_NONE;
     if (plan->locality)
         return (uint16_t)assigner->reader_of_trainer[locality_trainer(
             divider_of(plan->trainer_count), assigner->rows[window_row])];
     if (window->row_length > 1)
         return WANTED_BY_ANY;
     return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
+}
+
+static void find_wanting(struct assigner *assigner, const struct plan_epoch *epoch,
+                         const struct plan_window *window)
+{
+    enum { BLOCK = 128 };
+    for (uint64_t first = 0; first < window->row_count; first += BLOCK) {
+        struct plan_location locations[BLOCK] = {{0}};
+        uint64_t positions[BLOCK] = {0};
+        size_t count = min_u64(BLOCK, window->row_count - first);
+        for (size_t i = 0; i < count; i++)
+            locations[i].window_row = first + i;
+        if (window->row_length == 1)
+            plan_positions_of(window, locations, count, positions);
+        for (size_t i = 0; i < count; i++)
+            assigner->wanting[first + i] =
+                wanted_by(assigner, epoch, window, first + i, positions[i]);
+    }
 }
 
 /* Whether a reader may take a row that another one may be done with earlier: while nobody waits for
@@ -600,8 +616,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->rows[window_row] = window->first_row_position + window_row;
     plan_rows_at(epoch, assigner->rows, window->row_count);
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
-        assigner->wanting[window_row] = wanted_by(assigner, epoch, window, window_row);
+    find_wanting(assigner, epoch, window);
     give_kept(assigner, &task);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);
