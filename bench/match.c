@@ -139,13 +139,12 @@ static void list(struct bench *bench)
 
 static void run_step(struct bench *bench, uint64_t step, double ret_ms[STAGE_COUNT])
 {
-    const struct plan_round round = {.first_step = step, .end_step = step + 1, .stripe_count = 1};
     uint64_t first = step * bench->plan.global_batch, count = bench->plan.global_batch;
     uint64_t times[STAGE_COUNT + 1];
     times[LOOK_UP] = clock_process_cpu_ns();
     look_up(bench, first, count);
     times[MATCH] = clock_process_cpu_ns();
-    matcher_match(bench->matcher, 0, &round, step, bench->destinations);
+    matcher_match(bench->matcher, 0, step, bench->destinations);
     times[LIST] = clock_process_cpu_ns();
     list(bench);
     times[STAGE_COUNT] = clock_process_cpu_ns();

@@ -2,14 +2,13 @@
  */
 #include "job_internal.h"
 
-#include "base/size.h"
 #include "plan/locality.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum status refuse_two(uint32_t one, uint32_t other, struct error *err)
+enum status job_refuse_localities(uint32_t one, uint32_t other, struct error *err)
 {
     return error_set(err, STATUS_INVALID,
                      "trainers go on with different localities (%" PRIu32 ", %" PRIu32
@@ -18,79 +17,20 @@ static enum status refuse_two(uint32_t one, uint32_t other, struct error *err)
                      one, other);
 }
 
-static enum status check_sound(const struct job *job, uint32_t number,
-                               struct locality *ret_locality, struct error *err)
-{
-    uint32_t trainers = job->setup.plan.trainer_count;
-    if (locality_of_number(number, trainers, ret_locality))
-        return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "%s cannot have locality %" PRIu32
-                     ": restart all trainers, from the state of one checkpoint",
-                     count_each(trainers, "trainer").text, number);
-}
-
-enum status job_note_locality(struct job *job, uint32_t number, struct error *err)
-{
-    struct locality locality;
-    if (job->setup.plan.locality == 0)
-        return STATUS_OK;
-    enum status status = check_sound(job, number, &locality, err);
-    if (status != STATUS_OK)
-        return status;
-    if (job->known_locality && job->known_locality != number)
-        return refuse_two(job->known_locality, number, err);
-    job->known_locality = number;
-    return STATUS_OK;
-}
-
-/* Stripes come of the configuration: the number is of the run that goes on. */
-static enum status check_known(const struct job *job, uint32_t number, struct error *err)
-{
-    struct locality locality;
-    uint32_t now = job->setup.shape.stripes_per_step;
-    enum status status = check_sound(job, number, &locality, err);
-    if (status == STATUS_OK && locality_stripes(locality) != now)
-        status = error_set(err, STATUS_INVALID,
-                           "trainers go on where steps were matched in %" PRIu32
-                           " stripes, and this run matches them in %" PRIu32
-                           ", so that samples could be delivered twice: use the same "
-                           "exchange.buffer_limit, errors.bad_sample and dataset.hold_limit as "
-                           "before, or restart all trainers, from the state of one checkpoint",
-                           locality_stripes(locality), now);
-    return status;
-}
-
-/* Whether trainers that are gone had stopped at different steps. The same on all ranks. */
-static bool left_apart(const struct job *job)
-{
-    uint64_t first = 0;
-    for (uint32_t t = 0; t < job->setup.plan.trainer_count; t++) {
-        first = first ? first : job->left_off[t];
-        if (job->left_off[t] && job->left_off[t] != first)
-            return true;
-    }
-    return false;
-}
-
 /* Collective: the number that trainers, or a supervisor, have of the run that goes on; 0: nobody
- * has one. INVALID: they have different ones, or one that is not this run's, or need one. */
+ * has one. INVALID: they have different ones. */
 static enum status share_known(const struct job *job, uint32_t *ret_number, struct error *err)
 {
     const struct comm *comm = &job->comm;
     uint64_t most = job_reduce(comm, job->known_locality, MPI_MAX, comm->world);
     uint64_t mine = job->known_locality ? job->known_locality : UINT32_MAX;
     uint64_t least = job_reduce(comm, mine, MPI_MIN, comm->world);
+    struct locality locality;
     *ret_number = (uint32_t)most;
-    if (most == 0 && left_apart(job))
-        return error_set(err, STATUS_INVALID,
-                         "--left: cursors differ, and a line 'locality NUMBER' is missing: samples "
-                         "could be delivered twice");
-    if (most == 0)
-        return STATUS_OK;
-    if (least != most)
-        return refuse_two((uint32_t)least, (uint32_t)most, err);
-    return check_known(job, *ret_number, err);
+    if (most > 0 && (least != most ||
+                     !locality_of_number(*ret_number, job->setup.plan.trainer_count, &locality)))
+        return job_refuse_localities((uint32_t)least, (uint32_t)most, err);
+    return STATUS_OK;
 }
 
 /* Collective: the node of each trainer, named by the lowest rank there. */
@@ -117,12 +57,10 @@ static enum status find(const struct job *job, uint32_t *ret_number, struct erro
                         : error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
-        struct locality locality = {0};
         share_nodes(job, node_of_trainer);
-        if (!locality_find(node_of_trainer, job->reader_of_trainer, trainers, &locality))
+        *ret_number = locality_find(node_of_trainer, job->reader_of_trainer, trainers);
+        if (*ret_number == 0)
             status = error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
-        locality.stripe_bits = locality_stripe_bits(job->setup.shape.stripes_per_step);
-        *ret_number = locality_number(locality);
         status = comm_agree(&job->comm, status, err);
     }
     free(node_of_trainer);

@@ -51,7 +51,7 @@ static enum status parse(char *text, uint64_t trainers, uint64_t end, uint64_t *
          line = strtok_r(NULL, "\n", &rest)) {
         uint64_t rank, cursor;
         char more;
-        if (sscanf(line, "locality %" SCNu32 "%c", ret_locality, &more) == 1 && *ret_locality > 0)
+        if (sscanf(line, "locality %" SCNu32 "%c", ret_locality, &more) == 1)
             continue;
         if (sscanf(line, "left %" SCNu64 " %" SCNu64 "%c", &rank, &cursor, &more) != 2 ||
             rank >= trainers || cursor > end)

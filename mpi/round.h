@@ -61,14 +61,17 @@ struct round_location {
     uint32_t window_row, offset;
 };
 
-/* The positions of a round, with order.placement local: `count` from position `first` on. See
- * round_match.h. */
+/* The positions of the steps of a round, with order.placement local: `count` from position `first`
+ * on. Of a step that is cut into stripes, one table serves all of its rounds: rounds are planned
+ * one after another. See round_match.h. */
 struct round_matching {
     struct matcher *matcher; /* NULL: a position is its own destination, and the rest is not used */
     uint64_t first, count;
-    struct round_location *locations;  /* [records] of each position */
-    uint32_t *destinations;            /* [records] in the position's step */
+    struct round_location *locations;  /* [round_max_matched()] of each position */
+    uint32_t *destinations;            /* [round_max_matched()] in the position's step */
     _Atomic uint64_t taken, looked_up; /* of the positions, by workers */
+    _Atomic uint32_t workers;          /* that plan the round, whatever the placement */
+    bool known;                        /* all of it, from an earlier stripe of the step */
 };
 
 struct round {
@@ -80,7 +83,7 @@ struct round {
     uint64_t fill_count, fill_next;
     uint64_t sent_next;  /* zero-copy fields: index of the first fill whose row is still needed */
     uint64_t sent_count; /* how many of the fills before sent_next go to other readers */
-    struct round_matching matching;
+    struct round_matching *matching; /* borrowed from the rounds */
     struct arrival *arrivals;
     uint64_t arrival_count, scatter_next;
     unsigned char *send;

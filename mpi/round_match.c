@@ -7,24 +7,29 @@
 /* Positions that a worker takes at a time; and that are looked up in one call. */
 enum { PORTION = 4096, BLOCK = 256 };
 
+/* A session begins with the first stripe of a step, and a stripe is planned when those before it
+ * are. */
 void round_match_begin(struct round *round)
 {
     const struct plan *plan = &round->job->setup.plan;
     const struct plan_round *reach = &round->reach.round;
-    struct round_matching *matching = &round->matching;
+    struct round_matching *matching = round->matching;
     uint64_t last_step = reach->end_step - 1;
-    matching->first = reach->first_step * plan->global_batch +
-                      round_stripe_at(plan, reach, reach->first_step).first;
-    matching->count = last_step * plan->global_batch + round_stripe_at(plan, reach, last_step).end -
-                      matching->first;
+    matching->known = reach->stripe > 0;
+    if (matching->known)
+        return;
+    matching->first = reach->first_step * plan->global_batch;
+    matching->count =
+        last_step * plan->global_batch + plan_step_samples(plan, last_step) - matching->first;
     atomic_store(&matching->taken, 0);
     atomic_store(&matching->looked_up, 0);
 }
 
 uint32_t round_match_workers(const struct round *round, uint32_t workers)
 {
-    uint64_t portions = (round->matching.count + PORTION - 1) / PORTION;
-    return (uint32_t)max_u64(min_u64(portions, workers), 1);
+    const struct round_matching *matching = round->matching;
+    uint64_t portions = (matching->count + PORTION - 1) / PORTION;
+    return matching->known ? 1 : (uint32_t)min_u64(portions, workers);
 }
 
 const struct window *round_window_at(const struct round *round, uint64_t position,
@@ -46,9 +51,9 @@ static uint64_t look_up_block(struct round *round, struct divider trainers, uint
     uint64_t count = min_u64(min_u64(most, window_left), BLOCK);
     struct plan_location found[BLOCK];
     plan_locations_at(&window->plan, unpadded, count, found);
-    uint64_t at = position - round->matching.first;
-    struct round_location *locations = round->matching.locations + at;
-    uint32_t *destinations = round->matching.destinations + at;
+    uint64_t at = position - round->matching->first;
+    struct round_location *locations = round->matching->locations + at;
+    uint32_t *destinations = round->matching->destinations + at;
     for (uint64_t i = 0; i < count; i++) {
         locations[i] =
             (struct round_location){(uint32_t)found[i].window_row, (uint32_t)found[i].offset};
@@ -59,9 +64,9 @@ static uint64_t look_up_block(struct round *round, struct divider trainers, uint
 
 bool round_match_look_up(struct round *round)
 {
-    struct round_matching *matching = &round->matching;
+    struct round_matching *matching = round->matching;
     struct divider trainers = divider_of(round->job->setup.plan.trainer_count);
-    if (matching->count == 0) /* a stripe of a short last step: one worker alone is here */
+    if (matching->known)
         return true;
     for (;;) {
         uint64_t begin = atomic_fetch_add(&matching->taken, PORTION);
@@ -79,9 +84,10 @@ void round_match_finish(struct round *round)
 {
     const struct plan *plan = &round->job->setup.plan;
     const struct plan_round *reach = &round->reach.round;
-    for (uint64_t step = reach->first_step; step < reach->end_step; step++) {
-        uint64_t first = step * plan->global_batch + round_stripe_at(plan, reach, step).first;
-        matcher_match(round->matching.matcher, round->reach.epoch.epoch, reach, step,
-                      round->matching.destinations + (first - round->matching.first));
-    }
+    struct round_matching *matching = round->matching;
+    if (matching->known)
+        return;
+    for (uint64_t step = reach->first_step; step < reach->end_step; step++)
+        matcher_match(matching->matcher, round->reach.epoch.epoch, step,
+                      matching->destinations + (step * plan->global_batch - matching->first));
 }

@@ -19,7 +19,7 @@ void round_reset(struct round *round, struct windows *windows)
     round->arrival_count = round->scatter_next = 0;
     atomic_store(&round->tasks, 0);
     atomic_store(&round->planned, false);
-    if (round->matching.matcher)
+    if (round->matching->matcher)
         round_match_begin(round);
 }
 
@@ -77,7 +77,7 @@ static void walk_to(struct recipient_walk *walk, const struct round *round, uint
 /* The destination of a position of the round, counted from the epoch's first. */
 static uint64_t destination_of(const struct round *round, uint64_t position)
 {
-    const struct round_matching *matching = &round->matching;
+    const struct round_matching *matching = round->matching;
     if (!matching->matcher)
         return position;
     return position - position % round->job->setup.plan.global_batch +
@@ -250,7 +250,7 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
             run.valid = valid;
             run.count = 0;
         }
-        struct round_location at = round->matching.locations[p - round->matching.first];
+        struct round_location at = round->matching->locations[p - round->matching->first];
         uint64_t unpadded;
         add_sample(&run, round_window_at(round, p, &unpadded), at.window_row, at.offset);
         next_destination = destination + 1;
@@ -284,10 +284,10 @@ static void list_all(struct round *round, bool dressed)
         memset(round->counts.send_counts, 0, counts_bytes);
         memset(round->counts.receive_counts, 0, counts_bytes);
     }
-    if (round->matching.matcher)
+    if (round->matching->matcher)
         round_match_finish(round);
     list_fills(round);
-    if (round->matching.matcher)
+    if (round->matching->matcher)
         for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
              step++)
             list_matched(round, step, dressed);
@@ -304,8 +304,9 @@ static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin
     (void)begin;
     (void)end;
     struct round *round = argument;
+    struct round_matching *matching = round->matching;
     uint64_t start_ns = clock_now_ns();
-    bool lists = !round->matching.matcher || round_match_look_up(round);
+    bool lists = !matching->matcher || round_match_look_up(round);
     if (lists)
         list_all(round, true);
     atomic_fetch_add_explicit(&round->times->plan_ns, clock_now_ns() - start_ns,
@@ -313,17 +314,20 @@ static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin
     if (lists)
         atomic_store(&round->planned, true);
     atomic_fetch_sub(&round->tasks, 1);
+    atomic_fetch_sub(&matching->workers, 1);
 }
 
 bool round_plan_start(struct round *round)
 {
     struct pool *pool = round->job->pool;
-    uint32_t workers =
-        round->matching.matcher ? round_match_workers(round, pool_worker_count(pool)) : 1;
+    struct round_matching *matching = round->matching;
+    uint32_t workers = matching->matcher ? round_match_workers(round, pool_worker_count(pool)) : 1;
     for (uint32_t i = 0; i < workers; i++) {
         atomic_fetch_add(&round->tasks, 1);
+        atomic_fetch_add(&matching->workers, 1);
         if (!pool_submit(pool, 0, POOL_URGENT, plan_task, round, 0, 0)) {
             atomic_fetch_sub(&round->tasks, 1);
+            atomic_fetch_sub(&matching->workers, 1);
             return i > 0;
         }
     }
@@ -332,7 +336,7 @@ bool round_plan_start(struct round *round)
 
 void round_plan_counts(struct round *round)
 {
-    if (round->matching.matcher) {
+    if (round->matching->matcher) {
         round_match_begin(round);
         bool looked_up = round_match_look_up(round);
         assert(looked_up);

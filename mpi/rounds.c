@@ -45,8 +45,7 @@ static bool open_next(struct rounds *rounds)
     if (rounds->opened == rounds->span.count ||
         rounds->opened == rounds->published + rounds->lane_count)
         return false;
-    if (rounds->opened > rounds->published &&
-        !atomic_load(&rounds_lane_of(rounds, rounds->opened - 1)->planned))
+    if (atomic_load(&rounds->matching.workers) > 0)
         return false;
     struct round *round = rounds_lane_of(rounds, rounds->opened);
     rounds_prepare(rounds, round);

@@ -29,6 +29,7 @@ struct rounds {
     struct round_times times;
     uint64_t exchange_ns;
     struct copies copies;
+    struct round_matching matching; /* of the round that is planned last */
     uint32_t lane_count;
     struct round lanes[ROUND_MAX_IN_FLIGHT]; /* [lane_count] */
 };

@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
-_Static_assert(sizeof(struct round_location) + sizeof(uint32_t) <= BUDGET_DESTINATION_BYTES,
+_Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
                "counted in the budget");
 
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
@@ -43,19 +43,22 @@ static enum status populate_buffers(struct rounds *rounds, struct error *err)
                  : STATUS_OK;
 }
 
-static bool matching_init(struct round *round, uint64_t records)
+static enum status matching_init(struct rounds *rounds, struct error *err)
 {
-    struct round_matching *matching = &round->matching;
-    if (!round->job->setup.plan.locality)
-        return true;
-    matching->matcher = matcher_new(&round->job->setup.plan);
-    matching->locations = calloc(records, sizeof *matching->locations);
-    matching->destinations = calloc(records, sizeof *matching->destinations);
+    const struct run_setup *setup = &rounds->job->setup;
+    struct round_matching *matching = &rounds->matching;
+    if (setup->plan.locality == 0)
+        return STATUS_OK;
+    uint64_t count = round_max_matched(&setup->plan, setup->shape);
+    matching->matcher = matcher_new(&setup->plan);
+    matching->locations = calloc(count, sizeof *matching->locations);
+    matching->destinations = calloc(count, sizeof *matching->destinations);
     if (!matching->matcher || !matching->locations || !matching->destinations)
-        return false;
-    memory_touch(matching->locations, records * sizeof *matching->locations);
-    memory_touch(matching->destinations, records * sizeof *matching->destinations);
-    return true;
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the destinations of %llu samples",
+                         (unsigned long long)count);
+    memory_touch(matching->locations, count * sizeof *matching->locations);
+    memory_touch(matching->destinations, count * sizeof *matching->destinations);
+    return STATUS_OK;
 }
 
 static void matching_done(struct round_matching *matching)
@@ -73,13 +76,11 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->job = rounds->job;
     round->fields = &rounds->fields;
     round->times = &rounds->times;
+    round->matching = &rounds->matching;
     round->fills = calloc(send, sizeof *round->fills);
     round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
     if (!round->fills || !round->arrivals)
         return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
-                         (unsigned long long)send);
-    if (!matching_init(round, send))
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the destinations of %llu samples",
                          (unsigned long long)send);
     memory_touch(round->fills, send * sizeof *round->fills);
     memory_touch(round->arrivals, receive * sizeof *round->arrivals);
@@ -96,8 +97,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
     struct job *job = rounds->job;
     enum status status = STATUS_OK;
     uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
-    uint64_t receive =
-        job->trainer_count * round_max_trainer_records(&job->setup.plan, job->setup.shape);
+    uint64_t receive = round_max_received(&job->setup.plan, job->setup.shape, job->trainer_count);
     if (job->comm.size > 1) {
         status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
@@ -123,6 +123,8 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
     enum status status = copies_init(&rounds->copies, job, err);
     if (status == STATUS_OK)
+        status = matching_init(rounds, err);
+    if (status == STATUS_OK)
         status = lanes_init(rounds, err);
     if (status != STATUS_OK) {
         rounds_free(rounds);
@@ -139,10 +141,10 @@ void rounds_free(struct rounds *rounds)
     for (uint32_t i = 0; i < rounds->lane_count; i++) {
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].arrivals);
-        matching_done(&rounds->lanes[i].matching);
     }
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);
     copies_done(&rounds->copies);
+    matching_done(&rounds->matching);
     free(rounds);
 }

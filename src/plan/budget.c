@@ -38,7 +38,7 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
     uint64_t send = mul_sat(round_max_records(d->plan, d->shape),
                             add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_SEND_BYTES)));
     uint64_t receive =
-        mul_sat(mul_sat(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
+        mul_sat(round_max_received(d->plan, d->shape, d->trainers_served),
                 add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
     return mul_sat(d->shape.in_flight, add_sat(send, receive));
 }
@@ -51,18 +51,16 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windo
     uint64_t rows = mul_sat(d->plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
     uint64_t sent = mul_sat(round_max_records(d->plan, d->shape), BUDGET_FILL_BYTES);
     uint64_t received =
-        mul_sat(mul_sat(d->trainers_served, round_max_trainer_records(d->plan, d->shape)),
-                BUDGET_ARRIVAL_BYTES);
-    uint64_t destinations =
-        d->plan->locality
-            ? add_sat(mul_sat(round_max_records(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
-                      matcher_bytes(d->plan))
-            : 0;
+        mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
+    uint64_t matching = 0;
+    if (d->plan->locality)
+        matching = add_sat(mul_sat(round_max_matched(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
+                           matcher_bytes(d->plan));
     uint64_t home_table = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
     return add_sat(
         add_sat(mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))),
-                home_table),
-        mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), destinations)));
+                add_sat(home_table, matching)),
+        mul_sat(d->shape.in_flight, add_sat(sent, received)));
 }
 
 static uint64_t buffer_bytes(const struct budget_demand *d)

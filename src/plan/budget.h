@@ -15,7 +15,7 @@ enum {
     BUDGET_WINDOW_ROW_BYTES = 18,  /* of a row of a planned window: which, owner, buffer, uses */
     BUDGET_FILL_BYTES = 24,        /* of a record that a round may send */
     BUDGET_ARRIVAL_BYTES = 24,     /* of a record that it may receive */
-    BUDGET_DESTINATION_BYTES = 16, /* of a position of a round, with order.placement local */
+    BUDGET_DESTINATION_BYTES = 12, /* of a position of round_max_matched() */
     BUDGET_SEND_BYTES = 16,        /* of a message that a round may send */
     BUDGET_RECEIVE_BYTES = 8,      /* of one that it may receive */
 };

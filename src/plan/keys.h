@@ -8,7 +8,7 @@ enum plan_key {
     KEY_ROWS = 1,    /* the order of rows */
     KEY_WINDOWS = 2, /* random_u64(this, 0, window): the order of samples in a window */
     KEY_SAMPLES = 3, /* random_u64(this, 0, index): the key delivered with a sample */
-    KEY_MATCHES = 4, /* random_u64(this, first position of a stripe, step): see locality.h */
+    KEY_MATCHES = 4, /* random_u64(this, 0, step): see locality.h */
 };
 
 #endif

@@ -3,32 +3,19 @@
 
 #include <stdlib.h>
 
-enum { MOST_READERS = 0x3ff, MOST_NODES = 0xffff, MOST_STRIPE_BITS = 0x1f };
+enum { MOST_READERS = 0x7fff, MOST_NODES = 0xffff };
 
 uint32_t locality_number(struct locality locality)
 {
-    return locality.nodes << 16 | locality.stripe_bits << 11 | locality.readers << 1 |
-           locality.in_turn;
+    return locality.nodes << 16 | locality.readers << 1 | locality.in_turn;
 }
 
 bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret_locality)
 {
-    *ret_locality = (struct locality){.nodes = number >> 16,
-                                      .readers = number >> 1 & MOST_READERS,
-                                      .in_turn = number & 1,
-                                      .stripe_bits = number >> 11 & MOST_STRIPE_BITS};
+    *ret_locality = (struct locality){
+        .nodes = number >> 16, .readers = number >> 1 & MOST_READERS, .in_turn = number & 1};
     return ret_locality->nodes >= 1 && ret_locality->nodes <= trainers &&
            ret_locality->readers >= 1;
-}
-
-uint32_t locality_stripes(struct locality locality)
-{
-    return UINT32_C(1) << locality.stripe_bits;
-}
-
-uint32_t locality_stripe_bits(uint32_t stripes_per_step)
-{
-    return (uint32_t)__builtin_ctz(stripes_per_step);
 }
 
 static int ascending(const void *left, const void *right)
@@ -73,14 +60,13 @@ static uint32_t count_neighbours(const uint32_t *node_of_trainer, uint32_t train
     return in_turn ? count + nodes - 1 : count;
 }
 
-bool locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
-                   uint32_t trainers, struct locality *ret_locality)
+uint32_t locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
+                       uint32_t trainers)
 {
     struct locality found = {0};
     if (!count_nodes(node_of_trainer, reader_of_trainer, trainers, &found.nodes, &found.readers))
-        return false;
+        return 0;
     found.in_turn = count_neighbours(node_of_trainer, trainers, found.nodes, true) >
                     count_neighbours(node_of_trainer, trainers, found.nodes, false);
-    *ret_locality = found;
-    return true;
+    return locality_number(found);
 }

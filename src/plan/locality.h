@@ -10,12 +10,11 @@
  * in the step's local batches, one after another. With order.placement fixed, a position is its own
  * destination. The assigner (assign.h) keeps each row at the reader of the trainer that it is near.
  *
- * Destinations depend on the plan and on the run's locality, which tells how many stripes a step
- * has, too: not on who reads a row, nor on when. So what a trainer gets at a step is the same
- * before and after a death, and nothing is lost or delivered twice. The locality is settled when
- * all trainers are there for the first time. It goes with the order: into rings, states and cursor
- * files. A run that goes on keeps its locality, on other nodes, too: there more bytes travel, and
- * the destinations are the same.
+ * Destinations depend on the plan and on the run's locality: not on who reads a row, nor on when.
+ * So what a trainer gets at a step is the same before and after a death, and nothing is lost or
+ * delivered twice. The locality is settled when all trainers are there for the first time. It goes
+ * with the order: into rings, states and cursor files. A run that goes on keeps its locality, on
+ * other nodes, too: there more bytes travel, and the destinations are the same.
  *
  * Pure; any thread. A matcher belongs to one thread at a time.
  */
@@ -27,13 +26,11 @@
 
 /* Which trainers share a node, and which of those a reader. Trainers are spread over the nodes in
  * blocks: trainer t is on node floor(t * nodes / T); or in turn: on node t mod nodes. A node's
- * trainers, in order of rank, are divided among its readers in blocks. And in how many stripes a
- * step is matched (round_shape), since that decides, too, who gets what. */
+ * trainers, in order of rank, are divided among its readers in blocks. */
 struct locality {
     uint32_t nodes;   /* 1 .. T */
-    uint32_t readers; /* of a node; 1 .. 1023 */
+    uint32_t readers; /* of a node; 1 .. 32767 */
     bool in_turn;
-    uint32_t stripe_bits; /* 2^stripe_bits stripes a step; 0 .. 31 */
 };
 
 /* A locality as a number, never 0; and back. False: no locality of `trainers` trainers has that
@@ -41,15 +38,10 @@ struct locality {
 uint32_t locality_number(struct locality locality);
 bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret_locality);
 
-/* The number of stripes of a step that a locality says, and the locality's member that says it. */
-uint32_t locality_stripes(struct locality locality);
-uint32_t locality_stripe_bits(uint32_t stripes_per_step);
-
-/* The locality that says most of where trainers are, without stripes. node_of_trainer and
- * reader_of_trainer: [trainers]; nodes and readers may have any numbers. O(T log T). False: no
- * memory. */
-bool locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
-                   uint32_t trainers, struct locality *ret_locality);
+/* The locality that says most of where trainers are. node_of_trainer and reader_of_trainer:
+ * [trainers]; nodes and readers may have any numbers. O(T log T). 0: no memory. */
+uint32_t locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
+                       uint32_t trainers);
 
 /* The trainer that a row is near, of `trainers`. */
 static inline uint32_t locality_trainer(struct divider trainers, uint64_t row)
@@ -67,13 +59,10 @@ void matcher_free(struct matcher *matcher);
 /* The most memory of a matcher, whatever the locality. */
 uint64_t matcher_bytes(const struct plan *plan);
 
-/* Gives destinations to the positions of `step` that the round carries: all of the step's, or those
- * of round_stripe_at(). destinations[i] is the trainer that position i of these is near, and
- * becomes the position's destination in the step. Each trainer gets as many as round_slice_at()
- * says. Where more samples are near a reader than its trainers get, keys choose which ones go
- * elsewhere, and where to. The trainers of one reader share its samples in order of position.
- * O(positions + T). */
-void matcher_match(struct matcher *matcher, uint64_t epoch, const struct plan_round *round,
-                   uint64_t step, uint32_t *destinations);
+/* Gives destinations to all positions of a step: destinations[i] is the trainer that position i of
+ * the step is near, and becomes the position's destination. Each trainer gets its local batch.
+ * Where more samples are near a reader than its trainers get, keys choose which ones go elsewhere,
+ * and where to. The trainers of one reader share its samples in order of position. O(B + T). */
+void matcher_match(struct matcher *matcher, uint64_t epoch, uint64_t step, uint32_t *destinations);
 
 #endif

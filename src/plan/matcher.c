@@ -128,18 +128,15 @@ void matcher_free(struct matcher *matcher)
     free(matcher);
 }
 
-/* What each group gets of the step in this round. */
-static void open_groups(struct matcher *matcher, const struct plan_round *round, uint64_t step)
+/* What each group gets of the step. */
+static void open_groups(struct matcher *matcher, uint64_t step)
 {
     for (uint32_t g = 0; g < matcher->group_count; g++) {
         struct group *group = &matcher->groups[g];
         group->open = group->left = 0;
         group->member = group->first_member;
-        for (uint32_t m = group->first_member; m < group[1].first_member; m++) {
-            struct round_slice slice =
-                round_slice_at(&matcher->plan, round, step, matcher->members[m]);
-            group->open += slice.end - slice.first;
-        }
+        for (uint32_t m = group->first_member; m < group[1].first_member; m++)
+            group->open += plan_local_batch_at(&matcher->plan, step, matcher->members[m]).count;
     }
 }
 
@@ -200,36 +197,30 @@ static void match_anywhere(struct matcher *matcher, uint32_t *destinations, uint
 }
 
 /* The last pass: groups in, destinations out. */
-static void number_destinations(struct matcher *matcher, const struct plan_round *round,
-                                uint64_t step, uint32_t *destinations, uint32_t count)
+static void number_destinations(struct matcher *matcher, uint64_t step, uint32_t *destinations,
+                                uint32_t count)
 {
     const struct plan *plan = &matcher->plan;
     for (uint32_t i = 0; i < count; i++) {
         struct group *group = &matcher->groups[destinations[i]];
         while (group->left == 0) {
             uint32_t trainer = matcher->members[group->member++];
-            struct round_slice slice = round_slice_at(plan, round, step, trainer);
-            uint64_t first = plan_local_batch_at(plan, step, trainer).first;
-            group->left = slice.end - slice.first;
-            group->destination = (uint32_t)(first - step * plan->global_batch) + slice.first;
+            struct plan_local_batch local = plan_local_batch_at(plan, step, trainer);
+            group->left = local.count;
+            group->destination = (uint32_t)(local.first - step * plan->global_batch);
         }
         group->left--;
         destinations[i] = group->destination++;
     }
 }
 
-void matcher_match(struct matcher *matcher, uint64_t epoch, const struct plan_round *round,
-                   uint64_t step, uint32_t *destinations)
+void matcher_match(struct matcher *matcher, uint64_t epoch, uint64_t step, uint32_t *destinations)
 {
-    struct round_slice stripe = round_stripe_at(&matcher->plan, round, step);
-    uint32_t count = stripe.end - stripe.first;
-    if (count == 0)
-        return;
-    uint64_t key =
-        random_u64(random_u64(matcher->plan.seed, KEY_MATCHES, epoch), stripe.first, step);
+    uint32_t count = (uint32_t)plan_step_samples(&matcher->plan, step);
+    uint64_t key = random_u64(random_u64(matcher->plan.seed, KEY_MATCHES, epoch), 0, step);
     uint32_t begin = (uint32_t)(key % count), turn = (uint32_t)(key >> 32);
     uint32_t group = turn % matcher->group_count;
-    open_groups(matcher, round, step);
+    open_groups(matcher, step);
     uint32_t unmatched = match_near(matcher, destinations, begin, count);
     unmatched += match_near(matcher, destinations, 0, begin);
     if (unmatched > 0 && matcher->locality.readers > 1) {
@@ -240,5 +231,5 @@ void matcher_match(struct matcher *matcher, uint64_t epoch, const struct plan_ro
         match_anywhere(matcher, destinations, begin, count, &group);
         match_anywhere(matcher, destinations, 0, begin, &group);
     }
-    number_destinations(matcher, round, step, destinations, count);
+    number_destinations(matcher, step, destinations, count);
 }

@@ -9,7 +9,7 @@
 enum { PAIR_MESSAGE_BYTES = 1 << 20, LEAST_IN_FLIGHT = 2 };
 
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
- * fits; with order.placement local, into a number of stripes that a locality can tell. */
+ * fits. */
 static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
                             struct round_shape *ret_shape, struct error *err)
 {
@@ -21,12 +21,9 @@ static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint
                          "it to at least %s",
                          size_format(limit).text, size_format(record_bytes).text,
                          count_each(plan->trainer_count, "trainer").text, size_format(least).text);
-    uint64_t stripes = size_divide_up(plan->batch, records), power = 1;
-    while (power < stripes)
-        power *= 2;
     *ret_shape =
         (struct round_shape){.steps_per_round = 1,
-                             .stripes_per_step = (uint32_t)(plan->locality ? power : stripes),
+                             .stripes_per_step = (uint32_t)size_divide_up(plan->batch, records),
                              .in_flight = LEAST_IN_FLIGHT};
     return STATUS_OK;
 }
@@ -64,19 +61,16 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
     uint64_t step_bytes = mul_sat(plan->global_batch, record_bytes > 0 ? record_bytes : 1);
     uint64_t packed_step_bytes = mul_sat(plan->global_batch, packed_bytes);
-    bool cut = packed_step_bytes > buffer_limit_bytes;
-    if (reader_count == 1 && !(cut && plan->locality)) {
+    if (reader_count == 1) {
         *ret_shape = (struct round_shape){
             .steps_per_round = 1, .stripes_per_step = 1, .in_flight = LEAST_IN_FLIGHT};
         return STATUS_OK;
     }
-    enum status status = STATUS_OK;
-    if (reader_count > 1)
-        status =
-            check_steps(steps_per_round, most_slots, packed_step_bytes, buffer_limit_bytes, err);
+    enum status status =
+        check_steps(steps_per_round, most_slots, packed_step_bytes, buffer_limit_bytes, err);
     if (status)
         return status;
-    if (cut)
+    if (packed_step_bytes > buffer_limit_bytes)
         return cut_step(plan, packed_bytes, buffer_limit_bytes, ret_shape, err);
     uint64_t steps = steps_per_round;
     if (steps == 0) {
@@ -142,22 +136,13 @@ uint64_t round_of(const struct plan *plan, struct round_shape shape,
     return recipient.step * shape.stripes_per_step + stripe;
 }
 
-/* The local batches of a step have one of two sizes, or both: b div T, and one more. */
-static uint64_t stripe_start(const struct plan *plan, uint64_t step, uint64_t stripe,
-                             uint64_t stripe_count)
-{
-    uint64_t samples = plan_step_samples(plan, step), trainers = plan->trainer_count;
-    uint64_t less = samples / trainers, larger = samples % trainers;
-    return (trainers - larger) * (stripe * less / stripe_count) +
-           larger * (stripe * (less + 1) / stripe_count);
-}
-
 struct round_slice round_stripe_at(const struct plan *plan, const struct plan_round *round,
                                    uint64_t step)
 {
+    uint64_t samples = plan_step_samples(plan, step);
     return (struct round_slice){
-        .first = (uint32_t)stripe_start(plan, step, round->stripe, round->stripe_count),
-        .end = (uint32_t)stripe_start(plan, step, round->stripe + UINT64_C(1), round->stripe_count),
+        .first = (uint32_t)(round->stripe * samples / round->stripe_count),
+        .end = (uint32_t)((round->stripe + UINT64_C(1)) * samples / round->stripe_count),
     };
 }
 
@@ -166,13 +151,19 @@ uint64_t round_of_position(const struct plan *plan, struct round_shape shape, ui
     uint64_t step = position / plan->global_batch, offset = position % plan->global_batch;
     if (shape.stripes_per_step == 1)
         return step / shape.steps_per_round;
-    uint64_t low = 0, high = shape.stripes_per_step; /* it is in a stripe of [low, high) */
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (stripe_start(plan, step, middle, shape.stripes_per_step) <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    return step * shape.stripes_per_step + low;
+    uint64_t samples = plan_step_samples(plan, step);
+    return step * shape.stripes_per_step + ((offset + 1) * shape.stripes_per_step - 1) / samples;
+}
+
+uint64_t round_max_received(const struct plan *plan, struct round_shape shape,
+                            uint64_t trainer_count)
+{
+    if (plan->locality == 0 || shape.stripes_per_step == 1)
+        return mul_sat(trainer_count, round_max_trainer_records(plan, shape));
+    return min_u64(mul_sat(trainer_count, plan->batch), round_max_records(plan, shape));
+}
+
+uint64_t round_max_matched(const struct plan *plan, struct round_shape shape)
+{
+    return mul_sat(shape.steps_per_round, plan->global_batch);
 }

@@ -15,8 +15,7 @@
 
 struct round_shape {
     uint32_t steps_per_round;  /* 1 or more */
-    uint32_t stripes_per_step; /* 1 or more; > 1 only with steps_per_round == 1; with
-                                * order.placement local a power of two */
+    uint32_t stripes_per_step; /* 1 or more; > 1 only with steps_per_round == 1 */
     uint32_t in_flight;        /* rounds under way at once, ROUND_MAX_IN_FLIGHT at most */
 };
 enum { ROUND_MAX_IN_FLIGHT = 4 };
@@ -34,10 +33,8 @@ enum { ROUND_MESSAGE_BYTES = 16 << 20 };
  * to send all of it), at most half the slots of a ring. Of a record's `record_bytes`,
  * `packed_bytes` are packed. `steps_per_round` 0 means auto. With one reader nothing is exchanged:
  * one step a round. Two rounds are in flight, and up to four if twice the buffer limit has room for
- * them. With order.placement local (locality.h) the number of stripes decides who gets what: so
- * that number does not depend on readers, not even where there is one, and is a power of two.
- * INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds the
- * limit. */
+ * them. INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds
+ * the limit. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
                                         uint32_t slot_count, uint64_t record_bytes,
                                         uint64_t packed_bytes, uint32_t steps_per_round,
@@ -60,6 +57,11 @@ struct plan_round round_at(const struct plan *plan, struct round_shape shape, ui
 uint64_t round_max_records(const struct plan *plan, struct round_shape shape);
 uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape shape);
 
+/* The most records that a round of this shape carries to a reader with so many trainers. With
+ * order.placement local a stripe may hold any part of a trainer's batch. */
+uint64_t round_max_received(const struct plan *plan, struct round_shape shape,
+                            uint64_t trainer_count);
+
 /* The slice [first, end) of a trainer's batch in `step` that the round carries, as offsets into the
  * batch. */
 struct round_slice {
@@ -69,10 +71,13 @@ struct round_slice round_slice_at(const struct plan *plan, const struct plan_rou
                                   uint64_t step, uint32_t trainer);
 
 /* With order.placement local (locality.h) a round carries positions that follow one another: those
- * of `step`, counted from the step's first, are [first, end). As many as the round's slices have.
- */
+ * of `step`, counted from the step's first, are [first, end). */
 struct round_slice round_stripe_at(const struct plan *plan, const struct plan_round *round,
                                    uint64_t step);
+
+/* With order.placement local: the most positions whose destinations are found together, those of a
+ * round's steps, or of the step that a round has a stripe of. */
+uint64_t round_max_matched(const struct plan *plan, struct round_shape shape);
 
 /* The round that carries a position, with order.placement local. */
 uint64_t round_of_position(const struct plan *plan, struct round_shape shape, uint64_t position);

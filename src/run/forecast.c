@@ -96,19 +96,16 @@ static void model_done(struct model *model)
     free(model->reader_of_trainer);
 }
 
-/* How many samples of a round, of one step or a stripe of one, are read by another reader than
- * their trainer's. */
+/* How many samples of a step are read by another reader than their trainer's. */
 static uint64_t count_moved(const struct model *model, const struct plan_epoch *epoch,
-                            const struct plan_round *round)
+                            uint64_t step)
 {
     const struct plan *plan = &epoch->plan;
     struct divider trainers = divider_of(plan->trainer_count);
-    uint64_t step_first = round->first_step * plan->global_batch, moved = 0;
-    struct round_slice stripe = round_stripe_at(plan, round, round->first_step);
-    uint32_t count = stripe.end - stripe.first;
+    uint64_t first = step * plan->global_batch, count = plan_step_samples(plan, step), moved = 0;
     struct plan_window window = {0};
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t position = plan_unpad(epoch, step_first + stripe.first + i);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t position = plan_unpad(epoch, first + i);
         if (position - window.first_position >= window.sample_count)
             plan_window_at(&window, epoch, plan_window_of(epoch, position));
         uint64_t row_position =
@@ -116,9 +113,9 @@ static uint64_t count_moved(const struct model *model, const struct plan_epoch *
         model->sources[i] = model->owners[row_position];
         model->destinations[i] = locality_trainer(trainers, plan_row_at(epoch, row_position));
     }
-    matcher_match(model->matcher, epoch->epoch, round, round->first_step, model->destinations);
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t destination = step_first + model->destinations[i];
+    matcher_match(model->matcher, epoch->epoch, step, model->destinations);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t destination = first + model->destinations[i];
         uint32_t reader = model->reader_of_trainer[plan_recipient_of(plan, destination).trainer];
         moved += reader != (model->sources[i] & ASSIGN_READER_MASK);
     }
@@ -133,11 +130,7 @@ static double moved_share(const struct model *model, const struct plan_epoch *ep
     uint64_t steps = max_u64(MOST_POSITIONS / plan->global_batch, LEAST_STEPS);
     uint64_t stride = size_divide_up(plan->steps_per_epoch, steps), moved = 0, seen = 0;
     for (uint64_t step = 0; step < plan->steps_per_epoch; step += stride) {
-        struct plan_round round = {.first_step = step,
-                                   .end_step = step + 1,
-                                   .stripe_count = model->setup.shape.stripes_per_step};
-        for (; round.stripe < round.stripe_count; round.stripe++)
-            moved += count_moved(model, epoch, &round);
+        moved += count_moved(model, epoch, step);
         seen += plan_step_samples(plan, step);
     }
     return seen > 0 ? (double)moved / (double)seen : 0;

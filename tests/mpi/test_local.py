@@ -144,9 +144,9 @@ class Traffic(JobTest):
         self.assertEqual(made.code, 0, made.output)
         return json.loads(made.output)
 
-    def check(self, chunk):
+    def check(self, chunk, **more):
         """The shares of samples that moved, by epoch."""
-        settings = self.settings(chunk)
+        settings = {**self.settings(chunk), **more}
         plan = self.forecast(settings)
         path = os.path.join(self.folder, "report.json")
         outcome = self.reader(self.READERS, settings, [], ["--report", path, "--quiet"])
@@ -161,15 +161,19 @@ class Traffic(JobTest):
         self.assertGreater(plan["fixed"]["epochs"][1]["exchanged_bytes"], 10 * plan["epochs"][1]["exchanged_bytes"])
         return [epoch["moved_samples"] / self.SAMPLES for epoch in epochs]
 
-    def test_rows_of_one(self):
+    def test_rows_of_one(self, **more):
         """sqrt((1 - 1/R) / (2 pi b)), of b samples of a step a reader; the first epoch is no worse than later ones."""
         imbalance = math.sqrt((1 - 1 / self.READERS) / (2 * math.pi * self.BATCH / self.READERS))
-        for share in self.check(1):
+        for share in self.check(1, **more):
             self.assertLess(share, 1.15 * imbalance)
             self.assertGreater(share, imbalance / 2)
 
     def test_rows_of_eight(self):
         self.check(8)
+
+    def test_stripes(self):
+        """A step is shared out as a whole, in however many rounds it travels."""
+        self.test_rows_of_one(**{"exchange.buffer_limit": "5KiB"})
 
 
 if __name__ == "__main__":

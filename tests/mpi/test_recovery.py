@@ -400,18 +400,11 @@ class Localities(RecoveryTest):
         self.sets = self.expected(**{"order.placement": "fixed"})
 
     def test_the_shape_is_another_and_steps_are_cut(self):
-        """One reader exchanges nothing, and matches stripes all the same."""
+        """One reader exchanges nothing, and cuts no step."""
         self.cut_steps()
         job, trainers = self.go_on_with_one_reader()
         self.assert_ends_well(*trainers, job)
         self.assert_every_step_is_whole("0", "1", "1.new")
-
-    def test_other_stripes_are_refused(self):
-        self.cut_steps()
-        job, trainers = self.go_on_with_one_reader(**{"exchange.buffer_limit": "64MiB"})
-        self.assertEqual(job.wait(), EXIT_FINAL, job.output())
-        self.assertIn("where steps were matched in 2 stripes, and this run matches them in 1", job.output())
-        self.assertEqual(trainers[0].wait(), 1)
 
     def test_two_localities_are_refused(self):
         cursors = os.path.join(self.folder, "other-")

@@ -36,11 +36,7 @@ static struct plan make_plan(uint64_t n, uint64_t b, uint32_t trainers, enum pla
 static void numbers_come_back(void **state)
 {
     (void)state;
-    const struct locality some[] = {{1, 1, false, 0},
-                                    {4, 2, true, 1},
-                                    {300, 1, false, 31},
-                                    {65535, 1023, true, 5},
-                                    {65535, 1023, true, 31}};
+    const struct locality some[] = {{1, 1, false}, {4, 2, true}, {300, 1, false}, {65535, 4, true}};
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
         struct locality back;
         assert_true(locality_number(some[i]) != 0);
@@ -48,7 +44,6 @@ static void numbers_come_back(void **state)
         assert_int_equal(back.nodes, some[i].nodes);
         assert_int_equal(back.readers, some[i].readers);
         assert_int_equal(back.in_turn, some[i].in_turn);
-        assert_int_equal(locality_stripe_bits(locality_stripes(back)), some[i].stripe_bits);
     }
 }
 
@@ -70,10 +65,10 @@ static struct locality found(const uint32_t *nodes, uint32_t trainers, uint32_t 
     uint32_t reader_of_trainer[MOST_TRAINERS];
     for (uint32_t t = 0; t < trainers; t++)
         reader_of_trainer[t] = nodes[t] * readers + t % readers;
-    struct locality locality, back;
-    assert_true(locality_find(nodes, reader_of_trainer, trainers, &locality));
-    assert_true(locality_of_number(locality_number(locality), trainers, &back));
-    return back;
+    struct locality locality;
+    assert_true(
+        locality_of_number(locality_find(nodes, reader_of_trainer, trainers), trainers, &locality));
+    return locality;
 }
 
 static void a_locality_is_found(void **state)
@@ -107,73 +102,51 @@ static uint32_t trainer_at(const struct plan *plan, uint64_t step, uint32_t dest
 }
 
 /* How many positions could not stay on their node, whatever the matching. */
-static uint64_t least_moved(const struct plan *plan, struct locality locality,
-                            const struct plan_round *round, uint64_t step, const uint32_t *near,
-                            uint32_t count)
+static uint64_t least_moved(const struct plan *plan, struct locality locality, uint64_t step,
+                            const uint32_t *near, uint32_t count)
 {
     uint64_t has[MOST_TRAINERS] = {0}, gets[MOST_TRAINERS] = {0}, moved = 0;
     for (uint32_t i = 0; i < count; i++)
         has[node_of(plan, locality, near[i])]++;
-    for (uint32_t t = 0; t < plan->trainer_count; t++) {
-        struct round_slice slice = round_slice_at(plan, round, step, t);
-        gets[node_of(plan, locality, t)] += slice.end - slice.first;
-    }
+    for (uint32_t t = 0; t < plan->trainer_count; t++)
+        gets[node_of(plan, locality, t)] += plan_local_batch_at(plan, step, t).count;
     for (uint32_t n = 0; n < locality.nodes; n++)
         moved += has[n] > gets[n] ? has[n] - gets[n] : 0;
     return moved;
 }
 
-/* Every destination of the stripe once; as few as possible leave their node; the samples of a node
- * that stay there are in order. */
+/* Every destination of the step once; as few as possible leave their node. */
 static void check_step(const struct plan *plan, struct locality locality, struct matcher *matcher,
-                       const struct plan_round *round, uint64_t step)
+                       uint64_t step)
 {
-    struct round_slice stripe = round_stripe_at(plan, round, step);
-    uint32_t count = stripe.end - stripe.first, total = 0;
+    uint32_t count = (uint32_t)plan_step_samples(plan, step);
     uint32_t near[MOST_POSITIONS], destinations[MOST_POSITIONS];
     bool taken[MOST_POSITIONS] = {false};
     assert_true(count <= MOST_POSITIONS);
     for (uint32_t i = 0; i < count; i++)
-        near[i] = destinations[i] =
-            (uint32_t)(random_u64(7, step, stripe.first + i) % plan->trainer_count);
-    matcher_match(matcher, 5, round, step, destinations);
+        near[i] = destinations[i] = (uint32_t)(random_u64(7, step, i) % plan->trainer_count);
+    matcher_match(matcher, 5, step, destinations);
     uint64_t moved = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t trainer = trainer_at(plan, step, destinations[i]);
+        assert_true(destinations[i] < count);
         assert_false(taken[destinations[i]]);
         taken[destinations[i]] = true;
+        uint32_t trainer = trainer_at(plan, step, destinations[i]);
         moved += node_of(plan, locality, trainer) != node_of(plan, locality, near[i]);
     }
-    for (uint32_t t = 0; t < plan->trainer_count; t++) {
-        struct round_slice slice = round_slice_at(plan, round, step, t);
-        uint64_t first = plan_local_batch_at(plan, step, t).first - step * plan->global_batch;
-        for (uint32_t k = slice.first; k < slice.end; k++, total++)
-            assert_true(taken[first + k]);
-    }
-    assert_int_equal(total, count);
-    assert_int_equal(moved, least_moved(plan, locality, round, step, near, count));
+    assert_int_equal(moved, least_moved(plan, locality, step, near, count));
 }
 
-static void check_plan(const struct plan *plan, struct locality locality, uint32_t stripes)
+static void check_plan(const struct plan *plan, struct locality locality)
 {
     struct matcher *matcher = matcher_new(plan);
     assert_non_null(matcher);
-    for (uint64_t step = 0; step < plan->steps_per_epoch; step++) {
-        struct plan_round round = {
-            .first_step = step, .end_step = step + 1, .stripe_count = stripes};
-        uint32_t end = 0;
-        for (round.stripe = 0; round.stripe < stripes; round.stripe++) {
-            struct round_slice stripe = round_stripe_at(plan, &round, step);
-            assert_int_equal(stripe.first, end);
-            end = stripe.end;
-            check_step(plan, locality, matcher, &round, step);
-        }
-        assert_int_equal(end, plan_step_samples(plan, step));
-    }
+    for (uint64_t step = 0; step < plan->steps_per_epoch; step++)
+        check_step(plan, locality, matcher, step);
     matcher_free(matcher);
 }
 
-/* Plans, localities and stripes at random. */
+/* Plans and localities at random. */
 static void steps_are_shared_out(void **state)
 {
     (void)state;
@@ -182,10 +155,10 @@ static void steps_are_shared_out(void **state)
         uint32_t trainers = 1 + bits % 24;
         uint64_t batch = trainers * (1 + (bits >> 8) % 40);
         uint32_t nodes = 1 + (bits >> 16) % trainers;
-        struct locality locality = {nodes, 1 + (bits >> 24) % 4, bits >> 40 & 1, 0};
+        struct locality locality = {nodes, 1 + (bits >> 24) % 4, bits >> 40 & 1};
         struct plan plan = make_plan(3 * batch + (bits >> 48) % batch, batch, trainers,
                                      (enum plan_last)((bits >> 32) % 3), locality);
-        check_plan(&plan, locality, 1 + (bits >> 44) % 3);
+        check_plan(&plan, locality);
     }
 }
 
@@ -193,13 +166,14 @@ static void steps_are_shared_out(void **state)
 static void stripes_hold_their_positions(void **state)
 {
     (void)state;
-    const struct locality locality = {3, 1, false, 0};
-    struct plan plan = make_plan(101, 24, 6, PLAN_PARTIAL, locality);
-    const struct round_shape shape = {.steps_per_round = 1, .stripes_per_step = 3, .in_flight = 2};
+    const struct locality locality = {3, 1, false};
+    struct plan plan = make_plan(101, 24, 6, PLAN_PARTIAL, locality); /* 5 in the last step */
+    const struct round_shape shape = {.steps_per_round = 1, .stripes_per_step = 7, .in_flight = 2};
     uint64_t counted = 0;
     for (uint64_t r = 0; r < rounds_per_epoch(&plan, shape); r++) {
         struct plan_round round = round_at(&plan, shape, r);
         struct round_slice stripe = round_stripe_at(&plan, &round, round.first_step);
+        assert_true(stripe.end - stripe.first <= round_max_records(&plan, shape));
         for (uint64_t p = stripe.first; p < stripe.end; p++, counted++)
             assert_int_equal(
                 round_of_position(&plan, shape, round.first_step * plan.global_batch + p), r);
@@ -210,7 +184,7 @@ static void stripes_hold_their_positions(void **state)
 /* Of a step's samples: what leaves its node, of rows of one sample in a random order. */
 static double moved_share(uint32_t nodes, uint32_t samples_of_node, uint64_t steps)
 {
-    const struct locality locality = {nodes, 1, false, 0};
+    const struct locality locality = {nodes, 1, false};
     uint64_t batch = (uint64_t)nodes * samples_of_node, moved = 0;
     struct plan plan = make_plan(steps * batch, batch, nodes, PLAN_DROP, locality);
     struct matcher *matcher = matcher_new(&plan);
@@ -219,13 +193,12 @@ static double moved_share(uint32_t nodes, uint32_t samples_of_node, uint64_t ste
     assert_non_null(matcher);
     plan_epoch_init(&epoch, &plan, 0);
     for (uint64_t step = 0; step < steps; step++) {
-        struct plan_round round = {.first_step = step, .end_step = step + 1, .stripe_count = 1};
         for (uint64_t i = 0; i < batch; i++)
             destinations[i] =
                 locality_trainer(divider_of(nodes), plan_sample_at(&epoch, step * batch + i));
         uint32_t near[MOST_POSITIONS];
         memcpy(near, destinations, batch * sizeof *near);
-        matcher_match(matcher, 0, &round, step, destinations);
+        matcher_match(matcher, 0, step, destinations);
         for (uint64_t i = 0; i < batch; i++)
             moved += trainer_at(&plan, step, destinations[i]) != near[i];
     }
@@ -253,20 +226,19 @@ static void chance_decides_what_moves(void **state)
 {
     (void)state;
     enum { TRAINERS = 4, BATCH = 64, STEPS = 400 };
-    const struct locality locality = {TRAINERS, 1, false, 0};
+    const struct locality locality = {TRAINERS, 1, false};
     struct plan plan = make_plan(STEPS * BATCH, BATCH, TRAINERS, PLAN_DROP, locality);
     struct matcher *matcher = matcher_new(&plan);
     unsigned to[TRAINERS] = {0}, from[4] = {0};
     assert_non_null(matcher);
     for (uint64_t step = 0; step < STEPS; step++) {
-        struct plan_round round = {.first_step = step, .end_step = step + 1, .stripe_count = 1};
         uint32_t
             destinations[BATCH]; /* trainer 0 is near four more than it gets, the others fewer */
         for (uint32_t i = 0; i < BATCH; i++)
             destinations[i] = i % 16 < 5 ? 0 : 1 + i % 3;
         uint32_t near[BATCH];
         memcpy(near, destinations, sizeof near);
-        matcher_match(matcher, 0, &round, step, destinations);
+        matcher_match(matcher, 0, step, destinations);
         for (uint32_t i = 0; i < BATCH; i++)
             if (near[i] == 0 && trainer_at(&plan, step, destinations[i]) != 0) {
                 to[trainer_at(&plan, step, destinations[i])]++;

@@ -237,26 +237,6 @@ static void zero_copy(void **state)
     assert_int_equal(shape.stripes_per_step, 2);
 }
 
-/* With order.placement local who gets what depends on stripes, and must not on readers. */
-static void local_stripes(void **state)
-{
-    (void)state;
-    const uint64_t limit = 1 << 16, record = 1000;
-    struct plan plan = make_plan(100000, 100, 0, 256, 8, PLAN_DROP);
-    plan.locality = 1;
-    for (uint32_t readers = 1; readers < 5; readers++) {
-        struct round_shape shape = choose(&plan, readers, 8, record, 0, limit);
-        assert_int_equal(shape.stripes_per_step, 4); /* of 8 records a trainer */
-        shape = choose(&plan, readers, 8, 1600, 0, limit);
-        assert_int_equal(shape.stripes_per_step, 8); /* 7 would do */
-        shape = choose(&plan, readers, 8, 256, 0, limit);
-        assert_int_equal(shape.stripes_per_step, 1);
-    }
-    plan.locality = 0;
-    assert_int_equal(choose(&plan, 1, 8, record, 0, limit).stripes_per_step, 1);
-    assert_int_equal(choose(&plan, 2, 8, 1600, 0, limit).stripes_per_step, 7);
-}
-
 static void shapes(void **state)
 {
     (void)state;
@@ -334,7 +314,6 @@ int main(void)
         cmocka_unit_test(same_order_for_any_machine),
         cmocka_unit_test(unusual_sizes),
         cmocka_unit_test(large_windows_are_sorted),
-        cmocka_unit_test(local_stripes),
         cmocka_unit_test(shapes),
         cmocka_unit_test(zero_copy),
         cmocka_unit_test(impossible_shapes),

@@ -132,8 +132,7 @@ static void find_destinations(const struct plan_epoch *epoch, uint64_t step, uin
         return;
     struct matcher *matcher = matcher_new(plan);
     assert_non_null(matcher);
-    const struct plan_round round = {.first_step = step, .end_step = step + 1, .stripe_count = 1};
-    matcher_match(matcher, epoch->epoch, &round, step, destinations);
+    matcher_match(matcher, epoch->epoch, step, destinations);
     matcher_free(matcher);
 }
 
