@@ -71,7 +71,8 @@ class Bench:
 
     def link(self):
         start = time.monotonic()
-        subprocess.run(self.command("curl", "--silent", "--no-progress-meter", "--fail", "--noproxy", "*",
+        trust = ["--cacert", self.server.ca_file] if self.arguments.tls else []
+        subprocess.run(self.command("curl", *trust, "--silent", "--no-progress-meter", "--fail", "--noproxy", "*",
                                     "--parallel", "--parallel-max", "200", "--config", str(self.urls)),
                        check=True, stderr=subprocess.DEVNULL)
         return self.bytes / (time.monotonic() - start)
@@ -81,7 +82,8 @@ class Bench:
         command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1",
                    str(self.arguments.build / "bin" / "penstock-reader"), "--quiet", "--report", str(report)]
         settings = {"dataset.uri": uri, "order.epochs": self.arguments.epochs + 1, "readers.cache": "off",
-                    "batch.global_size": 64, **dict(s.split("=", 1) for s in self.arguments.set)}
+                    "batch.global_size": 64, **({"store.ca_file": self.server.ca_file} if self.arguments.tls else {}),
+                    **dict(s.split("=", 1) for s in self.arguments.set)}
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         command += ["--", str(self.arguments.build / "bin" / "penstock-trainer")]
@@ -100,7 +102,7 @@ class Bench:
 
 def run(arguments):
     dataset = make_dataset(arguments)
-    server = servers.Nginx(arguments.work.resolve(), latency_s=arguments.latency / 1000,
+    server = servers.Nginx(arguments.work.resolve(), tls=arguments.tls, latency_s=arguments.latency / 1000,
                            address=HEAD if arguments.rate else "127.0.0.1")
     try:
         bench = Bench(arguments, dataset, server)
@@ -114,7 +116,7 @@ def run(arguments):
     finally:
         server.close()
     ratios = [r / min(l, d) for l, d, r in zip(rates["link"], rates["decode"], rates["remote"])]
-    print(json.dumps({"benchmark": "remote", "latency_ms": arguments.latency, "rate": arguments.rate or "loopback",
+    print(json.dumps({"benchmark": "remote", "latency_ms": arguments.latency, "rate": arguments.rate or "loopback", "tls": arguments.tls,
                       "chunk": arguments.chunk, "shard": arguments.shard, "samples": arguments.samples,
                       **{f"{way}_mb_s": round(statistics.median(values) / 1e6, 1)
                          for way, values in rates.items()},
@@ -135,6 +137,7 @@ def main():
     parser.add_argument("--shard", type=int, default=0, help="samples in a shard; 0: no shards")
     parser.add_argument("--latency", type=float, default=50, help="milliseconds (50)")
     parser.add_argument("--rate", default="", help="of the link to the reader, as tc writes it: 1gbit (loopback)")
+    parser.add_argument("--tls", action="store_true", help="https, with a certificate of the server's own")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for the reader")
     arguments = parser.parse_args()
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()

@@ -1,6 +1,7 @@
 /* See held.h. */
 #include "held.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/progress.h"
 #include "base/size.h"
@@ -22,24 +23,31 @@ static enum status map_shared(int fd, size_t bytes, int protection, void **ret_m
     return STATUS_OK;
 }
 
-static void draw(void *argument, uint64_t chunks, uint64_t chunk_count, uint64_t bytes)
+struct loading {
+    const struct held_options *options;
+    struct progress progress;
+};
+
+static void look(void *argument, uint64_t chunks, uint64_t chunk_count, uint64_t bytes)
 {
-    struct progress *progress = argument;
-    progress->total = chunk_count;
-    progress_update(progress, chunks, bytes);
+    struct loading *loading = argument;
+    loading->progress.total = chunk_count;
+    if (loading->options->shows_progress)
+        progress_update(&loading->progress, chunks, bytes);
+    loading->options->waiting(loading->options->argument);
 }
 
 static enum status load(struct dataset *dataset, const struct held_options *options, void *memory,
                         struct error *err)
 {
-    struct progress progress;
-    progress_init(&progress, "loading held arrays", "chunks", 1);
+    struct loading loading = {.options = options};
+    progress_init(&loading.progress, "loading held arrays", "chunks", 1);
     const struct dataset_hold_options hold = {.thread_count = options->thread_count,
                                               .memory_bytes = options->memory_bytes,
-                                              .progress = options->shows_progress ? draw : NULL,
-                                              .argument = &progress};
+                                              .progress = look,
+                                              .argument = &loading};
     enum status status = dataset_hold_with(dataset, &hold, memory, err);
-    progress_done(&progress);
+    progress_done(&loading.progress);
     return status;
 }
 
@@ -83,6 +91,26 @@ static enum status attach(const int source[2], struct dataset *dataset, void **r
     return status;
 }
 
+/* Until all readers are here. */
+static void wait_for_readers(const struct comm *comm, const struct held_options *options)
+{
+    enum { LOOK_NS = 50000000 };
+    MPI_Request request;
+    int complete = 0;
+    unsigned idle = 0;
+    uint64_t looked_ns = clock_now_ns();
+    MPI_Ibarrier(comm->world, &request);
+    for (MPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete;
+         MPI_Test(&request, &complete, MPI_STATUS_IGNORE)) {
+        comm_heed_signals(comm);
+        comm_back_off(&idle);
+        if (clock_now_ns() - looked_ns < LOOK_NS)
+            continue;
+        looked_ns = clock_now_ns();
+        options->waiting(options->argument);
+    }
+}
+
 enum status held_share(const struct comm *comm, struct dataset *dataset,
                        const struct held_options *options, void **ret_memory, struct error *err)
 {
@@ -97,6 +125,7 @@ enum status held_share(const struct comm *comm, struct dataset *dataset,
         status = fd < 0 ? error_set_errno(err, STATUS_IO, "create shared memory")
                         : fill(fd, dataset, options, ret_memory, err);
     }
+    wait_for_readers(comm, options);
     status = comm_agree(comm, status, err);
     if (status == STATUS_OK) {
         int source[2] = {(int)getpid(), fd};

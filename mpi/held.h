@@ -11,11 +11,14 @@
 #include "comm.h"
 #include "dataset/dataset.h"
 
-/* How the first reader of a node reads; of other readers, not used. */
 struct held_options {
+    /* How the first reader of a node reads; of other readers, not used. */
     uint32_t thread_count; /* at most; at least 1 */
     uint64_t memory_bytes; /* for the threads, as of dataset_hold_with() */
     bool shows_progress;   /* on standard error, after two seconds */
+    /* Called on each reader a few times a second while any reader reads. Not collective. */
+    void (*waiting)(void *argument);
+    void *argument; /* of waiting() */
 };
 
 /* Collective over world. Blocks while the arrays are read. *ret_memory is the caller's, for

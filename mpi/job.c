@@ -56,17 +56,38 @@ static enum status take_memory(struct job *job, struct error *err)
     return comm_agree(&job->comm, status, err);
 }
 
+/* What this reader's trainers and children are up to while arrays are loaded; the first error
+ * stays. */
+struct attention {
+    struct job *job;
+    enum status status;
+    struct error error;
+};
+
+static void pay_attention(void *argument)
+{
+    struct attention *attention = argument;
+    if (attention->status == STATUS_OK)
+        attention->status = job_keep_trainers(attention->job, &attention->error);
+}
+
 /* Loads held arrays with all cores that this process may use, and in memory that is not in use
  * before trainers are there: rings, exchange and fetches. */
 static enum status load_held(struct job *job, const struct job_options *options, struct error *err)
 {
     enum { LEAST_THREADS = 4, MOST_THREADS = 32 }; /* a thread may wait for a file system */
     const struct budget *budget = &job->setup.budget;
+    struct attention attention = {.job = job};
     const struct held_options held = {
         .thread_count = max_u32(LEAST_THREADS, min_u32(job->core_count, MOST_THREADS)),
         .memory_bytes = budget->rings_bytes + budget->exchange_bytes + budget->fetch_bytes,
-        .shows_progress = !options->quiet && job->comm.rank == 0};
-    return held_share(&job->comm, job->dataset, &held, &job->held, err);
+        .shows_progress = !options->quiet && job->comm.rank == 0,
+        .waiting = pay_attention,
+        .argument = &attention};
+    enum status status = held_share(&job->comm, job->dataset, &held, &job->held, err);
+    if (status == STATUS_OK && attention.status != STATUS_OK)
+        *err = attention.error;
+    return status != STATUS_OK ? status : comm_agree(&job->comm, attention.status, err);
 }
 
 /* What decides which collective calls are made must be the same on all ranks, however they were

@@ -30,6 +30,15 @@ static enum status look_around(struct job *job, struct error *err)
     return STATUS_OK;
 }
 
+enum status job_keep_trainers(struct job *job, struct error *err)
+{
+    enum status status = look_around(job, err);
+    if (status == STATUS_OK)
+        server_announce(job->server, server_trainer_count(job->server),
+                        (uint32_t)job->config.trainers);
+    return status;
+}
+
 static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *status,
                           struct error *err)
 {

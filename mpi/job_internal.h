@@ -58,7 +58,12 @@ MUST_USE enum status job_restart_children(struct job *job, uint32_t *ret_count, 
  * failed for good; the message says how. */
 MUST_USE enum status job_look_after_children(struct job *job, struct error *err);
 
-/* job_attendance.c. Collective: waits until all trainers of the run have said hello to some reader.
+/* job_attendance.c. One look at sockets and children before the trainers are gathered, with a sign
+ * of life for trainers that are there already. To be called a few times a second while something
+ * else takes long. Errors as job_gather(), of this reader alone. */
+MUST_USE enum status job_keep_trainers(struct job *job, struct error *err);
+
+/* Collective: waits until all trainers of the run have said hello to some reader.
  * Errors as job_gather(). */
 MUST_USE enum status job_await_trainers(struct job *job, bool quiet, struct error *err);
 

@@ -250,7 +250,7 @@ class Nginx:
         listen, certificate = f"{address}:{self.port}", ""
         if tls:
             subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                            "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+                            "-subj", "/CN=localhost", "-addext", f"subjectAltName=IP:{address}",
                             "-keyout", os.path.join(self.folder, "key.pem"), "-out", self.ca_file],
                            check=True, capture_output=True)
             listen += " ssl"

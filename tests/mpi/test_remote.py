@@ -277,6 +277,20 @@ class Http(RemoteTest):
                     self.assertEqual(self.lines(2, remote, self.env()), expected)
                     self.assertNotRegex(self.server.requests()[before:], rf"GET /{name}/base_frames/(c/)?\d")
 
+    def test_trainers_wait_while_arrays_are_loaded(self):
+        """For longer than a trainer waits for a service that says nothing, with every reader of the node."""
+        settings = self.settings(self.synth("held", self.SAMPLES, chunk=1, videos=7), **{
+            "dataset.fields.a": "segment_to_video", "dataset.fields.b": "base_frames[segment_to_video]",
+            "order.epochs": 1, "delivery.trainers": 2, "store.hedge": "false"})
+        digest = ["--digest", os.path.join(self.folder, "digest.{rank}")]
+        expected = self.lines(1, settings, self.env())
+        proxy = self.proxy(self.server.port, chunks_only=True, latency_s=0.2)
+        outcome = self.reader(2, {**settings, "dataset.uri": proxy.url + "/held", "store.requests": 4},
+                              [*digest, "--timeout", "3"], [], timeout=180, env=self.env())
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertEqual(self.digest_lines(), expected)
+        self.assertIn("loading held arrays", outcome.output)
+
     def test_few_requests(self):
         """Whatever the concurrency limit, and without second requests."""
         self.check(self.server.url + "/v2", readers=(2,),
