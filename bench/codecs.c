@@ -31,7 +31,7 @@ struct chunk {
     size_t stored_bytes, bytes;
 };
 
-static void stop(const char *what, const struct error *err)
+__attribute__((noreturn)) static void stop(const char *what, const struct error *err)
 {
     fprintf(stderr, "penstock-bench-codecs: %s: %s\n", what, err ? err->message : "failed");
     exit(EXIT_FAILURE);

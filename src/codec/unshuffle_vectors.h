@@ -19,9 +19,9 @@ VECTOR_FUNCTION void interleave(vector *vectors, int count)
 {
     vector mixed[MOST_VECTORS];
     for (int step = 1; step < count; step *= 2) {
-        for (int i = 0; i < count / 2; i++) {
-            mixed[2 * i] = vector_low(vectors[i], vectors[i + count / 2]);
-            mixed[2 * i + 1] = vector_high(vectors[i], vectors[i + count / 2]);
+        for (int i = 0; i < count; i++) {
+            vector first = vectors[i / 2], second = vectors[i / 2 + count / 2];
+            mixed[i] = i % 2 ? vector_high(first, second) : vector_low(first, second);
         }
         for (int i = 0; i < count; i++)
             vectors[i] = mixed[i];
