@@ -77,11 +77,13 @@ MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error 
 
 /* job_locality.c. Collective: settles the locality at the first session, with order.placement
  * local: as in the run that goes on, or as it fits where the trainers are. INVALID: trainers go on
- * with different localities. NO_MEMORY. */
+ * with different localities, or with one that cannot be; or their cursors differ and nobody knows
+ * the locality. NO_MEMORY. */
 MUST_USE enum status job_settle_locality(struct job *job, struct error *err);
 
-/* Sets `err`: trainers go on with these two localities. Returns INVALID. */
-MUST_USE enum status job_refuse_localities(uint32_t one, uint32_t other, struct error *err);
+/* Notes the locality of a trainer that goes on. INVALID: another one is known, or none of these
+ * trainers has that number. Nothing is noted with order.placement fixed. */
+MUST_USE enum status job_note_locality(struct job *job, uint32_t number, struct error *err);
 
 /* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:
  * trainers are the readers' children. NO_MEMORY. */

@@ -2,13 +2,14 @@
  */
 #include "job_internal.h"
 
+#include "base/size.h"
 #include "plan/locality.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum status job_refuse_localities(uint32_t one, uint32_t other, struct error *err)
+static enum status refuse_two(uint32_t one, uint32_t other, struct error *err)
 {
     return error_set(err, STATUS_INVALID,
                      "trainers go on with different localities (%" PRIu32 ", %" PRIu32
@@ -17,20 +18,61 @@ enum status job_refuse_localities(uint32_t one, uint32_t other, struct error *er
                      one, other);
 }
 
+static enum status check_sound(const struct job *job, uint32_t number, struct error *err)
+{
+    struct locality locality;
+    uint32_t trainers = job->setup.plan.trainer_count;
+    if (locality_of_number(number, trainers, &locality))
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s cannot have locality %" PRIu32
+                     ": restart all trainers, from the state of one checkpoint",
+                     count_each(trainers, "trainer").text, number);
+}
+
+enum status job_note_locality(struct job *job, uint32_t number, struct error *err)
+{
+    if (job->setup.plan.locality == 0)
+        return STATUS_OK;
+    enum status status = check_sound(job, number, err);
+    if (status != STATUS_OK)
+        return status;
+    if (job->known_locality && job->known_locality != number)
+        return refuse_two(job->known_locality, number, err);
+    job->known_locality = number;
+    return STATUS_OK;
+}
+
+/* Whether trainers that are gone had stopped at different steps. The same on all ranks. */
+static bool left_apart(const struct job *job)
+{
+    uint64_t first = 0;
+    for (uint32_t t = 0; t < job->setup.plan.trainer_count; t++) {
+        first = first ? first : job->left_off[t];
+        if (job->left_off[t] && job->left_off[t] != first)
+            return true;
+    }
+    return false;
+}
+
 /* Collective: the number that trainers, or a supervisor, have of the run that goes on; 0: nobody
- * has one. INVALID: they have different ones. */
+ * has one. INVALID: they have different ones, or one that cannot be, or need one. */
 static enum status share_known(const struct job *job, uint32_t *ret_number, struct error *err)
 {
     const struct comm *comm = &job->comm;
     uint64_t most = job_reduce(comm, job->known_locality, MPI_MAX, comm->world);
     uint64_t mine = job->known_locality ? job->known_locality : UINT32_MAX;
     uint64_t least = job_reduce(comm, mine, MPI_MIN, comm->world);
-    struct locality locality;
     *ret_number = (uint32_t)most;
-    if (most > 0 && (least != most ||
-                     !locality_of_number(*ret_number, job->setup.plan.trainer_count, &locality)))
-        return job_refuse_localities((uint32_t)least, (uint32_t)most, err);
-    return STATUS_OK;
+    if (most == 0 && left_apart(job))
+        return error_set(err, STATUS_INVALID,
+                         "--left: cursors differ, and a line 'locality NUMBER' is missing: samples "
+                         "could be delivered twice");
+    if (most == 0)
+        return STATUS_OK;
+    if (least != most)
+        return refuse_two((uint32_t)least, (uint32_t)most, err);
+    return check_sound(job, *ret_number, err);
 }
 
 /* Collective: the node of each trainer, named by the lowest rank there. */

@@ -50,10 +50,10 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
     status = run_state_check(&checked, service, err);
     if (status != STATUS_OK)
         return status;
-    if (goes_on && job->known_locality && state.order.locality != job->known_locality)
-        return job_refuse_localities(job->known_locality, state.order.locality, err);
     if (goes_on)
-        job->known_locality = state.order.locality;
+        status = job_note_locality(job, state.order.locality, err);
+    if (status != STATUS_OK)
+        return status;
     job->old_states += state.version == 1;
     *ret_cursor = job_cursor(job, state.epoch, state.step);
     return STATUS_OK;

@@ -51,13 +51,14 @@ static enum status parse(char *text, uint64_t trainers, uint64_t end, uint64_t *
          line = strtok_r(NULL, "\n", &rest)) {
         uint64_t rank, cursor;
         char more;
-        if (sscanf(line, "locality %" SCNu32 "%c", ret_locality, &more) == 1)
+        if (sscanf(line, "locality %" SCNu32 "%c", ret_locality, &more) == 1 && *ret_locality > 0)
             continue;
         if (sscanf(line, "left %" SCNu64 " %" SCNu64 "%c", &rank, &cursor, &more) != 2 ||
             rank >= trainers || cursor > end)
-            return error_set(err, STATUS_INVALID,
-                             "--left: '%.*s' is no 'left RANK CURSOR' of this run", LINE_BYTES,
-                             line);
+            return error_set(
+                err, STATUS_INVALID,
+                "--left: '%.*s' is no 'left RANK CURSOR' of this run, and no 'locality NUMBER'",
+                LINE_BYTES, line);
         ret_left[rank] = cursor + 1;
     }
     return STATUS_OK;

@@ -1,13 +1,16 @@
 /* See locality.h: numbers of localities, and the one that fits a cluster. */
 #include "plan/locality.h"
 
+#include "base/number.h"
+
 #include <stdlib.h>
 
 enum { MOST_READERS = 0x7fff, MOST_NODES = 0xffff };
 
 uint32_t locality_number(struct locality locality)
 {
-    return locality.nodes << 16 | locality.readers << 1 | locality.in_turn;
+    return min_u32(locality.nodes, MOST_NODES) << 16 |
+           min_u32(locality.readers, MOST_READERS) << 1 | locality.in_turn;
 }
 
 bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret_locality)
@@ -42,8 +45,8 @@ static bool count_nodes(const uint32_t *node_of_trainer, const uint32_t *reader_
         most = readers > most ? readers : most;
     }
     free(pairs);
-    *ret_nodes = nodes < MOST_NODES ? nodes : MOST_NODES;
-    *ret_readers = most < MOST_READERS ? most : MOST_READERS;
+    *ret_nodes = nodes;
+    *ret_readers = most;
     return true;
 }
 

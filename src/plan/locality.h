@@ -29,12 +29,12 @@
  * trainers, in order of rank, are divided among its readers in blocks. */
 struct locality {
     uint32_t nodes;   /* 1 .. T */
-    uint32_t readers; /* of a node; 1 .. 32767 */
+    uint32_t readers; /* of a node; 1 or more */
     bool in_turn;
 };
 
-/* A locality as a number, never 0; and back. False: no locality of `trainers` trainers has that
- * number. */
+/* A locality as a number, never 0, which has room for 65535 nodes and 32767 readers; and back.
+ * False: no locality of `trainers` trainers has that number. */
 uint32_t locality_number(struct locality locality);
 bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret_locality);
 

@@ -406,6 +406,29 @@ class Localities(RecoveryTest):
         self.assert_ends_well(*trainers, job)
         self.assert_every_step_is_whole("0", "1", "1.new")
 
+    def test_cursors_apart_without_a_locality_are_refused(self):
+        """Nobody knows who got what of the steps between."""
+        job = self.serve(1, ["--left", self.left_file({0: 30, 1: 28})])
+        for rank in range(2):
+            self.start_trainer(rank, f"digest.{rank}")
+        self.assertEqual(job.wait(), EXIT_FINAL, job.output())
+        self.assertIn("a line 'locality NUMBER' is missing", job.output())
+
+    def test_a_locality_that_cannot_be_is_refused(self):
+        """More nodes than trainers; and none."""
+        for number, message in ((9 << 16 | 2, "2 trainers cannot have locality 589826"), (0, "no 'locality NUMBER'")):
+            with self.subTest(number=number):
+                path = self.left_file({0: 30, 1: 28})
+                with open(path, encoding="ascii") as file:
+                    text = file.read()
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(f"locality {number}\n{text}")
+                job = self.serve(1, ["--left", path])
+                for rank in range(2):
+                    self.start_trainer(rank, f"digest.{rank}")
+                self.assertEqual(job.wait(), EXIT_FINAL, job.output())
+                self.assertIn(message, job.output())
+
     def test_two_localities_are_refused(self):
         cursors = os.path.join(self.folder, "other-")
         job = self.serve(1)

@@ -47,6 +47,17 @@ static void numbers_come_back(void **state)
     }
 }
 
+static void large_nodes_and_many_have_numbers(void **state)
+{
+    (void)state;
+    const struct locality large = {65536, 40000, true};
+    struct locality back;
+    assert_true(locality_of_number(locality_number(large), 65536, &back));
+    assert_int_equal(back.nodes, 65535);
+    assert_int_equal(back.readers, 32767);
+    assert_true(back.in_turn);
+}
+
 static void nonsense_is_no_locality(void **state)
 {
     (void)state;
@@ -256,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_come_back),
+        cmocka_unit_test(large_nodes_and_many_have_numbers),
         cmocka_unit_test(nonsense_is_no_locality),
         cmocka_unit_test(a_locality_is_found),
         cmocka_unit_test(steps_are_shared_out),
