@@ -95,6 +95,63 @@ class Local(JobTest):
                          {str(4 * chunk + i) for chunk in (3, 17, 40) for i in range(4)})
 
 
+class Page(JobTest):
+    """Who gets what is as docs/order.md says: computed here from the page, and from the order of `fixed`."""
+
+    TRAINERS, BATCH, SAMPLES, CHUNK, SEED = 5, 60, 203, 4, 2**63 + 5
+
+    def settings(self, **more):
+        uri = self.synth("page", self.SAMPLES, layout="plain", shape=64, chunk=self.CHUNK)
+        return {"dataset.uri": uri, "batch.global_size": self.BATCH, "batch.last": "partial", "order.epochs": 2,
+                "order.seed": self.SEED, "readers.threads": 1, **more}
+
+    @staticmethod
+    def random_u64(key, high, low):
+        """Philox 4x32-10."""
+        word = 2**32 - 1
+        x, k = [low & word, low >> 32, high & word, high >> 32], [key & word, key >> 32]
+        for _ in range(10):
+            one, two = 0xD2511F53 * x[0], 0xCD9E8D57 * x[2]
+            x = [two >> 32 ^ x[1] ^ k[0], two & word, one >> 32 ^ x[3] ^ k[1], one & word]
+            k = [(k[0] + 0x9E3779B9) & word, (k[1] + 0xBB67AE85) & word]
+        return x[1] << 32 | x[0]
+
+    def destinations(self, epoch, step, samples, readers):
+        """By position of a step on one node. `samples`: the indices at the positions."""
+        size, trainers = len(samples), self.TRAINERS
+        group_of = [t * readers // trainers for t in range(trainers)]
+        gets = [[d for t in range(trainers) if group_of[t] == group
+                 for d in range(t * size // trainers, (t + 1) * size // trainers)] for group in range(readers)]
+        near = [group_of[index // self.CHUNK % trainers] for index in samples]
+        key = self.random_u64(self.random_u64(self.SEED, 4, epoch), 0, step)
+        left, groups = [len(part) for part in gets], {}
+        for rest in (False, True):
+            for p in ((key % size + i) % size for i in range(size)):
+                wanted = [((key >> 32) + k) % readers for k in range(readers)] if rest else [near[p]]
+                group = next((g for g in wanted if left[g]), None)
+                if p not in groups and group is not None:
+                    groups[p] = group
+                    left[group] -= 1
+        return [gets[groups[p]].pop(0) for p in range(size)]
+
+    def check(self, readers, **more):
+        fixed = self.digests(1, 1, self.settings())
+        steps = {}
+        for line in fixed:
+            steps.setdefault((int(line[0]), int(line[1])), []).append(int(line[3]))
+        expected = sorted([epoch, step, destination, index] for (epoch, step), samples in steps.items()
+                          for destination, index in zip(self.destinations(epoch, step, samples, readers), samples))
+        lines = self.digests(readers, self.TRAINERS, self.settings(**{"order.placement": "local", **more}))
+        self.assertEqual([[int(word) for word in line[:4]] for line in lines], expected)
+
+    def test_steps(self):
+        self.check(3)
+
+    def test_stripes(self):
+        """They change nothing. Three records of 256 bytes for each of five trainers fit 4 KiB, of twelve."""
+        self.check(2, **{"exchange.buffer_limit": "4KiB"})
+
+
 class Resume(JobTest):
     """A state has what it has with `fixed`, and the locality; other readers and trainers go on."""
 
