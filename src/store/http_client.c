@@ -174,14 +174,14 @@ enum status http_header(struct curl_slist **headers, struct error *err, const ch
     return STATUS_OK;
 }
 
-/* Decrypting takes a core for one or two gigabytes a second: a thread for each core, but not many,
- * since decoding takes more. Without that, one thread is enough. */
+/* Decrypting takes a core for about two gigabytes a second: a thread for every two cores, but not
+ * many, since decoding takes more. Without that, one thread is enough. */
 static uint32_t choose_thread_count(const struct http_client *client)
 {
     enum { MOST_THREADS = 4 };
     if (client->settings.threads > 0)
         return client->settings.threads;
-    return client->target.encrypts ? min_u32(cpu_count(), MOST_THREADS) : 1;
+    return client->target.encrypts ? min_u32((cpu_count() + 1) / 2, MOST_THREADS) : 1;
 }
 
 /* Signals belong to others. */

@@ -1,9 +1,9 @@
 /* A client of one HTTP server: answers fetches (fetch.h) by libcurl's multi interface.
  *
- * A client has a few threads for its requests: one, or with TLS one for each core that the process
- * may use, four at most. http_client_new() starts the threads, and http_client_free() joins them.
- * Hundreds of requests may be under way (http_pace.h says how many, on all threads together), over
- * connections that are used again. What fails for a cause that may pass is tried again, if
+ * A client has a few threads for its requests: one, or with TLS one for every two cores that the
+ * process may use, four at most. http_client_new() starts the threads, and http_client_free() joins
+ * them. Hundreds of requests may be under way (http_pace.h says how many, on all threads together),
+ * over connections that are used again. What fails for a cause that may pass is tried again, if
  * `retries` is not 0:
  *
  *     429, 503                         until the deadline, after Retry-After if the server says so

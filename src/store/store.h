@@ -50,8 +50,8 @@ enum { STORE_DIRECT_BYTES = 1 << 20, STORE_DIRECT_ALIGNMENT = 4096 };
 /* How stores are asked, above all the remote ones. The struct has no pointers and no secrets:
  * processes send it to each other as plain bytes. Credentials are found as credentials.h says. */
 struct store_settings {
-    uint32_t requests;      /* most requests under way; 0: the store finds out while reading */
-    uint32_t threads;       /* for requests; 0: one, or with TLS one a core, four at most */
+    uint32_t requests; /* most requests under way; 0: the store finds out while reading */
+    uint32_t threads;  /* for requests; 0: one, or with TLS one for every two cores, four at most */
     uint32_t timeout_s;     /* for one value, all tries together */
     uint64_t fetch_bytes;   /* of values on their way, ahead of decoding (read/fetch_stage.h) */
     uint8_t hedge;          /* a request that takes far longer than usual is sent a second time */
