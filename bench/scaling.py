@@ -74,14 +74,14 @@ def measure(jobs_, arguments, hosts, rows, dataset):
     settings = {"dataset.uri": dataset, "order.epochs": EPOCHS, "order.seed": 17,
                 "batch.global_size": hosts * arguments.batch, "readers.threads": arguments.threads,
                 **dict(option.split("=", 1) for option in arguments.set)}
-    forecast = jobs_.forecast(hosts, settings)
+    report = jobs_.reader(hosts, settings)
     return {"hosts": hosts, "rows": rows,
             "bare_bytes_per_s": bare_exchange(jobs_, hosts, arguments.batch),
-            "report": jobs_.reader(hosts, settings),
+            "report": report,
+            "local_report": jobs_.reader(hosts, {**settings, "order.placement": "local"}),
             "decode_per_s": one_limit(jobs_, hosts, "cold", settings),
             "memory_per_s": one_limit(jobs_, hosts, "warm", settings),
-            "exchanged_bytes": [forecast[min(epoch, len(forecast) - 1)]["exchanged_bytes"]
-                                for epoch in range(EPOCHS)]}
+            "exchanged_bytes": [epoch["ways"]["foreseen_sent_bytes"] for epoch in report["epochs"]]}
 
 
 def measure_all(arguments):
@@ -108,8 +108,8 @@ def measure_all(arguments):
 # --- what came of it ----------------------------------------------------------------------------------------------
 
 
-def rate(run, mode):
-    epochs = [run["report"]["epochs"][e] for e in MODES[mode]]
+def rate(run, mode, report="report"):
+    epochs = [run[report]["epochs"][e] for e in MODES[mode]]
     return sum(epoch["samples"] for epoch in epochs) / sum(epoch["seconds"] for epoch in epochs)
 
 
@@ -264,9 +264,18 @@ def evaluate(arguments, results):
                "link_payload_share": round(link.share, 4), "shaped": link.made, "lines": lines}
     if arguments.plots:
         jobs.save_plots(arguments.plots, "scaling", figures)
-    print(json.dumps({**goals, "cached_samples_per_s": {
-        f"{line['hosts']}x{line['rows']}": round(line["samples_per_s"]["median"], 1)
-        for line in lines if line["mode"] == "cached"}}))
+    print(json.dumps({**goals,
+                      "cold_samples_per_s": medians(results, "cold"),
+                      "cached_samples_per_s": medians(results, "cached"),
+                      "local_samples_per_s": medians(results, "cached", "local_report")}))
+
+
+def medians(results, mode, report="report"):
+    """Samples a second by hosts and rows, over all rounds."""
+    found = {}
+    for run in results:
+        found.setdefault(f"{run['hosts']}x{run['rows']}", []).append(rate(run, mode, report))
+    return {shape: round(statistics.median(rates), 1) for shape, rates in found.items()}
 
 
 def main():

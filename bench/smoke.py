@@ -58,6 +58,9 @@ def main():
         assert set(peers["stores"]) == {"http", "s3"} and peers["best_peer"] is None, peers
         first, *later = peers["store_bytes"]["penstock"]
         assert first > peers["stored_bytes"]["dataset"] / 2 and sum(later) < first / 2, peers
+    ways = last_line(build, "ways", "--hosts", "2", "--rows", "1", "--ratios", "4", "--stores", "local", "--placements",
+                     "fixed", "--samples", "256", "--batch", "16")
+    assert ways is None or min(ways.values()) > 0, ways
     if importlib.util.find_spec("numpy"):
         simulated = last_line(build, "simulate", "--most", "64", "--draws", "1")
         shares = simulated["by_nodes"]["100 Gbit/s fat tree, RDMA"]

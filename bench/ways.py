@@ -60,7 +60,7 @@ def parse():
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.hosts, arguments.placements = [4], ["fixed"]
-        arguments.ratios = ["1.1", "15"]
+        arguments.ratios = ["4"]
         arguments.stores = ["local", "shared"]
     if arguments.hostfile or arguments.launch:
         parser.error("ways makes its own hosts")
