@@ -217,20 +217,24 @@ class Cluster:
         self.wait(name, processes)
 
     def wait(self, name, processes):
-        """Until all have ended, or one has failed."""
+        """Until all have ended well."""
         deadline = time.monotonic() + self.arguments.timeout
-        while any(process.poll() is None for process in processes):
-            late = time.monotonic() > deadline
-            if late or any(process.poll() for process in processes):
-                for process in processes:
-                    process.kill()
-                    process.wait()
-                logs = [(self.run / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
-                        for rank in range(len(processes))]
-                codes = [process.returncode for process in processes]
-                raise Failed(f"{name}: took more than {self.arguments.timeout:.0f} s" if late else
-                             f"{name}: exit codes {codes} (-9: memory): {max(logs, key=len)[-1500:]}")
+        while True:
+            codes = [process.poll() for process in processes]
+            if all(code == 0 for code in codes):
+                return
+            if any(codes) or time.monotonic() > deadline:
+                break
             time.sleep(0.02)
+        for process in processes:
+            process.kill()
+            process.wait()
+        for rank, code in enumerate(codes):
+            if code:
+                said = (self.run / f"log-{rank}").read_text(encoding="utf-8", errors="replace").splitlines()
+                raise Failed(f"{name}: on h{rank + 1}: exit code {code}{', perhaps for want of memory' * (code == -9)}: "
+                             f"{said[-1][:300] if said else 'it said nothing'}")
+        raise Failed(f"{name}: took more than {self.arguments.timeout:.0f} s")
 
     def measure(self, name, kind, settings):
         """Samples a second, and bytes from the store, of each epoch."""
@@ -277,10 +281,10 @@ def contestants(arguments, missing):
 
 
 def measure_all(arguments, missing):
-    """All runs; adds to `missing` what failed."""
+    """All runs, and the failures of peers, which are tried again in the next round."""
     store = Store(arguments)
     clock = jobs.Clock(arguments.budget)
-    results = []
+    results, failures = [], []
     try:
         cluster = Cluster(arguments, store)
         names = contestants(arguments, missing)
@@ -288,15 +292,15 @@ def measure_all(arguments, missing):
             since = clock.elapsed()
             for kind in arguments.stores:
                 for name, settings in names.items():
-                    if name in missing or (name in PEERS and kind not in PEERS[name][1]):
+                    if name in PEERS and kind not in PEERS[name][1]:
                         continue
                     try:
                         found = cluster.measure(name, kind, settings)
                     except Failed as failure:
                         if name.startswith("penstock"):
                             raise
-                        missing[name] = str(failure)
-                        say(missing[name])
+                        failures.append(f"{kind}: {failure}")
+                        say(failures[-1])
                         continue
                     results.append(found)
                     rates = ", ".join(f"{rate:,.0f}" for rate in found["samples_per_s"])
@@ -308,7 +312,7 @@ def measure_all(arguments, missing):
                 break
     finally:
         store.close()
-    return results
+    return results, failures
 
 
 # --- what came of it ----------------------------------------------------------------------------------------------
@@ -346,7 +350,7 @@ def print_table(kind, lines):
               f"{counts[2]:6,.0f}")
 
 
-def evaluate(arguments, results, missing):
+def evaluate(arguments, results, failures, missing):
     bucket = folder(arguments) / BUCKET
     sizes = {name: stored_bytes(bucket / name) for name in (DATASET, SHARDS) if (bucket / name).exists()}
     print(f"\ncluster_peers: {arguments.samples:,} samples of {RECORD_BYTES:,} bytes; {arguments.hosts} hosts with "
@@ -357,11 +361,13 @@ def evaluate(arguments, results, missing):
         print_table(kind, lines)
     for name, reason in missing.items():
         print(f"{name}: skipped: {reason}")
+    for failure in failures:
+        print(f"failed: {failure}")
     figures = {"samples": arguments.samples, "keeps_share": KEEPS_SHARE, "record_bytes": RECORD_BYTES, "hosts": arguments.hosts,
                "memory_mib": arguments.memory, "rate": arguments.rate, "stored_bytes": sizes, "stores": stores}
     if arguments.plots:
         jobs.save_plots(arguments.plots, "cluster_peers", figures)
-    print(json.dumps({**verdict(stores[arguments.stores[-1]]), "stored_bytes": sizes, "skipped": missing,
+    print(json.dumps({**verdict(stores[arguments.stores[-1]]), "stored_bytes": sizes, "skipped": missing, "failed": len(failures),
                       "stores": {kind: verdict(lines) for kind, lines in stores.items()}}))
 
 
@@ -386,7 +392,7 @@ def main():
                                                            "--share", str(folder(arguments))])
     try:
         missing = json.loads((folder(arguments) / "missing.json").read_text(encoding="utf-8"))
-        evaluate(arguments, measure_all(arguments, missing), missing)
+        evaluate(arguments, *measure_all(arguments, missing), missing)
     except Failed as failure:
         say(f"cluster_peers: {failure}")
         sys.exit(1)
