@@ -44,10 +44,11 @@ KEEPS_SHARE = ("insitubatch-own", "streaming")  # a trainer never sees the other
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs.add_arguments(parser)
+    parser.set_defaults(timeout=180)  # importing PyTorch four times on a busy machine takes a minute
     parser.add_argument("--hosts", type=int, default=4, help="with a trainer each (4)")
     parser.add_argument("--rate", default="1gbit", help="of each host's link, and of the store's (1gbit)")
     parser.add_argument("--memory", type=int, default=512, help="MiB of each host (512)")
-    parser.add_argument("--cache", type=int, default=256, help="MiB that a peer may keep decoded chunks in (256)")
+    parser.add_argument("--cache", type=int, default=224, help="MiB that a peer may keep decoded chunks in (224)")
     parser.add_argument("--samples", type=int, default=4096, help="of 160 KiB each (4096)")
     parser.add_argument("--batch", type=int, default=32, help="samples of a step for each host (32)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds, at most (3)")

@@ -14,7 +14,7 @@ NAMES = {"penstock": "Penstock", "penstock-local": "Penstock,\nplacement local",
 # Of epochs 1, 2 and 3.
 COLORS = {"Penstock": ("#b9cfdc", "#5b9cc0", "#0b6fa4"),
           "others, a trainer gets samples of the whole dataset": ("#ecd0bf", "#e09a6e", "#d1642a"),
-          "others, a trainer gets the same quarter in each epoch": ("#dcdcdc", "#acacac", "#7a7a7a")}
+          "others, a trainer gets the same share in each epoch": ("#dcdcdc", "#acacac", "#7a7a7a")}
 WIDTH = 0.27
 
 
@@ -35,8 +35,8 @@ def draw_rates(figures, axis, lines):
             axis.annotate(f"{rate:,.0f}", (place + (epoch - 1) * WIDTH, line["most"][epoch]), xytext=(0, 4),
                           textcoords="offset points", ha="center", fontsize=7.5, rotation=90, va="bottom")
     axis.set_yscale("log")
-    axis.set_ylim(300, max(max(line["most"]) for line in lines.values()) * 2.4)
-    axis.set_yticks([500, 1000, 2000, 5000, 10000, 20000], ["500", "1,000", "2,000", "5,000", "10,000", "20,000"])
+    axis.set_ylim(200, max(max(line["most"]) for line in lines.values()) * 2.4)
+    axis.set_yticks([200, 500, 1000, 2000, 5000, 10000, 20000], ["200", "500", "1,000", "2,000", "5,000", "10,000", "20,000"])
     axis.minorticks_off()
     axis.set_ylabel("samples/s")
     axis.set_title("epochs 1, 2 and 3, one after another", pad=10)
@@ -67,8 +67,9 @@ def plot(figures, folder):
             axis.grid(axis="y", color="#e8e8e8", linewidth=0.8)
             axis.set_axisbelow(True)
             axis.tick_params(axis="x", length=0)
-        figure.suptitle(f"{figures['hosts']} hosts, one {kind.upper()} store behind a link of {figures['rate'].replace('gbit', ' Gbit/s')}", x=0.01,
-                        ha="left", fontsize=12.5)
+        rate = figures["rate"].replace("gbit", " Gbit/s")
+        figure.suptitle(f"{figures['hosts']} hosts, one {kind.upper()} store behind a link of {rate}", x=0.01, ha="left",
+                        fontsize=12.5)
         used = {colors_of(figures, name) for name in lines}
         shown = {label: colors[1] for label, colors in COLORS.items() if colors in used}
         figure.legend([plt.Rectangle((0, 0), 1, 1, color=color) for color in shown.values()], shown.keys(),

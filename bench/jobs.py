@@ -32,7 +32,7 @@ def add_arguments(parser):
     parser.add_argument("--launch", metavar="CMD",
                         help="what starts one process on each of {hosts} hosts, instead of mpirun: "
                              "'srun --overlap --mpi=pmix -N {hosts} -n {hosts}'")
-    parser.add_argument("--timeout", type=float, default=90, help="seconds that one job may take (90)")
+    parser.add_argument("--timeout", type=float, default=90, help="seconds that one job may take (%(default)s)")
 
 
 def has_hosts(arguments):
