@@ -88,7 +88,7 @@ static bool say_missing(int fd, size_t size, bool in_pieces)
     used = in_pieces ? sprintf(page, "HTTP/1.1 404 No\r\n%s\r\n%zx\r\n", length, size)
                      : sprintf(page, "HTTP/1.1 404 No\r\n%s\r\n", length);
     memset(page + used, 'x', size);
-    memcpy(page + used + size, "\r\n0\r\n\r\n", 7);
+    strcpy(page + used + size, "\r\n0\r\n\r\n");
     bool sent = put(fd, page, (size_t)used + size + (in_pieces ? 7 : 0));
     free(page);
     return sent;
