@@ -10,7 +10,6 @@ standard library is used.
 import argparse
 import json
 import os
-import pathlib
 import statistics
 import sys
 
@@ -21,7 +20,6 @@ HOSTS = 3
 EPOCHS = 5
 MEASURED = EPOCHS - 2  # the last one has no next one behind it
 GOAL = 0.85
-PERIOD_US = 10000  # of the limit: a slow host is to be slow, not to stop now and then
 
 
 def parse():
@@ -40,19 +38,6 @@ def parse():
     if arguments.hostfile or arguments.launch:
         parser.error("hosts that exist have the processors they have: balance makes its own")
     return arguments
-
-
-def shorten_period(host, cores):
-    """The same share of a core, given out in smaller pieces than hosts.sh does."""
-    cluster = pathlib.Path(os.environ["CLUSTER_DIR"])
-    folder = pathlib.Path((cluster / f"{host}.cgroup").read_text(encoding="ascii").strip())
-    quota = int(cores * PERIOD_US)
-    if (folder / "cpu.max").exists():
-        (folder / "cpu.max").write_text(f"{quota} {PERIOD_US}")
-    else:
-        (folder / "cpu.cfs_quota_us").write_text("-1")
-        (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (folder / "cpu.cfs_quota_us").write_text(str(quota))
 
 
 def rate(report, epoch):
@@ -125,7 +110,7 @@ def main():
         jobs.on_new_hosts(arguments, HOSTS, ["--cpus", limits])
     try:
         for host, count in enumerate(cores):
-            shorten_period(f"h{host + 1}", count)
+            jobs.give_processors(f"h{host + 1}", count)
         evaluate(arguments, measure_all(arguments))
     except Failed as failure:
         say(f"balance: {failure}")

@@ -14,6 +14,7 @@ import time
 BENCH = pathlib.Path(__file__).resolve().parent
 HOSTS_SCRIPT = BENCH.parent / "tests" / "cluster" / "hosts.sh"
 CANNOT = 77
+PERIOD_US = 10000  # of a limit on processor time
 
 
 class Failed(Exception):
@@ -49,6 +50,22 @@ def on_new_hosts(arguments, count, options):
     if code == CANNOT:
         say("several hosts cannot be made of this machine: give real ones with --hostfile")
     sys.exit(code)
+
+
+def give_processors(host, cores):
+    """Gives a host that was made with --cpus the same share of a core in smaller pieces than hosts.sh does, so that it is
+    slow, and does not stop now and then; and before other work of the machine."""
+    cluster = pathlib.Path(os.environ["CLUSTER_DIR"])
+    folder = pathlib.Path((cluster / f"{host}.cgroup").read_text(encoding="ascii").split()[0])
+    quota = int(cores * PERIOD_US)
+    if (folder / "cpu.max").exists():
+        (folder / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+        (folder.parent / "cpu.weight").write_text("10000")
+    else:
+        (folder / "cpu.cfs_quota_us").write_text("-1")
+        (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (folder / "cpu.cfs_quota_us").write_text(str(quota))
+        (folder.parent / "cpu.shares").write_text("262144")
 
 
 def is_open_mpi():
@@ -100,21 +117,22 @@ class Jobs:
         if run.returncode != 0:
             raise Failed(f"exit code {run.returncode}: {shlex.join(map(str, command))}\n{run.stderr}")
 
-    def reader(self, hosts, settings, only=None, trainer=("--touch",)):
-        """A whole job; returns the reader's report, with what each host's network counted under "hosts"."""
-        for old in glob.glob(str(self.work / "job-*.json")):
+    def reader(self, hosts, settings, only=None, trainer=("--touch",), name="job"):
+        """A whole job; returns the reader's report, with what each host's network counted under "hosts". Jobs that run at
+        once need different names."""
+        for old in glob.glob(str(self.work / f"{name}-*.json")):
             os.remove(old)
-        command = [self.program("penstock-reader"), "--quiet", "--report", self.work / "job-report.json"]
+        command = [self.program("penstock-reader"), "--quiet", "--report", self.work / f"{name}-report.json"]
         for key, value in {"delivery.trainers": hosts, **settings}.items():
             command += ["--set", f"{key}={value}"]
-        command += ["--", sys.executable, BENCH / "host_counters.py", self.work / "job-host-{rank}.json",
+        command += ["--", sys.executable, BENCH / "host_counters.py", self.work / f"{name}-host-{{rank}}.json",
                     self.program("penstock-trainer"), *trainer, "--json=/dev/null"]
         self.launch(hosts, command, only)
-        with open(self.work / "job-report.json", encoding="utf-8") as file:
+        with open(self.work / f"{name}-report.json", encoding="utf-8") as file:
             report = json.load(file)
         report["hosts"] = []
         for rank in range(hosts):
-            with open(self.work / f"job-host-{rank}.json", encoding="utf-8") as file:
+            with open(self.work / f"{name}-host-{rank}.json", encoding="utf-8") as file:
                 report["hosts"].append(json.load(file))
         return report
 

@@ -12,6 +12,8 @@ import sys
 
 SAMPLES = [10 ** 6, 10 ** 7, 10 ** 8, 10 ** 9]
 READERS = [16, 64, 256, 1024]
+MATCHED_READERS, MATCHED_ROWS, WORKERS = [64, 256, 1024], [1, 100], [1, 4, 16]
+SAMPLES_PER_STEP = 256  # of a reader
 
 # key, name, unit, how to get it from a result, target at 10^9 samples, 10^7 rows and 1,024 readers.
 # Rank 0 is a reader, too.
@@ -59,6 +61,29 @@ def table(results):
     missed = [name for _, name, _, value, target in FIGURES if target and value(largest) >= target]
     print(f"\nall targets reached at {largest['samples']:,} samples" if not missed
           else f"\nmissed: {', '.join(missed)}")
+
+
+def step_ms(matched, workers):
+    """Of order.placement local: workers share the looking up, and one of them does the rest."""
+    return matched["look_up_ms"] / workers + matched["match_ms"] + matched["list_ms"]
+
+
+def measure_local(program):
+    """What order.placement local costs a reader, by readers and rows; {"READERSxROWS": stages in ms}."""
+    print("\na step with order.placement local, ms of each reader; and what so many workers allow a node, samples/s\n")
+    print(f"{'readers':>7} {'rows of':>7} {'positions':>10} {'look up':>8} {'match':>8} {'list':>8}"
+          + "".join(f"{f'{count} workers':>14}" for count in WORKERS))
+    results = {}
+    for readers in MATCHED_READERS:
+        for rows in MATCHED_ROWS:
+            run = subprocess.run([program.with_name("penstock-bench-match"), str(readers), str(rows)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True, timeout=120)
+            matched = json.loads(run.stdout)
+            results[f"{readers}x{rows}"] = matched
+            rates = "".join(f"{SAMPLES_PER_STEP / step_ms(matched, count) * 1e3:14,.0f}" for count in WORKERS)
+            print(f"{readers:7,} {rows:7} {matched['positions']:10,} {matched['look_up_ms']:8.2f} "
+                  f"{matched['match_ms']:8.2f} {matched['list_ms']:8.2f}{rates}")
+    return results
 
 
 def draw(results, path):
@@ -124,11 +149,13 @@ def main():
     if not results:
         parser.error(f"--most-samples: at least {min(SAMPLES)}")
     table(results)
+    local = measure_local(pathlib.Path(arguments.program))
     draw(results, arguments.plots)
     largest = results[-1]
     print(json.dumps({"samples": largest["samples"], "rows": largest["rows"],
                       "readers": largest["readers"],
-                      **{key: round(value(largest), 4) for key, _, _, value, _ in FIGURES}}))
+                      **{key: round(value(largest), 4) for key, _, _, value, _ in FIGURES},
+                      "local_step_ms": {key: matched["step_ms"] for key, matched in local.items()}}))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ Usage: bench/run.sh WHAT [OPTION...]
   small_chunks   100,000 chunks of 8 KiB from a directory, in random order, beside the same
   exchange       ways to exchange records between ranks, and where a reader's time goes
   rechunk        penstock rechunk beside decoding and encoding alone
-  scaling        1 to 4 hosts, cold and from memory, against what links and decoding allow
+  scaling        1 to 4 hosts, cold and from memory, order.placement fixed and local, against what links and processors
+                 allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
   cluster_peers  four hosts that share one link to an object store, beside tensorstore, zarrs, insitubatch and MosaicML
                  Streaming

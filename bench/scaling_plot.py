@@ -14,7 +14,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter  # noqa: E402
 
-COLORS = {"cached": "#0b6fa4", "cold": "#d1642a"}
+COLORS = {("local", "cached"): "#1b8a5a", ("fixed", "cached"): "#0b6fa4", ("local", "cold"): "#e0a526",
+          ("fixed", "cold"): "#d1642a"}
+NAMES = {"cached": "from memory", "cold": "first epoch"}
 TEXT, FAINT = "#333333", "#9a9a9a"
 STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": FAINT,
          "axes.labelcolor": TEXT, "text.color": TEXT, "xtick.color": TEXT, "ytick.color": TEXT,
@@ -22,8 +24,10 @@ STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, 
          "legend.frameon": False, "legend.fontsize": 9, "svg.fonttype": "none", "svg.hashsalt": "penstock", "figure.dpi": 130}
 
 
-def lines_of(figures, rows, mode):
-    found = [line for line in figures["lines"] if (line["rows"], line["mode"]) == (rows, mode)]
+def lines_of(figures, rows, placement, mode):
+    """On one host both placements are the same."""
+    found = [line for line in figures["lines"] if (line["rows"], line["mode"]) == (rows, mode)
+             and (line["placement"] == placement or line["hosts"] == 1)]
     return sorted(found, key=lambda line: line["hosts"])
 
 
@@ -53,7 +57,7 @@ def save(figure, folder, name):
 
 def panels(figures, height):
     rows = rows_of(figures)
-    figure, axes = plt.subplots(1, len(rows), figsize=(4.6 * len(rows), height), sharey=True, squeeze=False)
+    figure, axes = plt.subplots(1, len(rows), figsize=(5.0 * len(rows), height), sharey=True, squeeze=False)
     for row, axis in zip(rows, axes[0]):
         axis.set_title(row_title(row), pad=10)
         axis.set_xlabel("hosts")
@@ -64,70 +68,66 @@ def panels(figures, height):
 
 
 def plot_rates(figures, folder):
-    figure, axes = panels(figures, 4.0)
+    figure, axes = panels(figures, 4.2)
     labelled = {}
     for rows, axis in axes:
-        for mode, marker, shift in (("cold", "s", -0.06), ("cached", "o", 0.06)):  # apart where they meet
-            lines = lines_of(figures, rows, mode)
-            hosts = [line["hosts"] + shift for line in lines]
+        for (placement, mode), color in COLORS.items():
+            lines = lines_of(figures, rows, placement, mode)
+            hosts = [line["hosts"] for line in lines]
             middle = [line["samples_per_s"]["median"] for line in lines]
             below = [value - line["samples_per_s"]["least"] for value, line in zip(middle, lines)]
             above = [line["samples_per_s"]["most"] - value for value, line in zip(middle, lines)]
-            labelled[f"{mode}: " + ("read, decoded and exchanged" if mode == "cold" else "exchanged from memory")] = \
-                axis.errorbar(hosts, middle, yerr=(below, above), fmt=marker, color=COLORS[mode], markersize=6.5,
-                              capsize=3, linewidth=1.2, zorder=4)
-            for line, value in zip(lines, middle):
-                if mode == "cached" and line["limit"] == "links":
-                    axis.annotate(f"{line['ratio']:.2f}", (line["hosts"] + shift, value), xytext=(3, -15),
-                                  textcoords="offset points", ha="center", fontsize=9, color=COLORS[mode])
-        crossing = [line for line in lines_of(figures, rows, "cached") if "links" in line["limits"]]
-        hosts = [line["hosts"] for line in crossing]
-        allowed = [line["limits"]["links"] for line in crossing]
-        labelled["what the links allow for cached samples"] = axis.plot(
-            hosts, allowed, color=TEXT, linewidth=1.4, linestyle=(0, (5, 2)), zorder=3)[0]
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(matplotlib.ticker.LogLocator(10, (1, 2, 5)))
+            marker = "o" if mode == "cached" else "s"
+            labelled[f"{placement}, {NAMES[mode]}"] = axis.errorbar(
+                hosts, middle, yerr=(below, above), fmt=f"-{marker}", color=color, markersize=5.5, capsize=3,
+                linewidth=1.6 if mode == "cached" else 1.0, zorder=4)
+            limited = [line for line in lines if line["limit"]]
+            if (placement, mode) == ("local", "cached"):
+                labelled["what links and processors allow local, from memory"] = axis.plot(
+                    [line["hosts"] for line in limited], [line["limits"][line["limit"]] for line in limited],
+                    color=TEXT, linewidth=1.2, linestyle=(0, (4, 2)), zorder=3)[0]
+                for line in limited:
+                    axis.annotate(f"{line['ratio']:.2f}", (line["hosts"], line["samples_per_s"]["median"]),
+                                  xytext=(5, -12), textcoords="offset points", fontsize=8.5, color=color)
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
-        axis.tick_params(axis="y", which="minor", length=0)
-        axis.set_xlim(0.6, max(line["hosts"] for line in figures["lines"]) + 0.4)
-    axes[0][1].set_ylabel("samples/s")
-    figure.suptitle(f"Samples of {figures['record_bytes'] // 1024} KiB delivered, {link_text(figures)}", x=0.01,
+        axis.set_ylim(bottom=0)
+        axis.set_xlim(0.7, max(line["hosts"] for line in figures["lines"]) + 0.4)
+    axes[0][1].set_ylabel("samples/s, all hosts together")
+    cores = f", {figures['cores']:g} cores a host" if figures.get("cores") else ""
+    figure.suptitle(f"Samples of {figures['record_bytes'] // 1024} KiB delivered, {link_text(figures)}{cores}", x=0.01,
                     ha="left", fontsize=12.5)
-    figure.legend(labelled.values(), labelled.keys(), loc="lower center", bbox_to_anchor=(0.5, -0.08), ncol=3,
+    figure.legend(labelled.values(), labelled.keys(), loc="lower center", bbox_to_anchor=(0.5, -0.12), ncol=3,
                   handletextpad=0.5, columnspacing=1.8)
     figure.tight_layout(w_pad=2.5)
     return save(figure, folder, "scaling_rates")
 
 
 def plot_bytes(figures, folder):
+    """Shares of an epoch's bytes, of both placements: the scale is logarithmic."""
     figure, axes = panels(figures, 3.6)
-    width = 0.34
+    width = 0.2
     labelled = {}
     for rows, axis in axes:
-        lines = lines_of(figures, rows, "cached")
-        hosts = [line["hosts"] for line in lines]
-        for shift, color, label, values in (
-                (-width / 2, "#b9cfdc", "forecast of penstock plan", [line["forecast_bytes"] for line in lines]),
-                (width / 2, COLORS["cached"], "sent", [line["sent_bytes"]["median"] for line in lines])):
-            labelled[label] = axis.bar([host + shift for host in hosts], [value / 2**20 for value in values], width,
-                                       color=color, zorder=2)
-        middle = [line["sent_bytes"]["median"] / 2**20 for line in lines]
-        spread = [[value - line["sent_bytes"]["least"] / 2**20 for value, line in zip(middle, lines)],
-                  [line["sent_bytes"]["most"] / 2**20 - value for value, line in zip(middle, lines)]]
-        labelled["least and most of one host"] = axis.errorbar(
-            [host + width / 2 for host in hosts], middle, yerr=spread, fmt="none", ecolor=TEXT, capsize=3,
-            linewidth=1, zorder=3)
-        for line, value in zip(lines, middle):
-            if line["forecast_error"] is not None:
-                top = max(line["sent_bytes"]["most"], line["forecast_bytes"]) / 2**20
-                axis.annotate(f"{line['forecast_error']:+.1%}", (line["hosts"], top), xytext=(0, 5),
-                              textcoords="offset points", ha="center", fontsize=9)
-            else:
-                axis.annotate("0", (line["hosts"], value), xytext=(0, 4), textcoords="offset points", ha="center",
-                              fontsize=9)
-    axes[0][1].set_ylabel("MiB sent by a host in an epoch")
-    figure.suptitle("From memory: bytes that cross the network, and their forecast", x=0.06, ha="left", y=1.04,
+        for place, placement in enumerate(("fixed", "local")):
+            lines = [line for line in lines_of(figures, rows, placement, "cached") if line["hosts"] > 1]
+            hosts = [line["hosts"] for line in lines]
+            epoch = figures["samples"] * figures["record_bytes"]
+            for shift, color, label, values in (
+                    (-width / 2, FAINT, "forecast of penstock plan",
+                     [line["forecast_bytes"] * line["hosts"] / epoch for line in lines]),
+                    (width / 2, COLORS[placement, "cached"], f"{placement}: sent", [line["sent_share"] for line in lines])):
+                at = [host + shift + (2.2 * place - 1.1) * width for host in hosts]
+                labelled[label] = axis.bar(at, [100 * value for value in values], width, color=color, zorder=2)
+                if shift > 0:
+                    for x, value in zip(at, values):
+                        axis.annotate(f"{value:.1%}", (x, 100 * value), xytext=(-3, 3), textcoords="offset points",
+                                      ha="center", fontsize=8)
+        axis.set_yscale("log")
+        axis.set_ylim(1, 150)
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}%"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    axes[0][1].set_ylabel("of all samples")
+    figure.suptitle("From memory: samples that cross the network, and their forecast", x=0.01, ha="left", y=1.04,
                     fontsize=12.5)
     figure.legend(labelled.values(), labelled.keys(), loc="lower center", bbox_to_anchor=(0.5, -0.08), ncol=3)
     figure.tight_layout(w_pad=2.5)

@@ -1,18 +1,21 @@
 /* penstock-bench-schedule: writes who sends how many records to whom, for a simulation of the
  * exchange.
  *
- *     penstock-bench-schedule FILE READERS STEPS ROW_LENGTH SEED cold|warm
+ *     penstock-bench-schedule FILE READERS STEPS ROW_LENGTH SEED cold|warm fixed|local
  *     penstock-bench-schedule shape READERS RECORD_BYTES SLOTS BUFFER_LIMIT_BYTES
  *
  * A job of READERS readers with 8 trainers each and 32 samples a trainer and step, shuffled in
  * windows of the default size. cold: the first epoch, rows go to readers as rank 0 gives them out.
  * warm: the second epoch, all rows are in the readers' memory and are sent from where they lie.
- * shape prints how such a job's rounds would be chosen, as one JSON object.
+ * fixed, local: order.placement. STRIPES: steps are cut into so many (1); with local each is
+ * matched by itself. shape prints how such a job's rounds would be chosen, as one JSON object.
  */
 #include "schedule.h"
 
+#include "base/divide.h"
 #include "base/size.h"
 #include "plan/assign.h"
+#include "plan/locality.h"
 #include "plan/round.h"
 
 #include <stdio.h>
@@ -21,13 +24,19 @@
 
 enum { TRAINERS_PER_READER = 8, BATCH = 32 };
 
+static const char usage[] =
+    "usage: penstock-bench-schedule FILE READERS STEPS ROW_LENGTH SEED cold|warm fixed|local";
+
 struct job {
     struct plan plan;
     uint32_t reader_count, step_count;
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
-    uint16_t *owners; /* of the window's rows */
-    uint8_t *counts;  /* [reader_count][reader_count] of one step */
+    uint16_t *owners;        /* of the window's rows */
+    uint8_t *counts;         /* [reader_count][reader_count] of one step */
+    struct matcher *matcher; /* NULL: order.placement is fixed */
+    uint16_t *sources;       /* [global batch] readers that send the samples of a step */
+    uint32_t *destinations;  /* [global batch] */
 };
 
 static void fail(const char *what)
@@ -55,12 +64,21 @@ static uint64_t parse_number(const char *text, uint64_t most)
     char *end;
     unsigned long long number = strtoull(text, &end, 10);
     if (*end || number < 1 || number > most)
-        fail("usage: penstock-bench-schedule FILE READERS STEPS ROW_LENGTH SEED cold|warm");
+        fail(usage);
     return number;
 }
 
+/* Whether a word is the second of two that are allowed. */
+static bool choose(const char *text, const char *first, const char *second)
+{
+    bool is_second = strcmp(text, second) == 0;
+    if (!is_second && strcmp(text, first) != 0)
+        fail(usage);
+    return is_second;
+}
+
 /* A dataset of exactly `steps` steps. */
-static void settle_plan(struct job *job, uint64_t row_length, uint64_t seed)
+static void settle_plan(struct job *job, uint64_t row_length, uint64_t seed, bool local)
 {
     uint64_t batch = (uint64_t)job->reader_count * TRAINERS_PER_READER * BATCH;
     const struct plan_options options = {
@@ -71,6 +89,9 @@ static void settle_plan(struct job *job, uint64_t row_length, uint64_t seed)
         .global_batch = batch,
         .last = PLAN_DROP,
         .trainer_count = job->reader_count * TRAINERS_PER_READER,
+        .locality =
+            local ? locality_number((struct locality){.nodes = job->reader_count, .readers = 1})
+                  : 0,
     };
     struct error err;
     error_clear(&err);
@@ -94,6 +115,11 @@ static void make_assigner(struct job *job)
     check(assigner_new(&options, &job->assigner, &err), &err);
     job->owners = allocate(job->plan.window_rows, sizeof(uint16_t));
     job->counts = allocate((size_t)job->reader_count * job->reader_count, 1);
+    job->sources = allocate(job->plan.global_batch, sizeof *job->sources);
+    job->destinations = allocate(job->plan.global_batch, sizeof *job->destinations);
+    job->matcher = job->plan.locality ? matcher_new(&job->plan) : NULL;
+    if (job->plan.locality && !job->matcher)
+        fail("out of memory");
 }
 
 static void write_step(struct job *job, FILE *file)
@@ -104,20 +130,39 @@ static void write_step(struct job *job, FILE *file)
     memset(job->counts, 0, bytes);
 }
 
-/* Goes through the positions of a window; writes the steps that end in it. */
-static void count_window(struct job *job, const struct plan_window *window, FILE *file)
+static void count_step(struct job *job, uint64_t epoch, uint64_t step)
 {
+    uint64_t first = step * job->plan.global_batch;
+    if (job->matcher)
+        matcher_match(job->matcher, epoch, step, job->destinations);
+    for (uint64_t i = 0; i < job->plan.global_batch; i++) {
+        uint64_t destination = first + (job->matcher ? job->destinations[i] : i);
+        uint32_t from = job->sources[i];
+        uint32_t to = job->reader_of_trainer[plan_recipient_of(&job->plan, destination).trainer];
+        uint8_t *count = &job->counts[(size_t)from * job->reader_count + to];
+        if (*count == UINT8_MAX && from != to)
+            fail("more than 255 records from one reader to another in a step: take more readers");
+        *count += from != to;
+    }
+}
+
+/* Goes through the positions of a window; writes the steps that end in it. */
+static void count_window(struct job *job, const struct plan_epoch *epoch,
+                         const struct plan_window *window, FILE *file)
+{
+    struct divider trainers = divider_of(job->plan.trainer_count);
     uint64_t end = window->first_position + window->sample_count;
     for (uint64_t position = window->first_position; position < end; position++) {
         struct plan_location location = plan_location_at(window, position);
-        uint32_t from = job->owners[location.window_row] & ASSIGN_READER_MASK;
-        uint32_t to = job->reader_of_trainer[plan_recipient_of(&job->plan, position).trainer];
-        uint8_t *count = &job->counts[(size_t)from * job->reader_count + to];
-        if (*count == UINT8_MAX)
-            fail("more than 255 records from one reader to another in a step: take more readers");
-        *count += from != to;
-        if ((position + 1) % job->plan.global_batch == 0)
+        uint64_t step = position / job->plan.global_batch, i = position % job->plan.global_batch;
+        job->sources[i] = job->owners[location.window_row] & ASSIGN_READER_MASK;
+        if (job->matcher)
+            job->destinations[i] = locality_trainer(
+                trainers, plan_row_at(epoch, window->first_row_position + location.window_row));
+        if (i + 1 == job->plan.global_batch) {
+            count_step(job, epoch->epoch, step);
             write_step(job, file);
+        }
     }
 }
 
@@ -130,7 +175,7 @@ static void run_epoch(struct job *job, uint64_t index, FILE *file)
         plan_window_at(&window, &epoch, w);
         assigner_window(job->assigner, &epoch, &window, job->owners);
         if (file)
-            count_window(job, &window, file);
+            count_window(job, &epoch, &window, file);
     }
 }
 
@@ -138,7 +183,7 @@ static void print_shape(char **numbers)
 {
     struct job job = {.reader_count = (uint32_t)parse_number(numbers[0], ASSIGN_MAX_READERS),
                       .step_count = 1 << 16};
-    settle_plan(&job, 1, 1);
+    settle_plan(&job, 1, 1, false);
     free(job.reader_of_trainer);
     struct round_shape shape;
     struct error err;
@@ -159,12 +204,12 @@ int main(int argc, char **argv)
         print_shape(argv + 2);
         return EXIT_SUCCESS;
     }
-    if (argc != 7 || (strcmp(argv[6], "cold") != 0 && strcmp(argv[6], "warm") != 0))
-        fail("usage: penstock-bench-schedule FILE READERS STEPS ROW_LENGTH SEED cold|warm");
+    if (argc != 8)
+        fail(usage);
+    bool warm = choose(argv[6], "cold", "warm"), local = choose(argv[7], "fixed", "local");
     struct job job = {.reader_count = (uint32_t)parse_number(argv[2], ASSIGN_MAX_READERS),
                       .step_count = (uint32_t)parse_number(argv[3], 1 << 20)};
-    bool warm = strcmp(argv[6], "warm") == 0;
-    settle_plan(&job, parse_number(argv[4], UINT32_MAX), parse_number(argv[5], UINT64_MAX));
+    settle_plan(&job, parse_number(argv[4], UINT32_MAX), parse_number(argv[5], UINT64_MAX), local);
     make_assigner(&job);
     FILE *file = fopen(argv[1], "wb");
     struct schedule_header header = {.reader_count = job.reader_count,
@@ -178,6 +223,9 @@ int main(int argc, char **argv)
     if (fclose(file) != 0)
         fail("the schedule cannot be written");
     assigner_free(job.assigner);
+    matcher_free(job.matcher);
+    free(job.destinations);
+    free(job.sources);
     free(job.owners);
     free(job.counts);
     free(job.reader_of_trainer);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Simulates the exchange on 64 to 1,024 nodes: how much of their links readers reach, by nodes,
-record size and steps a round, as bands over what is not known of a network.
+record size and steps a round, as bands over what is not known of a network; and what order.placement
+local makes of it.
 
 The traffic is the plan's own (penstock-bench-schedule). A LogGP-style model (model.py) is run on
 it; where SimGrid is installed, exchange_smpi.c first carries out smaller jobs under SMPI, and the
@@ -9,6 +10,7 @@ two are compared. Plots need matplotlib. The last line of output is one JSON obj
 import argparse
 import itertools
 import json
+import math
 import pathlib
 import shutil
 import subprocess
@@ -26,6 +28,7 @@ SAMPLES_PER_STEP = 256  # of a reader: 8 trainers, 32 each
 SCHEDULE_STEPS = 24
 ROUNDS = 8
 ROW_LENGTHS = [1, 100]
+PLACED = [64, 256, 1024]  # nodes for which both placements are compared
 SEEDS = [17, 18]  # of the order of samples
 MICRO, NANO = 1e-6, 1e-9
 
@@ -76,23 +79,30 @@ class Schedules:
         self.program, self.work = program, work
         self.traffic = {}
 
-    def path(self, readers, seed=SEEDS[0], row_length=1, state="warm"):
-        path = self.work / f"schedule-{readers}-{seed}-{row_length}-{state}"
+    def path(self, readers, seed=SEEDS[0], row_length=1, state="warm", placement="fixed"):
+        path = self.work / f"schedule-{readers}-{seed}-{row_length}-{state}-{placement}"
         if not path.exists():
             part = path.with_suffix(".part")
             subprocess.run([self.program, part, str(readers), str(SCHEDULE_STEPS), str(row_length),
-                            str(seed), state], check=True)
+                            str(seed), state, placement], check=True)
             part.rename(path)
         return path
 
-    def rounds(self, readers, steps, stripes=1, row_length=1, state="warm"):
+    def rounds(self, readers, steps, stripes=1, row_length=1, state="warm", placement="fixed"):
         """One series of rounds for each seed."""
-        key = (readers, steps, stripes, row_length, state)
+        key = (readers, steps, stripes, row_length, state, placement)
         if key not in self.traffic:
             self.traffic[key] = [
-                model.rounds_of(model.load(self.path(readers, seed, row_length, state)), steps,
-                                stripes, ROUNDS, numpy.random.default_rng(seed)) for seed in SEEDS]
+                model.rounds_of(
+                    model.load(self.path(readers, seed, row_length, state, placement)),
+                    steps, stripes, ROUNDS, numpy.random.default_rng(seed)) for seed in SEEDS]
         return self.traffic[key]
+
+    def travels(self, readers, placement, row_length=1):
+        """The share of the samples that one reader sends to another."""
+        paths = [self.path(readers, seed, row_length, "warm", placement) for seed in SEEDS]
+        return float(numpy.mean([model.load(path).sum(dtype=numpy.int64) for path in paths]) /
+                     (SCHEDULE_STEPS * SAMPLES_PER_STEP * readers))
 
 
 def draw_networks(name, count):
@@ -115,6 +125,18 @@ def band(traffic, record_bytes, networks):
     shares = [100 * model.rate_share(traffic[i % len(traffic)], record_bytes, network)
               for i, network in enumerate(networks)]
     return [float(value) for value in numpy.percentile(shares, [10, 50, 90])]
+
+
+def rate_band(traffic, steps, record_bytes, networks):
+    """10th, 50th and 90th percentile of the samples a second that the exchange lets each node have."""
+    rates = [len(traffic[0]) * steps * SAMPLES_PER_STEP /
+             model.run(traffic[i % len(traffic)], record_bytes, network)[0]
+             for i, network in enumerate(networks)]
+    return [float(value) for value in numpy.percentile(rates, [10, 50, 90])]
+
+
+def show_thousands(values):
+    return f"{values[1] / 1e3:,.0f} ({values[0] / 1e3:,.0f}-{values[2] / 1e3:,.0f})"
 
 
 def show(values):
@@ -256,6 +278,50 @@ def choices(arguments, schedules, name="200 Gbit/s fat tree, RDMA"):
     return results
 
 
+# ---- order.placement local
+
+
+def formula(readers):
+    """Of the samples, those that travel where chance alone decides who has them."""
+    return math.sqrt((1 - 1 / readers) / (2 * math.pi * SAMPLES_PER_STEP))
+
+
+def travelling(arguments, schedules):
+    """What share of the samples travels, counted in the plan, and over the formula."""
+    print("\nshare of the samples that travel, all rows in memory: counted (over the formula)\n")
+    print(f"{'':36}" + "".join(f"{readers:>16,}" for readers in arguments.readers))
+    results = {}
+    for placement, row_length in (("fixed", 1), ("local", 1), ("local", 8), ("local", 100)):
+        text = f"{placement}, rows of {row_length}"
+        shares = [schedules.travels(readers, placement, row_length) for readers in arguments.readers]
+        over = [share / (formula(readers) if placement == "local" else 1 - 1 / readers)
+                for share, readers in zip(shares, arguments.readers)]
+        results[text] = {"share": shares, "over_formula": over}
+        print(f"{text:36}" + "".join(f"{share:>9.2%} ({ratio:.2f})"
+                                     for share, ratio in zip(shares, over)), flush=True)
+    return results
+
+
+def by_placement(arguments, schedules):
+    """{network: {record: {placement: {nodes: band of samples/s a node}}}}, two steps a round."""
+    readers_of = [readers for readers in PLACED if readers in arguments.readers]
+    results = {}
+    print("\nthousands of samples a second and node that the exchange allows, two steps a round: "
+          "median (10th-90th percentile)")
+    for name in NETWORKS:
+        networks = draw_networks(name, arguments.draws)
+        print(f"\n{name:36}" + "".join(f"{readers:>24,}" for readers in readers_of))
+        results[name] = {}
+        for record, placement in itertools.product(RECORDS, ("fixed", "local")):
+            bands = {readers: rate_band(schedules.rounds(readers, 2, placement=placement), 2, record,
+                                        networks) for readers in readers_of}
+            results[name].setdefault(record, {})[placement] = bands
+            text = f"  records of {size(record)}, {placement}"
+            print(f"{text:36}" + "".join(f"{show_thousands(bands[readers]):>24}"
+                                         for readers in readers_of), flush=True)
+    return results
+
+
 # ---- plots
 
 
@@ -301,6 +367,44 @@ def draw(results_by_nodes, results_by_steps, most_readers, path):
     say(f"plots: {path}")
 
 
+def draw_placements(results, path):
+    """Samples a second and node over nodes, fixed and local."""
+    try:
+        import matplotlib
+    except ImportError:
+        return
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "penstock"
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(2, 2, figsize=(10, 7.5), sharex=True, sharey=True)
+    colours = pyplot.cm.viridis(numpy.linspace(0.9, 0, len(RECORDS)))
+    for axis, (name, records) in zip(axes.flat, results.items()):
+        for colour, (record, placements) in zip(colours, records.items()):
+            for placement, style in (("local", "-o"), ("fixed", "--s")):
+                bands = placements[placement]
+                low, middle, high = zip(*bands.values())
+                axis.fill_between(list(bands), low, high, color=colour, alpha=0.15, lw=0)
+                axis.plot(list(bands), middle, style, color=colour, ms=4,
+                          label=f"{size(record)}, {placement}")
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        axis.set(title=name, xticks=list(bands))
+        axis.set_xticklabels([f"{value:,}" for value in bands])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    for axis in axes[-1]:
+        axis.set_xlabel("nodes")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("samples/s of a node")
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=len(RECORDS), frameon=False)
+    figure.suptitle("What the exchange allows, from memory: order.placement local (solid) and fixed (dashed)")
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    for suffix, metadata in (("svg", {"Date": None}), ("png", {})):
+        figure.savefig(path / f"exchange_by_placement.{suffix}", dpi=110, metadata=metadata)
+    pyplot.close(figure)
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("schedule", help="penstock-bench-schedule")
@@ -327,9 +431,13 @@ def main():
     steps = by_steps(arguments, schedules)
     uneven = imbalance(arguments, schedules)
     chosen = choices(arguments, schedules)
+    travel = travelling(arguments, schedules)
+    placed = by_placement(arguments, schedules)
     draw(nodes, steps, max(arguments.readers), arguments.plots)
+    draw_placements(placed, arguments.plots)
     print(json.dumps({"model_over_smpi_worst": worst, "by_nodes": nodes, "by_steps": steps,
-                      "imbalance": uneven, "choices": chosen},
+                      "imbalance": uneven, "choices": chosen, "travels": travel,
+                      "by_placement": placed},
                      default=str))
 
 
