@@ -6,12 +6,14 @@
 
 #include <stdlib.h>
 
-/* A round's copies are cut into a few tasks a worker, so that all workers end at about the same
- * time. A task is large enough for its start and its end not to count. */
+/* A task is large enough for its start and its end not to count: of small samples as much as the
+ * cache of a core has room for, of large samples a few. Where there are few copies for many
+ * workers, each worker gets some all the same. */
 enum {
     TASKS_A_WORKER = 4,
-    TASK_LEAST_BYTES = 256 * 1024,
-    TASK_MOST_BYTES = 1024 * 1024,
+    TASK_BYTES = 256 * 1024,
+    TASK_MOST_BYTES = 1024 * 1024, /* of few samples */
+    TASK_FEW = 8,
     TASK_MOST_ITEMS = 4096,
 };
 
@@ -81,8 +83,8 @@ static uint64_t task_items(const struct copies *copies, uint64_t count)
 {
     uint64_t bytes = copies->job->dataset->record_bytes + 1;
     uint64_t even = count / (TASKS_A_WORKER * pool_worker_count(copies->job->pool));
-    uint64_t items = max_u64(even, TASK_LEAST_BYTES / bytes);
-    items = min_u64(items, min_u64(TASK_MOST_BYTES / bytes, TASK_MOST_ITEMS));
+    uint64_t few = min_u64(even, min_u64(TASK_FEW, TASK_MOST_BYTES / bytes));
+    uint64_t items = min_u64(max_u64(TASK_BYTES / bytes, few), TASK_MOST_ITEMS);
     return max_u64(items, 1);
 }
 
