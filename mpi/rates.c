@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "job_internal.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -335,6 +336,7 @@ enum status rates_probe_links(struct job *job, struct error *err)
         MPI_Igather(&byte_ns, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, comm->world, &request);
         comm_wait(comm, &request);
     }
+    assert(status != STATUS_OK || all); /* comm_agree() says OK only where every rank has it */
     for (int r = 0; status == STATUS_OK && job->assigner && r < comm->size; r++)
         assigner_note_rates(job->assigner, (uint32_t)r, &(struct ways_rates){.byte_ns = all[r]});
     free(all);
