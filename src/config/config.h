@@ -103,9 +103,9 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
       KEEPS_ORDER,                                                                                 \
       "most bytes of packed records in one round; a reader has two such rounds in flight, or up "  \
       "to four smaller ones")                                                                      \
-    X("exchange.way", way, CHOICE_WAY, "auto", 0, 0, KEEPS_ORDER,                                  \
+    X("exchange.way", way, CHOICE_WAY, "send", 0, 0, KEEPS_ORDER,                                  \
       "how samples come to readers whose trainers get them: send, from the reader that has their " \
-      "row; each, every such reader loads the row itself; auto: what is faster, as measured")      \
+      "row; each, every such reader loads the row itself; auto: what looks faster while running")  \
     X("store.timeout", store_timeout_s, U64, "60", 1, 86400, KEEPS_ORDER,                          \
       "seconds after which a read that has not come back ends the run; a warning comes after "     \
       "half the time")                                                                             \

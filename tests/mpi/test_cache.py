@@ -18,7 +18,6 @@ class Cache(JobTest):
                          dtype="int16", codec="zstd")
         return {"dataset.uri": uri, "batch.global_size": 24, "batch.last": "partial",
                 "order.epochs": 4, "order.window_rows": 96 // chunk, "readers.threads": THREADS,
-                "exchange.way": "send",  # else what is read depends on what is faster
                 "delivery.trainers": 4, "delivery.slots": 2, "readers.memory_limit": "1GiB",
                 **{key.replace("__", "."): value for key, value in more.items()}}
 

@@ -511,7 +511,7 @@ class Trainers(RecoveryTest):
         """All rows fit into memory: each is read once in the run, whoever dies, and when."""
         uri = self.synth("fits", 400, layout="plain", chunk=4, shape=4096, dtype="int16", codec="zstd")
         settings = {"dataset.uri": uri, "readers.cache": cache, "readers.memory_limit": "256MiB",
-                    "order.window_rows": 20, "order.epochs": 8, "exchange.way": "send"}
+                    "order.window_rows": 20, "order.epochs": 8}
         expected = self.expected(**settings)
         report = os.path.join(self.folder, "report.json")
         job = self.spawn(readers, "", options=["--report", report], **settings)
