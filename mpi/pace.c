@@ -25,7 +25,7 @@ enum { SAMPLE_NUMBERS = sizeof(struct pace_sample) / sizeof(uint64_t), MILLION =
 
 struct pace {
     struct job *job;
-    struct rates *rates;
+    struct rates *rates; /* NULL: rank 0 has no choice of ways */
     uint64_t posted, passed; /* meetings */
     MPI_Request request;
     struct pace_sample mine;
@@ -51,7 +51,9 @@ enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
     pace->request = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
     pace->now_ns = pace->sample_ns = clock_now_ns();
-    enum status status = rates_new(job, &pace->rates, err);
+    enum status status = STATUS_OK;
+    if (job->setup.budget.each_rows > 0)
+        status = rates_new(job, &pace->rates, err);
     if (status != STATUS_OK) {
         pace_free(pace);
         return status;
@@ -127,15 +129,18 @@ static void tell_assigner(struct pace *pace)
         const struct pace_sample *sample = &pace->all[r];
         assigner_note_pace(pace->job->assigner, (uint32_t)r, sample->rows_read, sample->row_ns,
                            (double)sample->waited_ppm / MILLION - mean, sample->waited_for > 0);
-        rates_note(pace->rates, (uint32_t)r, &sample->rates, sample->row_ns,
-                   (uint64_t)(mean * MILLION));
+        if (pace->rates)
+            rates_note(pace->rates, (uint32_t)r, &sample->rates, sample->row_ns,
+                       (uint64_t)(mean * MILLION));
     }
-    rates_tell(pace->rates);
+    if (pace->rates)
+        rates_tell(pace->rates);
 }
 
 void pace_note_moved(struct pace *pace, uint64_t sent_records, uint64_t received_records)
 {
-    rates_note_moved(pace->rates, sent_records, received_records);
+    if (pace->rates)
+        rates_note_moved(pace->rates, sent_records, received_records);
 }
 
 void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
@@ -155,7 +160,8 @@ void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
     if (pace->posted < published / PACE_ROUNDS) {
         pace->mine = measure(pace);
         note_waits(pace, &pace->mine);
-        pace->mine.rates = rates_measure(pace->rates, pace->mine.row_ns, pace->exchange_ns);
+        if (pace->rates)
+            pace->mine.rates = rates_measure(pace->rates, pace->mine.row_ns, pace->exchange_ns);
         pace->exchange_ns = 0;
         MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);
