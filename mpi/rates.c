@@ -272,11 +272,10 @@ enum { PIECE_BYTES = 256 << 10, UNDER_WAY = 4, LEAST_PIECES = 4, MOST_PIECES = 6
 static const uint64_t ENOUGH_NS = 8000000;
 static const double NO_LINK_BYTE_NS = 1e-3;
 
-/* Sends pieces to a reader of another node, where there is one, and receives as many. */
-static void move_pieces(struct job *job, unsigned char *memory, int pieces)
+/* Sends pieces to the reader `shift` ranks further, and receives as many. */
+static void move_pieces(const struct job *job, int shift, unsigned char *memory, int pieces)
 {
     const struct comm *comm = &job->comm;
-    int shift = comm->node_size < comm->size ? comm->node_size : 1;
     int to = (comm->rank + shift) % comm->size;
     int from = (comm->rank - shift + comm->size) % comm->size;
     MPI_Request requests[UNDER_WAY][2];
@@ -300,6 +299,8 @@ static void move_pieces(struct job *job, unsigned char *memory, int pieces)
 static double probe_link(struct job *job, unsigned char *memory)
 {
     const struct comm *comm = &job->comm;
+    /* The same on all readers; on another node, where ranks are in blocks. */
+    int shift = (int)job_reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world);
     double byte_ns = 0;
     uint64_t longest_ns = 0;
     for (int pieces = LEAST_PIECES, tries = 0; tries < TRIES;) {
@@ -307,7 +308,7 @@ static double probe_link(struct job *job, unsigned char *memory)
         MPI_Ibarrier(comm->world, &request);
         comm_wait(comm, &request);
         uint64_t start_ns = clock_now_ns();
-        move_pieces(job, memory, pieces);
+        move_pieces(job, shift, memory, pieces);
         uint64_t took_ns = clock_now_ns() - start_ns;
         double took = (double)took_ns / ((double)pieces * PIECE_BYTES);
         longest_ns = job_reduce(comm, took_ns, MPI_MAX, comm->world);

@@ -26,6 +26,7 @@ class Mpirun(ClusterTest):
     def test_several_readers_on_some_hosts(self):
         nodes = self.deliver(6, 6)
         self.assertEqual((len(nodes), set(nodes)), (6, set(HOSTS)))
+        self.deliver(6, 6, exchange__way="auto")  # links are measured, between nodes of one reader and of two
 
 
 if __name__ == "__main__":
