@@ -41,6 +41,8 @@ struct leaving {
     const struct job_options *options;
 };
 
+static const uint64_t OTHERS_NS = 250000000;
+
 /* A signal goes to every rank: each cleans up after itself and leaves without waiting for the
  * others, since the launcher kills what is left about a second later. SIGTERM is also how a
  * launcher ends the others when one rank has died: under a supervisor that is no end. */
@@ -63,6 +65,9 @@ static void leave_on_signal(void *argument, int signal_number)
                                ? job->config.grace_s * 1000
                                : SIGNAL_GRACE_MS);
     masks_save(job->masks);
+    /* MPICH's launcher kills the others as soon as one has left: they clean up first. */
+    if (job->comm.size > 1)
+        clock_sleep_ns(OTHERS_NS);
     _exit(128 + signal_number);
 }
 

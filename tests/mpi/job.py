@@ -146,12 +146,12 @@ class JobTest(unittest.TestCase):
         return sorted(lines, key=lambda line: [int(word) for word in line[:3]])
 
     def assert_nothing_left(self, before, outcome):
-        """No process of ours and no shared memory beyond what there was `before`, no run directory."""
-        for path in run_dirs(outcome):
-            self.assertFalse(os.path.exists(path), f"left behind: {path}")
+        """No process of ours and no shared memory beyond what there was `before`, no run directory. MPICH's launcher
+        may end before its ranks do."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             left = {path for path in leftovers() - before if not is_in_use(path)}
+            left |= {path for path in run_dirs(outcome) if os.path.exists(path)}
             if not left:
                 return
             if time.monotonic() > deadline:
