@@ -25,7 +25,7 @@ enum { SAMPLE_NUMBERS = sizeof(struct pace_sample) / sizeof(uint64_t), MILLION =
 
 struct pace {
     struct job *job;
-    struct rates *rates; /* NULL: rank 0 has no choice of ways */
+    struct rates *rates;     /* NULL: rank 0 has no choice of ways */
     uint64_t posted, passed; /* meetings */
     MPI_Request request;
     struct pace_sample mine;
