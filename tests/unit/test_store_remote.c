@@ -204,16 +204,20 @@ static int stop_server(void **state)
     return 0;
 }
 
-static struct store *open_store(_Atomic int64_t *second_room)
+static struct store *open_options(const struct store_options *options)
 {
-    const struct store_options options = {.second_room = second_room};
     char uri[64];
     struct store *store;
     struct error err;
     snprintf(uri, sizeof uri, "http://127.0.0.1:%u", server.port);
-    if (store_open_with(uri, &options, &store, &err))
+    if (store_open_with(uri, options, &store, &err))
         fail_msg("%s", err.message);
     return store;
+}
+
+static struct store *open_store(_Atomic int64_t *second_room)
+{
+    return open_options(&(struct store_options){.second_room = second_room});
 }
 
 static struct store *open_with(uint32_t requests, uint32_t threads)
@@ -222,14 +226,7 @@ static struct store *open_with(uint32_t requests, uint32_t threads)
     settings.requests = requests;
     settings.hedge = false;
     settings.threads = threads;
-    const struct store_options options = {.settings = &settings};
-    char uri[64];
-    struct store *store;
-    struct error err;
-    snprintf(uri, sizeof uri, "http://127.0.0.1:%u", server.port);
-    if (store_open_with(uri, &options, &store, &err))
-        fail_msg("%s", err.message);
-    return store;
+    return open_options(&(struct store_options){.settings = &settings});
 }
 
 /* The tests
