@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
+#include "plan/reader_heap.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -28,14 +29,6 @@ struct candidate {
     uint64_t listed;       /* the last list of loaders that it was on */
 };
 
-struct heap {
-    uint16_t *readers; /* [reader_count] */
-    uint16_t *indices; /* [reader_count] of a reader in `readers`; NOWHERE */
-    uint32_t count;
-    bool (*before)(const struct assigner *assigner, uint32_t a, uint32_t b);
-};
-enum { NOWHERE = 0xffff };
-
 /* Values of `wanting`: no reader wants the row in this epoch; any reader may, as the row has
  * several samples. */
 enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
@@ -52,7 +45,7 @@ struct assigner {
     uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
                                 * WANTED_BY_NONE: no reader in this epoch;
                                 * WANTED_BY_ANY: the row has more samples */
-    struct heap pace, room;
+    struct reader_heap pace, room;
     struct ways ways;
     uint16_t *loaders; /* [reader_count] who wants samples of a row */
     uint32_t loader_count;
@@ -85,77 +78,21 @@ static bool has_more_room(const struct assigner *assigner, uint32_t a_index, uin
     return a->kept != b->kept ? a->kept < b->kept : done_before(assigner, a_index, b_index);
 }
 
-static void heap_put(struct heap *heap, uint32_t index, uint16_t reader)
-{
-    heap->readers[index] = reader;
-    heap->indices[reader] = (uint16_t)index;
-}
-
-static void sift_down(const struct assigner *assigner, struct heap *heap, uint32_t at)
-{
-    uint16_t reader = heap->readers[at];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= heap->count)
-            break;
-        if (child + 1 < heap->count &&
-            heap->before(assigner, heap->readers[child + 1], heap->readers[child]))
-            child++;
-        if (!heap->before(assigner, heap->readers[child], reader))
-            break;
-        heap_put(heap, at, heap->readers[child]);
-        at = child;
-    }
-    heap_put(heap, at, reader);
-}
-
-static void sift_up(const struct assigner *assigner, struct heap *heap, uint32_t at)
-{
-    uint16_t reader = heap->readers[at];
-    while (at > 0 && heap->before(assigner, reader, heap->readers[(at - 1) / 2])) {
-        heap_put(heap, at, heap->readers[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-    heap_put(heap, at, reader);
-}
-
-static void heap_remove(const struct assigner *assigner, struct heap *heap, uint32_t reader)
-{
-    uint32_t at = heap->indices[reader];
-    if (at == NOWHERE)
-        return;
-    heap->indices[reader] = NOWHERE;
-    uint16_t last = heap->readers[--heap->count];
-    if (last == reader)
-        return;
-    heap_put(heap, at, last);
-    sift_up(assigner, heap, at);
-    sift_down(assigner, heap, heap->indices[last]);
-}
-
-/* A reader's key has grown. */
-static void heap_lower(const struct assigner *assigner, struct heap *heap, uint32_t reader)
-{
-    if (heap->indices[reader] != NOWHERE)
-        sift_down(assigner, heap, heap->indices[reader]);
-}
-
 static bool has_room(const struct assigner *assigner, uint32_t reader)
 {
     return assigner->readers[reader].kept < assigner->keep_rows;
 }
 
-static void heap_fill(struct assigner *assigner, struct heap *heap)
+static void heap_fill(struct assigner *assigner, struct reader_heap *heap)
 {
     heap->count = 0;
     for (uint32_t r = 0; r < assigner->reader_count; r++) {
         heap->indices[r] = NOWHERE;
         if (assigner->readers[r].window_given < assigner->most_rows &&
             (heap == &assigner->pace || has_room(assigner, r)))
-            heap_put(heap, heap->count++, (uint16_t)r);
+            reader_heap_append(heap, (uint16_t)r);
     }
-    for (uint32_t i = heap->count / 2; i-- > 0;)
-        sift_down(assigner, heap, i);
+    reader_heap_order(assigner, heap);
 }
 
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
@@ -166,17 +103,6 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
     if (keep)
         bytes += plan->row_count * sizeof(uint16_t);
     return bytes;
-}
-
-static bool heap_new(struct heap *heap, uint32_t reader_count,
-                     bool (*before)(const struct assigner *, uint32_t, uint32_t))
-{
-    heap->before = before;
-    heap->readers = malloc(reader_count * sizeof *heap->readers);
-    heap->indices = malloc(reader_count * sizeof *heap->indices);
-    if (heap->indices)
-        memset(heap->indices, 0xff, reader_count * sizeof *heap->indices); /* NOWHERE */
-    return heap->readers && heap->indices;
 }
 
 /* All ones in the home table stand for a row without a home. */
@@ -190,8 +116,8 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
     assigner->wanting = calloc(window_rows, sizeof *assigner->wanting);
     assigner->loaders = calloc(readers, sizeof *assigner->loaders);
     if (!assigner->loaders || !assigner->readers || !assigner->share || !assigner->rows ||
-        !assigner->wanting || !heap_new(&assigner->pace, readers, done_before) ||
-        !heap_new(&assigner->room, readers, has_more_room) ||
+        !assigner->wanting || !reader_heap_new(&assigner->pace, readers, done_before) ||
+        !reader_heap_new(&assigner->room, readers, has_more_room) ||
         !ways_init(&assigner->ways, readers, options->way, (double)options->record_bytes,
                    options->plan->row_length, assigner->share))
         return false;
@@ -376,8 +302,8 @@ static void burden_loaders(struct assigner *assigner, uint32_t owner)
         assigner->readers[reader].given++;
         assigner->readers[reader].window_each++;
         assigner->stats.read_rows++;
-        heap_lower(assigner, &assigner->pace, reader);
-        heap_lower(assigner, &assigner->room, reader);
+        reader_heap_lower(assigner, &assigner->pace, reader);
+        reader_heap_lower(assigner, &assigner->room, reader);
     }
     assigner->stats.each_rows++;
 }
@@ -467,11 +393,11 @@ static void give(struct assigner *assigner, const struct task *task, uint64_t wi
     if (keep)
         assigner->home_table[assigner->rows[window_row]] = (uint16_t)reader;
     if (candidate->window_given == assigner->most_rows)
-        heap_remove(assigner, &assigner->pace, reader);
-    heap_lower(assigner, &assigner->pace, reader);
+        reader_heap_remove(assigner, &assigner->pace, reader);
+    reader_heap_lower(assigner, &assigner->pace, reader);
     if (candidate->window_given == assigner->most_rows || !has_room(assigner, reader))
-        heap_remove(assigner, &assigner->room, reader);
-    heap_lower(assigner, &assigner->room, reader);
+        reader_heap_remove(assigner, &assigner->room, reader);
+    reader_heap_lower(assigner, &assigner->room, reader);
 }
 
 /* `position`: of the row's sample, if the row has one sample. */
@@ -523,7 +449,7 @@ static bool keeps_up(const struct assigner *assigner, uint32_t reader)
 static uint32_t owner_of_loaders(const struct assigner *assigner, bool keep)
 {
     uint32_t best = HOME_NONE;
-    const struct heap *heap = keep ? &assigner->room : &assigner->pace;
+    const struct reader_heap *heap = keep ? &assigner->room : &assigner->pace;
     for (uint32_t i = 0; i < assigner->loader_count; i++) {
         uint32_t reader = assigner->loaders[i];
         if (heap->indices[reader] != NOWHERE &&
@@ -565,7 +491,7 @@ static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t read
 /* A row that has no home yet, or whose home has no buffers for it. */
 static void give_other(struct assigner *assigner, const struct task *task, uint64_t window_row)
 {
-    const struct heap *room = &assigner->room;
+    const struct reader_heap *room = &assigner->room;
     uint16_t wanting = assigner->wanting[window_row];
     bool keep = room->count > 0 && wanting != WANTED_BY_NONE &&
                 assigner->home_table[assigner->rows[window_row]] == HOME_NONE;
