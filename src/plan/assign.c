@@ -8,52 +8,15 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/size.h"
+#include "plan/assign_each.h"
+#include "plan/assign_internal.h"
 #include "plan/locality.h"
-#include "plan/reader_heap.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOME_NONE = 0xffff, MOST_BURDEN = 8 };
-
-struct candidate {
-    uint64_t row_ns;       /* of one row; what counts is how it compares with the others' */
-    double burden;         /* how many times longer it takes all in all */
-    uint64_t given;        /* rows to read that it got, since the start */
-    uint64_t read;         /* of those, read by its last pace sample */
-    uint64_t kept;         /* rows that stay */
-    bool is_waited_for;    /* by its last pace sample */
-    uint64_t window_given; /* rows of the window being assigned that it did not keep */
-    uint64_t window_each;  /* and rows that it loads besides */
-    uint64_t listed;       /* the last list of loaders that it was on */
-};
-
-/* Values of `wanting`: no reader wants the row in this epoch; any reader may, as the row has
- * several samples. */
-enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
-
-struct assigner {
-    uint64_t row_count;
-    uint32_t reader_count, trainer_count;
-    uint64_t keep_rows, most_rows, each_rows;
-    bool kept_are_read;
-    const uint32_t *reader_of_trainer;
-    struct candidate *readers; /* [reader_count] */
-    double *share;             /* [reader_count] of the trainers that the reader serves */
-    uint64_t *rows;            /* [window_rows] the rows of the window being assigned */
-    uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
-                                * WANTED_BY_NONE: no reader in this epoch;
-                                * WANTED_BY_ANY: the row has more samples */
-    struct reader_heap pace, room;
-    struct ways ways;
-    uint16_t *loaders; /* [reader_count] who wants samples of a row */
-    uint32_t loader_count;
-    uint64_t lists;       /* of loaders, so far */
-    uint16_t *home_table; /* [row_count], HOME_NONE; NULL when nothing is kept */
-    struct assigner_stats stats;
-    bool has_pace;
-};
+enum { MOST_BURDEN = 8 };
 
 static uint64_t pending_ns(const struct candidate *reader)
 {
@@ -72,7 +35,7 @@ static bool done_before(const struct assigner *assigner, uint32_t a_index, uint3
     return a->given != b->given ? a->given < b->given : a_index < b_index;
 }
 
-static bool has_more_room(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
+bool assigner_has_more_room(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
 {
     const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
     return a->kept != b->kept ? a->kept < b->kept : done_before(assigner, a_index, b_index);
@@ -117,7 +80,7 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
     assigner->loaders = calloc(readers, sizeof *assigner->loaders);
     if (!assigner->loaders || !assigner->readers || !assigner->share || !assigner->rows ||
         !assigner->wanting || !reader_heap_new(&assigner->pace, readers, done_before) ||
-        !reader_heap_new(&assigner->room, readers, has_more_room) ||
+        !reader_heap_new(&assigner->room, readers, assigner_has_more_room) ||
         !ways_init(&assigner->ways, readers, options->way, (double)options->record_bytes,
                    options->plan->row_length, assigner->share))
         return false;
@@ -228,133 +191,9 @@ struct ways_rates assigner_rates(const struct assigner *assigner, uint32_t reade
     return assigner->ways.rates[reader];
 }
 
-static bool is_reader(uint16_t wanting)
-{
-    return wanting < WANTED_BY_ANY;
-}
-
-/* The window being assigned. */
-struct task {
-    const struct plan_epoch *epoch;
-    const struct plan_window *window;
-    uint16_t *owners; /* [rows] */
-};
-
-/* Adds the readers of the trainers that get the sample at `position`, and where padding repeats it.
- */
-static void list_position(struct assigner *assigner, const struct task *task, uint64_t position)
-{
-    const struct plan *plan = &task->epoch->plan;
-    bool last = task->window->index + 1 == plan->window_count;
-    for (; position < plan->position_count; position += task->window->sample_count) {
-        uint32_t reader = assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
-        if (assigner->readers[reader].listed != assigner->lists) {
-            assigner->readers[reader].listed = assigner->lists;
-            assigner->loaders[assigner->loader_count++] = (uint16_t)reader;
-        }
-        if (!last)
-            break;
-    }
-}
-
-/* Lists who wants samples of a row: a permutation for each sample. Only rows that nobody is to send
- * cost this. */
-static void list_loaders(struct assigner *assigner, const struct task *task, uint64_t window_row)
-{
-    enum { BLOCK = 64 };
-    struct plan_location locations[BLOCK];
-    uint64_t positions[BLOCK];
-    uint64_t length = plan_window_row_samples(task->window, window_row);
-    assigner->loader_count = 0;
-    assigner->lists++;
-    for (uint64_t offset = 0; offset < length && assigner->loader_count < assigner->reader_count;) {
-        size_t count = 0;
-        for (; count < BLOCK && offset < length; count++)
-            locations[count] = (struct plan_location){window_row, offset++};
-        plan_positions_of(task->window, locations, count, positions);
-        for (size_t i = 0; i < count; i++)
-            list_position(assigner, task, positions[i]);
-    }
-}
-
-static bool is_loader(const struct assigner *assigner, uint32_t reader)
-{
-    return assigner->readers[reader].listed == assigner->lists;
-}
-
-/* Whether all listed readers but the owner have buffers for one more row. */
-static bool loaders_have_room(const struct assigner *assigner, uint32_t owner)
-{
-    for (uint32_t i = 0; i < assigner->loader_count; i++)
-        if (assigner->loaders[i] != owner &&
-            assigner->readers[assigner->loaders[i]].window_each >= assigner->each_rows)
-            return false;
-    return assigner->loader_count > 0;
-}
-
-/* The listed readers but the owner load a row. */
-static void burden_loaders(struct assigner *assigner, uint32_t owner)
-{
-    for (uint32_t i = 0; i < assigner->loader_count; i++) {
-        uint32_t reader = assigner->loaders[i];
-        if (reader == owner)
-            continue;
-        assigner->readers[reader].given++;
-        assigner->readers[reader].window_each++;
-        assigner->stats.read_rows++;
-        reader_heap_lower(assigner, &assigner->pace, reader);
-        reader_heap_lower(assigner, &assigner->room, reader);
-    }
-    assigner->stats.each_rows++;
-}
-
-/* Whether a reader has a buffer for one more row. Not in a window whose samples padding repeats,
- * where rows of one sample stay longer. */
-static bool may_load(const struct assigner *assigner, const struct task *task, uint32_t reader)
-{
-    const struct plan *plan = &task->epoch->plan;
-    bool repeated = plan->last == PLAN_PAD && task->window->index + 1 == plan->window_count;
-    return !repeated && assigner->readers[reader].window_each < assigner->each_rows;
-}
-
-/* Whether a row that its home has in memory is not to be sent. Notes what becomes of it. */
-static bool kept_is_each(struct assigner *assigner, const struct task *task, uint64_t window_row,
-                         uint32_t home, uint16_t *ret_owner)
-{
-    struct ways *ways = &assigner->ways;
-    bool decodes = assigner->kept_are_read;
-    uint16_t wanting = assigner->wanting[window_row];
-    *ret_owner = (uint16_t)(home | ASSIGN_KEEP);
-    if (is_reader(wanting)) {
-        struct candidate *reader = &assigner->readers[wanting];
-        if (wanting == home ||
-            !ways_choose_single(ways, home, wanting, decodes, may_load(assigner, task, wanting)))
-            return false;
-        reader->given++;
-        reader->window_each++;
-        assigner->stats.read_rows++;
-        assigner->stats.each_rows++;
-        *ret_owner = wanting;
-        return true;
-    }
-    if (wanting == WANTED_BY_NONE)
-        return false;
-    if (assigner->each_rows > 0 && ways_prefers_each(ways, home, decodes, false)) {
-        list_loaders(assigner, task, window_row);
-        if (loaders_have_room(assigner, home)) {
-            burden_loaders(assigner, home);
-            ways_add_each(ways, home, decodes, false);
-            *ret_owner |= ASSIGN_EACH;
-            return true;
-        }
-    }
-    ways_add_sent(ways, home, decodes, false);
-    return false;
-}
-
 /* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
  * are HOME_NONE. */
-static void give_kept(struct assigner *assigner, const struct task *task)
+static void give_kept(struct assigner *assigner, const struct assigner_task *task)
 {
     for (uint64_t window_row = 0; window_row < task->window->row_count; window_row++) {
         uint16_t home =
@@ -366,21 +205,21 @@ static void give_kept(struct assigner *assigner, const struct task *task)
         if (assigner->kept_are_read && reader->window_given == assigner->most_rows)
             continue;
         uint16_t owner;
-        bool each = kept_is_each(assigner, task, window_row, home, &owner);
+        bool each = each_takes_kept(assigner, task, window_row, home, &owner);
         task->owners[window_row] = owner;
         if (!(owner & ASSIGN_KEEP))
             continue;
         assigner->stats.kept_rows++;
         if (assigner->kept_are_read) {
             reader->given +=
-                each ? is_loader(assigner, home) : assigner->wanting[window_row] != WANTED_BY_NONE;
+                each ? each_loads(assigner, home) : assigner->wanting[window_row] != WANTED_BY_NONE;
             reader->window_given++;
         }
     }
 }
 
-static void give(struct assigner *assigner, const struct task *task, uint64_t window_row,
-                 uint32_t reader, bool keep)
+void assigner_give(struct assigner *assigner, const struct assigner_task *task, uint64_t window_row,
+                   uint32_t reader, bool keep)
 {
     struct candidate *candidate = &assigner->readers[reader];
     bool unread = assigner->wanting[window_row] == WANTED_BY_NONE;
@@ -444,38 +283,6 @@ static bool keeps_up(const struct assigner *assigner, uint32_t reader)
             pending_ns(candidate) <= pending_ns(first) + candidate->row_ns);
 }
 
-/* Of the listed readers the one to own a row that all of them load: which has most room, if the row
- * is to be kept. HOME_NONE: none may. */
-static uint32_t owner_of_loaders(const struct assigner *assigner, bool keep)
-{
-    uint32_t best = HOME_NONE;
-    const struct reader_heap *heap = keep ? &assigner->room : &assigner->pace;
-    for (uint32_t i = 0; i < assigner->loader_count; i++) {
-        uint32_t reader = assigner->loaders[i];
-        if (heap->indices[reader] != NOWHERE &&
-            (best == HOME_NONE || has_more_room(assigner, reader, best)))
-            best = reader;
-    }
-    return best;
-}
-
-/* Gives a row of several samples to all who want them, if that is best. `sender` would send it. */
-static bool give_each(struct assigner *assigner, const struct task *task, uint64_t window_row,
-                      uint32_t sender, bool keep)
-{
-    if (assigner->each_rows == 0 || !ways_prefers_each(&assigner->ways, sender, false, true))
-        return false;
-    list_loaders(assigner, task, window_row);
-    uint32_t owner = owner_of_loaders(assigner, keep);
-    if (owner == HOME_NONE || !loaders_have_room(assigner, owner))
-        return false;
-    give(assigner, task, window_row, owner, keep);
-    burden_loaders(assigner, owner);
-    ways_add_each(&assigner->ways, owner, false, true);
-    task->owners[window_row] |= ASSIGN_EACH;
-    return true;
-}
-
 /* A row of which `wanting` tells who wants it is read by `reader`. */
 static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t reader)
 {
@@ -489,7 +296,8 @@ static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t read
 }
 
 /* A row that has no home yet, or whose home has no buffers for it. */
-static void give_other(struct assigner *assigner, const struct task *task, uint64_t window_row)
+static void give_other(struct assigner *assigner, const struct assigner_task *task,
+                       uint64_t window_row)
 {
     const struct reader_heap *room = &assigner->room;
     uint16_t wanting = assigner->wanting[window_row];
@@ -503,13 +311,13 @@ static void give_other(struct assigner *assigner, const struct task *task, uint6
         bool local = is_reader(wanting) && keeps_up(assigner, wanting);
         reader = local ? wanting : assigner->pace.readers[0];
     }
-    if (wanting == WANTED_BY_ANY && give_each(assigner, task, window_row, reader, keep))
+    if (wanting == WANTED_BY_ANY && each_takes_other(assigner, task, window_row, reader, keep))
         return;
-    give(assigner, task, window_row, reader, keep);
+    assigner_give(assigner, task, window_row, reader, keep);
     note_read(assigner, wanting, reader);
 }
 
-static void count_exchanged(struct assigner *assigner, const struct task *task)
+static void count_exchanged(struct assigner *assigner, const struct assigner_task *task)
 {
     const struct plan_window *window = task->window;
     const struct plan *plan = &task->epoch->plan;
@@ -535,7 +343,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners)
 {
     assert(epoch->plan.row_count == assigner->row_count);
-    struct task task = {.epoch = epoch, .window = window, .owners = ret_owners};
+    struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = assigner->readers[r].window_each = 0;
     ways_begin_window(&assigner->ways);

@@ -1,5 +1,5 @@
 /* The cheapest way for a row: how its samples come to the readers whose trainers get them. Inside
- * src/plan; the assigner (assign.c) is the only user.
+ * src/plan; the assigner (assign.c, assign_each.c) is the only user.
  *
  *     SEND   one reader, the owner, has the row or reads it, and sends decoded samples
  *     EACH   every reader whose trainers get samples of the row loads the row by itself, from its

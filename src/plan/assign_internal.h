@@ -1,0 +1,67 @@
+/* The assigner's own data. Inside src/plan; for assign.c and assign_each.c. */
+#ifndef PENSTOCK_PLAN_ASSIGN_INTERNAL_H
+#define PENSTOCK_PLAN_ASSIGN_INTERNAL_H
+
+#include "plan/assign.h"
+#include "plan/reader_heap.h"
+
+enum { HOME_NONE = 0xffff };
+
+struct candidate {
+    uint64_t row_ns;       /* of one row; what counts is how it compares with the others' */
+    double burden;         /* how many times longer it takes all in all */
+    uint64_t given;        /* rows to read that it got, since the start */
+    uint64_t read;         /* of those, read by its last pace sample */
+    uint64_t kept;         /* rows that stay */
+    bool is_waited_for;    /* by its last pace sample */
+    uint64_t window_given; /* rows of the window being assigned that it did not keep */
+    uint64_t window_each;  /* and rows that it loads besides */
+    uint64_t listed;       /* the last list of loaders that it was on */
+};
+
+/* Values of `wanting`: no reader wants the row in this epoch; any reader may, as the row has
+ * several samples. */
+enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
+
+struct assigner {
+    uint64_t row_count;
+    uint32_t reader_count, trainer_count;
+    uint64_t keep_rows, most_rows, each_rows;
+    bool kept_are_read;
+    const uint32_t *reader_of_trainer;
+    struct candidate *readers; /* [reader_count] */
+    double *share;             /* [reader_count] of the trainers that the reader serves */
+    uint64_t *rows;            /* [window_rows] the rows of the window being assigned */
+    uint16_t *wanting;         /* [window_rows] the reader whose trainer gets a row's one sample;
+                                * WANTED_BY_NONE: no reader in this epoch;
+                                * WANTED_BY_ANY: the row has more samples */
+    struct reader_heap pace, room;
+    struct ways ways;
+    uint16_t *loaders; /* [reader_count] who wants samples of a row */
+    uint32_t loader_count;
+    uint64_t lists;       /* of loaders, so far */
+    uint16_t *home_table; /* [row_count], HOME_NONE; NULL when nothing is kept */
+    struct assigner_stats stats;
+    bool has_pace;
+};
+
+/* The window being assigned. */
+struct assigner_task {
+    const struct plan_epoch *epoch;
+    const struct plan_window *window;
+    uint16_t *owners; /* [rows] */
+};
+
+static inline bool is_reader(uint16_t wanting)
+{
+    return wanting < WANTED_BY_ANY;
+}
+
+/* Whether reader a comes before reader b, if a row is to be kept. */
+bool assigner_has_more_room(const struct assigner *assigner, uint32_t a, uint32_t b);
+
+/* Row `window_row` is read by `reader`, which may keep it. */
+void assigner_give(struct assigner *assigner, const struct assigner_task *task, uint64_t window_row,
+                   uint32_t reader, bool keep);
+
+#endif
