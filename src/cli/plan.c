@@ -11,6 +11,7 @@
 #include "cli/assume.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/plan_quality.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
@@ -30,7 +31,8 @@ struct options {
     struct cli_settings settings;
     uint64_t readers, nodes, threads; /* threads 0: as configured */
     struct run_rates rates;
-    bool json, order;
+    bool json, order, quality;
+    const char *plot;
     uint64_t epoch, limit;
 };
 
@@ -53,7 +55,12 @@ static const struct cli_option option_table[] = {
      CLI_OWN(parse_assumed)},
     {"json", 0, NULL, "print the figures for programs, as one line of JSON", CLI_FLAG(json)},
     {"order", 0, NULL, "print the order of samples: epoch step position index", CLI_FLAG(order)},
-    {"epoch", 0, "E", "with --order: of this epoch (0)", CLI_COUNT(epoch, 0, UINT32_MAX)},
+    {"quality", 0, NULL,
+     "print how well samples are mixed, with windows of several sizes and their memory",
+     CLI_FLAG(quality)},
+    {"plot", 0, "FILE", "with --quality: draw the table, too, as an SVG picture", CLI_TEXT(plot)},
+    {"epoch", 0, "E", "with --order or --quality: of this epoch (0)",
+     CLI_COUNT(epoch, 0, UINT32_MAX)},
     {"limit", 0, "N", "with --order: the first N samples only", CLI_COUNT(limit, 0, UINT64_MAX)},
 };
 
@@ -67,7 +74,8 @@ static const char help[] =
     "  penstock plan -c run.yaml\n"
     "  penstock plan -c run.yaml --readers 16 --nodes 8 --threads 24\n"
     "  penstock plan -c run.yaml --readers 4 --nodes 4 --assume link=1gbit,decode=1GB/s\n"
-    "  penstock plan --set dataset.uri=latents.zarr --order --epoch 2 --limit 100\n";
+    "  penstock plan --set dataset.uri=latents.zarr --order --epoch 2 --limit 100\n"
+    "  penstock plan -c run.yaml --quality --plot quality.svg\n";
 
 static void check(const void *input, const struct argp_state *state)
 {
@@ -75,6 +83,10 @@ static void check(const void *input, const struct argp_state *state)
     if (options->nodes > options->readers)
         argp_error(state, "--nodes %" PRIu64 ": there are only %" PRIu64 " readers", options->nodes,
                    options->readers);
+    if (options->plot && !options->quality)
+        argp_error(state, "--plot draws what --quality measures: give both");
+    if (options->order && options->quality)
+        argp_error(state, "--order and --quality are two outputs: give one of them");
 }
 
 static const struct cli_command command = {
@@ -408,6 +420,37 @@ static void tell_doubts(const struct dataset *dataset)
     text_done(&doubts);
 }
 
+static enum status show_quality(const struct options *options, const struct config *config,
+                                const struct dataset *dataset, const struct run_setup *setup,
+                                struct error *err)
+{
+    struct quality_report report;
+    enum status status = plan_quality_measure(config, dataset, setup, options->epoch, &report, err);
+    if (!status && options->plot)
+        status = plan_quality_plot(&report, options->plot, err);
+    if (!status && options->json)
+        plan_quality_print_json(&report, stdout);
+    else if (!status)
+        plan_quality_print(&report, stdout);
+    return status;
+}
+
+static enum status show_summary(const struct options *options, const struct config *config,
+                                const struct dataset *dataset, const struct run_setup *setup,
+                                const struct placement *placement, struct error *err)
+{
+    struct forecasts forecasts;
+    enum status status = forecast(options, dataset, setup, &forecasts, err);
+    if (status)
+        return status;
+    if (options->json)
+        print_json(dataset, setup, &forecasts);
+    else
+        print_summary(config, dataset, setup, placement, &forecasts);
+    tell_doubts(dataset);
+    return STATUS_OK;
+}
+
 static enum status run(const struct options *options, struct config *config, struct error *err)
 {
     enum status status = cli_settings_read(&options->settings, config, err);
@@ -428,17 +471,12 @@ static enum status run(const struct options *options, struct config *config, str
         if (!status)
             print_order(options, &setup.plan);
     } else {
-        struct forecasts forecasts;
         struct placement placement = {0};
         status = settle(options, config, dataset, &setup, &placement, err);
         if (!status)
-            status = forecast(options, dataset, &setup, &forecasts, err);
-        if (!status && options->json)
-            print_json(dataset, &setup, &forecasts);
-        else if (!status)
-            print_summary(config, dataset, &setup, &placement, &forecasts);
-        if (!status)
-            tell_doubts(dataset);
+            status = options->quality
+                         ? show_quality(options, config, dataset, &setup, err)
+                         : show_summary(options, config, dataset, &setup, &placement, err);
     }
     dataset_free(dataset);
     return status;

@@ -89,3 +89,35 @@ contains "$(plan rows --readers 4 --set exchange.way=auto --assume link=1gbit,de
 for wrong in link=1 link=0bit store= disk=1gbit link=1gbit,,; do
     refuses 4 "--assume: '" plan --set dataset.uri=rows --assume "$wrong"
 done
+
+# How well samples are mixed: the measures, computed again from the order that is printed.
+plan rows --order >order.txt
+plan rows --quality --json --plot quality.svg >quality.json
+python3 - <<'PYTHON'
+import collections, json, math
+order = [int(line.split()[3]) for line in open("order.txt")]
+quality = json.load(open("quality.json"))
+assert quality["samples"] == len(order) == 4000, quality["samples"]
+own, = (window for window in quality["windows"] if window["configured"])
+
+def entropy(values):
+    counts = collections.Counter(abs(a - b) for a, b in zip(values, values[1:]))
+    return -sum(n / (len(values) - 1) * math.log2(n / (len(values) - 1)) for n in counts.values())
+
+rows = [index // 10 for index in order]
+assert abs(own["entropy_bits"] - entropy(order) - entropy(rows)) < 1e-3, own
+steps = [collections.Counter(rows[i:i + 8]).most_common(1)[0][1] / 8 for i in range(0, len(rows), 8)]
+assert abs(own["largest_share"] - sum(steps) / len(steps)) < 1e-5, own
+distances = sorted(abs(a - b) for a, b in zip(order, order[1:]))
+assert abs(own["distance"] - distances[len(distances) // 2] / 4000) < 1e-5, own
+# Larger windows mix better, and all rows in one window as well as a uniform shuffle.
+entropies = [window["entropy_bits"] for window in quality["windows"]]
+assert entropies == sorted(entropies) and abs(entropies[-1] / quality["uniform"]["entropy_bits"] - 1) < 0.01, quality
+assert abs(quality["uniform"]["distance"] - (1 - math.sqrt(0.5))) < 0.02, quality["uniform"]
+assert open("quality.svg").read().endswith("</svg>\n")
+PYTHON
+contains "$(plan rows --quality)" "this run"
+contains "$(plan rows --quality --set order.shuffle=false --set order.window_rows=400)" "0.0%"
+refuses 4 "give both" plan --set dataset.uri=rows --plot quality.svg
+refuses 1 "cannot write the picture" plan --set dataset.uri=rows --set batch.global_size=8 --quality \
+    --plot nowhere/quality.svg
