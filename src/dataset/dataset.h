@@ -37,12 +37,14 @@
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "dataset/samples_spec.h"
 #include "store/store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct anchors;
 struct bad_log;
 
 enum {
@@ -52,7 +54,14 @@ enum {
     DATASET_MAX_STORE_FIELDS = 1024, /* fields x stores */
 };
 
-enum field_source { FIELD_ROW, FIELD_HELD };
+enum field_source { FIELD_ROW, FIELD_HELD, FIELD_MADE };
+
+/* What a made field says of each step of a sample. */
+enum field_made {
+    MADE_VALID,    /* bool: the step is in the sample's episode */
+    MADE_SEGMENT,  /* int32: the document, from 1 in each sample; 0: the step is missing */
+    MADE_POSITION, /* int32: frames from where the document begins in the sample */
+};
 
 /* One field that the configuration asks for. */
 struct dataset_field_spec {
@@ -66,6 +75,11 @@ struct dataset_field_spec {
      * floating dtype, and integers become float32. */
     enum dtype cast;      /* DTYPE_NONE: none */
     double scale, offset; /* a scale of 0 stands for 1 */
+    /* Frames of a sample, relative to its anchor, rising. NULL: the anchor alone, and no axis of
+     * steps. */
+    const int32_t *steps; /* [step_count] */
+    size_t step_count;
+    bool segments; /* fields NAME.segment and NAME.position are made for the field */
 };
 
 /* How a dataset is opened. All pointers are borrowed during the call, but for `watch`. */
@@ -78,6 +92,7 @@ struct dataset_options {
      * path in the group ("data" for an array that is the group itself). */
     const struct dataset_field_spec *fields; /* [field_count] */
     size_t field_count;
+    struct dataset_samples_spec samples; /* zeros: each frame is a sample */
     const char *exclude;       /* names that are no default fields: a list of patterns of fnmatch();
                                   NULL or "": none */
     const char *sample_axis;   /* of direct fields; NULL: "0" */
@@ -100,13 +115,28 @@ struct dataset_options {
 struct dataset_field {
     const char *name; /* borrowed from the dataset */
     enum dtype dtype;
-    int rank; /* dimensions of one sample, 0..8: the array's without the sample axis, and a last one
-               * where items are strings or sub-arrays */
+    int rank; /* dimensions of one sample, 0..8: that of steps, if the field has steps; the array's
+               * without the sample axis; and a last one where items are strings or sub-arrays */
     uint64_t shape[DATASET_MAX_RANK]; /* of one sample */
     size_t sample_bytes;
+    size_t frame_bytes;     /* of one step; sample_bytes is step_count of them, or one */
+    size_t step_count;      /* 0: a sample has the anchor's frame alone, and no axis of steps */
+    const int32_t *steps;   /* [step_count], rising, borrowed from the dataset; NULL: none */
+    enum samples_fill fill; /* of steps outside the sample's episode */
     enum field_source source;
-    size_t row_offset;    /* FIELD_ROW: start of the field in a row buffer, multiple of 64 */
-    size_t record_offset; /* FIELD_ROW: start of the field in a record, multiple of 16 */
+    enum field_made made; /* FIELD_MADE: what it says */
+    size_t made_for;      /* FIELD_MADE: the field whose steps it is about (an index into fields) */
+    size_t row_leader;    /* FIELD_ROW: the field (an index into fields) with whose read this one
+                           * comes: both have one memory in rows; mostly the field itself */
+    size_t halo_before, halo_after; /* FIELD_ROW: frames in the memory before and behind those of
+                                     * the row */
+    /* FIELD_ROW: where the row's first frame lies in a row buffer. The frame of step o of the
+     * sample at frame i of the row lies at row_offset + (i + o) * frame_bytes. The memory itself
+     * begins halo_before frames earlier, at a multiple of 64. */
+    size_t row_offset;
+    /* FIELD_ROW that is its own row_leader: frames in a record: those at the steps of all fields
+     * with this leader. */
+    size_t record_frames;
     /* How often each chunk of the array is decoded in an epoch: 1, or more if chunks straddle rows
      * and the array is too large to be held. */
     double decode_amplification;
@@ -115,12 +145,15 @@ struct dataset_field {
 struct dataset_private;
 
 struct dataset {
-    uint64_t sample_count; /* N */
-    uint64_t row_length;   /* C */
-    uint64_t row_count;    /* M: ceil(n / C) of each store with n samples */
+    uint64_t frame_count;  /* F */
+    uint64_t sample_count; /* N: of the anchors; F without */
+    uint64_t row_length;   /* C, in frames */
+    uint64_t row_chunks;   /* how many chunks of the leading array a row has */
+    uint64_t row_count;    /* M: ceil(f / C) of each store with f frames */
     size_t store_count;
-    const uint64_t *store_samples; /* [store_count + 1]: the first sample of each store; then N */
+    const uint64_t *store_frames;  /* [store_count + 1]: the first frame of each store; then F */
     const uint64_t *store_rows;    /* [store_count + 1]: the first row of each store; then M */
+    const struct anchors *anchors; /* which frames are samples; NULL: each frame */
     size_t row_bytes;              /* of a row buffer, multiple of 64 */
     /* What row_bytes would be with the default hold limit and without masking. The order depends on
      * this number, so the number depends on nothing but what the fingerprint covers. */
@@ -129,6 +162,7 @@ struct dataset {
     size_t sample_bytes;  /* of one sample's fields together, as delivered */
     size_t held_bytes;    /* of the memory that dataset_hold() fills; 0 if nothing is held */
     size_t scratch_bytes; /* memory of each dataset_reader */
+    size_t anchor_bytes;  /* memory of anchors and ends of documents, of each process */
     size_t index_bytes;   /* memory of the cache of shards' indices, which all readers share */
     bool mask;            /* as the options said */
     size_t

@@ -37,8 +37,8 @@ struct field_origin {
 struct dataset_private {
     char *uri; /* owned: the list of uris */
     size_t store_count;
-    uint64_t *first_sample; /* [store_count + 1]: the first sample of each store; then N */
-    uint64_t *first_row;    /* [store_count + 1]: the first row of each store; then M */
+    uint64_t *first_frame; /* [store_count + 1]: the first sample of each store; then N */
+    uint64_t *first_row;   /* [store_count + 1]: the first row of each store; then M */
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
     uint64_t cache_dir_bytes;

@@ -76,7 +76,7 @@ static void add_field(struct held_list *list, const struct dataset *dataset,
         if (!origin->index)
             continue;
         list->indexed[list->count] = here;
-        list->indices[list->count] = indices + private->first_sample[s];
+        list->indices[list->count] = indices + private->first_frame[s];
         add_array(list, &here->index, narrow_items(&here->index, list->indices[list->count]));
     }
 }

@@ -30,7 +30,9 @@ static void describe_samples(struct dataset *dataset)
             field->shape[axis] = array->shape[axis + 1];
         if (array->item_length > 0)
             field->shape[field->rank++] = array->item_length;
-        field->sample_bytes = zarr_array_sample_bytes(array);
+        field->frame_bytes = field->sample_bytes = zarr_array_sample_bytes(array);
+        field->row_leader = i;
+        field->record_frames = 1;
         field->source = FIELD_HELD;
         field->decode_amplification = 1.0;
     }
@@ -43,14 +45,14 @@ static void cut_rows(struct dataset *dataset, uint64_t length)
     uint64_t longest = 0;
 
     for (size_t s = 0; s < private->store_count; s++) {
-        uint64_t samples = private->first_sample[s + 1] - private->first_sample[s];
+        uint64_t samples = private->first_frame[s + 1] - private->first_frame[s];
 
         longest = samples > longest ? samples : longest;
     }
     assert(longest > 0 && length > 0); /* neither arrays nor chunks are empty */
     dataset->row_length = length < longest ? length : longest;
     for (size_t s = 0; s < private->store_count; s++) {
-        uint64_t samples = private->first_sample[s + 1] - private->first_sample[s];
+        uint64_t samples = private->first_frame[s + 1] - private->first_frame[s];
 
         private->first_row[s + 1] =
             private->first_row[s] + size_divide_up(samples, dataset->row_length);
@@ -219,6 +221,13 @@ static bool lay_out(uint64_t *total, uint64_t count, uint64_t item_bytes, uint64
     return *total <= LIMIT_BYTES;
 }
 
+static bool lay_out_record(uint64_t *record, uint64_t bytes)
+{
+    size_t unused;
+
+    return lay_out(record, 1, bytes, RECORD_ALIGNMENT, &unused);
+}
+
 static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint64_t *record,
                           uint64_t *held)
 {
@@ -228,7 +237,7 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
     if (field->source == FIELD_ROW)
         return lay_out(row, dataset->row_length, field->sample_bytes, ROW_ALIGNMENT,
                        &field->row_offset) &&
-               lay_out(record, 1, field->sample_bytes, RECORD_ALIGNMENT, &field->record_offset);
+               lay_out_record(record, field->record_frames * field->frame_bytes);
     return lay_out(held, 1, total_bytes(dataset, origin), HELD_ALIGNMENT, &origin->held_offset) &&
            (!origin->index || lay_out(held, dataset->sample_count, sizeof(int64_t), HELD_ALIGNMENT,
                                       &origin->index_offset));
@@ -250,9 +259,8 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
                              size_format(dataset->fields[i].sample_bytes).text);
     }
     if (dataset->mask) {
-        size_t unused;
         if (!lay_out(&row, dataset->row_length, 1, ROW_ALIGNMENT, &dataset->valid_offset) ||
-            !lay_out(&record, 1, 1, RECORD_ALIGNMENT, &unused))
+            !lay_out_record(&record, 1))
             return error_set(err, STATUS_INVALID,
                              "rows of %" PRIu64 " sample%s are beyond any memory",
                              dataset->row_length, count_plural(dataset->row_length));
@@ -277,7 +285,9 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
 {
     size_t leader = 0;
 
-    dataset->sample_count = dataset->private->first_sample[dataset->private->store_count];
+    dataset->frame_count = dataset->private->first_frame[dataset->private->store_count];
+    dataset->sample_count = dataset->frame_count;
+    dataset->row_chunks = 1;
     describe_samples(dataset);
     enum status status = settle_rows(dataset, &leader, err);
     if (status == STATUS_OK)

@@ -126,12 +126,12 @@ enum status dataset_open_stores(struct dataset *dataset, struct error *err)
     dataset->remote = store_is_remote(private->store);
     settle_coalescing(&private->read, dataset->remote);
     private->hierarchies = calloc(private->store_count, sizeof *private->hierarchies);
-    private->first_sample = calloc(private->store_count + 1, sizeof *private->first_sample);
+    private->first_frame = calloc(private->store_count + 1, sizeof *private->first_frame);
     private->first_row = calloc(private->store_count + 1, sizeof *private->first_row);
-    if (!private->hierarchies || !private->first_sample || !private->first_row)
+    if (!private->hierarchies || !private->first_frame || !private->first_row)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
     dataset->store_count = private->store_count;
-    dataset->store_samples = private->first_sample;
+    dataset->store_frames = private->first_frame;
     dataset->store_rows = private->first_row;
     return STATUS_OK;
 }
@@ -242,7 +242,7 @@ void dataset_free(struct dataset *dataset)
     for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);
-    free(private->first_sample);
+    free(private->first_frame);
     free(private->first_row);
     store_free(private->store);
     free(private->cache_dir);

@@ -144,7 +144,7 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
     bool masks = dataset->mask && dataset->private->bad_log;
 
     reader->row_begin = row->begin;
-    reader->store_first = dataset->private->first_sample[row->store];
+    reader->store_first = dataset->private->first_frame[row->store];
     reader->valid = dataset->mask ? buffer + dataset->valid_offset : NULL;
     reader->may_try_again = false;
     reader->faults.skip = masks ? mask_samples : NULL;

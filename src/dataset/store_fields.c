@@ -136,8 +136,8 @@ static enum status count_samples(const struct dataset *dataset, size_t store, st
                 private->origins[0].name, first->path, first->shape[0], private->origins[i].name,
                 other->path, other->shape[0]);
     }
-    private->first_sample[store + 1] = private->first_sample[store] + first->shape[0];
-    if (private->first_sample[store + 1] < first->shape[0])
+    private->first_frame[store + 1] = private->first_frame[store] + first->shape[0];
+    if (private->first_frame[store + 1] < first->shape[0])
         return error_set(err, STATUS_INVALID, "the stores have more samples than can be counted");
     return STATUS_OK;
 }
@@ -193,7 +193,7 @@ struct row_walk row_begin(const struct dataset *dataset, uint64_t row)
     size_t store = store_of(dataset, row);
     uint64_t begin = (row - private->first_row[store]) * dataset->row_length;
     uint64_t end = begin + dataset->row_length;
-    uint64_t samples = private->first_sample[store + 1] - private->first_sample[store];
+    uint64_t samples = private->first_frame[store + 1] - private->first_frame[store];
 
     return (struct row_walk){.store = store, .begin = begin, .end = end < samples ? end : samples};
 }
@@ -223,7 +223,7 @@ uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row)
 {
     struct row_walk walk = row_begin(dataset, row);
 
-    return dataset->private->first_sample[walk.store] + walk.begin;
+    return dataset->private->first_frame[walk.store] + walk.begin;
 }
 
 size_t dataset_row_arrays(const struct dataset *dataset,

@@ -20,7 +20,7 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     const struct plan_options options = {
         .sample_count = dataset->sample_count,
         .row_length = dataset->row_length,
-        .store_samples = dataset->store_samples,
+        .store_samples = dataset->store_frames,
         .store_rows = dataset->store_rows,
         .store_count = dataset->store_count,
         .window_rows = config->window_rows,

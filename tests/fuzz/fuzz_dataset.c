@@ -51,7 +51,6 @@ static void check_field(const struct dataset *dataset, size_t i)
     if (field->source == FIELD_ROW) {
         uint64_t row = times(dataset->row_length, bytes);
         CHECK(plus(field->row_offset, row) <= dataset->row_bytes);
-        CHECK(plus(field->record_offset, bytes) <= dataset->record_bytes);
     } else {
         uint64_t held = 0;
         for (size_t s = 0; s < dataset->store_count; s++)
@@ -66,7 +65,7 @@ static void check_dataset(const struct dataset *dataset)
 
     CHECK(dataset->row_length > 0 && dataset->row_count > 0);
     for (size_t s = 0; s < dataset->store_count; s++) {
-        uint64_t count = dataset->store_samples[s + 1] - dataset->store_samples[s];
+        uint64_t count = dataset->store_frames[s + 1] - dataset->store_frames[s];
         samples = plus(samples, count);
         rows = plus(rows, (count - 1) / dataset->row_length + 1);
     }
@@ -135,13 +134,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memory_store_fill(&world.memory, &input);
     private->store = &world.memory.store;
     private->hierarchies = world.hierarchies;
-    private->first_sample = world.first_sample;
+    private->first_frame = world.first_sample;
     private->first_row = world.first_row;
     private->hold_limit_bytes = 1 << 20;
     world.dataset = (struct dataset){.private = private,
                                      .fields = private->fields,
                                      .store_count = private->store_count,
-                                     .store_samples = world.first_sample,
+                                     .store_frames = world.first_sample,
                                      .store_rows = world.first_row,
                                      .mask = size % 2};
     enum status status = STATUS_OK;

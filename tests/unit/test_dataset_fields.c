@@ -237,7 +237,7 @@ static void check_joined(struct dataset *dataset, const struct store_content *co
     assert_ok(dataset_hold(dataset, held, &err), &err);
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
     for (int s = 0; s < STORES; s++) {
-        assert_int_equal(dataset->store_samples[s], i);
+        assert_int_equal(dataset->store_frames[s], i);
         assert_int_equal(dataset->store_rows[s], row_number);
         for (uint64_t k = 0; k < lengths[s]; k++, i++) {
             if (k % dataset->row_length == 0) {
