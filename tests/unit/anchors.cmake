@@ -1,0 +1,1 @@
+penstock_unit_test(anchors build LINKS anchors)
