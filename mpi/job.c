@@ -40,8 +40,8 @@ static enum status take_memory(struct job *job, struct error *err)
     if (status == STATUS_OK)
         status =
             row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
-    if (status == STATUS_OK && job->shape.fetch_bytes > 0)
-        status = fetch_stage_new(job->dataset, job->shape.fetch_bytes, (uint32_t)rows, &job->waker,
+    if (status == STATUS_OK && job->setup.fetch_bytes > 0)
+        status = fetch_stage_new(job->dataset, job->setup.fetch_bytes, (uint32_t)rows, &job->waker,
                                  &job->fetches, err);
     if (status == STATUS_OK)
         row_store_use_stage(job->store, job->fetches);

@@ -107,13 +107,14 @@ static void find_least_memory(struct job *job)
 static enum status settle_sizes(struct job *job, const struct run_state *resume, struct error *err)
 {
     enum { MOST_TRIES = 50, PAUSE_NS = 200000000 };
+    struct run_shape *shape = &job->shape;
+    shape->fetch_row_bytes = fetch_stage_row_bytes(job->dataset, &shape->fetch_row_requests);
     for (uint32_t tries = 1;; tries++) {
         find_least_memory(job);
-        job->shape.fetch_bytes = fetch_stage_bytes(
-            job->dataset, run_fetch_memory(&job->config, &job->shape), &job->shape.fetch_rows);
-        dataset_bound_seconds(job->dataset, run_second_memory(&job->config, &job->shape));
+        shape->fetch_bytes = fetch_stage_bytes(job->dataset, run_fetch_memory(&job->config, shape),
+                                               &shape->fetch_rows);
         enum status status =
-            run_setup_settle(&job->config, job->dataset, &job->shape, resume, &job->setup, err);
+            run_setup_settle(&job->config, job->dataset, shape, resume, &job->setup, err);
         if (status != STATUS_NO_MEMORY || !job->supervised || tries == MOST_TRIES)
             return status;
         comm_heed_signals(&job->comm);
@@ -158,6 +159,8 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
             (uint32_t)job_reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
         .stored_row_cost = first.stored_row_cost};
     status = settle_sizes(job, options->resume ? &first.state : NULL, err);
+    if (status == STATUS_OK)
+        dataset_bound_seconds(job->dataset, job->setup.second_bytes);
     job->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
     return comm_agree(comm, status, err);
 }

@@ -129,6 +129,7 @@ static enum status settle(const struct options *options, const struct config *co
     };
     shape.fetch_bytes =
         fetch_stage_bytes(dataset, run_fetch_memory(config, &shape), &shape.fetch_rows);
+    shape.fetch_row_bytes = fetch_stage_row_bytes(dataset, &shape.fetch_row_requests);
     uint64_t stored_row_bytes;
     enum status status =
         assume_placement(options, config, shape.readers_on_node, ret_placement, err);

@@ -129,7 +129,7 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
     X("store.fetch_memory", store_fetch_bytes, SIZE, "128MiB", 1048576, UINT64_MAX / 2,            \
       KEEPS_ORDER,                                                                                 \
       "http and s3: memory of each reader for chunks on their way, ahead of decoding or asked "    \
-      "for twice")                                                                                 \
+      "for twice; less where all rows stay in memory only so")                                     \
     X("store.hedge", store_hedge, BOOL, "true", 0, 0, KEEPS_ORDER,                                 \
       "http and s3: a request that takes far longer than usual is sent a second time (3 in 100 "   \
       "at most)")                                                                                  \

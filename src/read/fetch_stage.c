@@ -2,6 +2,7 @@
 #include "read/fetch_stage_internal.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,32 +11,43 @@
 
 enum { MOST_BUFFERS = 1024, MOST_PIECES = 1 << 20 };
 
-/* Buffers of which there are as many as the memory holds. */
-static uint64_t count_buffers(const struct dataset *dataset, uint64_t memory_bytes,
-                              uint64_t *ret_pieces, uint64_t *ret_buffer_bytes, uint64_t *ret_cost)
+/* What one buffer takes; 0: there can be none. */
+static uint64_t buffer_cost(const struct dataset *dataset, uint64_t *ret_pieces,
+                            uint64_t *ret_buffer_bytes)
 {
-    uint64_t pieces, bytes;
-    if (!dataset->remote)
+    uint64_t pieces = 0, bytes = 0;
+    if (dataset->remote)
+        dataset_row_demand(dataset, &pieces, &bytes);
+    if (pieces == 0 || pieces > MOST_PIECES)
         return 0;
-    dataset_row_demand(dataset, &pieces, &bytes);
-    uint64_t own = dataset_lister_bytes(dataset);
-    if (pieces == 0 || pieces > MOST_PIECES || memory_bytes < own)
-        return 0;
-    uint64_t cost =
-        bytes + sizeof(struct fetch_buffer) + pieces * (sizeof(struct fetch) + sizeof(struct want));
-    uint64_t count = (memory_bytes - own) / cost;
     *ret_pieces = pieces;
     *ret_buffer_bytes = bytes;
-    *ret_cost = cost;
-    return count < MOST_BUFFERS ? count : MOST_BUFFERS;
+    return bytes + sizeof(struct fetch_buffer) +
+           pieces * (sizeof(struct fetch) + sizeof(struct want));
+}
+
+/* Buffers of which there are as many as the memory holds. */
+static uint64_t count_buffers(const struct dataset *dataset, uint64_t memory_bytes, uint64_t cost)
+{
+    uint64_t own = cost > 0 ? dataset_lister_bytes(dataset) : 0;
+    if (cost == 0 || memory_bytes < own)
+        return 0;
+    return min_u64((memory_bytes - own) / cost, MOST_BUFFERS);
 }
 
 uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes, uint64_t *ret_rows)
 {
-    uint64_t pieces, buffer_bytes, cost = 0;
-    uint64_t count = count_buffers(dataset, memory_bytes, &pieces, &buffer_bytes, &cost);
+    uint64_t pieces, buffer_bytes, cost = buffer_cost(dataset, &pieces, &buffer_bytes);
+    uint64_t count = count_buffers(dataset, memory_bytes, cost);
     *ret_rows = count;
     return count > 0 ? dataset_lister_bytes(dataset) + count * cost : 0;
+}
+
+uint64_t fetch_stage_row_bytes(const struct dataset *dataset, uint64_t *ret_requests)
+{
+    uint64_t pieces = 0, buffer_bytes, cost = buffer_cost(dataset, &pieces, &buffer_bytes);
+    *ret_requests = pieces;
+    return cost;
 }
 
 void fetch_buffer_push(struct fetch_stage *stage, struct queue *queue, int32_t buffer)
@@ -132,8 +144,9 @@ enum status fetch_stage_new(const struct dataset *dataset, uint64_t memory_bytes
                             uint32_t row_buffer_count, struct waker *waker,
                             struct fetch_stage **ret_stage, struct error *err)
 {
-    uint64_t pieces = 0, buffer_bytes = 0, cost;
-    uint64_t count = count_buffers(dataset, memory_bytes, &pieces, &buffer_bytes, &cost);
+    uint64_t pieces = 0, buffer_bytes = 0;
+    uint64_t cost = buffer_cost(dataset, &pieces, &buffer_bytes);
+    uint64_t count = count_buffers(dataset, memory_bytes, cost);
     *ret_stage = NULL;
     if (count == 0)
         return STATUS_OK;

@@ -41,6 +41,10 @@ struct fetch_stage;
 uint64_t fetch_stage_bytes(const struct dataset *dataset, uint64_t memory_bytes,
                            uint64_t *ret_rows);
 
+/* Returns how much of fetch_stage_bytes() each fetch buffer takes. *ret_requests is the most
+ * requests that a row takes. Both are 0 where fetch_stage_bytes() always is. Pure. */
+uint64_t fetch_stage_row_bytes(const struct dataset *dataset, uint64_t *ret_requests);
+
 /* Makes a stage for rows of up to `row_buffer_count` row buffers, and starts the lister. `dataset`
  * and `waker` are borrowed. *ret_stage is NULL, with status OK, where fetch_stage_bytes() is 0.
  * NO_MEMORY; IO: the lister cannot be started. */

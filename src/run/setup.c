@@ -76,26 +76,33 @@ static uint64_t memory_on_its_way(const struct config *config, const struct run_
     return min_u64(config->store_fetch_bytes, most);
 }
 
-uint64_t run_second_memory(const struct config *config, const struct run_shape *shape)
+/* For values that are requested a second time. */
+static uint64_t second_memory(const struct config *config, const struct run_shape *shape)
 {
     return config->store_hedge ? memory_on_its_way(config, shape) / 8 : 0;
 }
 
 uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape)
 {
-    return memory_on_its_way(config, shape) - run_second_memory(config, shape);
+    return memory_on_its_way(config, shape) - second_memory(config, shape);
 }
 
-/* What is on its way from a remote store: the fetch stage, what is asked for a second time, and
- * buffers of the connections that a reader may have open. */
-static uint64_t fetch_bytes(const struct config *config, const struct dataset *dataset,
-                            const struct run_shape *shape)
+/* Buffers of the connections that a reader may have open. */
+static uint64_t connection_memory(const struct config *config, const struct dataset *dataset)
 {
     enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
     uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
-    return dataset->remote ? shape->fetch_bytes + run_second_memory(config, shape) +
-                                 dataset->store_count * count * CONNECTION_BYTES
-                           : 0;
+    return dataset->store_count * count * CONNECTION_BYTES;
+}
+
+/* The fewest rows that the fetch stage may have on their way: each worker reads one, and as many
+ * requests are under way as a store is sent at first. */
+static uint64_t least_fetch_rows(const struct config *config, const struct run_shape *shape)
+{
+    enum { FIRST_REQUESTS = 32 };
+    uint64_t requests = config->store_requests ? config->store_requests : FIRST_REQUESTS;
+    uint64_t rows = size_divide_up(requests, max_u64(shape->fetch_row_requests, 1));
+    return min_u64(shape->worker_count + rows, shape->fetch_rows);
 }
 
 /* Of a record, those fields that travel packed; each on a multiple of 16 bytes. So does the byte
@@ -146,8 +153,6 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
         .rest_bytes = ring_rest_bytes(config, &setup->layout),
-        .fetch_bytes = fetch_bytes(config, dataset, shape),
-        .fetch_rows = shape->fetch_rows,
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = config->epochs == 1,
         .without_each = config->way == WAYS_SEND,
@@ -221,28 +226,70 @@ void run_setup_warn_limit(const struct config *config, const struct run_shape *s
                 size_format(each > PROGRAM_BYTES ? each - PROGRAM_BYTES : each).text);
 }
 
+/* Settles a setup's budget with `rows` rows in the fetch stage. What is requested a second time
+ * gets the same part of its memory. */
+static enum status settle_fetching(const struct config *config, const struct dataset *dataset,
+                                   const struct run_shape *shape, uint64_t rows,
+                                   struct run_setup *setup, struct error *err)
+{
+    if (dataset->remote) {
+        uint64_t second = second_memory(config, shape), fewer = shape->fetch_rows - rows;
+        setup->fetch_bytes = shape->fetch_bytes - fewer * shape->fetch_row_bytes;
+        setup->second_bytes = fewer > 0 ? second * rows / shape->fetch_rows : second;
+        setup->demand.fetch_rows = rows;
+        setup->demand.fetch_bytes =
+            setup->fetch_bytes + setup->second_bytes + connection_memory(config, dataset);
+    }
+    return budget_settle(&setup->demand, &setup->budget, err);
+}
+
+static bool keeps_all(const struct run_setup *setup)
+{
+    return setup->budget.keep_rows * setup->demand.reader_count >= setup->plan.row_count;
+}
+
+/* Settles the budget of setup->demand. Where fetches take the memory for the last rows, they get as
+ * much less as lets all rows stay: reading rows again in each epoch takes longer than reading all
+ * of them once with fewer requests. */
+static enum status settle_budget(const struct config *config, const struct dataset *dataset,
+                                 const struct run_shape *shape, struct run_setup *setup,
+                                 struct error *err)
+{
+    uint64_t low = least_fetch_rows(config, shape), high = shape->fetch_rows;
+    enum status status = settle_fetching(config, dataset, shape, high, setup, err);
+    struct run_setup less = *setup;
+    if (status || keeps_all(setup) ||
+        settle_fetching(config, dataset, shape, low, &less, NULL) != STATUS_OK || !keeps_all(&less))
+        return status;
+    while (high - low > 1) { /* all rows stay with `low`, and not with `high` */
+        uint64_t middle = low + (high - low) / 2;
+        status = settle_fetching(config, dataset, shape, middle, &less, err);
+        if (status)
+            return status;
+        *(keeps_all(&less) ? &low : &high) = middle;
+    }
+    return settle_fetching(config, dataset, shape, low, setup, err);
+}
+
 /* Rows are kept decoded where all of them can be; where not, as stored, if that is what is asked
  * for or is clearly more rows. */
-static enum status settle_memory(const struct config *config, const struct run_shape *shape,
-                                 struct run_setup *setup, struct error *err)
+static enum status settle_memory(const struct config *config, const struct dataset *dataset,
+                                 const struct run_shape *shape, struct run_setup *setup,
+                                 struct error *err)
 {
-    enum status status = budget_settle(&setup->demand, &setup->budget, err);
-    bool fits = setup->budget.keep_rows * shape->reader_count >= setup->plan.row_count;
+    enum status status = settle_budget(config, dataset, shape, setup, err);
     if (status || config->epochs == 1 || shape->stored_row_cost == 0 ||
-        !(config->cache == CACHE_STORED || (config->cache == CACHE_AUTO && !fits)))
+        !(config->cache == CACHE_STORED || (config->cache == CACHE_AUTO && !keeps_all(setup))))
         return status;
-    struct budget_demand demand = setup->demand;
-    struct budget budget;
-    demand.keep = BUDGET_KEEP_STORED;
-    demand.stored_row_bytes = shape->stored_row_cost;
-    status = budget_settle(&demand, &budget, err);
+    struct run_setup stored = *setup;
+    stored.demand.keep = BUDGET_KEEP_STORED;
+    stored.demand.stored_row_bytes = shape->stored_row_cost;
+    status = settle_budget(config, dataset, shape, &stored, err);
     if (status)
         return status;
     uint64_t clearly_more = setup->budget.keep_rows + setup->budget.keep_rows / 4;
-    if (config->cache == CACHE_STORED || budget.keep_rows > clearly_more) {
-        setup->demand = demand;
-        setup->budget = budget;
-    }
+    if (config->cache == CACHE_STORED || stored.budget.keep_rows > clearly_more)
+        *setup = stored;
     return STATUS_OK;
 }
 
@@ -312,11 +359,11 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     setup.record_bytes = dataset->record_bytes;
     setup.way = config->way;
     setup.demand = make_demand(config, dataset, shape, &setup);
-    status = settle_memory(config, shape, &setup, err);
+    status = settle_memory(config, dataset, shape, &setup, err);
     if (!status && check_available(config, shape, &setup, err) != STATUS_OK) {
         setup.demand = make_demand(config, dataset, shape, &setup);
         setup.demand.without_each = true; /* these are not necessary */
-        status = settle_memory(config, shape, &setup, err);
+        status = settle_memory(config, dataset, shape, &setup, err);
         if (!status)
             status = check_available(config, shape, &setup, err);
     }

@@ -25,8 +25,11 @@ struct run_shape {
                                       known, and not to be looked at */
     const char *least_node;        /* that node's name, borrowed; NULL: this machine */
     uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
-    uint64_t fetch_bytes;     /* of the fetch stage (read/fetch_stage.h); 0: there is none */
-    uint64_t fetch_rows;      /* that it has on their way at most */
+    /* The fetch stage (read/fetch_stage.h) that run_fetch_memory() has room for: */
+    uint64_t fetch_bytes;        /* its memory; 0: there is none */
+    uint64_t fetch_rows;         /* that it has on their way at most */
+    uint64_t fetch_row_bytes;    /* of its memory, for each of these rows */
+    uint64_t fetch_row_requests; /* that each of these rows takes at most */
 };
 
 /* Rates to forecast with, in bytes a second. */
@@ -43,6 +46,9 @@ struct run_setup {
     struct budget_demand
         demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
     struct budget budget;
+    uint64_t fetch_bytes;  /* of budget.fetch_bytes, for the fetch stage */
+    uint64_t second_bytes; /* of budget.fetch_bytes, for values that are requested a second time
+                            * (dataset_bound_seconds()) */
     enum ways_choice way;
     uint64_t record_bytes;       /* of a sample, as it is sent */
     struct ring_layout layout;   /* settled */
@@ -53,11 +59,12 @@ struct run_setup {
 MUST_USE enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
                                      struct plan *ret_plan, struct error *err);
 
-/* Settles everything. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half
- * of what the node has available, shared by its readers. INVALID: the plan, the rounds or the rings
- * cannot be as configured; the state to resume from is of another order, or lies beyond the last
- * epoch. NO_MEMORY: the limit is too low, or higher than what a node has
- * available for its readers, and used; the message lists the sizes. */
+/* Settles everything. Fetches get less memory than run_fetch_memory() where all rows stay in memory
+ * only so, and enough requests can still be under way. `resume` NULL starts at epoch 0, step 0.
+ * readers.memory_limit "auto" is half of what the node has available, shared by its readers.
+ * INVALID: the plan, the rounds or the rings cannot be as configured; the state to resume from is
+ * of another order, or lies beyond the last epoch. NO_MEMORY: the limit is too low, or higher than
+ * what a node has available for its readers, and used; the message lists the sizes. */
 MUST_USE enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
@@ -74,13 +81,9 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
 /* The memory one reader may take: readers.memory_limit, or what "auto" stands for. */
 uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape);
 
-/* The part of run_memory_limit() for values that are requested a second time
- * (dataset_bound_seconds()). With store.hedge, an eighth of store.fetch_memory, of which no more
- * than a quarter of the limit counts.
- */
-uint64_t run_second_memory(const struct config *config, const struct run_shape *shape);
-
-/* The part of run_memory_limit() for the fetch stage: the rest of store.fetch_memory. */
+/* The most of run_memory_limit() for the fetch stage: store.fetch_memory, and a quarter of the
+ * limit at most. With store.hedge an eighth is set aside for values that are requested a second
+ * time. */
 uint64_t run_fetch_memory(const struct config *config, const struct run_shape *shape);
 
 /* Appends a line if readers.memory_limit is more than a node has for its readers, and the readers

@@ -296,6 +296,31 @@ class Http(RemoteTest):
         self.check(self.server.url + "/v2", readers=(2,),
                    **{"store.requests": 1, "store.hedge": "false"})
 
+    def test_fetches_make_room_for_rows(self):
+        """Under a limit that has no room for all rows beside all of store.fetch_memory, each chunk is still fetched once."""
+        readers = 2
+        settings = self.settings(self.server.url + "/v2", **{
+            "store.requests": 1, "store.hedge": "false", "store.fetch_memory": "10MiB", "delivery.trainers": 2,
+            "dataset.fields.latents": "base_frames", "readers.cache": "decoded"})
+
+        def plan(limit):
+            more = [f"{key}={value}" for key, value in {**settings, "readers.memory_limit": limit}.items()]
+            sets = [word for setting in more for word in ("--set", setting)]
+            outcome = run([program("penstock"), "plan", "--json", "--readers", str(readers), *sets], env=self.env())
+            self.assertEqual(outcome.code, 0, outcome.output)
+            return json.loads(outcome.output)
+
+        memory = plan("1GiB")["memory"]
+        limit = memory["total"] - memory["fetches"] // 3
+        planned = plan(limit)
+        self.assertLess(planned["memory"]["fetches"], memory["fetches"])
+        self.assertEqual(planned["epochs"][1]["rows_read"], 0)
+        before = len(self.server.requests())
+        self.lines(readers, {**settings, "readers.memory_limit": limit}, self.env())
+        asked = re.findall(r"GET /v2/base_frames/\d\S*", self.server.requests()[before:])
+        self.assertEqual(len(asked), -(-self.SAMPLES // 8))
+        self.assertEqual(len(asked), len(set(asked)))
+
     def test_tools(self):
         """Also over TLS, and with a server that fails now and then."""
         proxy = self.proxy(self.server.port, busy=0.08, broken=0.08, reset=0.08, cut=0.08)

@@ -136,13 +136,76 @@ static void what_is_on_its_way(void **state)
         struct error err;
         dataset.remote = true;
         shape.fetch_bytes = run_fetch_memory(&config, &shape);
-        assert_int_equal(run_second_memory(&config, &shape), hedge * 8 << 20);
         assert_int_equal(shape.fetch_bytes, (64 - hedge * 8) << 20);
         assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err),
                          STATUS_OK);
+        assert_int_equal(setup.fetch_bytes, shape.fetch_bytes);
+        assert_int_equal(setup.second_bytes, hedge * 8 << 20);
         assert_int_equal(setup.budget.fetch_bytes, 64 << 20);
         config_done(&config);
     }
+}
+
+/* A remote dataset of 1.6 GiB for four readers, with a fetch stage of 56 MiB: 40 rows of 8
+ * requests.
+ */
+static void settle_remote(const char *text, uint64_t limit_bytes, struct run_shape *ret_shape,
+                          struct run_setup *ret_setup)
+{
+    struct config config = make_config(text);
+    struct dataset dataset = make_dataset();
+    struct error err;
+    dataset.remote = true;
+    config.memory_limit_bytes = limit_bytes;
+    *ret_shape = two_nodes;
+    ret_shape->fetch_rows = 40;
+    ret_shape->fetch_row_bytes = run_fetch_memory(&config, ret_shape) / 40;
+    ret_shape->fetch_bytes = 40 * ret_shape->fetch_row_bytes + 12345; /* tables of its own */
+    ret_shape->fetch_row_requests = 8;
+    if (run_setup_settle(&config, &dataset, ret_shape, NULL, ret_setup, &err))
+        fail_msg("%s", err.message);
+    config_done(&config);
+}
+
+/* Rows before fetches: a row that is read again in each epoch costs more than a request that waits
+ * once. */
+static void fetches_make_room_for_rows(void **state)
+{
+    (void)state;
+    const char *text = "{store: {fetch_memory: 64MiB}, order: {epochs: 2}}";
+    struct run_shape shape;
+    struct run_setup setup, less;
+    settle_remote(text, 4 * GIB, &shape, &setup);
+    const uint64_t enough = setup.budget.total_bytes;
+    assert_int_equal(setup.budget.keep_rows, 314);
+    assert_int_equal(setup.demand.fetch_rows, 40);
+    assert_int_equal(setup.fetch_bytes, shape.fetch_bytes);
+
+    uint64_t fewer = 10 * shape.fetch_row_bytes;
+    settle_remote(text, enough - fewer, &shape, &less);
+    assert_int_equal(less.budget.keep_rows, 314);
+    assert_int_equal(less.demand.fetch_rows, 31); /* seconds give up as many parts as the stage */
+    assert_int_equal(less.fetch_bytes, shape.fetch_bytes - 9 * shape.fetch_row_bytes);
+    assert_int_equal(less.second_bytes, setup.second_bytes * 31 / 40);
+    assert_true(less.budget.total_bytes <= enough - fewer);
+    assert_true(less.budget.total_bytes + shape.fetch_row_bytes * 8 / 7 > enough - fewer);
+
+    /* 8 workers and 32 requests take 12 rows. */
+    uint64_t most = setup.budget.fetch_bytes;
+    settle_remote(text, enough - most * 28 / 40 + 1048576, &shape, &less);
+    assert_int_equal(less.budget.keep_rows, 314);
+    assert_in_range(less.demand.fetch_rows, 12, 13);
+    settle_remote(text, enough - most * 29 / 40, &shape, &less);
+    assert_true(less.budget.keep_rows < 314); /* fewer requests would not do: fetches stay */
+    assert_int_equal(less.demand.fetch_rows, 40);
+    assert_int_equal(less.budget.fetch_bytes, most);
+    settle_remote("{store: {fetch_memory: 64MiB, requests: 256}, order: {epochs: 2}}",
+                  enough - fewer, &shape, &less);
+    assert_true(less.budget.keep_rows < 314); /* these may all be under way */
+    assert_int_equal(less.demand.fetch_rows, 40);
+    settle_remote("{store: {fetch_memory: 64MiB}, order: {epochs: 1}}", enough - fewer, &shape,
+                  &less);
+    assert_int_equal(less.demand.fetch_rows, 40); /* nothing stays anyway */
 }
 
 /* A limit that was asked for is held against what there is for all readers of a node. */
@@ -246,13 +309,10 @@ static void impossible_configurations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_fit),
-        cmocka_unit_test(memory_limits),
-        cmocka_unit_test(what_is_on_its_way),
-        cmocka_unit_test(more_than_there_is),
-        cmocka_unit_test(one_epoch_keeps_nothing),
-        cmocka_unit_test(resuming),
-        cmocka_unit_test(impossible_configurations),
+        cmocka_unit_test(parts_fit),          cmocka_unit_test(memory_limits),
+        cmocka_unit_test(what_is_on_its_way), cmocka_unit_test(fetches_make_room_for_rows),
+        cmocka_unit_test(more_than_there_is), cmocka_unit_test(one_epoch_keeps_nothing),
+        cmocka_unit_test(resuming),           cmocka_unit_test(impossible_configurations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
