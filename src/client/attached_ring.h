@@ -37,6 +37,7 @@ struct attached_ring {
     struct lease *leases;         /* [slot_count]; owned */
     uint32_t spare_slots;         /* how many of slot_count the trainer may not count on */
     _Atomic uint32_t leased;      /* how many slots are leased */
+    uint64_t generation;          /* 1 for the loader's first ring */
     bool vacated; /* nothing is published here any more: the memory of slots that are not leased was
                    * given back */
     struct attached_ring *older; /* the next older ring with a leased slot; NULL: none */

@@ -45,7 +45,7 @@ enum status loader_open(const struct dial_options *options, struct loader **ret_
     struct loader *loader = calloc(1, sizeof *loader);
     if (!loader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
-    loader->wake_fd = loader->dial.socket = -1;
+    loader->wake_fd = loader->freed_fd = loader->dial.socket = -1;
     pthread_mutex_init(&loader->lock, NULL);
     enum status status = own_options(loader, options, err);
     if (!status)
@@ -70,26 +70,45 @@ void loader_set_final(struct loader *loader, const struct error *error)
         loader->final.status = STATUS_LOST;
 }
 
-/* Sleeps until a publish, a word from the service, or the deadline (UINT64_MAX: none). */
-static enum status sleep_until(struct loader *loader, uint64_t deadline, struct error *err)
+/* Sleeps until `fd` is signalled, a word comes from the service, or the deadline (UINT64_MAX:
+ * none).
+ */
+static enum status sleep_on(struct loader *loader, int fd, uint64_t deadline, struct error *err)
+{
+    uint64_t start = clock_now_ns();
+    uint64_t left = deadline > start ? deadline - start : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
+                               .tv_nsec = (long)(left % 1000000000u)};
+    /* Once the end is known, the socket has nothing to say and may be hung up. */
+    int socket = loader->ended ? -1 : loader->attached->connection.socket;
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
+                           {.fd = loader->wake_fd, .events = POLLIN},
+                           {.fd = socket, .events = POLLIN}};
+    int count = ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &timeout, NULL);
+    atomic_fetch_add_explicit(&loader->wait_ns, clock_now_ns() - start, memory_order_relaxed);
+    return count < 0 && errno != EINTR ? error_set_errno(err, STATUS_IO, "poll") : STATUS_OK;
+}
+
+static enum status wait_for_publish(struct loader *loader, uint64_t deadline, struct error *err)
 {
     struct connection *connection = &loader->attached->connection;
     enum status status = STATUS_OK;
     atomic_store(&connection->ring.control->trainer_waits, 1);
-    if (!loader_sees_batch(loader)) {
-        uint64_t now = clock_now_ns();
-        uint64_t left = deadline > now ? deadline - now : 0;
-        struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
-                                   .tv_nsec = (long)(left % 1000000000u)};
-        /* Once the end is known, the socket has nothing to say and may be hung up. */
-        struct pollfd fds[] = {{.fd = connection->publish_fd, .events = POLLIN},
-                               {.fd = loader->wake_fd, .events = POLLIN},
-                               {.fd = loader->ended ? -1 : connection->socket, .events = POLLIN}};
-        if (ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
-            status = error_set_errno(err, STATUS_IO, "poll");
-    }
+    if (!loader_sees_batch(loader))
+        status = sleep_on(loader, connection->publish_fd, deadline, err);
     atomic_store(&connection->ring.control->trainer_waits, 0);
     wakeup_drain(connection->publish_fd);
+    return status;
+}
+
+static enum status wait_for_release(struct loader *loader, uint64_t deadline, struct error *err)
+{
+    enum status status = STATUS_OK;
+    atomic_store(&loader->wants_release, true);
+    if (loader_check_leases(loader, NULL))
+        status = sleep_on(loader, loader->freed_fd, deadline, err);
+    atomic_store(&loader->wants_release, false);
+    wakeup_drain(loader->freed_fd);
     return status;
 }
 
@@ -109,7 +128,9 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
         return STATUS_OK;
     }
     enum status status = loader_check_leases(loader, err);
-    return status ? status : sleep_until(loader, deadline, err);
+    if (status && loader->freed_fd >= 0)
+        return wait_for_release(loader, deadline, err);
+    return status ? status : wait_for_publish(loader, deadline, err);
 }
 
 static void say_end(struct loader *loader)
@@ -145,16 +166,42 @@ enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader
         }
         bool late = deadline != UINT64_MAX && clock_now_ns() >= deadline;
         if (late && (waited || !loader->lost)) {
-            enum status status = loader_check_leases(loader, err);
+            enum status status =
+                loader->freed_fd < 0 ? loader_check_leases(loader, err) : STATUS_OK;
             return status ? status
                           : error_set(
                                 err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms%s", timeout_ms,
                                 loader->lost ? ": the reader went away, and is not back yet" : "");
         }
+        if (!waited)
+            atomic_fetch_add_explicit(&loader->waits, 1, memory_order_relaxed);
         enum status status = wait_for_more(loader, deadline, err);
         if (status)
             return status;
     }
+}
+
+enum status loader_wait_for_releases(struct loader *loader, struct error *err)
+{
+    return wakeup_new(&loader->freed_fd, err);
+}
+
+struct loader_stats loader_stats(struct loader *loader)
+{
+    struct loader_stats stats = {.batches = atomic_load(&loader->batches),
+                                 .samples = atomic_load(&loader->samples),
+                                 .waits = atomic_load(&loader->waits),
+                                 .wait_ns = atomic_load(&loader->wait_ns),
+                                 .reconnects = atomic_load(&loader->reconnects)};
+    pthread_mutex_lock(&loader->lock);
+    for (struct attached_ring *at = loader->attached; at; at = at->older) {
+        uint64_t head = atomic_load(&at->connection.ring.control->head);
+        uint64_t taken = at == loader->attached ? atomic_load(&loader->taken) : head;
+        stats.leased += atomic_load(&at->leased);
+        stats.ready += head > taken ? (uint32_t)(head - taken) : 0;
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return stats;
 }
 
 /* `reason`: NULL, or of a trainer that fails, whom another is to replace. */
@@ -190,13 +237,15 @@ void loader_close(struct loader *loader)
         return;
     for (struct attached_ring *attached = loader->attached, *older; attached; attached = older) {
         older = attached->older;
-        attached_ring_free(attached);
+        loader_detach(loader, attached);
     }
     dial_done(&loader->dial);
     cursor_page_done(&loader->page);
     cursor_file_close(loader->cursor_file);
     if (loader->wake_fd >= 0)
         close(loader->wake_fd);
+    if (loader->freed_fd >= 0)
+        close(loader->freed_fd);
     pthread_mutex_destroy(&loader->lock);
     free((char *)loader->options.run_dir);
     free(loader);

@@ -19,6 +19,23 @@
 
 struct loader;
 
+/* See struct penstock_ring_watch. */
+struct loader_ring {
+    void *base;
+    uint64_t bytes, generation;
+};
+struct loader_watch {
+    void (*attached)(void *user, const struct loader_ring *ring);
+    void (*detaching)(void *user, const struct loader_ring *ring);
+    void *user;
+};
+
+/* See struct penstock_stats. */
+struct loader_stats {
+    uint64_t batches, samples, waits, wait_ns, reconnects;
+    uint32_t ready, leased;
+};
+
 /* A leased slot. */
 struct loader_batch {
     unsigned char *memory; /* the slot, borrowed until loader_release(); arrays lie at their offsets
@@ -41,12 +58,24 @@ const struct ring_header *loader_header(const struct loader *loader);
 /* The cursor: epoch and step of the next batch. Any thread. */
 struct protocol_welcome loader_cursor(const struct loader *loader);
 
+/* Where the trainer leases all slots that it may, loader_next() waits for a release from now on. To
+ * be called before the first loader_next(), once. IO: no eventfd can be made. */
+MUST_USE enum status loader_wait_for_releases(struct loader *loader, struct error *err);
+
+/* Has *watch told of rings: see penstock_watch_rings(). INVALID: it was called before, or a batch
+ * was taken already. */
+MUST_USE enum status loader_watch_rings(struct loader *loader, const struct loader_watch *watch,
+                                        struct error *err);
+
+/* Any thread. */
+struct loader_stats loader_stats(struct loader *loader);
+
 /* The next slot. Blocks up to `timeout_ms` (negative: no limit). TIMEOUT: no batch came in time;
- * the message says if the reader is gone. INVALID: the trainer leases all slots that it may. All
- * other statuses are final: each later call returns the same status and message. ENDED: all epochs
- * are consumed, the service was stopped, or loader_leave() was called. LOST: the reader is gone.
- * PROTOCOL: the ring or a message is impossible. IO: a system call failed. Other statuses: the
- * service's. */
+ * the message says if the reader is gone. INVALID: the trainer leases all slots that it may, and
+ * loader_wait_for_releases() was not called. All other statuses are final: each later call returns
+ * the same status and message. ENDED: all epochs are consumed, the service was stopped, or
+ * loader_leave() was called. LOST: the reader is gone. PROTOCOL: the ring or a message is
+ * impossible. IO: a system call failed. Other statuses: the service's. */
 MUST_USE enum status loader_next(struct loader *loader, int64_t timeout_ms,
                                  struct loader_batch *ret_batch, struct error *err);
 

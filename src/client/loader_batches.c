@@ -37,7 +37,7 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
 
 bool loader_sees_batch(const struct loader *loader)
 {
-    return atomic_load(&loader->attached->connection.ring.control->head) != loader->taken;
+    return atomic_load(&loader->attached->connection.ring.control->head) != loader_taken(loader);
 }
 
 /* Takes the next slot if one is published. */
@@ -45,9 +45,9 @@ static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
 {
     struct ring *ring = &loader->attached->connection.ring;
     uint64_t head = atomic_load(&ring->control->head);
-    if (head == loader->taken)
+    if (head == loader_taken(loader))
         return false;
-    uint64_t sequence = loader->taken;
+    uint64_t sequence = loader_taken(loader);
     struct loader_batch batch = {.memory = ring_slot(ring, sequence),
                                  .slot = (uint32_t)(sequence % ring->slot_count)};
     struct error error = {0};
@@ -63,7 +63,7 @@ static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
         loader->final = error;
         return false;
     }
-    loader->taken++;
+    atomic_store_explicit(&loader->taken, sequence + 1, memory_order_relaxed);
     loader->expected++;
     *ret_batch = batch;
     return true;
@@ -74,7 +74,7 @@ bool loader_take(struct loader *loader, struct loader_batch *ret_batch)
     struct loader_batch batch;
     struct attached_ring *attached = loader->attached;
     while (take_slot(loader, &batch)) {
-        uint64_t sequence = loader->taken - 1;
+        uint64_t sequence = loader_taken(loader) - 1;
         if (loader->expected <= atomic_load(&loader->cursor)) {
             pthread_mutex_lock(&loader->lock);
             attached_ring_pass_over(attached, sequence);
@@ -83,6 +83,9 @@ bool loader_take(struct loader *loader, struct loader_batch *ret_batch)
         }
         attached_ring_lease(attached, sequence, batch.header.epoch, batch.header.step);
         atomic_store(&loader->cursor, loader->expected);
+        atomic_fetch_add_explicit(&loader->batches, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&loader->samples, batch.header.sample_count,
+                                  memory_order_relaxed);
         *ret_batch = batch;
         return true;
     }
@@ -93,7 +96,7 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
 {
     if (loader->lost || atomic_load(&loader->cursor) == loader->end)
         return STATUS_OK;
-    const struct lease *oldest = attached_ring_obstacle(loader->attached, loader->taken);
+    const struct lease *oldest = attached_ring_obstacle(loader->attached, loader_taken(loader));
     if (!oldest)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -133,7 +136,9 @@ enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,
     if (found)
         loader_note_released(loader);
     pthread_mutex_unlock(&loader->lock);
-    attached_ring_free(done);
+    loader_detach(loader, done);
+    if (found && atomic_load(&loader->wants_release))
+        wakeup_signal(loader->freed_fd);
     if (found)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,

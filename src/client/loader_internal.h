@@ -22,7 +22,7 @@ struct loader {
     uint64_t end;                     /* the cursor behind the last step of all */
     _Atomic uint64_t cursor;          /* of the trainer's next batch */
     uint64_t expected;                /* cursor of the next slot in the ring, at most `cursor` */
-    uint64_t taken;                   /* slots of the current ring taken or passed over so far */
+    _Atomic uint64_t taken;           /* slots of the current ring taken or passed over so far */
     uint64_t reconnect_ms;
     bool lost;    /* the reader is gone: nothing more is published in this ring */
     bool dialing; /* `dial` is under way, to another reader */
@@ -34,6 +34,11 @@ struct loader {
     struct error final;              /* status OK: batches may still come */
     int wake_fd;                     /* eventfd, signalled by loader_leave() */
     _Atomic bool left;
+    int freed_fd; /* eventfd, signalled by loader_release() while `wants_release` is set; -1:
+                   * loader_next() does not wait for releases */
+    _Atomic bool wants_release;
+    struct loader_watch watch;                                     /* all NULL: nobody watches */
+    _Atomic uint64_t batches, samples, waits, wait_ns, reconnects; /* see loader_stats() */
     struct error failure; /* of loader_fail(); status OK: it was not called; set before `left` */
     pthread_mutex_t lock; /* held to change or follow the list of `attached`, and to say farewell;
                            * loader_next()'s thread may read `attached` without it */
@@ -44,6 +49,18 @@ static inline uint64_t cursor_of(const struct ring_service *service, uint64_t ep
 {
     return epoch * service->steps_per_epoch + step;
 }
+
+static inline uint64_t loader_taken(const struct loader *loader)
+{
+    return atomic_load_explicit(&loader->taken, memory_order_relaxed);
+}
+
+/* Unmaps and frees a ring that nobody uses any more, after those who watch rings were told. Without
+ * the lock; NULL is fine. */
+void loader_detach(struct loader *loader, struct attached_ring *attached);
+
+/* Tells whoever watches rings of the current one. Without the lock. */
+void loader_tell_attached(const struct loader *loader);
 
 /* From now on loader_next() returns this error. TIMEOUT becomes LOST, since TIMEOUT is not final.
  */

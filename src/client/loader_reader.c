@@ -23,19 +23,22 @@ static enum status attach(struct loader *loader, struct connection *connection,
     loader->taken = 0;
     loader->lost = loader->ended = loader->said_done = false;
     pthread_mutex_lock(&loader->lock);
-    struct attached_ring *old = loader->attached;
+    struct attached_ring *old = loader->attached, *done = NULL;
     loader->attached = attached;
+    attached->generation = old ? old->generation + 1 : 1;
     if (old && atomic_load(&old->leased) > 0) {
         connection_hang_up(&old->connection);
         attached->older = old;
     } else if (old) {
         attached->older = old->older;
-        attached_ring_free(old);
+        done = old;
     }
     loader_note_released(loader);
     if (atomic_load(&loader->left))
         loader_send_farewell(loader);
     pthread_mutex_unlock(&loader->lock);
+    loader_detach(loader, done);
+    loader_tell_attached(loader);
     return STATUS_OK;
 }
 
@@ -232,5 +235,6 @@ enum status loader_reconnect(struct loader *loader, uint64_t deadline, struct er
         connection_done(&connection);
         return status;
     }
+    atomic_fetch_add(&loader->reconnects, 1);
     return attach(loader, &connection, &terms, err);
 }

@@ -32,6 +32,8 @@ struct penstock {
     struct penstock_field fields[RING_MAX_FIELDS];
     struct error error; /* of the last penstock_next(), if it failed */
     pid_t pid;          /* of the process that connected: a forked one may not go on */
+    struct penstock_ring_watch watch;
+    bool watched;
     pthread_mutex_t lock;
     pthread_cond_t outside; /* nobody is in penstock_next() any more */
     uint32_t inside;
@@ -114,6 +116,11 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
                                     : error_set(&error, STATUS_NO_MEMORY, "no memory to connect");
     if (!status)
         status = loader_open(&settled, &connection->loader, &error);
+    if (!status && options && options->wait_for_release) {
+        status = loader_wait_for_releases(connection->loader, &error);
+        if (status)
+            loader_close(connection->loader);
+    }
     if (message)
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
     if (status) {
@@ -212,6 +219,53 @@ enum penstock_status penstock_state(const struct penstock *connection, char *buf
         return PENSTOCK_INVALID;
     memcpy(buffer, text, (size_t)length + 1);
     return PENSTOCK_OK;
+}
+
+void penstock_stats(const struct penstock *connection, struct penstock_stats *ret_stats,
+                    size_t size)
+{
+    struct loader_stats counts = loader_stats(connection->loader);
+    uint64_t sample_bytes = 0;
+    for (uint32_t f = 0; f < connection->info.field_count; f++)
+        sample_bytes += connection->fields[f].sample_bytes;
+    struct penstock_stats stats = {.batches = counts.batches,
+                                   .samples = counts.samples,
+                                   .bytes = counts.samples * sample_bytes,
+                                   .waits = counts.waits,
+                                   .wait_ns = counts.wait_ns,
+                                   .reconnects = counts.reconnects,
+                                   .ready = counts.ready,
+                                   .leased = counts.leased};
+    memcpy(ret_stats, &stats, size < sizeof stats ? size : sizeof stats);
+}
+
+/* The program's watch, told by the loader's. */
+static void tell_attached(void *user, const struct loader_ring *ring)
+{
+    const struct penstock_ring_watch *watch = user;
+    struct penstock_ring public = {ring->base, ring->bytes, ring->generation};
+    if (watch->attached)
+        watch->attached(watch->user, &public);
+}
+
+static void tell_detaching(void *user, const struct loader_ring *ring)
+{
+    const struct penstock_ring_watch *watch = user;
+    struct penstock_ring public = {ring->base, ring->bytes, ring->generation};
+    if (watch->detaching)
+        watch->detaching(watch->user, &public);
+}
+
+enum penstock_status penstock_watch_rings(struct penstock *connection,
+                                          const struct penstock_ring_watch *watch)
+{
+    const struct loader_watch through = {tell_attached, tell_detaching, &connection->watch};
+    if (is_forked(connection) || connection->watched)
+        return PENSTOCK_INVALID;
+    connection->watch = *watch;
+    enum status status = loader_watch_rings(connection->loader, &through, NULL);
+    connection->watched = !status;
+    return (enum penstock_status)status;
 }
 
 const char *penstock_last_error(const struct penstock *connection)

@@ -122,12 +122,16 @@ struct penstock_options {
     const char *run_dir;
     int32_t rank;
     int32_t world_size;
-    int64_t timeout_ms; /* how long to wait for a reader to listen and answer; 0: 60 s; -1: no
-                         * limit. The time starts anew whenever the service says that it waits for
-                         * other trainers: delivery.connect_timeout limits that wait. Where a reader
-                         * goes away during the wait and the service is to come back, the limit is
-                         * delivery.reconnect_timeout. */
-    const char *state;  /* JSON of at most 2047 bytes; borrowed during the call */
+    int64_t timeout_ms;       /* how long to wait for a reader to listen and answer; 0: 60 s; -1: no
+                               * limit. The time starts anew whenever the service says that it waits for
+                               * other trainers: delivery.connect_timeout limits that wait. Where a reader
+                               * goes away during the wait and the service is to come back, the limit is
+                               * delivery.reconnect_timeout. */
+    const char *state;        /* JSON of at most 2047 bytes; borrowed during the call */
+    int32_t wait_for_release; /* 1: where the trainer leases all batches that it may,
+                               * penstock_next() waits until another thread releases the oldest one.
+                               * 0: it fails with INVALID, since a trainer with one thread would
+                               * wait for itself */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. */
@@ -182,6 +186,34 @@ struct penstock_batch {
                               * fields[f].dtype */
 };
 
+/* What a connection has done so far, and where it stands. */
+struct penstock_stats {
+    uint64_t batches, samples, bytes; /* that penstock_next() has returned; bytes of all fields */
+    uint64_t waits;                   /* calls of penstock_next() that had to sleep */
+    uint64_t wait_ns;                 /* how long they slept, nanoseconds */
+    uint64_t reconnects;              /* how often another reader was found */
+    uint32_t ready;                   /* batches that are published and not taken yet */
+    uint32_t leased;                  /* batches that the trainer leases */
+};
+
+/* The memory of a ring, for a program that registers it with a device (cudaHostRegister() and its
+ * kin). All batches lie in rings. */
+struct penstock_ring {
+    void *base;          /* on a page */
+    uint64_t bytes;      /* whole pages */
+    uint64_t generation; /* 1 for the connection's first ring, then one more each */
+};
+
+/* Who is told of rings. `attached`: the ring is mapped, and no batch of it was returned yet.
+ * `detaching`: the ring will be unmapped when the call returns; none of its batches is leased, but
+ * for penstock_close(). Either may be NULL. The library holds no lock meanwhile. The functions must
+ * not call the library. `ring` is borrowed during the call. */
+struct penstock_ring_watch {
+    void (*attached)(void *user, const struct penstock_ring *ring);
+    void (*detaching)(void *user, const struct penstock_ring *ring);
+    void *user;
+};
+
 struct penstock; /* a connection, made by penstock_connect() and freed by penstock_close() */
 
 /* Connects, and waits until the service is ready to deliver. `options` may be NULL: all from the
@@ -208,7 +240,8 @@ PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock
  * negative: no limit) without using CPU. Allocates memory only when it reconnects.
  *
  * TIMEOUT: no batch came in time. INVALID: this trainer leases as many batches as it may and has to
- * release the oldest one first, or this process is a fork of the process that connected. ENDED: all
+ * release the oldest one first (unless options.wait_for_release), or this process is a fork of the
+ * process that connected. ENDED: all
  * trainers have consumed all epochs; or the service was told to stop, and all trainers stop before
  * the same step (penstock_state() has the step); or penstock_leave(), penstock_fail() or
  * penstock_close() was called. LOST: the service died, and did not come back in time where it was
@@ -233,6 +266,19 @@ PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
  * is too small; `buffer` is untouched. */
 PENSTOCK_API enum penstock_status penstock_state(const struct penstock *connection, char *buffer,
                                                  size_t size);
+
+/* Fills *ret_stats, of whose members the first `size` bytes: sizeof *ret_stats. Any thread; costs
+ * no system call. Numbers are of one moment each, not of the same. */
+PENSTOCK_API void penstock_stats(const struct penstock *connection,
+                                 struct penstock_stats *ret_stats, size_t size);
+
+/* Has *watch (copied) told of the connection's rings: at once of the one that is there, later of
+ * each that comes or goes. penstock_next() attaches rings. penstock_next(), penstock_release() and
+ * penstock_close() detach rings, each in its own thread. To be called before the first
+ * penstock_next(), once. INVALID: it was called before, or a batch was returned already, or this
+ * process is a fork. */
+PENSTOCK_API enum penstock_status penstock_watch_rings(struct penstock *connection,
+                                                       const struct penstock_ring_watch *watch);
 
 /* Why the last penstock_next() failed; "" if it did not fail. Borrowed until the next
  * penstock_next(). For the thread that calls penstock_next(). */

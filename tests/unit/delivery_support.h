@@ -124,13 +124,19 @@ static inline void *dial_thread(void *argument)
     return NULL;
 }
 
+static inline void dial_with(struct dialing *dialing, const struct penstock_options *options)
+{
+    *dialing = (struct dialing){.options = *options};
+    assert_int_equal(pthread_create(&dialing->thread, NULL, dial_thread, dialing), 0);
+}
+
 static inline void dial_for(struct dialing *dialing, const char *run_dir, int rank, int world_size,
                             int64_t timeout_ms)
 {
-    *dialing = (struct dialing){
-        .options = {
-            .run_dir = run_dir, .rank = rank, .world_size = world_size, .timeout_ms = timeout_ms}};
-    assert_int_equal(pthread_create(&dialing->thread, NULL, dial_thread, dialing), 0);
+    dial_with(dialing, &(struct penstock_options){.run_dir = run_dir,
+                                                  .rank = rank,
+                                                  .world_size = world_size,
+                                                  .timeout_ms = timeout_ms});
 }
 
 static inline void dial(struct dialing *dialing, const char *run_dir, int rank, int world_size)
@@ -160,12 +166,16 @@ struct pair {
     uint64_t filled; /* batches published by publish() */
 };
 
-static inline struct pair pair_new(uint32_t slots)
+/* With wait_for_release (penstock.h), or as usual. */
+static inline struct pair pair_new_waiting(uint32_t slots, int32_t wait_for_release)
 {
     struct pair pair = {.folder = run_folder_new()};
     pair.server = support_server(pair.folder.path, 1, slots, 0);
     struct dialing dialing;
-    dial(&dialing, pair.folder.path, 0, 1);
+    dial_with(&dialing, &(struct penstock_options){.run_dir = pair.folder.path,
+                                                   .world_size = 1,
+                                                   .timeout_ms = 5000,
+                                                   .wait_for_release = wait_for_release});
     pump_until(pair.server, 1);
     assert_int_equal(server_start(pair.server, NULL), STATUS_OK);
     pthread_join(dialing.thread, NULL);
@@ -173,6 +183,11 @@ static inline struct pair pair_new(uint32_t slots)
         fail_msg("penstock_connect: %s", dialing.message);
     pair.client = dialing.client;
     return pair;
+}
+
+static inline struct pair pair_new(uint32_t slots)
+{
+    return pair_new_waiting(slots, 0);
 }
 
 static inline void pair_done(struct pair *pair)

@@ -1,0 +1,178 @@
+/* What a trainer's program sees of its connection besides batches: rings to register with a device,
+ * statistics, and waiting for a release. */
+#include "delivery_support.h"
+
+/* What a watch was told. */
+struct log {
+    int attached, detaching;
+    struct penstock_ring ring; /* the last one attached */
+};
+
+static void note_attached(void *user, const struct penstock_ring *ring)
+{
+    struct log *log = user;
+    log->attached++;
+    log->ring = *ring;
+}
+
+/* The memory is there until the call returns. */
+static void note_detaching(void *user, const struct penstock_ring *ring)
+{
+    struct log *log = user;
+    log->detaching++;
+    assert_ptr_equal(ring->base, log->ring.base);
+    assert_int_equal(ring->bytes, log->ring.bytes);
+    assert_int_equal(ring->generation, log->ring.generation);
+    ((volatile unsigned char *)ring->base)[ring->bytes - 1] = 1;
+}
+
+static struct penstock_ring_watch watch_of(struct log *log)
+{
+    return (struct penstock_ring_watch){note_attached, note_detaching, log};
+}
+
+static void a_ring_is_told_of_from_its_start_to_its_end(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct log log = {0};
+    const struct penstock_ring_watch watch = watch_of(&log);
+    assert_int_equal(penstock_watch_rings(pair.client, &watch), PENSTOCK_OK);
+    assert_int_equal(log.attached, 1);
+    assert_int_equal(log.ring.generation, 1);
+    assert_int_equal(log.ring.bytes % (uint64_t)sysconf(_SC_PAGESIZE), 0);
+    for (int i = 0; i < 2 * SUPPORT_SLOTS; i++) {
+        publish(&pair);
+        struct penstock_batch batch = take(&pair);
+        const unsigned char *data = batch.data[1], *base = log.ring.base;
+        assert_true(data > base && data < base + log.ring.bytes);
+        give(&pair, &batch);
+    }
+    assert_int_equal(log.detaching, 0);
+    pair_done(&pair);
+    assert_int_equal(log.attached, 1);
+    assert_int_equal(log.detaching, 1);
+}
+
+static void rings_are_watched_once_and_before_the_first_batch(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS), late = pair_new(SUPPORT_SLOTS);
+    struct log log = {0};
+    const struct penstock_ring_watch watch = watch_of(&log);
+    assert_int_equal(penstock_watch_rings(pair.client, &watch), PENSTOCK_OK);
+    assert_int_equal(penstock_watch_rings(pair.client, &watch), PENSTOCK_INVALID);
+    publish(&late);
+    struct penstock_batch batch = take(&late);
+    assert_int_equal(penstock_watch_rings(late.client, &watch), PENSTOCK_INVALID);
+    give(&late, &batch);
+    pair_done(&late);
+    assert_int_equal(log.attached, 1);
+    assert_int_equal(log.detaching, 0);
+    pair_done(&pair);
+}
+
+static struct penstock_stats stats_of(const struct pair *pair)
+{
+    struct penstock_stats stats;
+    penstock_stats(pair->client, &stats, sizeof stats);
+    return stats;
+}
+
+static void statistics_say_what_happened_and_what_is_there(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_batch batch[2], none;
+    for (int i = 0; i < 3; i++)
+        publish(&pair);
+    batch[0] = take(&pair);
+    batch[1] = take(&pair);
+    struct penstock_stats stats = stats_of(&pair);
+    assert_int_equal(stats.batches, 2);
+    assert_int_equal(stats.samples, 2 * SUPPORT_BATCH);
+    assert_int_equal(stats.bytes, 2 * SUPPORT_BATCH * (12 + 8));
+    assert_int_equal(stats.ready, 1);
+    assert_int_equal(stats.leased, 2);
+    assert_int_equal(stats.waits, 0);
+    assert_int_equal(stats.wait_ns, 0);
+    give(&pair, &batch[0]);
+    give(&pair, &batch[1]);
+    batch[0] = take(&pair);
+    give(&pair, &batch[0]);
+    assert_int_equal(penstock_next(pair.client, &none, 20), PENSTOCK_TIMEOUT);
+    stats = stats_of(&pair);
+    assert_int_equal(stats.waits, 1);
+    assert_true(stats.wait_ns >= 15000000);
+    assert_int_equal(stats.ready, 0);
+    assert_int_equal(stats.leased, 0);
+    assert_int_equal(stats.reconnects, 0);
+    pair_done(&pair);
+}
+
+/* A program that was built with fewer members gets those alone. */
+static void a_smaller_struct_is_not_overrun(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_stats stats;
+    memset(&stats, 0x5a, sizeof stats);
+    penstock_stats(pair.client, &stats, offsetof(struct penstock_stats, bytes));
+    assert_int_equal(stats.samples, 0);
+    assert_int_equal(stats.bytes, UINT64_C(0x5a5a5a5a5a5a5a5a));
+    pair_done(&pair);
+}
+
+struct releaser {
+    struct pair *pair;
+    struct penstock_batch *batch;
+};
+
+/* Once the other thread waits, releases its oldest batch, and publishes another one. */
+static void *release_later(void *argument)
+{
+    struct releaser *releaser = argument;
+    while (stats_of(releaser->pair).waits == 0)
+        clock_sleep_ns(1000000);
+    give(releaser->pair, releaser->batch);
+    publish(releaser->pair);
+    return NULL;
+}
+
+static void next_waits_for_a_release(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new_waiting(2, 1);
+    publish(&pair);
+    publish(&pair);
+    struct penstock_batch first = take(&pair), second = take(&pair), third;
+    assert_int_equal(penstock_next(pair.client, &third, 20), PENSTOCK_TIMEOUT);
+    struct pair again = pair_new_waiting(2, 1);
+    publish(&again);
+    publish(&again);
+    struct penstock_batch oldest = take(&again), newest = take(&again);
+    struct releaser releaser = {.pair = &again, .batch = &oldest};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, release_later, &releaser), 0);
+    third = take(&again);
+    assert_int_equal(third.step, 2);
+    pthread_join(thread, NULL);
+    give(&again, &newest);
+    give(&again, &third);
+    pair_done(&again);
+    give(&pair, &second);
+    give(&pair, &first);
+    pair_done(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_is_told_of_from_its_start_to_its_end),
+        cmocka_unit_test(rings_are_watched_once_and_before_the_first_batch),
+        cmocka_unit_test(statistics_say_what_happened_and_what_is_there),
+        cmocka_unit_test(a_smaller_struct_is_not_overrun),
+        cmocka_unit_test(next_waits_for_a_release),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
