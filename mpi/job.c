@@ -18,8 +18,9 @@ static enum status keep_stored(struct job *job, struct error *err)
     const struct budget *budget = &job->setup.budget;
     if (budget->stored_bytes == 0)
         return STATUS_OK;
-    enum status status = stored_rows_new(job->pool, budget->stored_bytes, job->stored_row_bytes,
-                                         budget->keep_rows + budget->most_rows, &job->stored, err);
+    enum status status = stored_rows_new(
+        job->pool, budget->stored_bytes, job->stored_row_bytes,
+        budget->keep_rows + budget->most_rows + budget->replica_rows, &job->stored, err);
     row_store_use_stored(job->store, job->stored);
     return status;
 }

@@ -228,13 +228,21 @@ uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch)
     return rows;
 }
 
+/* Whether this reader keeps a row that it loads: as the row's home, or where memory is to spare. */
+static bool keeps(const struct windows *windows, const struct window *window, uint32_t window_row)
+{
+    const struct job *job = windows->job;
+    return assign_keeps(window->owners[window_row], (uint32_t)job->comm.rank) ||
+           window->rows[window_row] < job->setup.budget.replica_rows;
+}
+
 /* Claims a buffer for the row and has it read, unless the row is in memory already. False: not
  * now, as no buffer is free. */
 static bool claim_row(struct windows *windows, struct window *window, uint32_t window_row)
 {
     struct row_store *store = windows->job->store;
     uint64_t row = window->rows[window_row];
-    bool keep = assign_keeps(window->owners[window_row], (uint32_t)windows->job->comm.rank);
+    bool keep = keeps(windows, window, window_row);
     int32_t buffer = row_store_find(store, row);
     bool load = buffer == ROW_NONE;
     if (!load && windows->job->masks && !row_store_is_whole(store, buffer))

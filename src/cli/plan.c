@@ -350,9 +350,10 @@ static void print_json(const struct dataset *dataset, const struct run_setup *se
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
-           ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"memory\":",
+           ",\"replica_rows\":%" PRIu64 ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"memory\":",
            setup->service.order.id, setup->demand.reader_count, setup->plan.steps_per_epoch,
-           setup->plan.row_count, setup->budget.keep_rows, setup->budget.total_bytes);
+           setup->plan.row_count, setup->budget.keep_rows, setup->budget.replica_rows,
+           setup->budget.total_bytes);
     struct text memory = {0};
     run_setup_memory_json(setup, &memory);
     printf("%s,\"epochs\":[", memory.data);

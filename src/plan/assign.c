@@ -60,12 +60,17 @@ static void heap_fill(struct assigner *assigner, struct reader_heap *heap)
 
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
 {
-    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 10) +
+    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 12) +
                      ways_bytes(reader_count) +
                      plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
         bytes += plan->row_count * sizeof(uint16_t);
     return bytes;
+}
+
+uint64_t assigner_replica_bytes(uint64_t replica_rows, uint32_t reader_count)
+{
+    return size_divide_up(mul_sat(replica_rows, reader_count), 8);
 }
 
 /* All ones in the home table stand for a row without a home. */
@@ -78,12 +83,19 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
     assigner->rows = calloc(window_rows, sizeof *assigner->rows);
     assigner->wanting = calloc(window_rows, sizeof *assigner->wanting);
     assigner->loaders = calloc(readers, sizeof *assigner->loaders);
-    if (!assigner->loaders || !assigner->readers || !assigner->share || !assigner->rows ||
-        !assigner->wanting || !reader_heap_new(&assigner->pace, readers, done_before) ||
+    assigner->holders = calloc(readers, sizeof *assigner->holders);
+    if (!assigner->loaders || !assigner->holders || !assigner->readers || !assigner->share ||
+        !assigner->rows || !assigner->wanting ||
+        !reader_heap_new(&assigner->pace, readers, done_before) ||
         !reader_heap_new(&assigner->room, readers, assigner_has_more_room) ||
         !ways_init(&assigner->ways, readers, options->way, (double)options->record_bytes,
                    options->plan->row_length, assigner->share))
         return false;
+    if (assigner->replica_rows > 0) {
+        assigner->replicas = calloc(assigner_replica_bytes(assigner->replica_rows, readers), 1);
+        if (!assigner->replicas)
+            return false;
+    }
     if (assigner->keep_rows == 0)
         return true;
     size_t table_bytes = assigner->row_count * sizeof *assigner->home_table;
@@ -109,6 +121,7 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .keep_rows = options->keep_rows,
                                       .most_rows = options->most_rows,
                                       .each_rows = options->each_rows,
+                                      .replica_rows = options->replica_rows,
                                       .kept_are_read = options->kept_are_read};
     if (!assigner || !allocate(assigner, options)) {
         assigner_free(assigner);
@@ -130,6 +143,8 @@ void assigner_free(struct assigner *assigner)
         return;
     ways_done(&assigner->ways);
     free(assigner->loaders);
+    free(assigner->holders);
+    free(assigner->replicas);
     free(assigner->home_table);
     free(assigner->room.indices);
     free(assigner->room.readers);
@@ -287,12 +302,12 @@ static bool keeps_up(const struct assigner *assigner, uint32_t reader)
 static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t reader)
 {
     if (wanting == WANTED_BY_ANY)
-        ways_add_sent(&assigner->ways, reader, false, true);
+        ways_add_sent(&assigner->ways, &(struct ways_row){.from = reader, .reads = true});
     if (!is_reader(wanting))
         return;
     ways_add_read(&assigner->ways, reader, false);
     if (wanting != reader)
-        (void)ways_choose_single(&assigner->ways, reader, wanting, false, false);
+        (void)ways_choose_single(&assigner->ways, reader, wanting, false, false, false);
 }
 
 /* A row that has no home yet, or whose home has no buffers for it. */

@@ -23,14 +23,19 @@
  * that its recipient's reader reads, although another reader has it in memory, is simply that
  * reader's, and not kept. Homes stay in either case. Until rates are known, rows are sent.
  *
+ * Where memory is to spare, a reader keeps rows that it loads and is not home of, too: those below
+ * `replica_rows`. All know which without a message, and nothing has to be set right when a session
+ * ends early. The assigner only notes who has loaded such a row, since the next load of the row
+ * costs no reading.
+ *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
  * are known before the start, and loads no more than `each_rows` besides that it does not own. If
  * each of R readers has room for ceil(M / R) rows of M, all rows find a home in the first epoch.
  * All rows but the last have the same size, so balancing rows balances bytes. The choices do not
  * change the order of samples.
  *
- * An assigner holds 2 bytes a row where rows are kept, else none; a window takes O(R + rows log R).
- * Owned by one thread.
+ * An assigner holds 2 bytes a row where rows are kept, and a bit for each reader and replica; a
+ * window takes O(R + rows log R). Owned by one thread.
  */
 #ifndef PENSTOCK_PLAN_ASSIGN_H
 #define PENSTOCK_PLAN_ASSIGN_H
@@ -60,10 +65,11 @@ static inline bool assign_keeps(uint16_t owner, uint32_t reader)
 struct assigner_options {
     const struct plan *plan; /* borrowed during the call */
     uint32_t reader_count;
-    uint64_t keep_rows; /* that each reader may keep */
-    uint64_t most_rows; /* of a window that one reader is given to read; an even share or more */
-    uint64_t each_rows; /* of a window that one reader may load besides, which it does not own or
-                         * which another one has in memory; 0: rows are always sent */
+    uint64_t keep_rows;    /* that each reader may keep */
+    uint64_t most_rows;    /* of a window that one reader is given to read; an even share or more */
+    uint64_t each_rows;    /* of a window that one reader may load besides, which it does not own or
+                            * which another one has in memory; 0: rows are always sent */
+    uint64_t replica_rows; /* rows below this one stay at every reader that loads them */
     enum ways_choice way;
     uint64_t record_bytes; /* of a sample, as it is sent */
     bool kept_are_read; /* kept rows cost reading time too: they are kept as stored, and decoded */
@@ -79,6 +85,9 @@ void assigner_free(struct assigner *assigner);
 
 /* The memory of an assigner. */
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
+
+/* What so many `replica_rows` add to these. */
+uint64_t assigner_replica_bytes(uint64_t replica_rows, uint32_t reader_count);
 
 /* Notes the pace of a reader. `rows_read`: since the start. `row_ns`: the time of a row in one
  * thread, over the number of threads; 0: not known yet. `waited_more`: the share of recent time in
@@ -115,7 +124,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
 /* Sums over the windows assigned so far. */
 struct assigner_stats {
     uint64_t rows;            /* of the windows */
-    uint64_t kept_rows;       /* of those, given to their homes */
+    uint64_t kept_rows;       /* of those, given to readers that keep them */
     uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
     uint64_t read_rows;       /* from the store, by all readers together */
     uint64_t each_rows;       /* that are not sent, though they could be */

@@ -47,10 +47,49 @@ bool each_loads(const struct assigner *assigner, uint32_t reader)
     return assigner->readers[reader].listed == assigner->lists;
 }
 
-/* Whether all listed readers but the owner have buffers for one more row. */
-static bool loaders_have_room(const struct assigner *assigner, uint32_t owner)
+static bool is_replica(const struct assigner *assigner, uint64_t row)
 {
-    for (uint32_t i = 0; i < assigner->loader_count; i++)
+    return row < assigner->replica_rows;
+}
+
+/* Whether a reader that is not its home has loaded a row, and keeps the row. */
+static bool holds(const struct assigner *assigner, uint32_t reader, uint64_t row)
+{
+    uint64_t bit = row * assigner->reader_count + reader;
+    return is_replica(assigner, row) && (assigner->replicas[bit / 8] >> bit % 8 & 1);
+}
+
+static void list_holders(struct assigner *assigner, uint64_t row)
+{
+    assigner->holder_count = 0;
+    for (uint32_t r = 0; is_replica(assigner, row) && r < assigner->reader_count; r++)
+        if (holds(assigner, r, row))
+            assigner->holders[assigner->holder_count++] = (uint16_t)r;
+}
+
+/* Whether a reader that loads a row has a buffer that only this row takes. */
+static bool has_buffer(const struct assigner *assigner, uint64_t row)
+{
+    return is_replica(assigner, row) && !assigner->kept_are_read;
+}
+
+/* A reader that is not its home loads a row. */
+static void load(struct assigner *assigner, uint32_t reader, uint64_t row)
+{
+    struct candidate *candidate = &assigner->readers[reader];
+    bool held = holds(assigner, reader, row);
+    uint64_t bit = row * assigner->reader_count + reader;
+    if (is_replica(assigner, row))
+        assigner->replicas[bit / 8] |= (unsigned char)(1 << bit % 8);
+    candidate->window_each += !has_buffer(assigner, row);
+    candidate->given += !held || assigner->kept_are_read;
+    assigner->stats.read_rows += !held;
+}
+
+/* Whether all listed readers but the owner have buffers for one more row. */
+static bool loaders_have_room(const struct assigner *assigner, uint32_t owner, uint64_t row)
+{
+    for (uint32_t i = 0; i < assigner->loader_count && !has_buffer(assigner, row); i++)
         if (assigner->loaders[i] != owner &&
             assigner->readers[assigner->loaders[i]].window_each >= assigner->each_rows)
             return false;
@@ -58,15 +97,13 @@ static bool loaders_have_room(const struct assigner *assigner, uint32_t owner)
 }
 
 /* The listed readers but the owner load a row. */
-static void burden_loaders(struct assigner *assigner, uint32_t owner)
+static void burden_loaders(struct assigner *assigner, uint32_t owner, uint64_t row)
 {
     for (uint32_t i = 0; i < assigner->loader_count; i++) {
         uint32_t reader = assigner->loaders[i];
         if (reader == owner)
             continue;
-        assigner->readers[reader].given++;
-        assigner->readers[reader].window_each++;
-        assigner->stats.read_rows++;
+        load(assigner, reader, row);
         reader_heap_lower(assigner, &assigner->pace, reader);
         reader_heap_lower(assigner, &assigner->room, reader);
     }
@@ -76,44 +113,49 @@ static void burden_loaders(struct assigner *assigner, uint32_t owner)
 /* Whether a reader has a buffer for one more row. Not in a window whose samples padding repeats,
  * where rows of one sample stay longer. */
 static bool may_load(const struct assigner *assigner, const struct assigner_task *task,
-                     uint32_t reader)
+                     uint32_t reader, uint64_t row)
 {
     const struct plan *plan = &task->epoch->plan;
     bool repeated = plan->last == PLAN_PAD && task->window->index + 1 == plan->window_count;
-    return !repeated && assigner->readers[reader].window_each < assigner->each_rows;
+    return has_buffer(assigner, row) ||
+           (!repeated && assigner->readers[reader].window_each < assigner->each_rows);
 }
 
 bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task,
                      uint64_t window_row, uint32_t home, uint16_t *ret_owner)
 {
     struct ways *ways = &assigner->ways;
-    bool decodes = assigner->kept_are_read;
+    uint64_t row = assigner->rows[window_row];
     uint16_t wanting = assigner->wanting[window_row];
     *ret_owner = (uint16_t)(home | ASSIGN_KEEP);
     if (is_reader(wanting)) {
-        struct candidate *reader = &assigner->readers[wanting];
-        if (wanting == home ||
-            !ways_choose_single(ways, home, wanting, decodes, may_load(assigner, task, wanting)))
+        bool held = holds(assigner, wanting, row);
+        if (wanting == home || !ways_choose_single(ways, home, wanting, assigner->kept_are_read,
+                                                   held, may_load(assigner, task, wanting, row)))
             return false;
-        reader->given++;
-        reader->window_each++;
-        assigner->stats.read_rows++;
+        load(assigner, wanting, row);
+        assigner->stats.kept_rows += held;
         assigner->stats.each_rows++;
         *ret_owner = wanting;
         return true;
     }
     if (wanting == WANTED_BY_NONE)
         return false;
-    if (assigner->each_rows > 0 && ways_prefers_each(ways, home, decodes, false)) {
+    list_holders(assigner, row);
+    struct ways_row given = {.from = home,
+                             .decodes = assigner->kept_are_read,
+                             .holders = assigner->holders,
+                             .holder_count = assigner->holder_count};
+    if (assigner->each_rows > 0 && ways_prefers_each(ways, &given)) {
         list_loaders(assigner, task, window_row);
-        if (loaders_have_room(assigner, home)) {
-            burden_loaders(assigner, home);
-            ways_add_each(ways, home, decodes, false);
+        if (loaders_have_room(assigner, home, row)) {
+            burden_loaders(assigner, home, row);
+            ways_add_each(ways, &given);
             *ret_owner |= ASSIGN_EACH;
             return true;
         }
     }
-    ways_add_sent(ways, home, decodes, false);
+    ways_add_sent(ways, &given);
     return false;
 }
 
@@ -135,15 +177,18 @@ static uint32_t owner_of_loaders(const struct assigner *assigner, bool keep)
 bool each_takes_other(struct assigner *assigner, const struct assigner_task *task,
                       uint64_t window_row, uint32_t sender, bool keep)
 {
-    if (assigner->each_rows == 0 || !ways_prefers_each(&assigner->ways, sender, false, true))
+    uint64_t row = assigner->rows[window_row];
+    struct ways_row given = {.from = sender, .reads = true};
+    if (assigner->each_rows == 0 || !ways_prefers_each(&assigner->ways, &given))
         return false;
     list_loaders(assigner, task, window_row);
     uint32_t owner = owner_of_loaders(assigner, keep);
-    if (owner == HOME_NONE || !loaders_have_room(assigner, owner))
+    if (owner == HOME_NONE || !loaders_have_room(assigner, owner, row))
         return false;
     assigner_give(assigner, task, window_row, owner, keep);
-    burden_loaders(assigner, owner);
-    ways_add_each(&assigner->ways, owner, false, true);
+    burden_loaders(assigner, owner, row);
+    given.from = owner;
+    ways_add_each(&assigner->ways, &given);
     task->owners[window_row] |= ASSIGN_EACH;
     return true;
 }

@@ -26,7 +26,7 @@ enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 struct assigner {
     uint64_t row_count;
     uint32_t reader_count, trainer_count;
-    uint64_t keep_rows, most_rows, each_rows;
+    uint64_t keep_rows, most_rows, each_rows, replica_rows;
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
     struct candidate *readers; /* [reader_count] */
@@ -38,9 +38,12 @@ struct assigner {
     struct reader_heap pace, room;
     struct ways ways;
     uint16_t *loaders; /* [reader_count] who wants samples of a row */
-    uint32_t loader_count;
-    uint64_t lists;       /* of loaders, so far */
-    uint16_t *home_table; /* [row_count], HOME_NONE; NULL when nothing is kept */
+    uint16_t *holders; /* [reader_count] who has loaded the row, and keeps it, but for its home */
+    uint32_t loader_count, holder_count;
+    uint64_t lists;          /* of loaders, so far */
+    uint16_t *home_table;    /* [row_count], HOME_NONE; NULL when nothing is kept */
+    unsigned char *replicas; /* bits [replica_rows][reader_count]: the reader has loaded the row,
+                              * and is not its home; NULL: replica_rows is 0 */
     struct assigner_stats stats;
     bool has_pace;
 };

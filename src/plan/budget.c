@@ -139,7 +139,6 @@ static void widen(const struct budget_demand *d, struct row_counts rows, uint64_
     uint64_t enough = mul_sat(rows.at_once, window + rows.even);
     if (enough > b->transient_rows)
         b->transient_rows += min_u64(buffers, enough - b->transient_rows);
-    b->buffer_rows = b->transient_rows;
     b->most_rows = most_rows(d, rows, b->transient_rows, window);
 }
 
@@ -149,7 +148,8 @@ static void widen(const struct budget_demand *d, struct row_counts rows, uint64_
 static void add_each(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
                      struct budget *b)
 {
-    uint64_t others = d->plan->row_count - min_u64(b->keep_rows, d->plan->row_count);
+    uint64_t decoded = d->keep == BUDGET_KEEP_DECODED ? b->keep_rows : 0;
+    uint64_t others = d->plan->row_count - min_u64(decoded, d->plan->row_count);
     if (d->without_each || d->reader_count == 1)
         return;
     if (d->plan->row_length == 1) {
@@ -160,12 +160,49 @@ static void add_each(const struct budget_demand *d, struct row_counts rows, uint
     }
     uint64_t two_windows = mul_sat(2 * rows.at_once, rows.each);
     uint64_t more =
-        min_u64(min_u64(buffers, two_windows), min_u64(others, b->transient_rows + b->keep_rows));
+        min_u64(min_u64(buffers, two_windows), min_u64(others, b->transient_rows + decoded));
     uint64_t left = b->transient_rows / rows.at_once;
     uint64_t spare = left > b->most_rows ? left - b->most_rows : 0;
     b->transient_rows += more;
     b->each_rows = more == others ? rows.each : (spare + more / rows.at_once) / 2;
     b->each_rows = min_u64(b->each_rows, rows.each);
+}
+
+/* Room for rows that readers keep which are not their home, in what is left once each row has a
+ * home and there are buffers to load others: with room for all rows these are all, else the first
+ * ones, as if the reader were home of none of them. Returns how many more rows a reader keeps. */
+static uint64_t add_replicas(const struct budget_demand *d, uint64_t left_bytes, uint64_t row_bytes,
+                             struct budget *b)
+{
+    uint64_t all = d->plan->row_count, others = all - min_u64(b->keep_rows, all);
+    uint64_t table = assigner_replica_bytes(all, d->reader_count);
+    if (b->each_rows == 0 || d->plan->locality || left_bytes <= table)
+        return 0;
+    uint64_t more = min_u64((left_bytes - table) / row_bytes, others);
+    b->replica_rows = more == others ? all : more;
+    return more;
+}
+
+/* Rows that stay as stored, in what the row buffers leave; if these are all rows, what is left then
+ * goes to more buffers and to replicas. */
+static void keep_stored(const struct budget_demand *d, struct row_counts rows, uint64_t left_bytes,
+                        struct budget *b)
+{
+    left_bytes -= mul_sat(b->buffer_rows, buffer_bytes(d));
+    b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows.all);
+    b->stored_bytes = mul_sat(b->keep_rows, d->stored_row_bytes);
+    if (b->keep_rows < rows.all)
+        return;
+    left_bytes -= b->stored_bytes;
+    uint64_t buffers = b->buffer_rows + left_bytes / buffer_bytes(d);
+    if (d->plan->row_length > 1) {
+        widen(d, rows, buffers - b->buffer_rows, b);
+        add_each(d, rows, buffers - b->transient_rows, b);
+    }
+    left_bytes -= mul_sat(b->transient_rows - b->buffer_rows, buffer_bytes(d));
+    b->buffer_rows = b->transient_rows;
+    b->stored_bytes +=
+        mul_sat(add_replicas(d, left_bytes, d->stored_row_bytes, b), d->stored_row_bytes);
 }
 
 /* With room for all rows decoded, all are kept and none is transient. Else reading ahead comes
@@ -180,6 +217,8 @@ static void divide_rows(const struct budget_demand *d, struct row_counts rows, u
         b->keep_rows = rows.all;
         add_each(d, rows, buffers - rows.all, b);
         b->buffer_rows = b->keep_rows + b->transient_rows;
+        b->buffer_rows += add_replicas(d, left_bytes - mul_sat(b->buffer_rows, buffer_bytes(d)),
+                                       buffer_bytes(d), b);
         return;
     }
     b->transient_rows = min_u64(buffers, rows.preferred);
@@ -189,13 +228,8 @@ static void divide_rows(const struct budget_demand *d, struct row_counts rows, u
     bool spare = !keeps_rows(d);
     add_each(d, rows, spare ? buffers - b->transient_rows : 0, b);
     b->buffer_rows = b->transient_rows + b->keep_rows;
-    if (keeps_rows(d) && d->keep == BUDGET_KEEP_STORED && d->stored_row_bytes > 0) {
-        left_bytes -= mul_sat(b->buffer_rows, buffer_bytes(d));
-        b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows.all);
-        b->stored_bytes = mul_sat(b->keep_rows, d->stored_row_bytes);
-        if (b->keep_rows == rows.all && d->plan->row_length > 1)
-            widen(d, rows, (left_bytes - b->stored_bytes) / buffer_bytes(d), b);
-    }
+    if (keeps_rows(d) && d->keep == BUDGET_KEEP_STORED && d->stored_row_bytes > 0)
+        keep_stored(d, rows, left_bytes, b);
 }
 
 static enum status refuse(const struct budget_demand *d, const struct budget *b,
@@ -243,8 +277,10 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         return refuse(d, &b, rows.least, err);
     uint64_t left_bytes = d->limit_bytes - fixed_bytes;
     divide_rows(d, rows, left_bytes, &b);
+    uint64_t table_bytes = assigner_replica_bytes(b.replica_rows, d->reader_count);
+    b.plan_bytes += table_bytes;
     b.rows_bytes = b.buffer_rows * buffer_bytes(d);
-    b.total_bytes = fixed_bytes + b.rows_bytes + b.stored_bytes;
+    b.total_bytes = fixed_bytes + table_bytes + b.rows_bytes + b.stored_bytes;
     *ret_budget = b;
     return STATUS_OK;
 }

@@ -52,10 +52,11 @@ struct budget_demand {
 
 struct budget {
     uint64_t transient_rows;  /* row buffers for rows that are used and given up */
-    uint64_t keep_rows;       /* rows that stay, in row buffers or as stored */
+    uint64_t keep_rows;       /* rows that stay at their home, in row buffers or as stored */
     uint64_t buffer_rows;     /* row buffers, for both */
     uint64_t most_rows;       /* of a window, that one reader is given to read */
     uint64_t each_rows;       /* of a window, that one reader may load besides: ASSIGN_EACH */
+    uint64_t replica_rows;    /* rows below this one stay at every reader that loads them */
     uint64_t planned_windows; /* windows planned at once */
     uint64_t stored_bytes;    /* for rows that stay as stored */
     uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes,

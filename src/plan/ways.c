@@ -214,12 +214,18 @@ void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory)
     }
 }
 
+/* What a row costs a reader that has it in memory. */
+static struct ways_load memory_load(const struct ways *ways, uint32_t reader, bool decodes)
+{
+    return decodes ? read_load(ways, reader) : (struct ways_load){0};
+}
+
 static void add_single(struct ways *ways, enum ways_plan plan, uint32_t from, uint32_t to,
-                       bool decodes, bool each)
+                       bool decodes, bool holds, bool each)
 {
     if (each) {
-        add_planned(ways, plan, to, read_load(ways, to));
-        add_store(ways, plan, 1);
+        add_planned(ways, plan, to, holds ? memory_load(ways, to, decodes) : read_load(ways, to));
+        add_store(ways, plan, holds ? 0 : 1);
         return;
     }
     add_planned(ways, plan, from, move_load(ways, from, samples(ways), 0));
@@ -228,7 +234,8 @@ static void add_single(struct ways *ways, enum ways_plan plan, uint32_t from, ui
         add_planned(ways, plan, from, read_load(ways, from));
 }
 
-bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool allowed)
+bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool holds,
+                        bool allowed)
 {
     bool each = allowed && ways->choice == WAYS_EACH;
     if (!ways->all_known)
@@ -238,18 +245,48 @@ bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool deco
         double send = price(sender, move_load(ways, from, samples(ways), 0)) +
                       price(receiver, move_load(ways, to, 0, samples(ways))) +
                       (decodes ? price(sender, read_load(ways, from)) : 0);
-        each = price(receiver, read_load(ways, to)) + store_price(ways) < send;
+        each = holds ? !decodes || price(receiver, read_load(ways, to)) < send
+                     : price(receiver, read_load(ways, to)) + store_price(ways) < send;
     }
-    add_single(ways, WAYS_CHOSEN, from, to, decodes, each);
-    add_single(ways, WAYS_ALL_SEND, from, to, decodes, false);
-    add_single(ways, WAYS_ALL_EACH, from, to, decodes, allowed);
+    add_single(ways, WAYS_CHOSEN, from, to, decodes, holds, each);
+    add_single(ways, WAYS_ALL_SEND, from, to, decodes, holds, false);
+    add_single(ways, WAYS_ALL_EACH, from, to, decodes, holds, allowed);
     return each;
 }
 
 /* --- rows that many readers want ---------------------------------------------------------- */
 
-bool ways_prefers_each(struct ways *ways, uint32_t from, bool decodes, bool reads)
+/* What a reader that has the row in memory saves of the price of EACH. */
+static double saved_price(const struct ways *ways, uint32_t reader, bool decodes)
 {
+    const struct ways_load *load = &ways->loads[reader];
+    return ways->wants[reader] *
+           ((decodes ? 0 : price(load, read_load(ways, reader))) + store_price(ways));
+}
+
+/* The price of EACH for a row that several readers may have in memory, summed up anew: what is left
+ * where all have it must be 0. */
+static double each_price(const struct ways *ways, const struct ways_row *row)
+{
+    double sum = 0;
+    uint32_t next = 0;
+    if (row->holder_count == 0)
+        return ways->each_price - (row->reads ? 0 : saved_price(ways, row->from, row->decodes));
+    for (uint32_t r = 0; r < ways->reader_count; r++) {
+        bool holds = next < row->holder_count && row->holders[next] == r;
+        next += holds;
+        double read = price(&ways->loads[r], read_load(ways, r));
+        if (holds || (r == row->from && !row->reads))
+            sum += ways->wants[r] * (row->decodes ? read : 0);
+        else
+            sum += ways->wants[r] * (read + store_price(ways));
+    }
+    return sum;
+}
+
+bool ways_prefers_each(struct ways *ways, const struct ways_row *row)
+{
+    uint32_t from = row->from;
     if (ways->choice != WAYS_AUTO || !ways->all_known)
         return ways->choice == WAYS_EACH;
     if (ways->stale == 0)
@@ -259,11 +296,10 @@ bool ways_prefers_each(struct ways *ways, uint32_t from, bool decodes, bool read
     double own_read = price(load, read_load(ways, from));
     double send = ways->in_price - price(load, move_load(ways, from, 0, own)) +
                   price(load, move_load(ways, from, samples(ways) - own, 0)) +
-                  (reads || decodes ? own_read : 0) + (reads ? store_price(ways) : 0);
-    double each = ways->each_price;
-    if (!reads) /* it is in its memory */
-        each -= ways->wants[from] * ((decodes ? 0 : own_read) + store_price(ways));
-    return each < send;
+                  (row->reads || row->decodes ? own_read : 0) +
+                  (row->reads ? store_price(ways) : 0);
+    double each = each_price(ways, row);
+    return each < send || (row->holder_count > 0 && each <= 0);
 }
 
 static void count_row(struct ways *ways)
@@ -273,45 +309,54 @@ static void count_row(struct ways *ways)
 }
 
 /* refresh() adds what all readers receive; the sender receives nothing of it. */
-static void add_sender(struct ways *ways, enum ways_plan plan, uint32_t from, bool decodes,
-                       bool reads)
+static void add_sender(struct ways *ways, enum ways_plan plan, const struct ways_row *row)
 {
+    uint32_t from = row->from;
     double own = samples(ways) * ways->share[from];
     add_planned(ways, plan, from, move_load(ways, from, samples(ways) - own, -own));
-    if (reads || decodes)
+    if (row->reads || row->decodes)
         add_planned(ways, plan, from, read_load(ways, from));
-    add_store(ways, plan, reads ? 1 : 0);
+    add_store(ways, plan, row->reads ? 1 : 0);
 }
 
-/* refresh() adds what all readers read; one may have the row. */
-static void add_own(struct ways *ways, enum ways_plan plan, uint32_t from, bool decodes, bool reads)
+/* refresh() adds what all readers read: this one need not. */
+static void take_off(struct ways *ways, enum ways_plan plan, uint32_t reader, bool decodes)
 {
-    struct ways_load less = read_load(ways, from);
-    less.work *= -ways->wants[from];
-    less.cpu *= -ways->wants[from];
-    if (!reads && !decodes)
-        add_planned(ways, plan, from, less);
-    add_store(ways, plan, ways->wanted - (reads ? 0 : ways->wants[from]));
+    struct ways_load less = read_load(ways, reader);
+    less.work *= -ways->wants[reader];
+    less.cpu *= -ways->wants[reader];
+    if (!decodes)
+        add_planned(ways, plan, reader, less);
+    add_store(ways, plan, -ways->wants[reader]);
 }
 
-void ways_add_sent(struct ways *ways, uint32_t from, bool decodes, bool reads)
+static void add_loaders(struct ways *ways, enum ways_plan plan, const struct ways_row *row)
+{
+    add_store(ways, plan, ways->wanted);
+    if (!row->reads)
+        take_off(ways, plan, row->from, row->decodes);
+    for (uint32_t i = 0; i < row->holder_count; i++)
+        take_off(ways, plan, row->holders[i], row->decodes);
+}
+
+void ways_add_sent(struct ways *ways, const struct ways_row *row)
 {
     if (!ways->all_known)
         return;
     ways->sent_rows++;
-    add_sender(ways, WAYS_CHOSEN, from, decodes, reads);
-    add_sender(ways, WAYS_ALL_SEND, from, decodes, reads);
-    add_own(ways, WAYS_ALL_EACH, from, decodes, reads);
+    add_sender(ways, WAYS_CHOSEN, row);
+    add_sender(ways, WAYS_ALL_SEND, row);
+    add_loaders(ways, WAYS_ALL_EACH, row);
     count_row(ways);
 }
 
-void ways_add_each(struct ways *ways, uint32_t from, bool decodes, bool reads)
+void ways_add_each(struct ways *ways, const struct ways_row *row)
 {
     if (!ways->all_known)
         return;
     ways->each_rows++;
-    add_own(ways, WAYS_CHOSEN, from, decodes, reads);
-    add_sender(ways, WAYS_ALL_SEND, from, decodes, reads);
-    add_own(ways, WAYS_ALL_EACH, from, decodes, reads);
+    add_loaders(ways, WAYS_CHOSEN, row);
+    add_sender(ways, WAYS_ALL_SEND, row);
+    add_loaders(ways, WAYS_ALL_EACH, row);
     count_row(ways);
 }

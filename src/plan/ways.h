@@ -92,19 +92,29 @@ void ways_begin_window(struct ways *ways);
 void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory);
 
 /* A row whose samples all go to the reader `to`, and which `from` has in memory: whether `to` had
- * better read the row itself. `decodes`: `from` has it as stored. Adds the choice. `allowed` false:
- * it may not. */
-bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool allowed);
+ * better load the row itself. `decodes`: rows in memory are as stored. `holds`: `to` has the row in
+ * memory, too. Adds the choice. `allowed` false: it may not. */
+bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool holds,
+                        bool allowed);
 
-/* A row whose samples go to many readers, and which `from` has in memory (`reads` false), or is to
- * read: whether all had better read it. Adds nothing. */
-bool ways_prefers_each(struct ways *ways, uint32_t from, bool decodes, bool reads);
+/* A row whose samples go to many readers. */
+struct ways_row {
+    uint32_t from;           /* has the row in memory, or is to read it */
+    bool reads;              /* it is to */
+    bool decodes;            /* rows in memory are as stored */
+    const uint16_t *holders; /* [holder_count], ascending: other readers that have the row in
+                              * memory, too */
+    uint32_t holder_count;
+};
+
+/* Whether all had better load such a row. Adds nothing. */
+bool ways_prefers_each(struct ways *ways, const struct ways_row *row);
 
 /* Adds such a row, sent by `from`. */
-void ways_add_sent(struct ways *ways, uint32_t from, bool decodes, bool reads);
+void ways_add_sent(struct ways *ways, const struct ways_row *row);
 
-/* Adds such a row, read by those who want it; `from` has it in memory unless `reads`. */
-void ways_add_each(struct ways *ways, uint32_t from, bool decodes, bool reads);
+/* Adds such a row, loaded by those who want it. */
+void ways_add_each(struct ways *ways, const struct ways_row *row);
 
 /* The busiest resource's time of the window: as chosen, if all rows were sent, if each reader read
  * for itself. 0 where rates are not known. */

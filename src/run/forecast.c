@@ -43,6 +43,10 @@ static enum status scale_down(struct model *model, struct error *err)
     setup->budget.keep_rows = (uint64_t)((double)setup->budget.keep_rows / model->scale);
     if (model->setup.budget.keep_rows * setup->demand.reader_count >= most)
         setup->budget.keep_rows++; /* what fits fits */
+    setup->budget.replica_rows =
+        setup->budget.replica_rows == plan.row_count
+            ? most
+            : (uint64_t)((double)setup->budget.replica_rows / model->scale);
     return plan_init(&setup->plan, &options, err);
 }
 

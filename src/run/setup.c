@@ -377,7 +377,7 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
 {
     uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
-    uint64_t rows = setup->plan.row_count;
+    uint64_t rows = setup->plan.row_count, replicas = setup->budget.replica_rows;
     if (kept == 0)
         text_append(out, "no rows stay for later epochs");
     else
@@ -385,6 +385,10 @@ void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
                     kept < rows ? count_format(kept).text : "all", count_format(rows).text,
                     count_plural(rows),
                     setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
+    if (replicas > 0)
+        text_append(out, ", and every reader keeps what it loads of %s%s",
+                    replicas < rows ? count_format(replicas).text : "all",
+                    replicas < rows ? " of them" : "");
 }
 
 void run_setup_describe_memory(const struct run_setup *setup, struct text *out)
@@ -420,6 +424,7 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .keep_rows = setup->budget.keep_rows,
         .most_rows = setup->budget.most_rows,
         .each_rows = setup->budget.each_rows,
+        .replica_rows = setup->budget.replica_rows,
         .way = setup->way,
         .record_bytes = setup->record_bytes,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,

@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from job import SANITIZED, JobTest, environment, program
+from job import SANITIZED, JobTest, environment, program, run
 
 
 class Digests(JobTest):
@@ -94,6 +94,60 @@ class Ways(JobTest):
 
     def test_long_rows_dropped(self):
         self.check(8, "drop", shapes=((3, 3),), caches=("decoded",))
+
+    def plan(self, readers, settings):
+        command = [program("penstock"), "plan", "--json", "--readers", str(readers)]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        made = run(command)
+        self.assertEqual(made.code, 0, made.output)
+        return json.loads(made.output)
+
+    def check_replicas(self, readers, settings, expected):
+        """The report's epochs are as `penstock plan` says."""
+        path = os.path.join(self.folder, "report.json")
+        plan = self.plan(readers, settings)
+        self.assertEqual(self.digests(readers, settings["delivery.trainers"], settings, options=["--report", path]),
+                         expected)
+        with open(path, encoding="ascii") as file:
+            epochs = json.load(file)["epochs"]
+        for planned, epoch in zip(plan["epochs"], epochs):  # but for rows that are still there at an epoch's end
+            self.assertAlmostEqual(epoch["rows_read"], planned["rows_read"], delta=0.2 * plan["row_count"])
+        return plan, epochs
+
+    def test_replicas(self):
+        """With room for all rows at every reader, nothing is read or sent any more once each has had its rows; with
+        room for fewer, less is read than without."""
+        settings = self.settings(self.synth("replicas", 400, chunk=8, videos=7),
+                                 **{"order.window_rows": 4, "order.epochs": 5, "exchange.way": "each",
+                                    "delivery.trainers": 4, "batch.global_size": 20})
+        expected = self.digests(1, 1, {key: value for key, value in settings.items() if key != "delivery.trainers"})
+        for readers, cache, last in ((2, "decoded", 2), (2, "stored", 4), (3, "decoded", 4)):
+            with self.subTest(readers=readers, cache=cache):
+                cached = {**settings, "readers.cache": cache, "readers.memory_limit": "1GiB"}
+                plan, epochs = self.check_replicas(readers, cached, expected)
+                self.assertEqual(plan["replica_rows"], plan["row_count"])
+                self.assertEqual([(epoch["rows_read"], epoch["stored_bytes"]) for epoch in epochs[last:]],
+                                 [(0, 0)] * (5 - last))
+                if cache == "decoded":
+                    self.assertEqual([epoch["sent_bytes"] for epoch in epochs[last:]], [0] * (5 - last))
+                    row_bytes = 8 * epochs[0]["sample_bytes"]
+                    cached["readers.memory_limit"] = plan["memory_bytes_of_a_reader"] - 10 * row_bytes
+                    less, epochs = self.check_replicas(readers, cached, expected)
+                    self.assertTrue(0 < less["replica_rows"] < plan["row_count"])
+                    without = epochs[0]["rows_read"] - plan["row_count"]  # all but the homes
+                    self.assertTrue(0 < epochs[-1]["rows_read"] < without - less["replica_rows"] / 2)
+
+    def test_replicas_of_single_samples(self):
+        """They come to each reader whose trainers get them, the later the fewer."""
+        settings = self.settings(self.synth("singles", 203, chunk=1, videos=7),
+                                 **{"order.window_rows": 72, "order.epochs": 20, "exchange.way": "each",
+                                    "delivery.trainers": 2, "readers.memory_limit": "1GiB"})
+        expected = self.digests(1, 1, {key: value for key, value in settings.items() if key != "delivery.trainers"})
+        plan, epochs = self.check_replicas(2, settings, expected)
+        self.assertEqual(plan["replica_rows"], 203)
+        self.assertEqual(sum(epoch["rows_read"] for epoch in epochs), 2 * 203)
+        self.assertEqual((epochs[-1]["rows_read"], epochs[-1]["sent_bytes"]), (0, 0))
 
     def test_stripes(self):
         """A step in several rounds, several steps a round, windows smaller than a step."""

@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 #include "plan/assign.h"
+#include "plan/locality.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +85,8 @@ static void purposes(void **state)
     uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
                             sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
-    assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true));
+    assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true) +
+                                       assigner_replica_bytes(1000, 4));
     demand.reader_count = 1;
     assert_int_equal(settle(&demand).exchange_bytes, 0);
     demand = usual(&plan);
@@ -109,8 +111,12 @@ static void everything_fits(void **state)
     assert_int_equal(b.transient_rows, 200); /* two windows, for rows that each reader loads */
     assert_int_equal(b.each_rows, 100);
     assert_int_equal(b.most_rows, 100);
+    assert_int_equal(b.replica_rows, 1000);
+    assert_int_equal(b.buffer_rows, 200 + 1000);
     demand.without_each = true;
     assert_int_equal(settle(&demand).transient_rows, 0);
+    assert_int_equal(settle(&demand).replica_rows, 0);
+    assert_int_equal(settle(&demand).buffer_rows, 251);
     demand.without_each = false;
     demand.keep = BUDGET_KEEP_NOTHING;
     b = settle(&demand);
@@ -126,13 +132,48 @@ static void everything_fits(void **state)
     assert_int_equal(b.most_rows, 50);
 }
 
+/* Replicas take what is left, and nothing else changes. */
+static void replicas_last(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    struct budget all = settle(&demand), b;
+    uint64_t table = assigner_replica_bytes(1000, 4);
+    assert_int_equal(table, 500);
+    assert_true(all.total_bytes < demand.limit_bytes);
+    demand.limit_bytes = all.total_bytes;
+    assert_int_equal(settle(&demand).replica_rows, 1000);
+    demand.limit_bytes = all.total_bytes - 1; /* all but the 251 of the home; then home of none */
+    b = settle(&demand);
+    assert_int_equal(b.replica_rows, 1000 - 251 - 1);
+    assert_int_equal(b.buffer_rows, 200 + 1000 - 1);
+    demand.limit_bytes = all.total_bytes - 748 * buffer_bytes(&demand);
+    b = settle(&demand);
+    assert_int_equal(b.replica_rows, 1);
+    demand.limit_bytes -= buffer_bytes(&demand);
+    b = settle(&demand);
+    assert_int_equal(b.replica_rows, 0);
+    assert_int_equal(b.keep_rows, 251);
+    assert_int_equal(b.each_rows, 100);
+    demand = usual(&plan);
+    plan.locality = locality_number((struct locality){.nodes = 4, .readers = 1});
+    assert_int_equal(settle(&demand).replica_rows, 0);
+    plan.locality = 0;
+    demand.keep = BUDGET_KEEP_NOTHING;
+    assert_int_equal(settle(&demand).replica_rows, 0);
+    demand.keep = BUDGET_KEEP_DECODED;
+    demand.reader_count = 1;
+    assert_int_equal(settle(&demand).replica_rows, 0);
+}
+
 static void reading_ahead_before_keeping(void **state)
 {
     (void)state;
     struct plan plan = make_plan(100000, 100, 100, 256, 8);
     struct budget_demand demand = usual(&plan);
     struct budget b = settle(&demand);
-    uint64_t fixed = b.total_bytes - b.rows_bytes;
+    uint64_t fixed = b.total_bytes - b.rows_bytes - assigner_replica_bytes(b.replica_rows, 4);
     assert_int_equal(b.least_bytes, fixed + 25 * buffer_bytes(&demand));
     demand.limit_bytes = b.least_bytes;
     assert_int_equal(settle(&demand).transient_rows, 25);
@@ -198,11 +239,19 @@ static void rows_kept_as_stored(void **state)
     demand.stored_row_bytes = 100 * 1024;
     struct budget b = settle(&demand);
     /* All of them are: so a whole window may have to be read at one home. */
-    assert_int_equal(b.transient_rows, 125);
-    assert_int_equal(b.buffer_rows, 125);
+    assert_int_equal(b.transient_rows,
+                     125 + 125); /* and as many, which readers load for themselves */
+    assert_int_equal(b.buffer_rows, 125 + 125);
+    assert_int_equal(b.each_rows, 75);
     assert_int_equal(b.most_rows, 100);
     assert_int_equal(b.keep_rows, 251);
+    assert_int_equal(b.stored_bytes, 1000 * 100 * 1024);
+    assert_int_equal(b.replica_rows, 1000);
+    demand.without_each = true;
+    b = settle(&demand);
     assert_int_equal(b.stored_bytes, 251 * 100 * 1024);
+    assert_int_equal(b.replica_rows, 0);
+    assert_int_equal(b.transient_rows, 125);
     demand.limit_bytes = b.total_bytes - 10 * buffer_bytes(&demand);
     assert_int_equal(settle(&demand).transient_rows, 115);
     assert_int_equal(settle(&demand).most_rows, 90);
@@ -278,7 +327,7 @@ static void description(void **state)
     struct budget b = settle(&demand);
     struct text out = {0};
     budget_describe(&demand, &b, &out);
-    assert_non_null(strstr(out.data, "0 transient + 251 kept"));
+    assert_non_null(strstr(out.data, "  200 transient + 1,000 kept"));
     assert_non_null(strstr(out.data, "total"));
     assert_non_null(strstr(out.data, "2.00 GiB"));
     text_done(&out);
@@ -289,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(purposes),
         cmocka_unit_test(everything_fits),
+        cmocka_unit_test(replicas_last),
         cmocka_unit_test(reading_ahead_before_keeping),
         cmocka_unit_test(rows_kept_as_stored),
         cmocka_unit_test(row_rules),

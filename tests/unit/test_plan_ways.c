@@ -30,7 +30,7 @@ static uint64_t take_single(struct ways *ways, uint64_t counts[READERS])
     uint64_t each = 0;
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t from = i % READERS, to = (from + 1 + i / READERS % (READERS - 1)) % READERS;
-        bool chosen = ways_choose_single(ways, from, to, false, true);
+        bool chosen = ways_choose_single(ways, from, to, false, false, true);
         each += chosen;
         counts[to] += chosen;
     }
@@ -43,11 +43,12 @@ static uint64_t take_long(struct ways *ways)
     uint64_t each = 0;
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t from = i % READERS;
-        bool chosen = ways_prefers_each(ways, from, false, false);
+        struct ways_row row = {.from = from};
+        bool chosen = ways_prefers_each(ways, &row);
         if (chosen)
-            ways_add_each(ways, from, false, false);
+            ways_add_each(ways, &row);
         else
-            ways_add_sent(ways, from, false, false);
+            ways_add_sent(ways, &row);
         each += chosen;
     }
     return each;
