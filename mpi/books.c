@@ -100,7 +100,7 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     stats->cpu_ns += cpu_ns - books->epoch_cpu_ns;
     uint64_t moved = rounds_take_sent_records(books->rounds, books->epoch);
     stats->moved_samples += moved;
-    stats->sent_bytes += moved * job->dataset->record_bytes;
+    stats->sent_bytes += moved * job->setup.record_bytes;
     add_ways(&stats->ways, windows_take_ways(books->windows, books->epoch));
     tell_warnings(job);
     books->epoch = next_epoch;

@@ -81,7 +81,7 @@ static bool submit_copies(const struct copies *copies, struct round *round, uint
 /* How many of a round's `count` copies a task makes. */
 static uint64_t task_items(const struct copies *copies, uint64_t count)
 {
-    uint64_t bytes = copies->job->dataset->record_bytes + 1;
+    uint64_t bytes = copies->job->setup.record_bytes + 1;
     uint64_t even = count / (TASKS_A_WORKER * pool_worker_count(copies->job->pool));
     uint64_t few = min_u64(even, min_u64(TASK_FEW, TASK_MOST_BYTES / bytes));
     uint64_t items = min_u64(max_u64(TASK_BYTES / bytes, few), TASK_MOST_ITEMS);
@@ -149,7 +149,7 @@ static uint64_t cut(const struct copies *copies, const struct round *round, numa
 /* Whether workers have anything to do for fills [begin, end). */
 static bool needs_copies(const struct round *round, uint64_t begin, uint64_t end)
 {
-    if (round->fields->packed_count > 0)
+    if (round->fragments->packed_bytes > 0)
         return true;
     for (uint64_t i = begin; i < end; i++)
         if (round->fills[i].batch_index != FILL_REMOTE)

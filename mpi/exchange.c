@@ -62,11 +62,6 @@ struct exchange {
     struct lane lanes[];
 };
 
-bool exchange_is_zero_copy(uint64_t piece_bytes)
-{
-    return piece_bytes >= ROUND_ZERO_COPY_BYTES;
-}
-
 static MPI_Datatype record_type(uint64_t record_bytes)
 {
     MPI_Datatype unit, record;

@@ -6,8 +6,8 @@
  *     zero-copy  row ~~~ MPI_Isend, MPI_Irecv, one message a piece ~~~ slot
  *
  * Packing makes one message of many small pieces. A large piece is a message of its own, which
- * saves two copies and the buffers. exchange_is_zero_copy() chooses by size (docs/exchange.md has
- * the measurement). A round may use both ways, for different fields.
+ * saves two copies and the buffers. run/fragments.h chooses by size (docs/exchange.md has the
+ * measurement). A round may use both ways, for different fields.
  *
  * Packed: rounds are posted in the same order on all readers. Counts are in records of one
  * contiguous datatype, so that neither a count nor a displacement overflows an int however large
@@ -29,9 +29,6 @@
 #include <stdint.h>
 
 struct exchange;
-
-/* Whether pieces of this size are sent from the row instead of packed. Pure. */
-bool exchange_is_zero_copy(uint64_t piece_bytes);
 
 /* Records per peer, in order of rank; displacements are running sums. */
 struct exchange_counts {

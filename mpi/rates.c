@@ -144,8 +144,8 @@ void rates_free(struct rates *rates)
 
 void rates_note_moved(struct rates *rates, uint64_t sent_records, uint64_t received_records)
 {
-    rates->moved[0] += sent_records * rates->job->dataset->record_bytes;
-    rates->moved[1] += received_records * rates->job->dataset->record_bytes;
+    rates->moved[0] += sent_records * rates->job->setup.record_bytes;
+    rates->moved[1] += received_records * rates->job->setup.record_bytes;
 }
 
 /* --- one reader ------------------------------------------------------------------------------- */

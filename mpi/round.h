@@ -1,8 +1,8 @@
 /* One round: its samples, and where each sample goes. A worker plans the round (round_plan.h),
  * workers copy samples (round_copy.h), and the main thread sends zero-copy fields (transfer.h).
  *
- * A sample reaches its trainer's slot on one of three ways. Between two readers the size of a field
- * decides which (exchange_is_zero_copy()):
+ * A sample reaches its trainer's slot on one of three ways. Between two readers the size of a fragment
+ * decides which (run/fragments.h):
  *
  *     row  --fill-->  slot                                      the row's reader is the trainer's
  * reader row  --fill-->  send buffer  ~~~  receive buffer  --scatter-->  slot row  ~~~  slot
@@ -14,7 +14,7 @@
 #include "exchange.h"
 #include "job.h"
 #include "plan/locality.h"
-#include "round_fields.h"
+#include "run/fragments.h"
 #include "span.h"
 #include "windows.h"
 
@@ -89,7 +89,7 @@ struct round {
     unsigned char *send;
     const unsigned char *received;
     struct exchange_counts counts;
-    const struct round_fields *fields;
+    const struct fragments *fragments;
     const struct job *job;
     struct round_times *times;
     _Atomic uint32_t tasks; /* plans and copies under way */

@@ -7,49 +7,48 @@
 
 enum { FETCH_AHEAD = 16 };
 
-/* Puts one field of a sample into a slot. A bad sample's row fields are zero as they come; it is
- * marked, and its held fields are made zero, too. */
-static void put_field(const struct round_fields *fields, size_t f, unsigned char *slot,
-                      uint32_t batch_index, const unsigned char *from)
+/* A bad sample's row fields are zero as they come; it is marked, and its held fields are made zero,
+ * too. Padding stays marked, whatever the sample. */
+static void mark_bad(const struct fragments *fragments, unsigned char *slot, uint32_t batch_index)
 {
-    const struct round_field *field = &fields->row[f];
-    unsigned char *to = round_field_in_slot(field, slot, batch_index);
-    if (f != fields->valid) {
-        memcpy(to, from, field->bytes);
-    } else if (!*from) {
-        *to = 0;
-        for (size_t h = 0; h < fields->held_count; h++)
-            memset(round_field_in_slot(&fields->held[h], slot, batch_index), 0,
-                   fields->held[h].bytes);
-    }
+    slot[fragments->valid_slot_offset + batch_index] = 0;
+    for (size_t h = 0; h < fragments->held_count; h++)
+        memset(fragment_in_slot(&fragments->held[h], slot, batch_index), 0,
+               fragments->held[h].bytes);
 }
 
-static void fill_slot(const struct round_fields *fields, const struct fill *fill,
+static void fill_slot(const struct fragments *fragments, const struct fill *fill,
                       const unsigned char *row)
 {
-    for (size_t f = 0; f < fields->row_count; f++)
-        put_field(fields, f, fill->to.slot, fill->batch_index,
-                  round_field_in_row(&fields->row[f], row, fill->offset));
+    for (size_t f = 0; f < fragments->count; f++) {
+        const struct fragment *fragment = &fragments->all[f];
+        memcpy(fragment_in_slot(fragment, fill->to.slot, fill->batch_index),
+               fragment_in_row(fragment, row, fill->offset), fragment->bytes);
+    }
+    if (fragments->mask && !row[fragments->valid_row_offset + fill->offset])
+        mark_bad(fragments, fill->to.slot, fill->batch_index);
 }
 
 static void fill_record(const struct round *round, const struct fill *fill,
                         const unsigned char *row)
 {
-    const struct round_fields *fields = round->fields;
-    unsigned char *record = round->send + fill->to.remote.record * fields->record_bytes;
-    for (size_t f = 0; f < fields->packed_count; f++) {
-        const struct round_field *field = &fields->row[f];
-        memcpy(record + field->record_offset, round_field_in_row(field, row, fill->offset),
-               field->bytes);
+    const struct fragments *fragments = round->fragments;
+    unsigned char *record = round->send + fill->to.remote.record * fragments->packed_bytes;
+    for (size_t f = 0; f < fragments->packed_count; f++) {
+        const struct fragment *fragment = &fragments->all[f];
+        memcpy(record + fragment->record_offset, fragment_in_row(fragment, row, fill->offset),
+               fragment->bytes);
     }
+    if (fragments->mask)
+        record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
 static void fetch_ahead(const struct round *round, const struct fill *fill)
 {
-    const struct round_field *field = &round->fields->row[0];
+    const struct fragment *first = &round->fragments->all[0];
     const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
-    __builtin_prefetch(round_field_in_row(field, row, fill->offset));
+    __builtin_prefetch(fragment_in_row(first, row, fill->offset));
 }
 
 /* Uses of rows that are over, and not told the row store yet. Workers that tell it of each sample
@@ -86,9 +85,9 @@ static void tell_all(struct uses *uses)
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
-    const struct round_fields *fields = round->fields;
+    const struct fragments *fragments = round->fragments;
     struct row_store *store = round->job->store;
-    bool zero_copy = fields->packed_count < fields->row_count;
+    bool zero_copy = fragments->packed_count < fragments->count;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
@@ -100,33 +99,43 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         if (remote)
             fill_record(round, fill, row);
         else
-            fill_slot(fields, fill, row);
+            fill_slot(fragments, fill, row);
         if (!remote || !zero_copy)
             note_use(&uses, *fill->buffer);
     }
     tell_all(&uses);
     uint64_t copy_ns = clock_now_ns() - start_ns;
     worker->copy_ns += copy_ns;
-    worker->copy_bytes += (end - begin) * round->job->dataset->record_bytes;
+    worker->copy_bytes += (end - begin) * round->job->setup.record_bytes;
     atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
+}
+
+static void take_record(const struct fragments *fragments, const struct arrival *arrival,
+                        const unsigned char *record)
+{
+    for (size_t f = 0; f < fragments->packed_count; f++) {
+        const struct fragment *fragment = &fragments->all[f];
+        memcpy(fragment_in_slot(fragment, arrival->slot, arrival->batch_index),
+               record + fragment->record_offset, fragment->bytes);
+    }
+    if (fragments->mask && !record[fragments->valid_record_offset])
+        mark_bad(fragments, arrival->slot, arrival->batch_index);
 }
 
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
-    const struct round_fields *fields = round->fields;
+    const struct fragments *fragments = round->fragments;
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        const unsigned char *record = round->received + arrival->record * fields->record_bytes;
-        for (size_t f = 0; f < fields->packed_count; f++)
-            put_field(fields, f, arrival->slot, arrival->batch_index,
-                      record + fields->row[f].record_offset);
+        take_record(fragments, arrival,
+                    round->received + arrival->record * fragments->packed_bytes);
     }
     uint64_t copy_ns = clock_now_ns() - start_ns;
     worker->copy_ns += copy_ns;
-    worker->copy_bytes += (end - begin) * fields->record_bytes;
+    worker->copy_bytes += (end - begin) * fragments->packed_bytes;
     atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/divide.h"
 #include "base/number.h"
+#include "delivery/layout.h"
 
 #include <assert.h>
 #include <string.h>
@@ -165,12 +166,12 @@ static void dress(const struct round *round, const struct run *run)
     plan_sample_keys(round->reach.epoch.plan.seed, round->reach.epoch.epoch, run->samples,
                      run->count, (uint64_t *)(slot + layout->keys_offset) + run->batch_index);
     memset(slot + layout->valid_offset + run->batch_index, run->valid, run->count);
-    for (size_t f = 0; f < round->fields->held_count; f++) {
-        const struct round_field *field = &round->fields->held[f];
+    for (size_t f = 0; f < round->fragments->held_count; f++) {
+        const struct fragment *held = &round->fragments->held[f];
         for (size_t i = 0; i < run->count; i++)
-            memcpy(round_field_in_slot(field, slot, run->batch_index + (uint32_t)i),
-                   dataset_held_sample(round->job->dataset, field->field, run->samples[i]),
-                   field->bytes);
+            memcpy(fragment_in_slot(held, slot, run->batch_index + (uint32_t)i),
+                   dataset_held_sample(round->job->dataset, held->field, run->samples[i]),
+                   held->bytes);
     }
 }
 

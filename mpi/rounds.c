@@ -10,7 +10,7 @@ enum { EXCHANGE_BUSY_NS = 5000 };
 
 static bool has_zero_copy(const struct rounds *rounds)
 {
-    return rounds->exchange && rounds->fields.packed_count < rounds->fields.row_count;
+    return rounds->exchange && rounds->fragments->packed_count < rounds->fragments->count;
 }
 
 static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
@@ -152,7 +152,7 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
     }
     if (rounds->exchange && round->state >= ROUND_FILLING && round->state <= ROUND_EXCHANGING &&
         exchange_complete(rounds, round, active))
-        round->state = rounds->fields.packed_count > 0 ? ROUND_SCATTERING : ROUND_COMPLETE;
+        round->state = rounds->fragments->packed_bytes > 0 ? ROUND_SCATTERING : ROUND_COMPLETE;
     if (round->state == ROUND_SCATTERING) {
         *active |= copies_scatter(&rounds->copies, round);
         if (round->scatter_next == round->arrival_count && all_copied(round))

@@ -21,7 +21,7 @@ struct rounds {
     struct span span;          /* the rounds of the session; fewer after an early end */
     bool end_is_open;          /* an early end is not agreed on yet */
     struct exchange *exchange; /* NULL with one reader */
-    struct round_fields fields;
+    struct fragments *fragments;
     uint64_t published, posted, begun, opened;
     struct pace *pace;                          /* NULL with one reader */
     uint64_t sent_records[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for

@@ -15,14 +15,14 @@ _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTIN
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
                                  struct error *err)
 {
-    const struct round_fields *fields = &rounds->fields;
+    const struct fragments *fragments = rounds->fragments;
     uint64_t pieces[DATASET_MAX_FIELDS];
-    for (size_t i = fields->packed_count; i < fields->row_count; i++)
-        pieces[i - fields->packed_count] = fields->row[i].bytes;
+    for (size_t i = fragments->packed_count; i < fragments->count; i++)
+        pieces[i - fragments->packed_count] = fragments->all[i].bytes;
     struct exchange_sizes sizes = {.send_samples = send,
                                    .receive_samples = receive,
-                                   .record_bytes = fields->record_bytes,
-                                   .piece_count = fields->row_count - fields->packed_count,
+                                   .record_bytes = fragments->packed_bytes,
+                                   .piece_count = fragments->count - fragments->packed_count,
                                    .piece_bytes = pieces};
     return exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
 }
@@ -74,7 +74,7 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     struct round *round = &rounds->lanes[lane];
     round->serial = UINT64_MAX; /* none yet */
     round->job = rounds->job;
-    round->fields = &rounds->fields;
+    round->fragments = rounds->fragments;
     round->times = &rounds->times;
     round->matching = &rounds->matching;
     round->fills = calloc(send, sizeof *round->fills);
@@ -120,8 +120,11 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     rounds->windows = windows;
     rounds->span = span_rounds(&job->setup);
     rounds->lane_count = job->setup.shape.in_flight;
-    round_fields_init(&rounds->fields, job->dataset, &job->setup.layout);
-    enum status status = copies_init(&rounds->copies, job, err);
+    enum status status = fragments_new(job->dataset, &rounds->fragments, err);
+    if (status == STATUS_OK) {
+        fragments_set_slots(rounds->fragments, &job->setup.layout);
+        status = copies_init(&rounds->copies, job, err);
+    }
     if (status == STATUS_OK)
         status = matching_init(rounds, err);
     if (status == STATUS_OK)
@@ -146,5 +149,6 @@ void rounds_free(struct rounds *rounds)
     exchange_free(rounds->exchange);
     copies_done(&rounds->copies);
     matching_done(&rounds->matching);
+    fragments_free(rounds->fragments);
     free(rounds);
 }

@@ -3,22 +3,22 @@
 
 static bool nothing_is_zero_copy(const struct round *round)
 {
-    return round->fields->packed_count == round->fields->row_count;
+    return round->fragments->packed_count == round->fragments->count;
 }
 
 void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round *round)
 {
-    const struct round_fields *fields = round->fields;
+    const struct fragments *fragments = round->fragments;
     exchange_open(exchange, lane);
     if (nothing_is_zero_copy(round))
         return;
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        for (size_t f = fields->packed_count; f < fields->row_count; f++)
+        for (size_t f = fragments->packed_count; f < fragments->count; f++)
             exchange_receive(
                 exchange, lane, (int)arrival->source,
-                round_field_in_slot(&fields->row[f], arrival->slot, arrival->batch_index),
-                fields->row[f].bytes);
+                fragment_in_slot(&fragments->all[f], arrival->slot, arrival->batch_index),
+                fragments->all[f].bytes);
     }
 }
 
@@ -26,11 +26,11 @@ void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round
 static void send_sample(struct exchange *exchange, uint32_t lane, const struct round *round,
                         int reader, const unsigned char *row, uint32_t offset)
 {
-    const struct round_fields *fields = round->fields;
-    for (size_t f = fields->packed_count; f < fields->row_count; f++)
+    const struct fragments *fragments = round->fragments;
+    for (size_t f = fragments->packed_count; f < fragments->count; f++)
         exchange_send(exchange, lane, reader,
-                      row ? round_field_in_row(&fields->row[f], row, offset) : NULL,
-                      fields->row[f].bytes);
+                      row ? fragment_in_row(&fragments->all[f], row, offset) : NULL,
+                      fragments->all[f].bytes);
 }
 
 void transfer_send(struct exchange *exchange, uint32_t lane, const struct round *round,
@@ -51,7 +51,7 @@ bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *ro
     uint64_t before = round->sent_count, sent = exchange_sent(exchange, lane);
     /* Workers that still copy packed fields of these rows need them, too. A task is counted before
      * its samples are sent. */
-    if (round->fields->packed_count > 0 &&
+    if (round->fragments->packed_bytes > 0 &&
         atomic_load_explicit(&round->tasks, memory_order_acquire) > 0)
         return false;
     for (; round->sent_count < sent; round->sent_next++) {

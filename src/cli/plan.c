@@ -254,7 +254,7 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
                        (double)dataset->row_count;
     for (uint32_t e = 0; e < forecast->epoch_count; e++) {
         reading[e] = forecast->epochs[e].rows_read * row_bytes;
-        exchange[e] = forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes;
+        exchange[e] = forecast->epochs[e].samples_exchanged * (double)setup->record_bytes;
     }
     text_append(out, "%-11s", "cache");
     run_setup_describe_cache(setup, out);
@@ -293,9 +293,8 @@ static void describe_ways(const struct run_setup *setup, const struct run_foreca
 
 /* "           with order.placement: local: first epoch 5 GiB, ...", and whether the other would
  * pay. */
-static void describe_other(const struct dataset *dataset, const struct run_setup *setup,
-                           const struct run_forecast *forecast, const struct run_forecast *other,
-                           struct text *out)
+static void describe_other(const struct run_setup *setup, const struct run_forecast *forecast,
+                           const struct run_forecast *other, struct text *out)
 {
     double exchange[RUN_FORECAST_EPOCHS];
     uint32_t last = forecast->epoch_count - 1;
@@ -303,7 +302,7 @@ static void describe_other(const struct dataset *dataset, const struct run_setup
     if (setup->demand.reader_count == 1)
         return;
     for (uint32_t e = 0; e < other->epoch_count; e++)
-        exchange[e] = other->epochs[e].samples_exchanged * (double)dataset->record_bytes;
+        exchange[e] = other->epochs[e].samples_exchanged * (double)setup->record_bytes;
     text_append(out, "%-11swith order.placement %s: ", "", local ? "fixed" : "local");
     describe_epochs(other, exchange, out);
     double now = forecast->epochs[last].samples_exchanged;
@@ -332,7 +331,7 @@ struct forecasts {
     struct run_forecast own, other;
 };
 
-static void print_epochs(const struct dataset *dataset, const struct run_forecast *forecast)
+static void print_epochs(const struct run_setup *setup, const struct run_forecast *forecast)
 {
     for (uint32_t e = 0; e < forecast->epoch_count; e++)
         printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"rows_each\":%.0f,"
@@ -340,13 +339,12 @@ static void print_epochs(const struct dataset *dataset, const struct run_forecas
                "\"all_each_s\":%.6f}",
                e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
                forecast->epochs[e].rows_each,
-               forecast->epochs[e].samples_exchanged * (double)dataset->record_bytes,
+               forecast->epochs[e].samples_exchanged * (double)setup->record_bytes,
                forecast->epochs[e].way_s[WAYS_CHOSEN], forecast->epochs[e].way_s[WAYS_ALL_SEND],
                forecast->epochs[e].way_s[WAYS_ALL_EACH]);
 }
 
-static void print_json(const struct dataset *dataset, const struct run_setup *setup,
-                       const struct forecasts *forecasts)
+static void print_json(const struct run_setup *setup, const struct forecasts *forecasts)
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
@@ -358,9 +356,9 @@ static void print_json(const struct dataset *dataset, const struct run_setup *se
     run_setup_memory_json(setup, &memory);
     printf("%s,\"epochs\":[", memory.data);
     text_done(&memory);
-    print_epochs(dataset, &forecasts->own);
+    print_epochs(setup, &forecasts->own);
     printf("],\"%s\":{\"epochs\":[", setup->plan.locality ? "fixed" : "local");
-    print_epochs(dataset, &forecasts->other);
+    print_epochs(setup, &forecasts->other);
     printf("]}}\n");
 }
 
@@ -373,7 +371,7 @@ static void print_summary(const struct config *config, const struct dataset *dat
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);
     describe_forecast(dataset, setup, &forecasts->own, &out);
-    describe_other(dataset, setup, &forecasts->own, &forecasts->other, &out);
+    describe_other(setup, &forecasts->own, &forecasts->other, &out);
     describe_ways(setup, &forecasts->own, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
@@ -446,7 +444,7 @@ static enum status show_summary(const struct options *options, const struct conf
     if (status)
         return status;
     if (options->json)
-        print_json(dataset, setup, &forecasts);
+        print_json(setup, &forecasts);
     else
         print_summary(config, dataset, setup, placement, &forecasts);
     tell_doubts(dataset);

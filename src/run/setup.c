@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
+#include "run/fragments.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -105,29 +106,6 @@ static uint64_t least_fetch_rows(const struct config *config, const struct run_s
     return min_u64(shape->worker_count + rows, shape->fetch_rows);
 }
 
-/* Of a record, those fields that travel packed; each on a multiple of 16 bytes. So does the byte
- * that says whether the sample could be read. */
-static uint64_t packed_bytes(const struct dataset *dataset)
-{
-    uint64_t bytes = dataset->mask ? 16 : 0;
-    for (size_t f = 0; f < dataset->field_count; f++)
-        if (dataset->fields[f].source == FIELD_ROW &&
-            dataset->fields[f].sample_bytes < ROUND_ZERO_COPY_BYTES)
-            bytes += size_round_up(dataset->fields[f].sample_bytes, 16);
-    return bytes;
-}
-
-/* Messages of a record: those of zero-copy fields. */
-static uint64_t messages(const struct dataset *dataset)
-{
-    uint64_t count = 0;
-    for (size_t f = 0; f < dataset->field_count; f++)
-        if (dataset->fields[f].source == FIELD_ROW &&
-            dataset->fields[f].sample_bytes >= ROUND_ZERO_COPY_BYTES)
-            count += size_divide_up(dataset->fields[f].sample_bytes, ROUND_MESSAGE_BYTES);
-    return count;
-}
-
 /* A trainer that comes again gives back what it does not hold, before it gets another ring. */
 static uint64_t ring_rest_bytes(const struct config *config, const struct ring_layout *layout)
 {
@@ -137,6 +115,7 @@ static uint64_t ring_rest_bytes(const struct config *config, const struct ring_l
 
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
+                                        const struct fragments *fragments,
                                         const struct run_setup *setup)
 {
     return (struct budget_demand){
@@ -146,8 +125,8 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .trainers_served = shape->trainers_served,
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes,
-        .packed_bytes = packed_bytes(dataset),
-        .messages = messages(dataset),
+        .packed_bytes = fragments->packed_bytes,
+        .messages = fragments->messages,
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,
@@ -337,41 +316,63 @@ static enum status settle_service(const struct config *config, const struct data
     return STATUS_OK;
 }
 
+/* Rows that each reader loads for itself are not necessary: no memory that the node lacks is spent
+ * on them. */
+static enum status settle_within_node(const struct config *config, const struct dataset *dataset,
+                                      const struct run_shape *shape,
+                                      const struct fragments *fragments, struct run_setup *setup,
+                                      struct error *err)
+{
+    setup->demand = make_demand(config, dataset, shape, fragments, setup);
+    enum status status = settle_memory(config, dataset, shape, setup, err);
+    if (!status && check_available(config, shape, setup, err) != STATUS_OK) {
+        setup->demand = make_demand(config, dataset, shape, fragments, setup);
+        setup->demand.without_each = true;
+        status = settle_memory(config, dataset, shape, setup, err);
+        if (!status)
+            status = check_available(config, shape, setup, err);
+    }
+    setup->demand.plan = NULL; /* the setup moves */
+    return status;
+}
+
+static enum status settle_with(const struct config *config, const struct dataset *dataset,
+                               const struct run_shape *shape, const struct run_state *resume,
+                               const struct fragments *fragments, struct run_setup *setup,
+                               struct error *err)
+{
+    enum status status = run_plan_settle(config, dataset, &setup->plan, err);
+    if (!status && setup->plan.locality)
+        setup->plan.locality = run_locality(shape, setup->plan.trainer_count);
+    if (!status)
+        status = round_shape_choose(&setup->plan, shape->reader_count, (uint32_t)config->slots,
+                                    fragments->record_bytes, fragments->packed_bytes,
+                                    (uint32_t)config->steps_per_round,
+                                    config->exchange_buffer_bytes, &setup->shape, err);
+    if (!status)
+        status =
+            settle_layout(config, dataset, setup->plan.batch, setup->shape, &setup->layout, err);
+    if (!status)
+        status = settle_service(config, dataset, &setup->plan, resume, &setup->service, err);
+    setup->record_bytes = fragments->record_bytes;
+    setup->way = config->way;
+    return status ? status : settle_within_node(config, dataset, shape, fragments, setup, err);
+}
+
 enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                              const struct run_shape *shape, const struct run_state *resume,
                              struct run_setup *ret_setup, struct error *err)
 {
+    struct fragments *fragments;
+    enum status status = fragments_new(dataset, &fragments, err);
+    if (status)
+        return status;
     struct run_setup setup = {0};
-    enum status status = run_plan_settle(config, dataset, &setup.plan, err);
-    if (!status && setup.plan.locality)
-        setup.plan.locality = run_locality(shape, setup.plan.trainer_count);
+    status = settle_with(config, dataset, shape, resume, fragments, &setup, err);
+    fragments_free(fragments);
     if (!status)
-        status = round_shape_choose(&setup.plan, shape->reader_count, (uint32_t)config->slots,
-                                    dataset->record_bytes, packed_bytes(dataset),
-                                    (uint32_t)config->steps_per_round,
-                                    config->exchange_buffer_bytes, &setup.shape, err);
-    if (!status)
-        status = settle_layout(config, dataset, setup.plan.batch, setup.shape, &setup.layout, err);
-    if (!status)
-        status = settle_service(config, dataset, &setup.plan, resume, &setup.service, err);
-    if (status)
-        return status;
-    setup.record_bytes = dataset->record_bytes;
-    setup.way = config->way;
-    setup.demand = make_demand(config, dataset, shape, &setup);
-    status = settle_memory(config, dataset, shape, &setup, err);
-    if (!status && check_available(config, shape, &setup, err) != STATUS_OK) {
-        setup.demand = make_demand(config, dataset, shape, &setup);
-        setup.demand.without_each = true; /* these are not necessary */
-        status = settle_memory(config, dataset, shape, &setup, err);
-        if (!status)
-            status = check_available(config, shape, &setup, err);
-    }
-    if (status)
-        return status;
-    setup.demand.plan = NULL; /* it points into this frame */
-    *ret_setup = setup;
-    return STATUS_OK;
+        *ret_setup = setup;
+    return status;
 }
 
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
