@@ -36,6 +36,15 @@ static uint64_t stored_bytes_of(const struct inspection *inspection, const struc
     return 0;
 }
 
+/* Of the array, or of what a field selects of it. */
+static double chunk_count(const struct zarr_array *array)
+{
+    double count = (double)array->chunk_counts[0];
+    for (int axis = 1; axis < array->rank; axis++)
+        count *= (double)zarr_array_chunks_along(array, axis);
+    return count;
+}
+
 /* Adds what one field costs where each row is read once. */
 static void add_field(const struct inspection *inspection, size_t i, struct layout_cost *cost)
 {
@@ -47,8 +56,9 @@ static void add_field(const struct inspection *inspection, size_t i, struct layo
         return;
     double share = stored_bytes == STORED_UNKNOWN
                        ? (double)zarr_array_sample_bytes(array)
-                       : (double)stored_bytes / (double)dataset->sample_count;
-    double chunks = (double)zarr_array_chunk_count(array) / (double)dataset->sample_count;
+                       : (double)stored_bytes / (double)dataset->sample_count *
+                             (chunk_count(array) / (double)zarr_array_chunk_count(array));
+    double chunks = chunk_count(array) / (double)dataset->sample_count;
     cost->stored_bytes += share;
     cost->read_bytes += share * field->decode_amplification;
     cost->chunks += chunks * field->decode_amplification;

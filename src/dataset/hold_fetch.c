@@ -102,7 +102,7 @@ uint64_t hold_fetcher_samples(const struct dataset *dataset, const struct zarr_a
     if (!is_remote(dataset, array))
         return 0;
     for (int axis = 1; axis < array->rank && across < MOST_PIECES; axis++)
-        across *= array->chunk_counts[axis];
+        across *= zarr_array_chunks_along(array, axis);
     uint64_t chunks = bytes / stored_bound(array);
     uint64_t along = (chunks < MOST_PIECES ? chunks : MOST_PIECES) / across;
     return (along > 0 ? along : 1) * array->chunk_shape[0];

@@ -50,7 +50,7 @@ static uint64_t chunks_of(const struct zarr_array *array, uint64_t begin, uint64
     uint64_t count = size_divide_up(end, array->chunk_shape[0]) - begin / array->chunk_shape[0];
 
     for (int axis = 1; axis < array->rank; axis++)
-        count *= array->chunk_counts[axis];
+        count *= zarr_array_chunks_along(array, axis);
     return count;
 }
 

@@ -48,7 +48,8 @@ static uint64_t shards_touched(const struct zarr_array *array, int level, uint64
     uint64_t count = min_u64(most, all);
 
     for (int i = 1; i < array->rank; i++)
-        count *= size_divide_up(array->chunk_counts[i], spans[i]);
+        count *= min_u64(size_divide_up(array->chunk_counts[i], spans[i]),
+                         zarr_array_chunks_along(array, i));
     return count;
 }
 
@@ -62,7 +63,7 @@ static struct demand demand_of(const struct zarr_array *array, uint64_t along)
     uint64_t count = along;
 
     for (int i = 1; i < array->rank; i++)
-        count *= array->chunk_counts[i];
+        count *= zarr_array_chunks_along(array, i);
     struct demand most = {count, count * size_round_up(bytes, MEMORY_LINE_BYTES)};
     for (int i = 0; i < array->shard_level_count; i++) {
         uint64_t index = size_round_up(array->shard_levels[i].index_bytes, MEMORY_LINE_BYTES);

@@ -9,7 +9,8 @@
 /* Of a remote store, where each question waits for an answer, few are asked. */
 enum { MAX_ROWS = 64, MIN_ROWS = 8, MAX_QUESTIONS = 512, MAX_REMOTE_QUESTIONS = 32 };
 
-/* The chunks of one array that a row needs: a box of the chunk grid. */
+/* The chunks of one array that a row needs: a box of the chunk grid, or of what is selected of it.
+ */
 struct chunk_box {
     const struct zarr_array *array;
     uint64_t begin, end; /* the row's samples in the array */
@@ -27,8 +28,8 @@ static struct chunk_box box_of(const struct dataset *dataset, const struct zarr_
 
     box.first = begin / array->chunk_shape[0];
     for (int i = 0; i < array->rank; i++) {
-        box.counts[i] =
-            i == 0 ? (end - 1) / array->chunk_shape[0] - box.first + 1 : array->chunk_counts[i];
+        box.counts[i] = i == 0 ? (end - 1) / array->chunk_shape[0] - box.first + 1
+                               : zarr_array_chunks_along(array, i);
         box.count *= box.counts[i];
     }
     return box;
@@ -75,7 +76,10 @@ static enum status add_chunk(const struct store *store, const struct chunk_box *
 
     assert(box->array->rank >= 1);
     for (int i = box->array->rank - 1; i >= 0; i--) {
-        index[i] = number % box->counts[i];
+        const struct zarr_selection *selection = box->array->selections[i];
+        uint64_t ordinal = number % box->counts[i];
+
+        index[i] = selection ? selection->chunks[ordinal] : ordinal;
         number /= box->counts[i];
     }
     index[0] += box->first;

@@ -63,6 +63,13 @@ uint64_t zarr_array_chunk_count(const struct zarr_array *array)
     return count;
 }
 
+uint64_t zarr_array_chunks_along(const struct zarr_array *array, int axis)
+{
+    const struct zarr_selection *selection = array->selections[axis];
+
+    return selection ? selection->chunk_count : array->chunk_counts[axis];
+}
+
 void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK])
 {
     for (int i = 0; i < array->rank; i++)
@@ -129,6 +136,14 @@ struct zarr_index_text zarr_index_format(const struct zarr_array *array,
     return text;
 }
 
+static void identify_selection(int axis, const struct zarr_selection *selection, struct text *out)
+{
+    text_append(out, " axis %d", axis);
+    for (size_t i = 0; i < selection->run_count; i++)
+        text_append(out, " %" PRIu64 "+%" PRIu64, selection->runs[i].first,
+                    selection->runs[i].count);
+}
+
 void zarr_array_identify(const struct zarr_array *array, struct text *out)
 {
     text_append(out, "%s%s", dtype_name(array->dtype), array->byte_swapped ? " swapped" : "");
@@ -155,6 +170,9 @@ void zarr_array_identify(const struct zarr_array *array, struct text *out)
     if (array->convert.to != DTYPE_NONE)
         text_append(out, " from %s * %a + %a", dtype_name(array->convert.from),
                     array->convert.scale, array->convert.offset);
+    for (int i = 0; i < array->rank; i++)
+        if (array->selections[i])
+            identify_selection(i, array->selections[i], out);
 }
 
 enum dtype zarr_array_decoded_dtype(const struct zarr_array *array)

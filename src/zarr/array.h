@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "codec/codec.h"
+#include "zarr/selection.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,6 +93,9 @@ struct zarr_array {
      * In a view that converts, decoded chunks have items of `from`, and so do chunk_bytes,
      * stored_item_bytes and byte_swapped. All other members are of the converted items. */
     struct convert convert;
+    /* The indices along each axis but the first that a view has; NULL: all. Borrowed. `shape` and
+     * `total_bytes` count these alone; the chunk grid is that of the array. */
+    const struct zarr_selection *selections[ZARR_MAX_RANK];
 };
 
 /* Parses the metadata document (`text_bytes` of `text`) of the array at `path`. Messages do not
@@ -125,6 +129,9 @@ struct zarr_path zarr_array_store_path(const struct zarr_array *array);
 /* Number of chunks in the grid. */
 uint64_t zarr_array_chunk_count(const struct zarr_array *array);
 
+/* Number of chunks along an axis that hold anything of the array, or of a view's selection. */
+uint64_t zarr_array_chunks_along(const struct zarr_array *array, int axis);
+
 /* The shape of a value in items: of an outermost shard, or of a chunk if there are no shards. */
 void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK]);
 
@@ -152,7 +159,7 @@ struct zarr_index_text zarr_index_format(const struct zarr_array *array,
                                          const uint64_t *chunk_index);
 
 /* Appends a text that is equal for two arrays only if their samples are stored alike: shape, dtype,
- * grid, fill value and codecs. Path and chunk keys do not count. For fingerprints. */
+ * grid, fill value, codecs and selections. Path and chunk keys do not count. For fingerprints. */
 void zarr_array_identify(const struct zarr_array *array, struct text *out);
 
 #endif

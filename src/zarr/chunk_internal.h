@@ -82,15 +82,16 @@ struct zarr_chunk_reader {
     char scratch_key[ZARR_KEY_BYTES];
 };
 
-/* chunk_walk.c: goes through the chunks of a range of samples: value by value in C order, and
- * within a value chunk by chunk in C order. */
+/* chunk_walk.c: goes through the chunks that hold something of a range of samples: value by value
+ * in C order, and within a value chunk by chunk in C order. Chunks that a view does not select are
+ * left out. */
 struct chunk_walk {
     const struct zarr_array *array;
-    uint64_t low[ZARR_MAX_RANK], high[ZARR_MAX_RANK];             /* of all chunks */
-    uint64_t value[ZARR_MAX_RANK];                                /* index of this value */
-    uint64_t value_low[ZARR_MAX_RANK], value_high[ZARR_MAX_RANK]; /* of all values */
-    uint64_t chunk_low[ZARR_MAX_RANK], chunk_high[ZARR_MAX_RANK]; /* of this value's chunks */
-    uint64_t chunk[ZARR_MAX_RANK];
+    /* Ordinals (chunk_walk.c): of all wanted chunks, and of those in the present value. */
+    uint64_t low[ZARR_MAX_RANK], high[ZARR_MAX_RANK];
+    uint64_t value_low[ZARR_MAX_RANK], value_high[ZARR_MAX_RANK];
+    uint64_t ordinal[ZARR_MAX_RANK];
+    uint64_t chunk[ZARR_MAX_RANK]; /* the index of the present chunk */
 };
 
 void chunk_walk_begin(struct chunk_walk *walk, const struct zarr_array *array, uint64_t begin,
@@ -102,15 +103,24 @@ bool chunk_walk_next(struct chunk_walk *walk);
 /* Goes to the first chunk of the next value. False: there is none. */
 bool chunk_walk_next_value(struct chunk_walk *walk);
 
-/* chunk_overlap.c: the part of a chunk that is wanted at a destination: how the items lie on both
- * sides, and where each side begins. */
+/* chunk_overlap.c: a box of a chunk's items that is wanted at a destination: how the items lie on
+ * both sides, and where each side begins. A view that selects indices may want several boxes of a
+ * chunk: one of each fragment of each axis. */
 struct chunk_overlap {
     struct scatter scatter; /* merged */
     size_t from, to;        /* bytes from the start of the decoded chunk, and of the destination */
     uint64_t first, count;  /* along axis 0 of the destination */
+    bool is_only;           /* there is no other box of the chunk */
+    size_t fragments[ZARR_MAX_RANK]; /* of axes with a selection: which fragment of the chunk's */
 };
+
+/* The first box. */
 void chunk_overlap_find(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                         uint64_t end, struct chunk_overlap *ret_overlap);
+
+/* Goes to the next box. False: there is none. */
+bool chunk_overlap_next(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                        uint64_t end, struct chunk_overlap *overlap);
 
 /* chunk_overlap.c: the chunk before it is located and fetched. `key` is borrowed. */
 struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,

@@ -19,58 +19,149 @@ static void chunk_strides(const struct zarr_array *array, size_t *ret_strides)
     }
 }
 
-void chunk_overlap_find(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
-                        uint64_t end, struct chunk_overlap *ret_overlap)
+/* Indices along one axis that a chunk has and the destination wants. */
+struct stretch {
+    uint64_t from, to; /* the first one, in the chunk and at the destination */
+    uint64_t count;
+    uint64_t width; /* of the destination */
+};
+
+/* The fragments of a chunk along an axis with a selection; *ret_count is at least 1. */
+static const struct zarr_fragment *fragments_of(const struct zarr_array *array, int axis,
+                                                const uint64_t *chunk_index, size_t *ret_count)
 {
-    struct scatter *scatter = &ret_overlap->scatter;
+    const struct zarr_selection *selection = array->selections[axis];
+    size_t ordinal = zarr_selection_find(selection, chunk_index[axis]);
+    size_t first = selection->first_fragments[ordinal];
+
+    *ret_count = selection->first_fragments[ordinal + 1] - first;
+    return &selection->fragments[first];
+}
+
+static struct stretch stretch_of(const struct zarr_array *array, int axis,
+                                 const uint64_t *chunk_index, uint64_t begin, uint64_t end,
+                                 struct chunk_overlap *overlap)
+{
+    uint64_t want_begin = axis == 0 ? begin : 0;
+    uint64_t want_end = axis == 0 ? end : array->shape[axis];
+
+    if (array->selections[axis]) {
+        size_t count;
+        const struct zarr_fragment *fragment =
+            fragments_of(array, axis, chunk_index, &count) + overlap->fragments[axis];
+
+        overlap->is_only &= count == 1;
+        return (struct stretch){fragment->from, fragment->to, fragment->count, want_end};
+    }
+    uint64_t chunk_begin = chunk_index[axis] * array->chunk_shape[axis];
+    uint64_t low = max_u64(chunk_begin, want_begin);
+    uint64_t high = chunk_begin + min_u64(want_end - chunk_begin, array->chunk_shape[axis]);
+
+    return (struct stretch){low - chunk_begin, low - want_begin, high - low, want_end - want_begin};
+}
+
+/* The box of the fragments that `overlap` says. */
+static void find_box(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                     uint64_t end, struct chunk_overlap *overlap)
+{
+    struct scatter *scatter = &overlap->scatter;
     size_t stride = array->item_bytes;
 
     assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
-    *ret_overlap = (struct chunk_overlap){
-        .scatter = {.rank = array->rank, .item_bytes = array->item_bytes},
-        .from = array->item_offset,
-    };
+    *scatter = (struct scatter){.rank = array->rank, .item_bytes = array->item_bytes};
+    overlap->from = array->item_offset;
+    overlap->to = 0;
+    overlap->is_only = true;
     chunk_strides(array, scatter->from);
     for (int i = array->rank - 1; i >= 0; i--) {
-        uint64_t want_begin = i == 0 ? begin : 0;
-        uint64_t want_end = i == 0 ? end : array->shape[i];
-        uint64_t chunk_begin = chunk_index[i] * array->chunk_shape[i];
-        uint64_t left = want_end - chunk_begin;
-        uint64_t low = max_u64(chunk_begin, want_begin);
-        uint64_t high = chunk_begin + min_u64(left, array->chunk_shape[i]);
+        struct stretch stretch = stretch_of(array, i, chunk_index, begin, end, overlap);
 
-        scatter->lengths[i] = high - low;
+        scatter->lengths[i] = stretch.count;
         scatter->to[i] = stride;
-        ret_overlap->from += (low - chunk_begin) * scatter->from[i];
-        ret_overlap->to += (low - want_begin) * stride;
-        stride *= want_end - want_begin;
+        overlap->from += stretch.from * scatter->from[i];
+        overlap->to += stretch.to * stride;
+        stride *= stretch.width;
         if (i == 0) {
-            ret_overlap->first = low - want_begin;
-            ret_overlap->count = high - low;
+            overlap->first = stretch.to;
+            overlap->count = stretch.count;
         }
     }
     scatter_merge(scatter);
 }
 
-/* Whether samples [begin, end) take one run of bytes of the chunk, as it is decoded, which can be
- * read (of a raw chunk) or decoded without the rest; if so, which. */
+void chunk_overlap_find(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                        uint64_t end, struct chunk_overlap *ret_overlap)
+{
+    memset(ret_overlap->fragments, 0, sizeof ret_overlap->fragments);
+    find_box(array, chunk_index, begin, end, ret_overlap);
+}
+
+bool chunk_overlap_next(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
+                        uint64_t end, struct chunk_overlap *overlap)
+{
+    if (overlap->is_only)
+        return false;
+    for (int i = array->rank - 1; i > 0; i--) {
+        size_t count = 1;
+
+        if (array->selections[i])
+            (void)fragments_of(array, i, chunk_index, &count);
+        if (++overlap->fragments[i] < count) {
+            find_box(array, chunk_index, begin, end, overlap);
+            return true;
+        }
+        overlap->fragments[i] = 0;
+    }
+    return false;
+}
+
+/* The wanted indices of a chunk along one axis: [*ret_low, *ret_high) holds them all. */
+static void axis_range(const struct zarr_array *array, int axis, const uint64_t *chunk_index,
+                       uint64_t begin, uint64_t end, uint64_t *ret_low, uint64_t *ret_high)
+{
+    uint64_t length = array->chunk_shape[axis], chunk_begin = chunk_index[axis] * length;
+
+    *ret_low = 0;
+    *ret_high = length;
+    if (axis == 0) {
+        *ret_low = chunk_begin > begin ? 0 : begin - chunk_begin;
+        *ret_high = min_u64(end - chunk_begin, length);
+    } else if (array->selections[axis]) {
+        size_t count;
+        const struct zarr_fragment *fragments = fragments_of(array, axis, chunk_index, &count);
+
+        *ret_low = fragments[0].from;
+        *ret_high = fragments[count - 1].from + fragments[count - 1].count;
+    }
+}
+
+/* Whether what is wanted of the chunk lies in one run of its bytes, as it is decoded, which can be
+ * read (of a raw chunk) or decoded without the rest; if so, which. The run has all of the axes
+ * behind the first one, from the outermost in, along which more than one index is wanted. */
 static bool chunk_range(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                         uint64_t end, size_t *ret_begin, size_t *ret_bytes)
 {
-    uint64_t chunk_begin = chunk_index[0] * array->chunk_shape[0], length = array->chunk_shape[0];
-    uint64_t low = chunk_begin > begin ? 0 : begin - chunk_begin;
-    uint64_t high = end - chunk_begin < length ? end - chunk_begin : length;
     bool raw = codec_chain_is_raw(&array->codecs);
-    /* Partial decoding costs a copy more; a half of the chunk is well worth it. */
-    bool helps = raw ? high - low < length
-                     : codec_chain_has_partial(&array->codecs) && high - low <= length / 2;
-    size_t strides[ZARR_MAX_RANK] = {0};
+    size_t strides[ZARR_MAX_RANK] = {0}, first = 0, bytes = array->chunk_bytes;
 
-    chunk_strides(array, strides);
-    if (!helps || strides[0] * length != array->chunk_bytes)
+    if (!raw && !codec_chain_has_partial(&array->codecs))
         return false;
-    *ret_begin = low * strides[0];
-    *ret_bytes = (high - low) * strides[0];
+    chunk_strides(array, strides);
+    for (int i = 0; i < array->rank; i++) {
+        int axis = array->storage_axes[i];
+        uint64_t low, high;
+
+        axis_range(array, axis, chunk_index, begin, end, &low, &high);
+        first += low * strides[axis];
+        bytes = (high - low) * strides[axis];
+        if (high - low > 1)
+            break;
+    }
+    /* Partial decoding costs a copy more; a half of the chunk is well worth it. */
+    if (raw ? bytes == array->chunk_bytes : bytes > array->chunk_bytes / 2)
+        return false;
+    *ret_begin = first;
+    *ret_bytes = bytes;
     return true;
 }
 

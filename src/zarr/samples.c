@@ -6,12 +6,21 @@
 #include <assert.h>
 #include <string.h>
 
+/* A range of samples that is being read. */
+struct request {
+    const struct zarr_array *array;
+    uint64_t begin, end;
+    unsigned char *destination;
+    struct zarr_read_stats *stats;
+};
+
 /* Where the chunk is decoded to, and read to where that was not done: straight to where it belongs
  * if it is one run there. */
 static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                     const struct chunk_overlap *overlap, unsigned char *destination)
 {
-    bool direct = chunk->array->convert.to == DTYPE_NONE && scatter_is_run(&overlap->scatter) &&
+    bool direct = chunk->array->convert.to == DTYPE_NONE && overlap->is_only &&
+                  scatter_is_run(&overlap->scatter) &&
                   scatter_bytes(&overlap->scatter) == chunk->wanted;
     unsigned char *decoded = direct ? destination + overlap->to : reader->scratch;
 
@@ -60,32 +69,44 @@ static void put_overlap(const struct zarr_array *array, const struct stored_chun
         scatter_swap(scatter, dtype_swap_bytes(array->dtype), destination + overlap->to);
 }
 
-static enum status read_overlap(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
-                                const struct chunk_overlap *overlap, unsigned char *destination,
-                                struct zarr_read_stats *stats, struct error *err)
+/* Puts all boxes of the chunk where they belong, which was not done while decoding. */
+static void put_overlaps(const struct request *request, const struct stored_chunk *chunk,
+                         struct chunk_overlap *overlap, const unsigned char *decoded)
 {
     const struct zarr_array *array = chunk->array;
+    uint64_t start_ns = clock_now_ns();
+
+    do {
+        request->stats->decoded_bytes += scatter_bytes(&overlap->scatter);
+        if (decoded)
+            put_overlap(array, chunk, overlap, decoded, request->destination);
+        else
+            scatter_fill(&overlap->scatter, array->fill, request->destination + overlap->to);
+    } while (chunk_overlap_next(array, chunk->index, request->begin, request->end, overlap));
+    request->stats->decode_ns += clock_now_ns() - start_ns;
+}
+
+/* `overlap` is the chunk's first box, and in the end the last one. */
+static enum status read_overlap(struct zarr_chunk_reader *reader, const struct request *request,
+                                struct stored_chunk *chunk, struct chunk_overlap *overlap,
+                                struct error *err)
+{
     bool missing = false;
 
-    unsigned char *decoded = choose_memory(reader, chunk, overlap, destination);
+    unsigned char *decoded = choose_memory(reader, chunk, overlap, request->destination);
     if (!is_decoded(reader, chunk)) {
         if (decoded == reader->scratch)
             reader->scratch_key[0] = '\0';
-        enum status status = chunk_load(reader, chunk, decoded, &missing, stats, err);
+        enum status status = chunk_load(reader, chunk, decoded, &missing, request->stats, err);
         if (status != STATUS_OK)
             return status;
         if (decoded == reader->scratch && !missing)
             note_decoded(reader, chunk);
     }
-    stats->decoded_bytes += scatter_bytes(&overlap->scatter);
-    uint64_t start_ns = clock_now_ns();
-    if (missing)
-        scatter_fill(&overlap->scatter, array->fill, destination + overlap->to);
-    else if (decoded == reader->scratch)
-        put_overlap(array, chunk, overlap, decoded, destination);
+    if (missing || decoded == reader->scratch)
+        put_overlaps(request, chunk, overlap, missing ? NULL : decoded);
     else
-        return STATUS_OK;
-    stats->decode_ns += clock_now_ns() - start_ns;
+        request->stats->decoded_bytes += scatter_bytes(&overlap->scatter);
     return STATUS_OK;
 }
 
@@ -107,14 +128,6 @@ static enum status skip_overlap(struct zarr_chunk_reader *reader, const struct s
     return status;
 }
 
-/* A range of samples that is being read. */
-struct request {
-    const struct zarr_array *array;
-    uint64_t begin, end;
-    unsigned char *destination;
-    struct zarr_read_stats *stats;
-};
-
 static enum status read_chunk(struct zarr_chunk_reader *reader, const struct request *request,
                               struct stored_chunk *chunk, struct error *err)
 {
@@ -122,8 +135,7 @@ static enum status read_chunk(struct zarr_chunk_reader *reader, const struct req
     struct error cause;
 
     chunk_overlap_find(request->array, chunk->index, request->begin, request->end, &overlap);
-    enum status status =
-        read_overlap(reader, chunk, &overlap, request->destination, request->stats, &cause);
+    enum status status = read_overlap(reader, request, chunk, &overlap, &cause);
     return status == STATUS_OK ? status
                                : skip_overlap(reader, chunk, request->begin, &overlap, &cause, err);
 }

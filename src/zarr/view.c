@@ -64,6 +64,23 @@ static enum status convert(const struct convert *convert, struct zarr_array *vie
     return STATUS_OK;
 }
 
+/* The selections' axes are those of the array. The view has fewer items than the array, so sizes
+ * fit. */
+static void select_indices(const struct zarr_view *from, int rank, struct zarr_array *view)
+{
+    for (int axis = 0; axis < rank; axis++) {
+        const struct zarr_selection *selection = from->selections[axis];
+        int to = axis < from->first_axis ? axis + 1 : axis;
+
+        if (!selection)
+            continue;
+        assert(axis != from->first_axis);
+        view->total_bytes = view->total_bytes / view->shape[to] * selection->count;
+        view->shape[to] = selection->count;
+        view->selections[to] = selection;
+    }
+}
+
 enum status zarr_view_make(const struct zarr_array *array, const struct zarr_view *view,
                            struct zarr_array *ret_view, struct error *err)
 {
@@ -72,6 +89,7 @@ enum status zarr_view_make(const struct zarr_array *array, const struct zarr_vie
     assert(view->first_axis >= 0 && view->first_axis < array->rank);
     *ret_view = *array;
     turn_axes(array, view->first_axis, ret_view);
+    select_indices(view, array->rank, ret_view);
     if (convert_is_needed(&view->convert))
         status = convert(&view->convert, ret_view, err);
     if (status != STATUS_OK || !view->prefix)
