@@ -134,6 +134,7 @@ static void *release_later(void *argument)
     struct releaser *releaser = argument;
     while (stats_of(releaser->pair).waits == 0)
         clock_sleep_ns(1000000);
+    clock_sleep_ns(50000000); /* it sleeps by now, most of the time */
     give(releaser->pair, releaser->batch);
     publish(releaser->pair);
     return NULL;
