@@ -155,7 +155,9 @@ static void next_waits_for_a_release(void **state)
     struct releaser releaser = {.pair = &again, .batch = &oldest};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, release_later, &releaser), 0);
-    third = take(&again);
+    uint64_t start = clock_now_ns();
+    assert_int_equal(penstock_next(again.client, &third, 20000), PENSTOCK_OK);
+    assert_true(clock_now_ns() - start < UINT64_C(15000000000)); /* not at the timeout */
     assert_int_equal(third.step, 2);
     pthread_join(thread, NULL);
     give(&again, &newest);
