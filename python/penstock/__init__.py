@@ -32,7 +32,7 @@ from ._errors import (
     Unsupported,
 )
 from ._library import library_path, library_version
-from ._loader import Batch, Field, Info, Loader, connect
+from ._loader import Batch, Field, Info, Loader, Stats, connect
 
 __version__ = "0.1.0"
 
@@ -53,6 +53,7 @@ __all__ = [
     "OutOfMemory",
     "Protocol",
     "Refused",
+    "Stats",
     "Timeout",
     "Unsupported",
     "connect",

@@ -4,7 +4,7 @@ import ctypes
 import os
 import pathlib
 import shutil
-from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8
 from ctypes import c_uint32, c_uint64, c_void_p
 
 MESSAGE_BYTES = 1024
@@ -20,7 +20,32 @@ class Options(Structure):
         ("world_size", c_int32),
         ("timeout_ms", c_int64),
         ("state", c_char_p),
+        ("wait_for_release", c_int32),
     ]
+
+
+class CStats(Structure):
+    _fields_ = [
+        ("batches", c_uint64),
+        ("samples", c_uint64),
+        ("bytes", c_uint64),
+        ("waits", c_uint64),
+        ("wait_ns", c_uint64),
+        ("reconnects", c_uint64),
+        ("ready", c_uint32),
+        ("leased", c_uint32),
+    ]
+
+
+class Ring(Structure):
+    _fields_ = [("base", c_void_p), ("bytes", c_uint64), ("generation", c_uint64)]
+
+
+RING_FUNCTION = CFUNCTYPE(None, c_void_p, POINTER(Ring))
+
+
+class RingWatch(Structure):
+    _fields_ = [("attached", RING_FUNCTION), ("detaching", RING_FUNCTION), ("user", c_void_p)]
 
 
 class CField(Structure):
@@ -74,6 +99,8 @@ _FUNCTIONS = {
     "penstock_next": (c_int, [c_void_p, POINTER(CBatch), c_int64]),
     "penstock_release": (c_int, [c_void_p, POINTER(CBatch)]),
     "penstock_state": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "penstock_stats": (None, [c_void_p, POINTER(CStats), c_size_t]),
+    "penstock_watch_rings": (c_int, [c_void_p, POINTER(RingWatch)]),
     "penstock_last_error": (c_char_p, [c_void_p]),
     "penstock_status_text": (c_char_p, [c_int]),
     "penstock_dtype_name": (c_char_p, [c_int]),

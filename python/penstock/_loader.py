@@ -49,6 +49,20 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Stats:
+    """What a connection has done so far, and where it stands. See struct penstock_stats."""
+
+    batches: int
+    samples: int
+    bytes: int
+    waits: int
+    wait_ns: int
+    reconnects: int
+    ready: int
+    leased: int
+
+
+@dataclass(frozen=True)
 class Info:
     """What the service delivers. It is constant for a connection. See struct penstock_info."""
 
@@ -97,6 +111,11 @@ def _leave_at_exit(library, pointer):
         library.penstock_fail(pointer, _words(error))
 
 
+def _ring(pointer):
+    ring = pointer.contents
+    return ring.base, ring.bytes, ring.generation
+
+
 class _Connection:
     """Owns the connection. The ring is unmapped when the loader is closed and the last view of a
     batch is gone, so that a view never points to memory that is not there any more. The goodbye goes
@@ -106,6 +125,7 @@ class _Connection:
     def __init__(self, library, pointer):
         self.library = library
         self.pointer = pointer
+        self._kept = []  # what the library calls back until it frees the connection
         self._lock = threading.RLock()  # reentrant: a finalizer may run anywhere
         self._users = 0  # batches, and calls under way
         self._wanted = True
@@ -125,6 +145,18 @@ class _Connection:
             last = self._users == 0 and not self._wanted
         if last:
             self._free()
+
+    def watch_rings(self, attached, detaching):
+        """Calls attached(base, bytes, generation) and detaching(generation): see penstock_watch_rings()."""
+        watch = _library.RingWatch(
+            _library.RING_FUNCTION(lambda _, ring: attached(*_ring(ring))),
+            _library.RING_FUNCTION(lambda _, ring: detaching(_ring(ring)[2])),
+            None,
+        )
+        self._kept.append(watch)
+        status = self.library.penstock_watch_rings(self.pointer, ctypes.byref(watch))
+        if status != OK:
+            raise error_for(status, "rings can be watched once, and before the first batch")
 
     def give_back(self, raw):
         """Runs when the last reference to a batch's memory goes, in the thread that drops it."""
@@ -368,6 +400,18 @@ class Loader:
             self.next()
         except Error:
             pass
+
+    def stats(self):
+        """Statistics of the connection: see Stats."""
+        connection = self._connection
+        if connection is None or not connection.retain():
+            raise Invalid("the loader is closed; take the statistics before")
+        try:
+            raw = _library.CStats()
+            connection.library.penstock_stats(connection.pointer, ctypes.byref(raw), ctypes.sizeof(raw))
+        finally:
+            connection.let_go()
+        return Stats(**{name: getattr(raw, name) for name in Stats.__dataclass_fields__})
 
     def state(self):
         """The state behind the last batch that was handed out: a dict to save with the checkpoint.

@@ -1,5 +1,6 @@
 """The Python package against a demo server: contents, order, the life of views, ends and errors."""
 
+import ctypes
 import gc
 import importlib.util
 import os
@@ -47,6 +48,35 @@ class Contents(unittest.TestCase):
             sizes = dict(re.findall(r"PENSTOCK_(STATE_BYTES|MESSAGE_BYTES) = (\d+)", file.read()))
         self.assertEqual(sizes, {"STATE_BYTES": str(penstock._library.STATE_BYTES),
                                  "MESSAGE_BYTES": str(penstock._library.MESSAGE_BYTES)})
+
+    def test_structs_have_the_members_of_the_c_interface(self):
+        """In the same order, with as many bytes a number: a member that is missing here is read beyond the end."""
+        library = penstock._library
+        structs = {"options": library.Options, "stats": library.CStats, "ring": library.Ring, "field": library.CField,
+                   "ring_watch": library.RingWatch, "info": library.CInfo, "batch": library.CBatch}
+        with open(HEADER, encoding="utf-8") as file:
+            text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        for name, struct in structs.items():
+            body = re.search(rf"struct penstock_{name} \{{(.*?)\n\}};", text, flags=re.S).group(1)
+            members = []
+            for line in filter(None, (part.strip() for part in body.split(";"))):
+                function = re.match(r"void \(\*(\w+)\)", line)
+                names = [function.group(1)] if function else re.findall(r"(\w+)(?:\[\w+\])?(?:,|$)", line)
+                size = re.match(r"u?int(\d+)_t (?!\*)", line)
+                members += [(member, int(size.group(1)) // 8 if size else None) for member in names]
+            self.assertEqual([member for member, _ in members], [field[0] for field in struct._fields_], name)
+            for (member, size), (_, kind) in zip(members, struct._fields_):
+                if size and not issubclass(kind, ctypes.Array):
+                    self.assertEqual(ctypes.sizeof(kind), size, f"{name}.{member}")
+
+    def test_statistics(self):
+        with Demo(samples=400) as demo, connect(demo) as loader:
+            batches = [next(loader), next(loader)]
+            stats = loader.stats()
+            self.assertEqual((stats.batches, stats.samples, stats.leased, stats.reconnects), (2, 8, 2, 0))
+            self.assertEqual(stats.bytes, sum(array.nbytes for batch in batches for array in batch.values()))
+        with self.assertRaisesRegex(penstock.Invalid, "closed"):
+            loader.stats()
 
     def test_batches(self):
         with Demo(samples=10, batch=4, epochs=2) as demo, connect(demo) as loader:
