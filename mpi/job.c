@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "held.h"
 #include "left.h"
+#include "plan/tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -194,6 +195,8 @@ void job_done(struct job *job, const struct error *outcome)
         free_what_workers_use(job);
     server_free(job->server);
     assigner_free(job->assigner);
+    if (!job->stuck)
+        plan_tables_free(job->setup.plan.tables);
     free(job->reader_of_trainer);
     free(job->trainers);
     free(job->left_off);

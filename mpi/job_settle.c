@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "plan/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,8 +160,12 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
             (uint32_t)job_reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
         .stored_row_cost = first.stored_row_cost};
     status = settle_sizes(job, options->resume ? &first.state : NULL, err);
+    struct plan *plan = &job->setup.plan;
     if (status == STATUS_OK)
         dataset_bound_seconds(job->dataset, job->setup.second_bytes);
+    if (status == STATUS_OK)
+        status = plan_tables_new(plan, plan_epochs_at_once(plan, job->setup.budget.planned_windows),
+                                 err);
     job->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
     return comm_agree(comm, status, err);
 }

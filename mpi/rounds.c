@@ -27,7 +27,8 @@ void rounds_prepare(struct rounds *rounds, struct round *round)
     if (round->serial == rounds->opened)
         return;
     round->serial = rounds->opened;
-    round_reach_at(&round->reach, &rounds->job->setup, round->serial);
+    round_reach_at(&round->reach, &rounds->job->setup, windows_span(rounds->windows),
+                   round->serial);
 }
 
 bool rounds_windows_ready(struct rounds *rounds, const struct round *round)

@@ -25,12 +25,12 @@ struct span span_steps(const struct run_setup *setup)
                    setup->service.start_epoch, setup->service.epochs);
 }
 
-void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial)
+void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup,
+                    const struct span *windows, uint64_t serial)
 {
     const struct plan *plan = &setup->plan;
     const struct ring_service *service = &setup->service;
-    struct span rounds = span_rounds(setup), windows = span_windows(setup);
-    struct span steps = span_steps(setup);
+    struct span rounds = span_rounds(setup), steps = span_steps(setup);
     struct span_index at = span_at(&rounds, serial);
     struct round_reach reach = {.round = round_at(plan, setup->shape, at.index)};
     plan_epoch_init(&reach.epoch, plan, at.epoch);
@@ -42,8 +42,8 @@ void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup
     if (end > plan->position_count)
         end = plan->position_count;
     uint64_t last = end > plan->sample_count ? plan->sample_count - 1 : end - 1;
-    reach.first_window = span_serial(&windows, at.epoch,
+    reach.first_window = span_serial(windows, at.epoch,
                                      plan_window_of(&reach.epoch, plan_unpad(&reach.epoch, first)));
-    reach.last_window = span_serial(&windows, at.epoch, plan_window_of(&reach.epoch, last));
+    reach.last_window = span_serial(windows, at.epoch, plan_window_of(&reach.epoch, last));
     *ret_reach = reach;
 }

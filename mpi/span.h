@@ -1,5 +1,6 @@
 /* Numbers windows, rounds and steps through all epochs of a run. Serial 0 is the first one after
- * the start, or after a resume. Pure arithmetic over the plan. */
+ * the start, or after a resume. Pure arithmetic over the plan. Main thread only where
+ * plan_epoch_init() is called. */
 #ifndef PENSTOCK_MPI_SPAN_H
 #define PENSTOCK_MPI_SPAN_H
 
@@ -41,7 +42,8 @@ static inline struct span span_of(uint64_t per_epoch, uint64_t first, uint64_t f
 
 /* The windows, from the one that holds the first delivered position. With PLAN_DROP the last
  * windows of an epoch may deliver nothing. Which windows do depends on where the epoch's order puts
- * the short row, so the series leaves out none. */
+ * the short rows, so the series leaves out none. To be called once a session: plan_epoch_init() of
+ * the first epoch. */
 struct span span_windows(const struct run_setup *setup);
 
 /* The rounds, from the one that carries the first step. */
@@ -57,6 +59,9 @@ struct round_reach {
     uint64_t first_sequence;            /* serial of first_step */
     uint64_t first_window, last_window; /* consecutive, all of this epoch */
 };
-void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial);
+
+/* `windows`: span_windows(). plan_epoch_init() of the round's epoch. */
+void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup,
+                    const struct span *windows, uint64_t serial);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "base/memory.h"
 #include "pace.h"
-#include "span.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -72,13 +71,13 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
     windows->job = job;
     windows->span = span_windows(&job->setup);
     windows->round_count = span_rounds(&job->setup).count;
-    round_reach_at(&windows->reach, &job->setup, 0);
     windows->unmeasured = UINT64_MAX;
     if (job->setup.budget.each_rows > 0 && windows->round_count > 2 * PACE_ROUNDS) {
-        struct round_reach last;
-        round_reach_at(&last, &job->setup, 2 * PACE_ROUNDS - 1);
+        struct round_reach last; /* before others, since its epoch may be far ahead */
+        round_reach_at(&last, &job->setup, &windows->span, 2 * PACE_ROUNDS - 1);
         windows->unmeasured = last.last_window + 1;
     }
+    round_reach_at(&windows->reach, &job->setup, &windows->span, 0);
     windows->count = count;
     windows->pending_load = ROW_NONE;
     windows->rows_read = calloc(count + 1, sizeof *windows->rows_read);
@@ -299,7 +298,7 @@ static bool read_ahead(struct windows *windows)
             if (!claim_rows(windows, windows_at(windows, i), &active))
                 return active;
         if (++windows->reading < windows->round_count)
-            round_reach_at(&windows->reach, &windows->job->setup, windows->reading);
+            round_reach_at(&windows->reach, &windows->job->setup, &windows->span, windows->reading);
     }
     return active;
 }
@@ -336,6 +335,11 @@ bool windows_progress(struct windows *windows)
             break;
     }
     return read_ahead(windows) || active;
+}
+
+const struct span *windows_span(const struct windows *windows)
+{
+    return &windows->span;
 }
 
 bool windows_planned(const struct windows *windows, uint64_t serial)

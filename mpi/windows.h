@@ -8,12 +8,14 @@
  *     PLANNED     rows are claimed and read in that order; rounds take samples from it
  *
  * Main thread only, except windows_at() and windows_serial_of(); nothing blocks but windows_new().
- * A worker plans.
+ * A worker plans. The plan's tables (plan/tables.h) have room for the epochs of all windows under
+ * way; the main thread fills them where an epoch begins.
  */
 #ifndef PENSTOCK_MPI_WINDOWS_H
 #define PENSTOCK_MPI_WINDOWS_H
 
 #include "job.h"
+#include "span.h"
 
 #include <stdatomic.h>
 
@@ -40,6 +42,9 @@ MUST_USE enum status windows_new(struct job *job, struct windows **ret_windows, 
 
 /* Frees. Rows that are being loaded go on. NULL is fine. */
 void windows_free(struct windows *windows);
+
+/* The windows of the session; borrowed. */
+const struct span *windows_span(const struct windows *windows);
 
 /* Moves all windows on. True if anything moved. */
 bool windows_progress(struct windows *windows);

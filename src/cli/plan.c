@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
+#include "plan/tables.h"
 #include "read/fetch_stage.h"
 #include "read/stored_rows.h"
 #include "run/forecast.h"
@@ -382,14 +383,20 @@ static void print_summary(const struct config *config, const struct dataset *dat
     text_done(&out);
 }
 
-static void print_order(const struct options *options, const struct plan *plan)
+static enum status print_order(const struct options *options, struct plan *plan, struct error *err)
 {
     struct plan_epoch epoch;
+    enum status status = plan_tables_new(plan, 1, err);
+    if (status)
+        return status;
     plan_epoch_init(&epoch, plan, options->epoch);
     uint64_t end = min_u64(plan->position_count, options->limit);
     for (uint64_t p = 0; p < end; p++)
         printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", options->epoch,
                p / plan->global_batch, p % plan->global_batch, plan_sample_at(&epoch, p));
+    plan_tables_free(plan->tables);
+    plan->tables = NULL;
+    return STATUS_OK;
 }
 
 static enum status forecast(const struct options *options, const struct dataset *dataset,
@@ -469,7 +476,7 @@ static enum status run(const struct options *options, struct config *config, str
     if (options->order) {
         status = run_plan_settle(config, dataset, &setup.plan, err);
         if (!status)
-            print_order(options, &setup.plan);
+            status = print_order(options, &setup.plan, err);
     } else {
         struct placement placement = {0};
         status = settle(options, config, dataset, &setup, &placement, err);

@@ -64,13 +64,18 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
                      ways_bytes(reader_count) +
                      plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
-        bytes += plan->row_count * sizeof(uint16_t);
+        bytes += plan->all_rows * sizeof(uint16_t);
     return bytes;
 }
 
 uint64_t assigner_replica_bytes(uint64_t replica_rows, uint32_t reader_count)
 {
     return size_divide_up(mul_sat(replica_rows, reader_count), 8);
+}
+
+static uint64_t mean_row_samples(const struct plan *plan)
+{
+    return plan->anchors ? size_divide_up(plan->sample_count, plan->row_count) : plan->row_length;
 }
 
 /* All ones in the home table stand for a row without a home. */
@@ -89,7 +94,7 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
         !reader_heap_new(&assigner->pace, readers, done_before) ||
         !reader_heap_new(&assigner->room, readers, assigner_has_more_room) ||
         !ways_init(&assigner->ways, readers, options->way, (double)options->record_bytes,
-                   options->plan->row_length, assigner->share))
+                   mean_row_samples(options->plan), assigner->share))
         return false;
     if (assigner->replica_rows > 0) {
         assigner->replicas = calloc(assigner_replica_bytes(assigner->replica_rows, readers), 1);
@@ -98,7 +103,7 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
     }
     if (assigner->keep_rows == 0)
         return true;
-    size_t table_bytes = assigner->row_count * sizeof *assigner->home_table;
+    size_t table_bytes = options->plan->all_rows * sizeof *assigner->home_table;
     assigner->home_table = malloc(table_bytes);
     if (assigner->home_table)
         memset(assigner->home_table, 0xff, table_bytes);
@@ -259,12 +264,12 @@ static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epo
                           const struct plan_window *window, uint64_t window_row, uint64_t position)
 {
     const struct plan *plan = &epoch->plan;
-    if (window->row_length == 1 && position >= plan->position_count)
+    if (window->row_samples == 1 && position >= plan->position_count)
         return WANTED_BY_NONE;
     if (plan->locality)
         return (uint16_t)assigner->reader_of_trainer[locality_trainer(
             divider_of(plan->trainer_count), assigner->rows[window_row])];
-    if (window->row_length > 1)
+    if (window->row_samples > 1)
         return WANTED_BY_ANY;
     return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
 }
@@ -279,7 +284,7 @@ static void find_wanting(struct assigner *assigner, const struct plan_epoch *epo
         size_t count = min_u64(BLOCK, window->row_count - first);
         for (size_t i = 0; i < count; i++)
             locations[i].window_row = first + i;
-        if (window->row_length == 1)
+        if (window->row_samples == 1)
             plan_positions_of(window, locations, count, positions);
         for (size_t i = 0; i < count; i++)
             assigner->wanting[first + i] =
@@ -346,7 +351,7 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
         bool sent = !(task->owners[window_row] & ASSIGN_EACH);
         uint16_t wanting = assigner->wanting[window_row];
         double samples = delivered * (double)plan_window_row_samples(window, window_row);
-        if (window->row_length == 1)
+        if (window->row_samples == 1)
             samples = wanting != WANTED_BY_NONE;
         stats->samples += samples;
         stats->exchanged_samples +=

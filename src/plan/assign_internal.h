@@ -41,7 +41,7 @@ struct assigner {
     uint16_t *holders; /* [reader_count] who has loaded the row, and keeps it, but for its home */
     uint32_t loader_count, holder_count;
     uint64_t lists;          /* of loaders, so far */
-    uint16_t *home_table;    /* [row_count], HOME_NONE; NULL when nothing is kept */
+    uint16_t *home_table;    /* [plan.all_rows], HOME_NONE; NULL when nothing is kept */
     unsigned char *replicas; /* bits [replica_rows][reader_count]: the reader has loaded the row,
                               * and is not its home; NULL: replica_rows is 0 */
     struct assigner_stats stats;

@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "plan/assign.h"
 #include "plan/locality.h"
+#include "plan/tables.h"
 
 enum { LEAST_WINDOWS = 4, UNEVEN_SHARE = 2 };
 
@@ -17,18 +18,13 @@ static bool keeps_rows(const struct budget_demand *d)
     return d->keep != BUDGET_KEEP_NOTHING && !d->last_epoch;
 }
 
-static uint64_t window_samples(const struct plan *plan)
-{
-    return min_u64(mul_sat(plan->window_rows, plan->row_length), plan->sample_count);
-}
-
 /* Windows that the rounds in flight and the next one may touch, one that is being read, one to
  * spare. */
 static uint64_t count_planned_windows(const struct budget_demand *d)
 {
     uint64_t round_positions = mul_sat(d->shape.steps_per_round, d->plan->global_batch);
     uint64_t ahead = mul_sat((uint64_t)d->shape.in_flight + 1, round_positions);
-    return max_u64(LEAST_WINDOWS, 2 + size_divide_up(ahead, window_samples(d->plan)));
+    return max_u64(LEAST_WINDOWS, 2 + size_divide_up(ahead, d->plan->window_least));
 }
 
 static uint64_t exchange_bytes(const struct budget_demand *d)
@@ -57,9 +53,10 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windo
         matching = add_sat(mul_sat(round_max_matched(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
                            matcher_bytes(d->plan));
     uint64_t home_table = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
+    uint64_t tables = plan_tables_bytes(d->plan, plan_epochs_at_once(d->plan, planned_windows));
     return add_sat(
         add_sat(mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))),
-                add_sat(home_table, matching)),
+                add_sat(add_sat(home_table, tables), matching)),
         mul_sat(d->shape.in_flight, add_sat(sent, received)));
 }
 
@@ -95,7 +92,7 @@ static struct row_counts count_rows(const struct budget_demand *d)
                               .at_once = 1,
                               .all = size_divide_up(plan->row_count, d->reader_count) + 1};
     uint64_t epoch = d->reader_count == 1 ? rows.all : plan->row_count;
-    if (plan->row_length == 1) {
+    if (plan->row_samples == 1) {
         uint64_t round_share = size_divide_up(round_max_records(plan, d->shape), d->reader_count);
         uint64_t padding = plan->position_count - min_u64(plan->position_count, plan->sample_count);
         uint64_t repeated = min_u64(padding, most_share(d, rows.even));
@@ -105,9 +102,8 @@ static struct row_counts count_rows(const struct budget_demand *d)
         rows.preferred =
             d->shape.in_flight * max_u64(under_way, round_share) + d->fetch_rows + repeated;
     } else {
-        rows.each =
-            min_u64(size_divide_up(window_samples(plan), d->reader_count), plan->window_rows);
-        uint64_t spans = size_divide_up(plan->global_batch, window_samples(plan)) + 1;
+        rows.each = min_u64(size_divide_up(plan->window_most, d->reader_count), plan->window_rows);
+        uint64_t spans = size_divide_up(plan->global_batch, plan->window_least) + 1;
         if (d->shape.stripes_per_step > 1)
             rows.at_once += min_u64(spans, plan->window_count);
         rows.least = mul_sat(rows.even, rows.at_once);
@@ -123,7 +119,7 @@ static struct row_counts count_rows(const struct budget_demand *d)
 static uint64_t most_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
                           uint64_t limit)
 {
-    if (d->plan->row_length == 1)
+    if (d->plan->row_samples == 1)
         return most_share(d, rows.even);
     uint64_t windows = buffers / rows.at_once;
     uint64_t spare = windows > rows.even ? windows - rows.even : 0;
@@ -152,7 +148,7 @@ static void add_each(const struct budget_demand *d, struct row_counts rows, uint
     uint64_t others = d->plan->row_count - min_u64(decoded, d->plan->row_count);
     if (d->without_each || d->reader_count == 1)
         return;
-    if (d->plan->row_length == 1) {
+    if (d->plan->row_samples == 1) {
         if (b->transient_rows == 0 && buffers >= rows.least)
             b->transient_rows = min_u64(buffers, rows.preferred);
         b->each_rows = b->transient_rows > 0 ? rows.each : 0;
@@ -175,11 +171,11 @@ static uint64_t add_replicas(const struct budget_demand *d, uint64_t left_bytes,
                              struct budget *b)
 {
     uint64_t all = d->plan->row_count, others = all - min_u64(b->keep_rows, all);
-    uint64_t table = assigner_replica_bytes(all, d->reader_count);
+    uint64_t table = assigner_replica_bytes(d->plan->all_rows, d->reader_count);
     if (b->each_rows == 0 || d->plan->locality || left_bytes <= table)
         return 0;
     uint64_t more = min_u64((left_bytes - table) / row_bytes, others);
-    b->replica_rows = more == others ? all : more;
+    b->replica_rows = more == others ? d->plan->all_rows : more;
     return more;
 }
 
@@ -195,7 +191,7 @@ static void keep_stored(const struct budget_demand *d, struct row_counts rows, u
         return;
     left_bytes -= b->stored_bytes;
     uint64_t buffers = b->buffer_rows + left_bytes / buffer_bytes(d);
-    if (d->plan->row_length > 1) {
+    if (d->plan->row_samples > 1) {
         widen(d, rows, buffers - b->buffer_rows, b);
         add_each(d, rows, buffers - b->transient_rows, b);
     }

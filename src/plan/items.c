@@ -265,7 +265,6 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
 
 uint64_t round_window_capacity(const struct plan *plan)
 {
-    uint64_t samples = plan->window_rows * plan->row_length;
     uint64_t padding = plan->last == PLAN_PAD ? plan->position_count - plan->sample_count : 0;
-    return min_u64(samples, plan->sample_count) + padding;
+    return plan->window_most + padding;
 }

@@ -2,7 +2,8 @@
  *
  * The last row of each store can be short, and stands anywhere in an epoch's order; all positions
  * after it come forward by what it lacks. An epoch has a table of the short rows by row position,
- * with what those before them lack; a window has its part of the table.
+ * with what those before them lack; a window has its part of the table. With anchors any row can be
+ * short: an epoch has a table of where windows begin, and a window one of where its rows do.
  */
 #include "plan/plan.h"
 
@@ -20,7 +21,7 @@ static void find_shorts(struct plan_epoch *epoch)
     const struct plan *plan = &epoch->plan;
     const uint64_t whole_samples[] = {0, plan->sample_count}, whole_rows[] = {0, plan->row_count};
     bool whole = plan->store_count == 0;
-    const uint64_t *samples = whole ? whole_samples : plan->store_samples;
+    const uint64_t *samples = whole ? whole_samples : plan->store_frames;
     const uint64_t *store_rows = whole ? whole_rows : plan->store_rows;
     uint64_t rows[PLAN_MAX_STORES];
     size_t count = 0;
@@ -47,7 +48,8 @@ static int compare_positions(const void *a, const void *b)
 static void list_shorts(struct plan_epoch *epoch)
 {
     uint64_t sum = 0;
-    find_shorts(epoch);
+    if (!epoch->plan.anchors)
+        find_shorts(epoch);
     qsort(epoch->shorts, epoch->short_count, sizeof epoch->shorts[0], compare_positions);
     for (size_t k = 0; k < epoch->short_count; k++) {
         uint64_t lack = epoch->shorts[k].lack_before;
@@ -76,13 +78,15 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
     ret_epoch->plan = *plan;
     ret_epoch->epoch = epoch;
     ret_epoch->window_key = random_u64(plan->seed, KEY_WINDOWS, epoch);
+    ret_epoch->short_count = 0;
     permutation_init(&ret_epoch->rows, plan->row_count, random_u64(plan->seed, KEY_ROWS, epoch));
     list_shorts(ret_epoch);
+    ret_epoch->counts = plan_tables_epoch(ret_epoch);
 }
 
 uint64_t plan_row_first(const struct plan *plan, uint64_t row)
 {
-    assert(row < plan->row_count);
+    assert(row < plan->all_rows);
     if (plan->store_count == 0)
         return row * plan->row_length;
     size_t low = 0, high = plan->store_count; /* the last store that begins at the row or before */
@@ -93,20 +97,38 @@ uint64_t plan_row_first(const struct plan *plan, uint64_t row)
         else
             high = middle;
     }
-    return plan->store_samples[low] + (row - plan->store_rows[low]) * plan->row_length;
+    return plan->store_frames[low] + (row - plan->store_rows[low]) * plan->row_length;
+}
+
+uint64_t plan_frame_at(const struct plan *plan, uint64_t row, uint64_t offset)
+{
+    if (plan->anchors)
+        return anchors_frame_at(plan->anchors, row, (uint32_t)offset);
+    return plan_row_first(plan, row) + offset;
 }
 
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)
 {
     assert(i < epoch->plan.row_count);
-    return epoch->plan.shuffle ? permutation_apply(&epoch->rows, i) : i;
+    uint64_t number = epoch->plan.shuffle ? permutation_apply(&epoch->rows, i) : i;
+    return plan_has_row_table(&epoch->plan) ? epoch->plan.tables->rows[number] : number;
 }
 
 /* The position at which the row order's row `row_position` <= M begins. */
 static uint64_t row_begins(const struct plan_epoch *epoch, uint64_t row_position)
 {
     size_t k = shorts_before(epoch->shorts, epoch->short_count, row_position);
-    return row_position * epoch->plan.row_length - epoch->shorts[k].lack_before;
+    return row_position * epoch->plan.row_samples - epoch->shorts[k].lack_before;
+}
+
+/* The position at which window `index` <= window_count begins. */
+static uint64_t window_begins(const struct plan_epoch *epoch, uint64_t index)
+{
+    const struct plan *plan = &epoch->plan;
+    if (!epoch->counts)
+        return row_begins(epoch, min_u64(index * plan->window_rows, plan->row_count));
+    assert(epoch->counts->epoch == epoch->epoch); /* else the tables have no room */
+    return epoch->counts->window_begins[index];
 }
 
 void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epoch, uint64_t index)
@@ -118,14 +140,15 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
     uint64_t rows = min_u64(rows_left, plan->window_rows);
     size_t first_short = shorts_before(epoch->shorts, epoch->short_count, first_row);
     size_t end_short = shorts_before(epoch->shorts, epoch->short_count, first_row + rows);
-    uint64_t first_position = row_begins(epoch, first_row);
+    uint64_t first_position = window_begins(epoch, index);
     struct plan_window window = {
         .index = index,
         .first_row_position = first_row,
         .row_count = rows,
         .first_position = first_position,
-        .sample_count = row_begins(epoch, first_row + rows) - first_position,
-        .row_length = plan->row_length,
+        .sample_count = window_begins(epoch, index + 1) - first_position,
+        .row_samples = plan->row_samples,
+        .row_begins = epoch->counts ? epoch->counts->row_begins + first_row : NULL,
         .shorts = &epoch->shorts[first_short],
         .short_count = end_short - first_short,
         .shuffle = plan->shuffle,
@@ -138,13 +161,14 @@ uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position)
 {
     const struct plan *plan = &epoch->plan;
     assert(position < plan->sample_count);
-    uint64_t window_samples = plan->window_rows * plan->row_length;
+    uint64_t window_samples = plan->window_rows * plan->row_samples;
     uint64_t low = position / window_samples;
     uint64_t high = (position + epoch->shorts[epoch->short_count].lack_before) / window_samples;
+    if (epoch->counts)
+        high = plan->window_count - 1;
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
-        if (middle < plan->window_count &&
-            row_begins(epoch, middle * plan->window_rows) <= position)
+        if (middle < plan->window_count && window_begins(epoch, middle) <= position)
             low = middle;
         else
             high = middle - 1;
@@ -159,7 +183,7 @@ uint64_t plan_window_lack(const struct plan_window *window, uint64_t number)
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         uint64_t row_end =
-            (shorts[middle].row_position - window->first_row_position + 1) * window->row_length -
+            (shorts[middle].row_position - window->first_row_position + 1) * window->row_samples -
             (shorts[middle + 1].lack_before - shorts[0].lack_before);
         if (row_end <= number)
             low = middle + 1;
@@ -176,9 +200,23 @@ uint64_t plan_window_row_lack(const struct plan_window *window, uint64_t window_
     return window->shorts[k].lack_before - window->shorts[0].lack_before;
 }
 
+/* The last row that begins at `number` or before. */
+uint64_t plan_window_row_of(const struct plan_window *window, uint64_t number)
+{
+    const uint32_t *base = window->row_begins;
+    for (uint64_t count = window->row_count; count > 1; count -= count / 2)
+        base += base[count / 2] <= number ? count / 2 : 0;
+    return (uint64_t)(base - window->row_begins);
+}
+
 uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t window_row)
 {
-    return window->row_length + plan_window_row_lack(window, window_row) -
+    if (window->row_begins) {
+        bool last = window_row + 1 == window->row_count;
+        return (last ? window->sample_count : window->row_begins[window_row + 1]) -
+               window->row_begins[window_row];
+    }
+    return window->row_samples + plan_window_row_lack(window, window_row) -
            plan_window_row_lack(window, window_row + 1);
 }
 
@@ -188,14 +226,22 @@ struct plan_location plan_location_at(const struct plan_window *window, uint64_t
     uint64_t i = position - window->first_position;
     if (window->shuffle)
         i = permutation_apply(&window->samples, i);
+    if (window->row_begins) {
+        uint64_t window_row = plan_window_row_of(window, i);
+        return (struct plan_location){window_row, i - window->row_begins[window_row]};
+    }
     i += plan_window_lack(window, i);
-    return (struct plan_location){i / window->row_length, i % window->row_length};
+    return (struct plan_location){i / window->row_samples, i % window->row_samples};
 }
 
 uint64_t plan_position_of(const struct plan_window *window, struct plan_location location)
 {
-    uint64_t i = location.window_row * window->row_length + location.offset -
-                 plan_window_row_lack(window, location.window_row);
+    uint64_t i = location.offset;
+    if (window->row_begins)
+        i += window->row_begins[location.window_row];
+    else
+        i += location.window_row * window->row_samples -
+             plan_window_row_lack(window, location.window_row);
     if (window->shuffle)
         i = permutation_inverse(&window->samples, i);
     return window->first_position + i;
@@ -207,9 +253,8 @@ uint64_t plan_unpad(const struct plan_epoch *epoch, uint64_t position)
     assert(position < plan->position_count);
     if (position < plan->sample_count)
         return position;
-    struct plan_window last;
-    plan_window_at(&last, epoch, plan->window_count - 1);
-    return last.first_position + (position - last.first_position) % last.sample_count;
+    uint64_t first = window_begins(epoch, plan->window_count - 1);
+    return first + (position - first) % (plan->sample_count - first);
 }
 
 uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position)
@@ -219,5 +264,5 @@ uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position)
     plan_window_at(&window, epoch, plan_window_of(epoch, source));
     struct plan_location location = plan_location_at(&window, source);
     uint64_t row = plan_row_at(epoch, window.first_row_position + location.window_row);
-    return plan_row_first(&epoch->plan, row) + location.offset;
+    return plan_frame_at(&epoch->plan, row, location.offset);
 }

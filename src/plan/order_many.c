@@ -15,6 +15,33 @@ void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count)
 {
     if (epoch->plan.shuffle)
         permutation_apply_many(&epoch->rows, rows, count);
+    if (!plan_has_row_table(&epoch->plan))
+        return;
+    for (size_t i = 0; i < count; i++)
+        rows[i] = epoch->plan.tables->rows[rows[i]];
+}
+
+static void locate(const struct plan_window *window, struct divider row_samples,
+                   const uint64_t *numbers, size_t count, struct plan_location *ret_locations)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = numbers[i];
+        if (window->short_count > 0)
+            number += plan_window_lack(window, number);
+        uint64_t window_row = divide(row_samples, number);
+        ret_locations[i] =
+            (struct plan_location){window_row, number - window_row * window->row_samples};
+    }
+}
+
+static void locate_among_rows(const struct plan_window *window, const uint64_t *numbers,
+                              size_t count, struct plan_location *ret_locations)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t window_row = plan_window_row_of(window, numbers[i]);
+        ret_locations[i] =
+            (struct plan_location){window_row, numbers[i] - window->row_begins[window_row]};
+    }
 }
 
 void plan_locations_at(const struct plan_window *window, uint64_t first_position, size_t count,
@@ -22,7 +49,7 @@ void plan_locations_at(const struct plan_window *window, uint64_t first_position
 {
     assert(count == 0 || (first_position >= window->first_position &&
                           first_position + count <= window->first_position + window->sample_count));
-    struct divider row_length = divider_of(window->row_length);
+    struct divider row_samples = divider_of(window->row_samples);
     uint64_t first = first_position - window->first_position;
     for (size_t done = 0; done < count;) {
         uint64_t numbers[BLOCK];
@@ -31,14 +58,10 @@ void plan_locations_at(const struct plan_window *window, uint64_t first_position
             numbers[i] = first + done + i;
         if (window->shuffle)
             permutation_apply_many(&window->samples, numbers, block);
-        for (size_t i = 0; i < block; i++) {
-            uint64_t number = numbers[i];
-            if (window->short_count > 0)
-                number += plan_window_lack(window, number);
-            uint64_t window_row = divide(row_length, number);
-            ret_locations[done + i] =
-                (struct plan_location){window_row, number - window_row * window->row_length};
-        }
+        if (window->row_begins)
+            locate_among_rows(window, numbers, block, ret_locations + done);
+        else
+            locate(window, row_samples, numbers, block, ret_locations + done);
         done += block;
     }
 }
@@ -47,9 +70,14 @@ void plan_positions_of(const struct plan_window *window, const struct plan_locat
                        size_t count, uint64_t *ret_positions)
 {
     for (size_t i = 0; i < count; i++) {
-        ret_positions[i] = locations[i].window_row * window->row_length + locations[i].offset;
+        uint64_t window_row = locations[i].window_row;
+        ret_positions[i] = locations[i].offset;
+        if (window->row_begins)
+            ret_positions[i] += window->row_begins[window_row];
+        else
+            ret_positions[i] += window_row * window->row_samples;
         if (window->short_count > 0)
-            ret_positions[i] -= plan_window_row_lack(window, locations[i].window_row);
+            ret_positions[i] -= plan_window_row_lack(window, window_row);
     }
     if (window->shuffle)
         permutation_inverse_many(&window->samples, ret_positions, count);

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "plan/keys.h"
+#include "plan/rows_internal.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -16,10 +17,10 @@ static const uint64_t MAX_SAMPLES = UINT64_C(1) << 48;
 static const uint64_t DEFAULT_WINDOW_BYTES = UINT64_C(16) << 30;
 enum { DEFAULT_WINDOW_STEPS = 8, DEFAULT_WINDOW_ROWS = 64 };
 
-uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint64_t row_bytes,
+uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_samples, uint64_t row_bytes,
                                   uint64_t global_batch)
 {
-    uint64_t rows = size_divide_up(DEFAULT_WINDOW_STEPS * global_batch, row_length);
+    uint64_t rows = size_divide_up(DEFAULT_WINDOW_STEPS * global_batch, row_samples);
     if (rows < DEFAULT_WINDOW_ROWS)
         rows = DEFAULT_WINDOW_ROWS;
     if (row_bytes > 0)
@@ -28,19 +29,19 @@ uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint6
     return rows > 0 ? rows : 1;
 }
 
-/* Each store has the rows that its samples take. */
+/* Each store has the rows that its frames take. */
 static bool stores_are_whole(const struct plan_options *o)
 {
-    if (o->store_samples[0] != 0 || o->store_rows[0] != 0)
+    if (o->store_frames[0] != 0 || o->store_rows[0] != 0)
         return false;
     for (size_t i = 0; i < o->store_count; i++) {
-        if (o->store_samples[i] > o->store_samples[i + 1])
+        if (o->store_frames[i] > o->store_frames[i + 1])
             return false;
-        uint64_t samples = o->store_samples[i + 1] - o->store_samples[i];
-        if (o->store_rows[i + 1] - o->store_rows[i] != size_divide_up(samples, o->row_length))
+        uint64_t frames = o->store_frames[i + 1] - o->store_frames[i];
+        if (o->store_rows[i + 1] - o->store_rows[i] != size_divide_up(frames, o->row_length))
             return false;
     }
-    return o->store_samples[o->store_count] == o->sample_count;
+    return o->store_frames[o->store_count] == plan_rows_frames(o);
 }
 
 static enum status check_stores(const struct plan_options *o, struct error *err)
@@ -52,6 +53,22 @@ static enum status check_stores(const struct plan_options *o, struct error *err)
         return error_set(err, STATUS_INVALID,
                          "the stores of a plan must have its %llu samples, in order, in whole rows",
                          (unsigned long long)o->sample_count);
+    return STATUS_OK;
+}
+
+/* What tables of 32-bit numbers hold. */
+static enum status check_anchors(const struct plan_options *o, struct error *err)
+{
+    uint64_t rows = plan_rows_all(o);
+    if (anchors_row_count(o->anchors) != rows || anchors_count(o->anchors) != o->sample_count)
+        return error_set(err, STATUS_INVALID,
+                         "the anchors of a plan must be its %llu samples, in its %llu rows",
+                         (unsigned long long)o->sample_count, (unsigned long long)rows);
+    if (rows > UINT32_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "%llu rows with anchors: a plan takes up to 2^32-1; raise "
+                         "samples.row_chunks",
+                         (unsigned long long)rows);
     return STATUS_OK;
 }
 
@@ -79,7 +96,21 @@ static enum status check_options(const struct plan_options *o, struct error *err
             "choose a smaller one, or batch.last pad or partial",
             (unsigned long long)o->global_batch, (unsigned long long)o->sample_count,
             count_plural(o->sample_count));
-    return check_stores(o, err);
+    enum status status = check_stores(o, err);
+    return status || !o->anchors ? status : check_anchors(o, err);
+}
+
+static enum status check_window(const struct plan *plan, struct error *err)
+{
+    if (plan->window_rows > UINT32_MAX)
+        return error_set(err, STATUS_INVALID, "window of %llu rows: at most 2^32-1",
+                         (unsigned long long)plan->window_rows);
+    if (plan->anchors && plan->window_most > UINT32_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "window of %llu samples: at most 2^32-1 where rows have unequal numbers "
+                         "of samples; lower order.window_rows",
+                         (unsigned long long)plan->window_most);
+    return STATUS_OK;
 }
 
 enum status plan_init(struct plan *ret_plan, const struct plan_options *options, struct error *err)
@@ -88,25 +119,28 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
     enum status status = check_options(o, err);
     if (status)
         return status;
-    uint64_t row_count = o->store_count > 0 ? o->store_rows[o->store_count]
-                                            : size_divide_up(o->sample_count, o->row_length);
-    uint64_t window_rows = o->window_rows ? min_u64(o->window_rows, row_count)
-                                          : plan_default_window_rows(row_count, o->row_length,
-                                                                     o->row_bytes, o->global_batch);
-    if (window_rows > UINT32_MAX)
-        return error_set(err, STATUS_INVALID, "window of %llu rows: at most 2^32-1",
-                         (unsigned long long)window_rows);
+    struct plan_rows rows;
+    plan_rows_count(o, &rows);
+    uint64_t window_rows = o->window_rows
+                               ? min_u64(o->window_rows, rows.with_samples)
+                               : plan_default_window_rows(rows.with_samples, rows.mean_samples,
+                                                          o->row_bytes, o->global_batch);
     uint64_t steps = o->last == PLAN_DROP ? o->sample_count / o->global_batch
                                           : size_divide_up(o->sample_count, o->global_batch);
-    *ret_plan = (struct plan){
+    struct plan plan = {
         .sample_count = o->sample_count,
         .row_length = o->row_length,
-        .row_count = row_count,
-        .store_samples = o->store_samples,
+        .row_samples = rows.most_samples,
+        .row_count = rows.with_samples,
+        .all_rows = rows.all,
+        .store_frames = o->store_frames,
         .store_rows = o->store_rows,
         .store_count = o->store_count,
+        .anchors = o->anchors,
         .window_rows = window_rows,
-        .window_count = size_divide_up(row_count, window_rows),
+        .window_count = size_divide_up(rows.with_samples, window_rows),
+        .window_least = min_u64(plan_rows_least(&rows, window_rows), o->sample_count),
+        .window_most = min_u64(plan_rows_most(&rows, window_rows), o->sample_count),
         .seed = o->seed,
         .shuffle = o->shuffle,
         .global_batch = o->global_batch,
@@ -117,13 +151,17 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .steps_per_epoch = steps,
         .position_count = o->last == PLAN_PARTIAL ? o->sample_count : steps * o->global_batch,
     };
-    return STATUS_OK;
+    status = check_window(&plan, err);
+    if (!status)
+        *ret_plan = plan;
+    return status;
 }
 
 uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
 {
-    const uint64_t whole[] = {0, plan->sample_count};
-    const uint64_t *stores = plan->store_count > 0 ? plan->store_samples : whole;
+    const uint64_t whole[] = {0,
+                              plan->anchors ? anchors_frames(plan->anchors) : plan->sample_count};
+    const uint64_t *stores = plan->store_count > 0 ? plan->store_frames : whole;
     size_t count = plan->store_count > 0 ? plan->store_count : 1;
     struct text text = {0};
     text_append(&text,
@@ -137,6 +175,8 @@ uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
                 plan->shuffle, plan->global_batch, (int)plan->last);
     if (plan->locality)
         text_append(&text, "placement local\n");
+    if (plan->anchors)
+        text_append(&text, "anchors %016" PRIx64 "\n", anchors_hash(plan->anchors));
     uint64_t id = XXH3_64bits(text.data, text.length);
     text_done(&text);
     return id;

@@ -12,14 +12,20 @@
  *     positions        | 0 ................................. N |
  *     steps            |  0  |  1  |  2  |  3  | ...          B positions each
  *
+ * With anchors (anchors.h) only some frames have samples. A row is then C frames with 0 to C
+ * samples; M counts the rows that have any, and no other row is in the order. The tables for this
+ * are in tables.h.
+ *
  * Everything here is a function of its arguments: no I/O, no clock, no MPI, no table of all
  * samples. position -> sample and sample -> position cost O(1), and a search among the short rows
- * where there are any. The structs are plain values; all functions are safe from any thread.
- * Positions and samples are 64-bit throughout: 10^10 samples work.
+ * where there are any, or among the window's rows with anchors. The structs are plain values; all
+ * functions are safe from any thread, but for plan_epoch_init() with anchors. Positions and samples
+ * are 64-bit throughout: 10^10 samples work.
  */
 #ifndef PENSTOCK_PLAN_PLAN_H
 #define PENSTOCK_PLAN_PLAN_H
 
+#include "anchors/anchors.h"
 #include "base/error.h"
 #include "plan/permutation.h"
 
@@ -54,12 +60,15 @@ enum plan_placement {
 
 struct plan_options {
     uint64_t sample_count; /* N, 1 .. 2^48 */
-    uint64_t row_length;   /* C, 1 .. 2^32 - 1 */
-    /* Where stores begin, in samples and in rows: [store_count + 1] each, from 0 to N and M.
+    uint64_t row_length;   /* C, in frames, 1 .. 2^32 - 1 */
+    /* Where stores begin, in frames and in rows: [store_count + 1] each, from 0 to all of them.
      * Borrowed for as long as the plan, and all that is made of it, is used. NULL with a count of
      * 0: one store. */
-    const uint64_t *store_samples, *store_rows;
-    size_t store_count;   /* at most PLAN_MAX_STORES */
+    const uint64_t *store_frames, *store_rows;
+    size_t store_count; /* at most PLAN_MAX_STORES */
+    /* The frames that samples are at, in the same rows; borrowed as the stores are. NULL: every
+     * frame is a sample. */
+    const struct anchors *anchors;
     uint64_t window_rows; /* 0: plan_default_window_rows() */
     uint64_t row_bytes;   /* for the default window: of the dataset, not of the machine */
     uint64_t seed;
@@ -70,11 +79,21 @@ struct plan_options {
     uint32_t locality;      /* 0: a position is its own destination; else a locality_number() */
 };
 
+struct plan_tables;
+
 struct plan {
-    uint64_t sample_count, row_length, row_count;
-    const uint64_t *store_samples, *store_rows; /* as in the options */
+    uint64_t sample_count;
+    uint64_t row_length;                       /* frames of a row */
+    uint64_t row_samples;                      /* the most samples of a row: C without anchors */
+    uint64_t row_count;                        /* rows that have samples */
+    uint64_t all_rows;                         /* rows that have samples, and rows that have none */
+    const uint64_t *store_frames, *store_rows; /* as in the options */
     size_t store_count;
+    const struct anchors *anchors; /* as in the options */
+    struct plan_tables *tables;    /* borrowed from plan_tables_new(); NULL where none are needed */
     uint64_t window_rows, window_count; /* of one epoch */
+    uint64_t window_least, window_most; /* bounds of the samples of a window, but for the last one,
+                                         * which may have fewer */
     uint64_t seed;
     bool shuffle;
     uint64_t global_batch;
@@ -88,12 +107,13 @@ struct plan {
 
 /* The default of window_rows, from the dataset and the global batch alone, never from the cluster:
  * enough rows that a step mixes samples of many (8 steps' worth, at least 64 rows), at most 16 GiB
- * of them, at most all. */
-uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_length, uint64_t row_bytes,
+ * of them, at most all. `row_samples`: of a row, on average, rounded down. */
+uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_samples, uint64_t row_bytes,
                                   uint64_t global_batch);
 
-/* INVALID: a size out of its range, stores that are not all of the N samples, B not divisible by T,
- * B > N with PLAN_DROP (no step at all). */
+/* With anchors a pass over the rows. INVALID: a size out of its range, stores that are not all of
+ * the N samples, anchors of other frames or rows, B not divisible by T, B > N with PLAN_DROP (no
+ * step at all). */
 MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                struct error *err);
 
@@ -102,9 +122,10 @@ MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options 
  *     penstock order <PLAN_ORDER_VERSION>\n
  *     dataset <fingerprint, 16 hex digits>\n
  *     samples <N> rows <C> window <window_rows>\n
- *     stores <samples of the first> <of the second>...\n
+ *     stores <frames of the first> <of the second>...\n
  *     seed <seed> shuffle <0 or 1> batch <B> last <enum plan_last>\n
  *     placement local\n                                      only if it is
+ *     anchors <anchors_hash(), 16 hex digits>\n              only if there are any
  *
  * `window_rows` is what was settled, also where it was left to the default. The number of epochs
  * and of trainers is not in it: an order is the same however much of it is taken, and by how many.
@@ -123,17 +144,24 @@ struct plan_epoch {
     uint64_t epoch;
     uint64_t window_key;
     struct permutation rows;
+    const struct plan_counts *counts; /* borrowed from plan.tables; NULL: short rows are enough */
     size_t short_count;
     struct plan_short shorts[PLAN_MAX_STORES + 1]; /* by row_position; one more behind the last */
 };
 
+/* With anchors a pass over the rows, unless plan.tables have this epoch: see tables.h for how long
+ * they do. */
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch);
 
-/* The row at position i of the epoch's row order, i < M. */
+/* The row at position i of the epoch's row order, i < M: its number among all rows of the dataset.
+ */
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i);
 
-/* The first sample of row `row` < M. */
+/* The first frame of a row. */
 uint64_t plan_row_first(const struct plan *plan, uint64_t row);
+
+/* The frame of sample `offset` of a row. Without anchors frames are samples. */
+uint64_t plan_frame_at(const struct plan *plan, uint64_t row, uint64_t offset);
 
 /* One window of an epoch: rows first_row_position .. +row_count of the row order, samples at
  * positions [first_position, first_position + sample_count). Refers to its epoch, which must stay
@@ -144,7 +172,8 @@ struct plan_window {
     uint64_t row_count;
     uint64_t first_position;
     uint64_t sample_count;
-    uint64_t row_length;
+    uint64_t row_samples;       /* of each row but for the short ones */
+    const uint32_t *row_begins; /* [row_count] samples of the rows before; NULL: there are shorts */
     const struct plan_short *shorts; /* [short_count], and one more: borrowed from the epoch */
     size_t short_count;
     bool shuffle;
@@ -157,11 +186,11 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
 /* The window that holds position p < N. */
 uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position);
 
-/* Samples of row `window_row` < row_count of the window: C, or less. */
+/* Samples of row `window_row` < row_count of the window: 1 .. C. */
 uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t window_row);
 
-/* Where a sample lies within its window: row `window_row` of the window, `offset`
- * samples into it. */
+/* Where a sample lies within its window: row `window_row` of the window, and the sample's number in
+ * the row. */
 struct plan_location {
     uint64_t window_row;
     uint64_t offset;
@@ -171,8 +200,8 @@ struct plan_location {
 struct plan_location plan_location_at(const struct plan_window *window, uint64_t position);
 uint64_t plan_position_of(const struct plan_window *window, struct plan_location location);
 
-/* The sample at position p < position_count of the epoch, padding resolved. Convenience for
- * printing and checking; the service works window by window. */
+/* The frame of the sample at position p < position_count of the epoch, padding resolved.
+ * Convenience for printing and checking; the service works window by window. */
 uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position);
 
 /* A position p < position_count with padding resolved: p itself below N, else the position it
@@ -199,7 +228,8 @@ struct plan_recipient {
 };
 struct plan_recipient plan_recipient_of(const struct plan *plan, uint64_t position);
 
-/* The random key delivered with a sample, a function of (seed, epoch, index). */
+/* The random key delivered with a sample, a function of (seed, epoch, index), where the index is
+ * its frame. */
 uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index);
 
 /* The same of many at a time, for a fraction of the cost each. `rows`: positions in the epoch's row

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "plan/permutation.h"
+#include "plan/tables.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -114,7 +115,8 @@ static struct quality measure(struct sequence *sequence, const struct plan *plan
     if (distances == 0)
         return quality;
     sort_distances(sequence, sequence->indices);
-    quality.distance = (double)sequence->sorted[distances / 2] / (double)plan->sample_count;
+    uint64_t frames = plan->anchors ? anchors_frames(plan->anchors) : plan->sample_count;
+    quality.distance = (double)sequence->sorted[distances / 2] / (double)frames;
     quality.entropy = sorted_entropy(sequence->sorted, distances);
     sort_distances(sequence, sequence->rows);
     quality.entropy += sorted_entropy(sequence->sorted, distances);
@@ -128,12 +130,18 @@ enum status quality_measure(const struct plan *plan, uint64_t epoch_number, uint
     uint64_t steps = QUALITY_MAX_SAMPLES / plan->global_batch;
     uint64_t delivered = min_u64(plan->position_count, plan->sample_count);
     uint64_t count = min_u64((steps > 0 ? steps : 1) * plan->global_batch, delivered);
+    struct plan own = *plan;
     struct plan_epoch epoch;
     struct sequence sequence;
     enum status status = sequence_new(&sequence, count, err);
     if (status)
         return status;
-    plan_epoch_init(&epoch, plan, epoch_number);
+    status = plan_tables_new(&own, 1, err);
+    if (status) {
+        sequence_done(&sequence);
+        return status;
+    }
+    plan_epoch_init(&epoch, &own, epoch_number);
     for (uint64_t i = 0; i < count; i++)
         look_up(&sequence, i, &epoch, i);
     *ret_order = measure(&sequence, plan);
@@ -144,6 +152,7 @@ enum status quality_measure(const struct plan *plan, uint64_t epoch_number, uint
         look_up(&sequence, i, &epoch, permutation_apply(&shuffle, i));
     *ret_uniform = measure(&sequence, plan);
     *ret_samples = count;
+    plan_tables_free(own.tables);
     sequence_done(&sequence);
     return STATUS_OK;
 }

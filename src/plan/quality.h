@@ -6,7 +6,7 @@
  *     largest share      of a step's samples, the share from the row that gives most of them;
  *                        averaged over the steps
  *     distance           between the indices of samples at neighbouring positions, as a share of
- *                        all samples; the median. 1 - sqrt(1/2) = 0.29 in a uniform shuffle
+ *                        all frames; the median. 1 - sqrt(1/2) = 0.29 in a uniform shuffle of all
  *     entropy            in bits: of the distances between the indices of neighbours, plus of the
  *                        distances between their rows. This is the measure of shuffles in the
  *                        simulator of MosaicML Streaming, with rows for shards

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
+#include "plan/tables.h"
 
 #include <stdlib.h>
 
@@ -13,7 +14,8 @@ enum { MOST_ROWS = 1000000, MOST_POSITIONS = 400000, LEAST_STEPS = 4 };
 /* The run itself, or a smaller one in proportion. */
 struct model {
     struct run_setup setup;
-    double scale; /* rows of the run for each row here */
+    double scale;        /* rows of the run for each row here */
+    double sample_scale; /* and samples */
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
     uint16_t *owners;        /* [row_count] by row position, of the epoch being given out */
@@ -27,12 +29,14 @@ static enum status scale_down(struct model *model, struct error *err)
     struct run_setup *setup = &model->setup;
     const struct plan plan = setup->plan;
     uint64_t most = max_u64(MOST_ROWS, plan.window_rows);
-    model->scale = 1;
+    model->scale = model->sample_scale = 1;
     if (plan.row_count <= most)
         return STATUS_OK;
     model->scale = (double)plan.row_count / (double)most;
-    const struct plan_options options = {.sample_count = most * plan.row_length,
-                                         .row_length = plan.row_length,
+    uint64_t samples =
+        plan.anchors ? size_divide_up(plan.sample_count, plan.row_count) : plan.row_length;
+    const struct plan_options options = {.sample_count = most * samples,
+                                         .row_length = samples,
                                          .window_rows = plan.window_rows,
                                          .seed = plan.seed,
                                          .shuffle = plan.shuffle,
@@ -40,11 +44,12 @@ static enum status scale_down(struct model *model, struct error *err)
                                          .last = PLAN_PARTIAL,
                                          .trainer_count = plan.trainer_count,
                                          .locality = plan.locality};
+    model->sample_scale = (double)plan.sample_count / (double)options.sample_count;
     setup->budget.keep_rows = (uint64_t)((double)setup->budget.keep_rows / model->scale);
     if (model->setup.budget.keep_rows * setup->demand.reader_count >= most)
         setup->budget.keep_rows++; /* what fits fits */
     setup->budget.replica_rows =
-        setup->budget.replica_rows == plan.row_count
+        setup->budget.replica_rows == plan.all_rows
             ? most
             : (uint64_t)((double)setup->budget.replica_rows / model->scale);
     return plan_init(&setup->plan, &options, err);
@@ -53,6 +58,8 @@ static enum status scale_down(struct model *model, struct error *err)
 static enum status model_init(struct model *model, struct error *err)
 {
     enum status status = scale_down(model, err);
+    if (status == STATUS_OK)
+        status = plan_tables_new(&model->setup.plan, 1, err);
     if (status != STATUS_OK)
         return status;
     const struct plan *plan = &model->setup.plan;
@@ -92,6 +99,7 @@ static void assume(struct model *model, const struct run_rates *rates)
 
 static void model_done(struct model *model)
 {
+    plan_tables_free(model->setup.plan.tables);
     assigner_free(model->assigner);
     matcher_free(model->matcher);
     free(model->sources);
@@ -163,7 +171,7 @@ static void give_out_epoch(struct model *model, uint64_t number,
         .rows_kept = (double)kept * model->scale,
         .rows_read = (double)(after.read_rows - before.read_rows) * model->scale,
         .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
-        .samples_exchanged = exchanged * model->scale,
+        .samples_exchanged = exchanged * model->sample_scale,
     };
     for (int p = 0; p < WAYS_PLANS; p++)
         ret_epoch->way_s[p] = (after.way_ns[p] - before.way_ns[p]) * model->scale / 1e9;
@@ -173,6 +181,7 @@ enum status run_forecast(const struct run_setup *setup, const struct run_rates *
                          struct run_forecast *ret_forecast, struct error *err)
 {
     struct model model = {.setup = *setup};
+    model.setup.plan.tables = NULL;
     struct run_forecast forecast = {0};
     enum status status = model_init(&model, err);
     if (status == STATUS_OK) {

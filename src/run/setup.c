@@ -21,9 +21,10 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     const struct plan_options options = {
         .sample_count = dataset->sample_count,
         .row_length = dataset->row_length,
-        .store_samples = dataset->store_frames,
+        .store_frames = dataset->store_frames,
         .store_rows = dataset->store_rows,
         .store_count = dataset->store_count,
+        .anchors = dataset->anchors,
         .window_rows = config->window_rows,
         .row_bytes = dataset->order_row_bytes,
         .seed = config->seed,
@@ -388,8 +389,8 @@ void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
                     setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
     if (replicas > 0)
         text_append(out, ", and every reader keeps what it loads of %s%s",
-                    replicas < rows ? count_format(replicas).text : "all",
-                    replicas < rows ? " of them" : "");
+                    replicas < setup->plan.all_rows ? count_format(replicas).text : "all",
+                    replicas < setup->plan.all_rows ? " of them" : "");
 }
 
 void run_setup_describe_memory(const struct run_setup *setup, struct text *out)

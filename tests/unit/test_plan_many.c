@@ -93,7 +93,7 @@ static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_r
     struct plan_epoch epoch;
     struct plan_options options = {.sample_count = samples,
                                    .row_length = row_length,
-                                   .store_samples = store_samples,
+                                   .store_frames = store_samples,
                                    .store_rows = store_rows,
                                    .store_count = 2,
                                    .window_rows = window_rows,

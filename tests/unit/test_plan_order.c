@@ -140,7 +140,7 @@ static struct plan plan_of_stores(const struct stores *stores, uint64_t c, uint6
 {
     struct plan_options options = {.sample_count = stores->samples[stores->count],
                                    .row_length = c,
-                                   .store_samples = stores->samples,
+                                   .store_frames = stores->samples,
                                    .store_rows = stores->rows,
                                    .store_count = stores->count,
                                    .window_rows = w,
@@ -388,7 +388,7 @@ static void bad_options(void **state)
     expect_invalid(bad, "2^31");
     const uint64_t samples[] = {0, 47, 100}, rows[] = {0, 5, 11}, straddling[] = {0, 5, 10};
     bad = good;
-    bad.store_samples = samples;
+    bad.store_frames = samples;
     bad.store_rows = straddling;
     bad.store_count = 2;
     expect_invalid(bad, "in whole rows");

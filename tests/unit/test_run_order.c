@@ -248,7 +248,7 @@ static void an_id_is_of_this_text(void **state)
         "seed 17 shuffle 1 batch 10 last 2\n";
     const struct plan_options wanted = {.sample_count = 100,
                                         .row_length = 8,
-                                        .store_samples = samples,
+                                        .store_frames = samples,
                                         .store_rows = rows,
                                         .store_count = 2,
                                         .window_rows = 4,

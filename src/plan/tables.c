@@ -1,0 +1,162 @@
+/* See tables.h. */
+#include "plan/tables.h"
+
+#include "base/memory.h"
+#include "base/number.h"
+#include "base/size.h"
+#include "plan/order_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static bool has_empty_rows(const struct plan *plan)
+{
+    return plan->row_count < plan->all_rows;
+}
+
+static bool has_unequal_rows(const struct plan *plan)
+{
+    return plan->anchors && plan->row_samples > 1;
+}
+
+/* Windows that follow one another, from the one that a round ends in to the one that the round
+ * ahead of all planned windows begins in. PLAN_DROP may leave out as many as a step needs. */
+uint64_t plan_epochs_at_once(const struct plan *plan, uint64_t planned_windows)
+{
+    uint64_t left_out = size_divide_up(plan->global_batch, plan->window_least) + 1;
+    return size_divide_up(planned_windows + left_out, plan->window_count) + 1;
+}
+
+static uint64_t rows_bytes(const struct plan *plan)
+{
+    return has_empty_rows(plan) ? mul_sat(plan->row_count, sizeof(uint32_t)) : 0;
+}
+
+static uint64_t windows_bytes(const struct plan *plan)
+{
+    return mul_sat(plan->window_count + 1, sizeof(uint64_t));
+}
+
+uint64_t plan_tables_bytes(const struct plan *plan, uint64_t epoch_count)
+{
+    uint64_t bytes = rows_bytes(plan);
+    if (has_unequal_rows(plan)) {
+        uint64_t counts = add_sat(windows_bytes(plan), mul_sat(plan->row_count, sizeof(uint32_t)));
+        bytes = add_sat(bytes, mul_sat(epoch_count, add_sat(counts, sizeof(struct plan_counts))));
+    }
+    return bytes > 0 ? add_sat(bytes, sizeof(struct plan_tables)) : 0;
+}
+
+static bool counts_init(struct plan_counts *counts, const struct plan *plan)
+{
+    counts->epoch = UINT64_MAX;
+    counts->window_begins = malloc(windows_bytes(plan));
+    counts->row_begins = malloc(plan->row_count * sizeof *counts->row_begins);
+    if (!counts->window_begins || !counts->row_begins)
+        return false;
+    memory_touch(counts->window_begins, windows_bytes(plan));
+    memory_touch(counts->row_begins, plan->row_count * sizeof *counts->row_begins);
+    return true;
+}
+
+static bool list_rows(struct plan_tables *tables, const struct plan *plan)
+{
+    uint64_t count = 0;
+    tables->rows = malloc(rows_bytes(plan));
+    if (!tables->rows)
+        return false;
+    for (uint64_t row = 0; row < plan->all_rows; row++)
+        if (anchors_row_samples(plan->anchors, row) > 0)
+            tables->rows[count++] = (uint32_t)row;
+    assert(count == plan->row_count);
+    return true;
+}
+
+enum status plan_tables_new(struct plan *plan, uint64_t epoch_count, struct error *err)
+{
+    uint64_t bytes = plan_tables_bytes(plan, epoch_count);
+    plan->tables = NULL;
+    if (bytes == 0)
+        return STATUS_OK;
+    if (!has_unequal_rows(plan))
+        epoch_count = 0;
+    struct plan_tables *tables = calloc(1, sizeof *tables + epoch_count * sizeof tables->epochs[0]);
+    bool fine = tables && (!has_empty_rows(plan) || list_rows(tables, plan));
+    for (uint64_t e = 0; e < epoch_count && fine; e++) {
+        fine = counts_init(&tables->epochs[e], plan);
+        tables->epoch_count++;
+    }
+    if (!fine) {
+        plan_tables_free(tables);
+        return error_set(err, STATUS_NO_MEMORY,
+                         "no memory for the tables of %s rows: %s; raise samples.row_chunks",
+                         count_format(plan->row_count).text, size_format(bytes).text);
+    }
+    plan->tables = tables;
+    return STATUS_OK;
+}
+
+void plan_tables_free(struct plan_tables *tables)
+{
+    if (!tables)
+        return;
+    for (uint64_t e = 0; e < tables->epoch_count; e++) {
+        free(tables->epochs[e].window_begins);
+        free(tables->epochs[e].row_begins);
+    }
+    free(tables->rows);
+    free(tables);
+}
+
+/* The number of samples of each row, where the row stands in the epoch's order. Rows come one after
+ * another, so that only this table is written out of order. */
+static void spread_rows(const struct plan_epoch *epoch, uint32_t *ret_samples)
+{
+    enum { BLOCK = 1024 };
+    const struct plan *plan = &epoch->plan;
+    const uint32_t *rows = plan->tables->rows;
+    uint64_t positions[BLOCK];
+    for (uint64_t first = 0; first < plan->row_count; first += BLOCK) {
+        size_t count = min_u64(BLOCK, plan->row_count - first);
+        for (size_t i = 0; i < count; i++)
+            positions[i] = first + i;
+        if (plan->shuffle)
+            permutation_inverse_many(&epoch->rows, positions, count);
+        for (size_t i = 0; i < count; i++)
+            ret_samples[positions[i]] =
+                anchors_row_samples(plan->anchors, rows ? rows[first + i] : first + i);
+    }
+}
+
+static void fill(struct plan_counts *counts, const struct plan_epoch *epoch)
+{
+    const struct plan *plan = &epoch->plan;
+    uint64_t position = 0;
+    spread_rows(epoch, counts->row_begins);
+    for (uint64_t w = 0; w < plan->window_count; w++) {
+        uint64_t end = min_u64((w + 1) * plan->window_rows, plan->row_count);
+        uint32_t begin = 0;
+        for (uint64_t i = w * plan->window_rows; i < end; i++) {
+            uint32_t samples = counts->row_begins[i];
+            counts->row_begins[i] = begin;
+            begin += samples;
+        }
+        counts->window_begins[w] = position;
+        position += begin;
+    }
+    assert(position == plan->sample_count);
+    counts->window_begins[plan->window_count] = position;
+    counts->epoch = epoch->epoch;
+}
+
+const struct plan_counts *plan_tables_epoch(const struct plan_epoch *epoch)
+{
+    struct plan_tables *tables = epoch->plan.tables;
+    assert(tables || plan_tables_bytes(&epoch->plan, 1) == 0);
+    if (!tables || tables->epoch_count == 0)
+        return NULL;
+    struct plan_counts *counts = &tables->epochs[epoch->epoch % tables->epoch_count];
+    if (counts->epoch != epoch->epoch)
+        fill(counts, epoch);
+    return counts;
+}
