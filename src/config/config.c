@@ -1,12 +1,10 @@
-/* See config.h: defaults, single assignments, the environment, checks. Reading YAML is in yaml.c.
- */
+/* See config.h: defaults, single assignments, the environment, checks. Reading YAML is in yaml.c,
+ * fields of the dataset are in fields.c. */
 #include "config/config.h"
 
-#include "base/spelling.h"
 #include "config/options.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,208 +26,22 @@ enum status config_init(struct config *ret_config, struct error *err)
     return STATUS_OK;
 }
 
-static void free_field(struct dataset_field_spec *field)
-{
-    free((char *)field->name);
-    free((char *)field->array);
-    free((char *)field->index);
-    free((char *)field->sample_axis);
-}
-
 void config_done(struct config *config)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (options[i].type == OPTION_STRING || options[i].type == OPTION_LIST)
             free(*(char **)((char *)config + options[i].offset));
     for (size_t i = 0; i < config->field_count; i++)
-        free_field(&config->fields[i]);
+        config_free_field(&config->fields[i]);
     free(config->fields);
     *config = (struct config){0};
-}
-
-static enum status check_field(const char *name, const char *array, const char *index,
-                               struct error *err)
-{
-    if (!*name || strlen(name) >= DATASET_NAME_BYTES)
-        return error_set(err, STATUS_INVALID,
-                         "dataset.fields: '%.80s' is no name for a field: 1 to %d bytes", name,
-                         DATASET_NAME_BYTES - 1);
-    for (const char *c = name; *c; c++)
-        if (iscntrl((unsigned char)*c))
-            return error_set(err, STATUS_INVALID,
-                             "dataset.fields: a field's name holds a control character");
-    if (!*array || (index && !*index))
-        return error_set(err, STATUS_INVALID, "dataset.fields.%s: the name of its %s is empty",
-                         name, *array ? "index" : "array");
-    return STATUS_OK;
-}
-
-static struct dataset_field_spec *find_field(struct config *config, const char *name)
-{
-    for (size_t i = 0; i < config->field_count; i++)
-        if (strcmp(config->fields[i].name, name) == 0)
-            return &config->fields[i];
-    return NULL;
-}
-
-/* Room for one more field at fields[field_count]. */
-static enum status grow_fields(struct config *config, struct error *err)
-{
-    if (config->field_count == DATASET_MAX_FIELDS)
-        return error_set(err, STATUS_INVALID, "dataset.fields: more than %d fields",
-                         DATASET_MAX_FIELDS);
-    size_t bytes = (config->field_count + 1) * sizeof *config->fields;
-    struct dataset_field_spec *fields = realloc(config->fields, bytes);
-    if (!fields)
-        return error_set(err, STATUS_NO_MEMORY, "dataset.fields: out of memory");
-    config->fields = fields;
-    return STATUS_OK;
-}
-
-enum status config_put_field(struct config *config, const char *name, const char *array,
-                             const char *index, struct error *err)
-{
-    enum status status = check_field(name, array, index, err);
-    if (status)
-        return status;
-    struct dataset_field_spec *old = find_field(config, name);
-    if (!old) {
-        status = grow_fields(config, err);
-        if (status)
-            return status;
-    }
-    struct dataset_field_spec field = {
-        .name = strdup(name), .array = strdup(array), .index = index ? strdup(index) : NULL};
-    if (!field.name || !field.array || (index && !field.index)) {
-        free_field(&field);
-        return error_set(err, STATUS_NO_MEMORY, "dataset.fields.%s: out of memory", name);
-    }
-    if (old) {
-        free_field(old);
-        *old = field;
-    } else {
-        config->fields[config->field_count++] = field;
-    }
-    return STATUS_OK;
-}
-
-enum { FIELD_PROPERTIES = 6 };
-static const char *const field_properties[FIELD_PROPERTIES] = {"array", "index",  "cast",
-                                                               "scale", "offset", "sample_axis"};
-
-static enum status put_text(const char **member, const char *value, struct error *err)
-{
-    char *copy = strdup(value);
-    if (!copy)
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    free((char *)*member);
-    *member = copy;
-    return STATUS_OK;
-}
-
-static enum status put_number(double *member, const char *value, bool zero_is_fine,
-                              struct error *err)
-{
-    char *end;
-    double number = strtod(value, &end);
-    bool is_zero = !(number < 0.0 || number > 0.0);
-    if (end == value || *end || !isfinite(number) || (is_zero && !zero_is_fine))
-        return error_set(err, STATUS_INVALID, "'%s' is not a finite number%s", value,
-                         zero_is_fine ? "" : " other than 0");
-    *member = number;
-    return STATUS_OK;
-}
-
-static enum status put_cast(enum dtype *member, const char *value, struct error *err)
-{
-    enum dtype dtype = dtype_by_name(value);
-    if (!convert_is_possible(DTYPE_FLOAT32, dtype))
-        return error_set(err, STATUS_INVALID,
-                         "'%s': items can become float16, bfloat16, float32 or float64", value);
-    *member = dtype;
-    return STATUS_OK;
-}
-
-static enum status put_property(struct dataset_field_spec *field, const char *property,
-                                const char *value, struct error *err)
-{
-    bool is_array = strcmp(property, "array") == 0;
-    if (!*value)
-        return error_set(err, STATUS_INVALID, "the value is empty");
-    if (is_array || strcmp(property, "index") == 0)
-        return put_text(is_array ? &field->array : &field->index, value, err);
-    if (strcmp(property, "sample_axis") == 0)
-        return put_text(&field->sample_axis, value, err);
-    if (strcmp(property, "cast") == 0)
-        return put_cast(&field->cast, value, err);
-    if (strcmp(property, "scale") == 0)
-        return put_number(&field->scale, value, false, err);
-    return put_number(&field->offset, value, true, err);
-}
-
-static enum status check_property(const char *name, const char *property, struct error *err)
-{
-    const char *nearest = spelling_nearest(property, field_properties, FIELD_PROPERTIES);
-    for (size_t i = 0; i < FIELD_PROPERTIES; i++)
-        if (strcmp(property, field_properties[i]) == 0)
-            return STATUS_OK;
-    if (nearest)
-        return error_set(err, STATUS_INVALID,
-                         "unknown key 'dataset.fields.%s.%s': did you mean '%s'?", name, property,
-                         nearest);
-    return error_set(err, STATUS_INVALID,
-                     "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
-                     "offset, sample_axis",
-                     name, property);
-}
-
-enum status config_put_field_property(struct config *config, const char *name, const char *property,
-                                      const char *value, struct error *err)
-{
-    enum status status = check_property(name, property, err);
-    if (!status && !find_field(config, name))
-        status = config_put_field(config, name, name, NULL, err);
-    if (status)
-        return status;
-    status = put_property(find_field(config, name), property, value, err);
-    return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property) : STATUS_OK;
-}
-
-/* The property of "NAME.PROPERTY", cut off; NULL where it ends in no property's name. */
-static const char *cut_property(char *name)
-{
-    char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && dot > name && i < FIELD_PROPERTIES; i++)
-        if (strcmp(dot + 1, field_properties[i]) == 0) {
-            *dot = '\0';
-            return field_properties[i];
-        }
-    return NULL;
-}
-
-/* `name` is "NAME" or "NAME.PROPERTY"; `value` "ARRAY", "ARRAY[INDEX]" or a property's; cut up. */
-static enum status set_field(struct config *config, char *name, char *value, struct error *err)
-{
-    const char *property = cut_property(name);
-    if (property)
-        return config_put_field_property(config, name, property, value, err);
-    char *bracket = strchr(value, '[');
-    if (!bracket)
-        return config_put_field(config, name, value, NULL, err);
-    size_t length = strlen(value);
-    if (value[length - 1] != ']')
-        return error_set(err, STATUS_INVALID,
-                         "dataset.fields.%s: '%s' is neither ARRAY nor ARRAY[INDEX]", name, value);
-    value[length - 1] = '\0';
-    *bracket = '\0';
-    return config_put_field(config, name, value, bracket + 1, err);
 }
 
 static enum status set_key(struct config *config, char *key, char *value, struct error *err)
 {
     size_t prefix = sizeof FIELDS_PREFIX - 1;
     if (strncmp(key, FIELDS_PREFIX, prefix) == 0)
-        return set_field(config, key + prefix, value, err);
+        return config_set_field(config, key + prefix, value, err);
     const struct option *option = option_find(key);
     return option ? option_store(config, option, value, err) : option_unknown(key, err);
 }

@@ -81,6 +81,15 @@ const struct option *option_find(const char *key)
     return NULL;
 }
 
+bool option_begins(const char *key)
+{
+    size_t length = strlen(key);
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strncmp(options[i].key, key, length) == 0 && options[i].key[length] == '_')
+            return true;
+    return false;
+}
+
 size_t option_section_length(const char *key)
 {
     return strcspn(key, ".");

@@ -55,6 +55,12 @@ const struct option *option_find(const char *key);
  * never shown. */
 bool option_is_secret(const char *key);
 
+/* Whether options' keys begin with `key` and a '_': such a key is a map in YAML. */
+bool option_begins(const char *key);
+
+/* The key that was probably meant; NULL: none is near. */
+const char *option_nearest(const char *key);
+
 /* Bytes of the part of a key before its dot. */
 size_t option_section_length(const char *key);
 bool option_section_exists(const char *section);
@@ -76,6 +82,16 @@ enum status option_unknown(const char *key, struct error *err);
 
 /* Appends a YAML double-quoted scalar. */
 void print_quoted(const char *string, struct text *out);
+
+/* The fields of the dataset: fields.c
+ * ---------------------------------------------------------------------------------------------- */
+
+void config_free_field(struct dataset_field_spec *field);
+
+/* Sets a field as --set does: `name` is "NAME" or "NAME.PROPERTY"; `value` "ARRAY", "ARRAY[INDEX]"
+ * or a property's. Both are cut up. Errors as below. */
+MUST_USE enum status config_set_field(struct config *config, char *name, char *value,
+                                      struct error *err);
 
 /* Sets one property of the field `name`, which is added, with the array of its name, if there is
  * none. INVALID: as below; no such property; a value that makes no sense. NO_MEMORY. */

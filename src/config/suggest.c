@@ -16,7 +16,7 @@ static const char *same_name_elsewhere(const char *key)
     return NULL;
 }
 
-static const char *nearest_key(const char *key)
+const char *option_nearest(const char *key)
 {
     const char *keys[OPTION_COUNT + 1];
     for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -83,7 +83,7 @@ enum status option_unknown(const char *key, struct error *err)
                          "dataset.fields is a map: write it in the YAML file, or one field at a "
                          "time as --set dataset.fields.NAME=ARRAY");
     char names[OPTION_COUNT][OPTION_KEY_BYTES], section[OPTION_KEY_BYTES];
-    const char *nearest = strchr(key, '.') ? nearest_key(key) : nearest_section(key, names);
+    const char *nearest = strchr(key, '.') ? option_nearest(key) : nearest_section(key, names);
     if (nearest)
         return error_set(err, STATUS_INVALID, "unknown key '%s': did you mean '%s'?", key, nearest);
     snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);

@@ -1,8 +1,9 @@
 /* See config.h: reading a YAML file into a configuration.
  *
- * The file is two levels of maps, section and key, and under dataset.fields two more. libyaml makes
- * nodes with line numbers; a node that does not fit is an error at its line. Each message starts
- * "run.yaml:7: ".
+ * The file is two levels of maps, section and key. Maps under a key are keys joined by '_': `order:
+ * {window: {rows: 3}}` is order.window_rows. Under dataset.fields come names and properties.
+ * libyaml makes nodes with line numbers; a node that does not fit is an error at its line. Each
+ * message starts "run.yaml:7: ".
  */
 #include "config/config.h"
 
@@ -59,6 +60,42 @@ static bool is_empty(const yaml_node_t *node)
            node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
 
+/* Whether `key` stands in `map` before `key_node`. */
+static bool given_before(struct yaml_reader *reader, const yaml_node_t *map, const char *key,
+                         const yaml_node_t *key_node)
+{
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *other = node_at(reader, pair->key);
+        if (other == key_node)
+            return false;
+        const char *text = scalar_text(other);
+        if (text && strcmp(text, key) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum status given_twice(struct yaml_reader *reader, const char *key,
+                               const yaml_node_t *key_node, struct error *err)
+{
+    return at_node(reader, key_node, error_set(err, STATUS_INVALID, "'%s' is given twice", key),
+                   err);
+}
+
+/* The key of an entry of the map at `path`: "order" in the file, "order.seed" in a section,
+ * "order.window_rows" in the map of a key. Cut if it is longer than any key. */
+struct full_key {
+    char text[2 * OPTION_KEY_BYTES];
+};
+static struct full_key full_key(const char *path, const char *name)
+{
+    struct full_key key;
+    const char *joint = !*path ? "" : strchr(path, '.') ? "_" : ".";
+    snprintf(key.text, sizeof key.text, "%.63s%s%.63s", path, joint, name);
+    return key;
+}
+
 /* Calls `visit` for every entry of a map; `path` names the map in messages. */
 typedef enum status entry_function(struct yaml_reader *reader, const char *path, const char *key,
                                    const yaml_node_t *key_node, yaml_node_t *value,
@@ -83,34 +120,13 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
                            error_set(err, STATUS_INVALID, "%s%sa key must be plain text", path,
                                      *path ? ": " : ""),
                            err);
+        if (given_before(reader, map, key, key_node))
+            return given_twice(reader, full_key(path, key).text, key_node, err);
         enum status status = visit(reader, path, key, key_node, node_at(reader, pair->value), err);
         if (status)
             return status;
     }
     return STATUS_OK;
-}
-
-/* Whether `key` stands in `map` before `key_node`. */
-static bool given_before(struct yaml_reader *reader, const yaml_node_t *map, const char *key,
-                         const yaml_node_t *key_node)
-{
-    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *other = node_at(reader, pair->key);
-        if (other == key_node)
-            return false;
-        const char *text = scalar_text(other);
-        if (text && strcmp(text, key) == 0)
-            return true;
-    }
-    return false;
-}
-
-static enum status given_twice(struct yaml_reader *reader, const char *key,
-                               const yaml_node_t *key_node, struct error *err)
-{
-    return at_node(reader, key_node, error_set(err, STATUS_INVALID, "'%s' is given twice", key),
-                   err);
 }
 
 /* A field's own map: {array: A, index: I, cast: float16, ...}. */
@@ -221,16 +237,54 @@ static enum status read_list(struct yaml_reader *reader, const struct option *op
     return status ? at_node(reader, value, status, err) : STATUS_OK;
 }
 
-static enum status read_option(struct yaml_reader *reader, const char *section, const char *name,
+static bool says_none(const yaml_node_t *node)
+{
+    const char *text = scalar_text(node);
+    return text && strcmp(text, "none") == 0;
+}
+
+static enum status read_option(struct yaml_reader *reader, const char *path, const char *name,
+                               const yaml_node_t *key_node, yaml_node_t *value, struct error *err);
+
+/* A mistake: the key, or the first key in its map, which tells more. */
+static enum status refuse_key(struct yaml_reader *reader, const char *key,
+                              const yaml_node_t *key_node, const yaml_node_t *value,
+                              struct error *err)
+{
+    const char *first = NULL;
+    if (value->type == YAML_MAPPING_NODE && !option_nearest(key) &&
+        value->data.mapping.pairs.start < value->data.mapping.pairs.top)
+        first = scalar_text(node_at(reader, value->data.mapping.pairs.start->key));
+    return at_node(reader, key_node, option_unknown(first ? full_key(key, first).text : key, err),
+                   err);
+}
+
+/* A key that is no option: a map whose keys go on, "none" or nothing instead, or a mistake. */
+static enum status read_nested(struct yaml_reader *reader, const char *key,
                                const yaml_node_t *key_node, yaml_node_t *value, struct error *err)
 {
-    char key[2 * OPTION_KEY_BYTES];
-    snprintf(key, sizeof key, "%.63s.%.63s", section, name);
+    if (!option_begins(key))
+        return refuse_key(reader, key, key_node, value, err);
+    if (is_empty(value) || says_none(value))
+        return STATUS_OK;
+    if (value->type == YAML_MAPPING_NODE)
+        return each_entry(reader, value, key, read_option, err);
+    return at_node(
+        reader, value,
+        error_set(err, STATUS_INVALID, "%s must be a map of keys to values, or none", key), err);
+}
+
+/* `path` is a section, or a key that goes on. */
+static enum status read_option(struct yaml_reader *reader, const char *path, const char *name,
+                               const yaml_node_t *key_node, yaml_node_t *value, struct error *err)
+{
+    const struct full_key full = full_key(path, name);
+    const char *key = full.text;
     if (strcmp(key, "dataset.fields") == 0)
         return read_fields(reader, key_node, value, err);
     const struct option *option = option_find(key);
     if (!option)
-        return at_node(reader, key_node, option_unknown(key, err), err);
+        return read_nested(reader, key, key_node, value, err);
     if (reader->seen[option - options])
         return given_twice(reader, key, key_node, err);
     reader->seen[option - options] = true;
@@ -250,9 +304,6 @@ static enum status read_section(struct yaml_reader *reader, const char *path, co
     (void)path;
     if (!option_section_exists(section))
         return at_node(reader, key_node, option_unknown(section, err), err);
-    const yaml_node_t *root = yaml_document_get_root_node(&reader->document);
-    if (given_before(reader, root, section, key_node))
-        return given_twice(reader, section, key_node, err);
     return each_entry(reader, value, section, read_option, err);
 }
 

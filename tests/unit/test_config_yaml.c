@@ -117,6 +117,19 @@ static void properties_of_fields(void **state)
     config_done(&c);
 }
 
+/* Maps under a key are keys joined by '_'. */
+static void nested_maps(void **state)
+{
+    (void)state;
+    struct config c = good("order: {window: {rows: 7}, seed: 3}\n"
+                           "delivery:\n  connect: {timeout: 5}\n  bind: {}\n  drain:\n"
+                           "  stall: none\n");
+    assert_int_equal(c.window_rows, 7);
+    assert_int_equal(c.seed, 3);
+    assert_int_equal(c.connect_timeout_s, 5);
+    config_done(&c);
+}
+
 static void mistakes(void **state)
 {
     (void)state;
@@ -184,6 +197,18 @@ static void mistakes(void **state)
         {"order:\n\tseed: 1\n", "run.yaml:2: not YAML"},
         {"order: {seed: 1}\n---\norder: {seed: 2}\n", "run.yaml:3: a second YAML document"},
         {"order: {seed: *nowhere}\n", "not YAML"},
+        {"order:\n  window: {rows: 7}\n  window_rows: 8\n",
+         "run.yaml:3: 'order.window_rows' is given twice"},
+        {"order:\n  window: {rows: 7}\n  window: {rows: 7}\n",
+         "run.yaml:3: 'order.window' is given twice"},
+        {"order:\n  window:\n    row: 7\n",
+         "run.yaml:3: unknown key 'order.window_row': did you mean 'order.window_rows'?"},
+        {"order:\n  windw: {rows: 7}\n",
+         "run.yaml:2: unknown key 'order.windw_rows': did you mean 'order.window_rows'?"},
+        {"order: {window: 3}\n", "order.window must be a map of keys to values, or none"},
+        {"order: {seed: {a: 3}}\n", "order.seed must be a single value"},
+        {"order: {zzzzzzzz: &a {zzzzz: *a}}\n", "unknown key 'order.zzzzzzzz_zzzzz'"},
+        {"order: {zzzzzzzz: {}}\n", "unknown key 'order.zzzzzzzz'"},
         {"order: {\"se\\0ed\": 1}\n", "a key must be plain text"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -232,10 +257,15 @@ static void too_many_fields(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_section),      cmocka_unit_test(empty_files_and_sections),
-        cmocka_unit_test(absolute_uris_stay), cmocka_unit_test(mistakes),
-        cmocka_unit_test(lists_of_uris),      cmocka_unit_test(properties_of_fields),
-        cmocka_unit_test(too_many_fields),    cmocka_unit_test(long_keys_are_cut_not_overrun),
+        cmocka_unit_test(every_section),
+        cmocka_unit_test(empty_files_and_sections),
+        cmocka_unit_test(absolute_uris_stay),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(lists_of_uris),
+        cmocka_unit_test(properties_of_fields),
+        cmocka_unit_test(nested_maps),
+        cmocka_unit_test(too_many_fields),
+        cmocka_unit_test(long_keys_are_cut_not_overrun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,8 @@ static const char introduction[] =
     "(`PENSTOCK_SECTION_KEY=value`), and by `--set section.key=value`. Later ones of these win. "
     "An unknown key is an error.\n"
     "Sizes have units: `64KiB`, `1.5GiB`, `32GB`.\n"
+    "In YAML, a map under a key is keys joined by `_`: `order: {window: {rows: 3}}` is "
+    "`order.window_rows: 3`.\n"
     "\n"
     "`dataset.fields` is a map in YAML. On a command line a field is "
     "`--set dataset.fields.NAME=ARRAY` or\n"
