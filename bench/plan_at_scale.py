@@ -36,6 +36,15 @@ FIGURES = [
     ("counts_ms", "counts of a round", "ms", lambda r: r["counts_ms"]["median"], 1),
 ]
 
+ANCHOR_FIGURES = [  # key, name, target at 10^9 frames
+    ("build_s", "start-up, s", 5),
+    ("table_mb", "tables, MB", None),
+    ("peak_mb", "most memory at the start, MB", 512),
+    ("place_ns", "frame of a place, ns", 1000),
+    ("frame_ns", "place of a frame, ns", 1000),
+    ("episode_ns", "episode of a frame, ns", 1000),
+]
+
 
 def measure(program, samples, readers):
     run = subprocess.run([program, str(samples), str(readers)], stdout=subprocess.PIPE,
@@ -84,6 +93,20 @@ def measure_local(program):
             print(f"{readers:7,} {rows:7} {matched['positions']:10,} {matched['look_up_ms']:8.2f} "
                   f"{matched['match_ms']:8.2f} {matched['list_ms']:8.2f}{rates}")
     return results
+
+
+def measure_anchors(program, frames):
+    """What choosing samples costs: windows, samples.where, windows with frames missing. Returns penstock-bench-anchors' JSON."""
+    run = subprocess.run([program.with_name("penstock-bench-anchors"), str(frames)], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, check=True, text=True, timeout=600)
+    result = json.loads(run.stdout)
+    del result["frames"]
+    print(f"\nchoosing samples of {frames:,} frames: rows of 100, episodes of 1,000; one core\n")
+    print(f"{'':30}" + "".join(f"{name:>12}" for name in result) + "   target")
+    for key, name, target in ANCHOR_FIGURES:
+        print(f"{name:30}" + "".join(f"{one[key]:12,.2f}" for one in result.values())
+              + f"   {target if target else '-'}")
+    return result
 
 
 def draw(results, path):
@@ -150,12 +173,14 @@ def main():
         parser.error(f"--most-samples: at least {min(SAMPLES)}")
     table(results)
     local = measure_local(pathlib.Path(arguments.program))
+    anchors = measure_anchors(pathlib.Path(arguments.program), results[-1]["samples"])
     draw(results, arguments.plots)
     largest = results[-1]
     print(json.dumps({"samples": largest["samples"], "rows": largest["rows"],
                       "readers": largest["readers"],
                       **{key: round(value(largest), 4) for key, _, _, value, _ in FIGURES},
-                      "local_step_ms": {key: matched["step_ms"] for key, matched in local.items()}}))
+                      "local_step_ms": {key: matched["step_ms"] for key, matched in local.items()},
+                      "anchors": anchors}))
 
 
 if __name__ == "__main__":

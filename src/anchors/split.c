@@ -208,10 +208,37 @@ enum status split_init(const struct split_options *options, const struct split_g
     return status;
 }
 
+static bool is_outside(const struct split *split, uint64_t hash)
+{
+    return hash < split->first || hash > split->last;
+}
+
+/* The frames of a store as groups, many at a time. */
+static void block_frames(const struct split *split, uint64_t store, uint64_t first, uint64_t end,
+                         uint64_t *blocked)
+{
+    enum { MANY = 512 };
+    uint64_t numbers[MANY];
+
+    for (uint64_t from = first, count; from < end; from += count) {
+        count = min_u64(MANY, end - from);
+        for (uint64_t i = 0; i < count; i++)
+            numbers[i] = from - first + i;
+        random_u64_many(split->key, store, numbers, count, numbers);
+        for (uint64_t i = 0; i < count; i++)
+            blocked[(from + i) / 64] |= (uint64_t)is_outside(split, numbers[i]) << (from + i) % 64;
+    }
+}
+
 void split_block(const struct split *split, const struct split_groups *groups, uint64_t *blocked)
 {
+    if (!groups->ends) {
+        for (size_t s = 0; s < groups->store_count; s++)
+            block_frames(split, s, groups->store_frames[s], groups->store_frames[s + 1], blocked);
+        return;
+    }
     for (struct walk walk = walk_begin(split->key, groups); walk_next(&walk);)
-        if (walk.hash < split->first || walk.hash > split->last)
+        if (is_outside(split, walk.hash))
             bits_set(blocked, walk.first, walk.end);
 }
 
