@@ -49,7 +49,8 @@ static enum status take_memory(struct job *job, struct error *err)
         row_store_use_stage(job->store, job->fetches);
     job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
     job->given = calloc(job->config.trainers, sizeof *job->given);
-    if (status == STATUS_OK && (!job->left_off || !job->given))
+    job->localities = calloc(job->config.trainers, sizeof *job->localities);
+    if (status == STATUS_OK && (!job->left_off || !job->given || !job->localities))
         status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers");
     if (status == STATUS_OK)
         status = keep_stored(job, err);
@@ -201,6 +202,7 @@ void job_done(struct job *job, const struct error *outcome)
     free(job->trainers);
     free(job->left_off);
     free(job->given);
+    free(job->localities);
     free(job->seats);
     config_done(&job->config);
     /* A signal may still come: nothing is left to stop. */

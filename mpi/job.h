@@ -98,6 +98,8 @@ struct job {
     uint64_t *given;    /* [trainers] cursor up to which this reader has counted each trainer's
                          * samples (tally.h) */
     uint32_t known_locality;      /* locality_number() of the run that goes on; 0: none is known */
+    uint32_t *localities;         /* [trainers] what the last trainer of this rank that went on had,
+                                   * before the first session; 0: none is known */
     struct assigner *assigner;    /* rank 0 only; from the first session on */
     uint32_t *reader_of_trainer;  /* session; [trainers] */
     struct job_trainer *trainers; /* session */

@@ -100,8 +100,7 @@ void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor)
         printf("left %u %llu\n", rank, (unsigned long long)cursor);
 }
 
-/* Trainers that have gone on since the session's end, for those who come fresh should these die. */
-static void note_progress(struct job *job)
+void job_note_progress(struct job *job)
 {
     uint32_t rank;
     uint64_t cursor;
@@ -201,7 +200,7 @@ enum status job_await_trainers(struct job *job, bool quiet, struct error *err)
     enum status status = STATUS_OK;
     for (;;) {
         wait_a_little(job, 10000000, &status, err);
-        note_progress(job);
+        job_note_progress(job);
         compare_notes(job, status != STATUS_OK, clock_now_ns() - start > timeout_s * second_ns,
                       notes);
         warn_of_states(job, notes[OLD_STATES]);

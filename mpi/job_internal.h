@@ -67,6 +67,10 @@ MUST_USE enum status job_keep_trainers(struct job *job, struct error *err);
  * Errors as job_gather(). */
 MUST_USE enum status job_await_trainers(struct job *job, bool quiet, struct error *err);
 
+/* job_attendance.c: notes the cursors of trainers that have gone on since the last session's end,
+ * for those who come fresh should these die. */
+void job_note_progress(struct job *job);
+
 /* Notes the cursor of the trainer of rank `rank`, where a fresh process of this rank goes on. Tells
  * a supervisor, too: the readers may die before that process connects. */
 void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor);
@@ -81,9 +85,11 @@ MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error 
  * the locality. NO_MEMORY. */
 MUST_USE enum status job_settle_locality(struct job *job, struct error *err);
 
-/* Notes the locality of a trainer that goes on. INVALID: another one is known, or none of these
- * trainers has that number. Nothing is noted with order.placement fixed. */
-MUST_USE enum status job_note_locality(struct job *job, uint32_t number, struct error *err);
+/* Notes the locality of a trainer that goes on. A trainer of its rank that came before with another
+ * one, and is gone, was of another run: its cursor is forgotten. INVALID: no trainers have that
+ * number, or the run's is settled and another. Nothing is noted with order.placement fixed. */
+MUST_USE enum status job_note_locality(struct job *job, uint32_t rank, uint32_t number,
+                                       struct error *err);
 
 /* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:
  * trainers are the readers' children. NO_MEMORY. */

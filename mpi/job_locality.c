@@ -2,6 +2,7 @@
  */
 #include "job_internal.h"
 
+#include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
 
@@ -30,16 +31,21 @@ static enum status check_sound(const struct job *job, uint32_t number, struct er
                      count_each(trainers, "trainer").text, number);
 }
 
-enum status job_note_locality(struct job *job, uint32_t number, struct error *err)
+enum status job_note_locality(struct job *job, uint32_t rank, uint32_t number, struct error *err)
 {
     if (job->setup.plan.locality == 0)
         return STATUS_OK;
     enum status status = check_sound(job, number, err);
     if (status != STATUS_OK)
         return status;
-    if (job->known_locality && job->known_locality != number)
-        return refuse_two(job->known_locality, number, err);
-    job->known_locality = number;
+    if (job->session_count > 0)
+        return number == job->known_locality ? STATUS_OK
+                                             : refuse_two(job->known_locality, number, err);
+    if (job->localities[rank] && job->localities[rank] != number) {
+        job_note_progress(job); /* takes what the server has of the one before */
+        job->left_off[rank] = 0;
+    }
+    job->localities[rank] = number;
     return STATUS_OK;
 }
 
@@ -55,15 +61,26 @@ static bool left_apart(const struct job *job)
     return false;
 }
 
+/* The least and the most of the numbers that are known here. */
+static void range_known(const struct job *job, uint32_t *least, uint32_t *most)
+{
+    for (uint64_t i = 0; i <= job->config.trainers; i++) {
+        uint32_t number = i < job->config.trainers ? job->localities[i] : job->known_locality;
+        *least = number ? min_u32(*least, number) : *least;
+        *most = max_u32(*most, number);
+    }
+}
+
 /* Collective: the number that trainers, or a supervisor, have of the run that goes on; 0: nobody
  * has one. INVALID: they have different ones, or one that cannot be, or need one. */
 static enum status share_known(const struct job *job, uint32_t *ret_number, struct error *err)
 {
     const struct comm *comm = &job->comm;
-    uint64_t most = job_reduce(comm, job->known_locality, MPI_MAX, comm->world);
-    uint64_t mine = job->known_locality ? job->known_locality : UINT32_MAX;
-    uint64_t least = job_reduce(comm, mine, MPI_MIN, comm->world);
-    *ret_number = (uint32_t)most;
+    uint32_t least = UINT32_MAX, most = 0;
+    range_known(job, &least, &most);
+    least = (uint32_t)job_reduce(comm, least, MPI_MIN, comm->world);
+    most = (uint32_t)job_reduce(comm, most, MPI_MAX, comm->world);
+    *ret_number = most;
     if (most == 0 && left_apart(job))
         return error_set(err, STATUS_INVALID,
                          "--left: cursors differ, and a line 'locality NUMBER' is missing: samples "
@@ -71,7 +88,7 @@ static enum status share_known(const struct job *job, uint32_t *ret_number, stru
     if (most == 0)
         return STATUS_OK;
     if (least != most)
-        return refuse_two((uint32_t)least, (uint32_t)most, err);
+        return refuse_two(least, most, err);
     return check_sound(job, *ret_number, err);
 }
 

@@ -35,8 +35,8 @@ enum status job_name_run_dir(struct job *job, struct error *err)
 
 /* What a trainer says to go on from, see server.h. One that has all batches has nothing to go on
  * with, but may have come back to hear of the end. */
-static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
-                              struct error *err)
+static enum status read_state(void *argument, uint32_t rank, const char *json, bool goes_on,
+                              uint64_t *ret_cursor, struct error *err)
 {
     struct job *job = argument;
     const struct ring_service *service = &job->setup.service;
@@ -51,7 +51,7 @@ static enum status read_state(void *argument, const char *json, bool goes_on, ui
     if (status != STATUS_OK)
         return status;
     if (goes_on)
-        status = job_note_locality(job, state.order.locality, err);
+        status = job_note_locality(job, rank, state.order.locality, err);
     if (status != STATUS_OK)
         return status;
     job->old_states += state.version == 1;

@@ -37,8 +37,8 @@ static enum status check_state(const struct server *server, const struct protoco
     struct error reason;
     enum status status =
         server->read_state
-            ? server->read_state(server->state_argument, hello->state, hello->wish == WISH_CONTINUE,
-                                 ret_cursor, &reason)
+            ? server->read_state(server->state_argument, hello->rank, hello->state,
+                                 hello->wish == WISH_CONTINUE, ret_cursor, &reason)
             : error_set(&reason, STATUS_UNSUPPORTED, "this service does not take states");
     if (status)
         return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank,

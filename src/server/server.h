@@ -31,10 +31,11 @@
 
 struct server;
 
-/* A caller's function that reads the state `json` of a HELLO, and says whether this service can go
- * on from it: OK with *ret_cursor, or an error that becomes REFUSED. `goes_on`: the trainer has
- * lost its reader (WISH_CONTINUE); only such a trainer may be at the end of all epochs. */
-typedef enum status server_read_state(void *argument, const char *json, bool goes_on,
+/* A caller's function that reads the state `json` in the HELLO of a trainer of rank `rank`, and
+ * says whether this service can go on from it: OK with *ret_cursor, or an error that becomes
+ * REFUSED. `goes_on`: the trainer has lost its reader (WISH_CONTINUE); only such a trainer may be
+ * at the end of all epochs. */
+typedef enum status server_read_state(void *argument, uint32_t rank, const char *json, bool goes_on,
                                       uint64_t *ret_cursor, struct error *err);
 
 struct server_options {

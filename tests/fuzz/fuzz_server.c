@@ -217,9 +217,10 @@ static void look(struct stage *stage)
 }
 
 /* A state is a number here. */
-static enum status read_cursor(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
-                               struct error *err)
+static enum status read_cursor(void *argument, uint32_t rank, const char *json, bool goes_on,
+                               uint64_t *ret_cursor, struct error *err)
 {
+    (void)rank;
     (void)argument;
     (void)goes_on;
     (void)err;

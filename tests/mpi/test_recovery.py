@@ -429,15 +429,20 @@ class Localities(RecoveryTest):
                 self.assertEqual(job.wait(), EXIT_FINAL, job.output())
                 self.assertIn(message, job.output())
 
-    def test_two_localities_are_refused(self):
+    def cursors_of_another_run(self, lines):
+        """Of the same order, on one host: the readers' job is gone, and its trainers."""
         cursors = os.path.join(self.folder, "other-")
         job = self.serve(1)
         others = self.start_trainers("--compute-ms", "5", PENSTOCK_CURSORS=cursors)
-        self.until_lines(1, 20)
+        self.until_lines(1, lines)
         for process in (*others, job):
             process.kill()
         for rank in range(2):
             os.remove(os.path.join(self.folder, f"digest.{rank}"))
+        return cursors
+
+    def test_two_localities_are_refused(self):
+        cursors = self.cursors_of_another_run(20)
         job, trainers = self.until_one_is_ahead()
         os.kill(self.reader_pid(1), signal.SIGKILL)
         trainers[1].kill()
@@ -447,6 +452,25 @@ class Localities(RecoveryTest):
         self.assertEqual(job.wait(), EXIT_FINAL, job.output())
         self.assertIn("trainers go on with different localities", job.output())
         self.assertEqual(trainers[0].wait(), 1)
+
+    def test_a_trainer_of_another_run_is_gone_again(self):
+        """It comes first, is further on, and dies: neither its locality nor its cursor counts."""
+        other, own = self.cursors_of_another_run(120), os.path.join(self.folder, "own-")
+        job, trainers = self.until_one_is_ahead(PENSTOCK_CURSORS=own)
+        trainers[0].kill(signal.SIGSTOP)  # it finds the next readers at once
+        os.kill(self.reader_pid(1), signal.SIGKILL)
+        trainers[1].kill()
+        job.wait()
+        job = self.serve(1)
+        stranger = self.start_trainer(1, "digest.1.other", PENSTOCK_CURSORS=other)
+        self.until(lambda: "left 1 " in job.output(), "the stranger's cursor")
+        stranger.kill()
+        stranger.wait()
+        again = self.start_trainer(1, "digest.1.new", PENSTOCK_CURSORS=own)
+        self.until(lambda: job.output().count("left 1 ") > 1, "the cursor of rank 1")
+        trainers[0].kill(signal.SIGCONT)
+        self.assert_ends_well(trainers[0], again, job)
+        self.assert_every_step_is_whole("0", "1", "1.new")
 
 
 class Trainers(RecoveryTest):

@@ -111,10 +111,11 @@ static void describe(struct demo *demo)
 }
 
 /* The demo's only check of a state is that it has a step, of epoch 0. */
-static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
-                              struct error *err)
+static enum status read_state(void *argument, uint32_t rank, const char *json, bool goes_on,
+                              uint64_t *ret_cursor, struct error *err)
 {
     (void)argument;
+    (void)rank;
     (void)goes_on;
     const char *step = strstr(json, "\"step\":");
     if (!step)

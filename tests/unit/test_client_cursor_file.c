@@ -243,9 +243,10 @@ static void the_child_of_a_dead_trainer_is_not_waited_for(void **state)
 
 /* Judges states as a reader does, of a run of the dataset whose fingerprint `argument` points to.
  */
-static enum status read_state(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
-                              struct error *err)
+static enum status read_state(void *argument, uint32_t rank, const char *json, bool goes_on,
+                              uint64_t *ret_cursor, struct error *err)
 {
+    (void)rank;
     (void)goes_on;
     struct ring_service service = support_service(1);
     service.order.fingerprint = *(const uint64_t *)argument;

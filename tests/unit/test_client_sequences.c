@@ -64,9 +64,10 @@ static uint64_t released(const struct world *world)
     return least;
 }
 
-static enum status read_cursor(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
-                               struct error *err)
+static enum status read_cursor(void *argument, uint32_t rank, const char *json, bool goes_on,
+                               uint64_t *ret_cursor, struct error *err)
 {
+    (void)rank;
     (void)argument;
     (void)goes_on;
     (void)err;

@@ -7,9 +7,10 @@
 #include <sys/wait.h>
 
 /* What a server of these tests reads of a state: epoch and step. */
-static enum status read_cursor(void *argument, const char *json, bool goes_on, uint64_t *ret_cursor,
-                               struct error *err)
+static enum status read_cursor(void *argument, uint32_t rank, const char *json, bool goes_on,
+                               uint64_t *ret_cursor, struct error *err)
 {
+    (void)rank;
     (void)argument;
     (void)goes_on;
     const char *epoch = strstr(json, "\"epoch\":"), *step = strstr(json, "\"step\":");
