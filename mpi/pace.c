@@ -131,16 +131,10 @@ static void tell_assigner(struct pace *pace)
                            (double)sample->waited_ppm / MILLION - mean, sample->waited_for > 0);
         if (pace->rates)
             rates_note(pace->rates, (uint32_t)r, &sample->rates, sample->row_ns,
-                       (uint64_t)(mean * MILLION));
+                       (double)sample->waited_ppm / MILLION);
     }
     if (pace->rates)
         rates_tell(pace->rates);
-}
-
-void pace_note_moved(struct pace *pace, uint64_t sent_records, uint64_t received_records)
-{
-    if (pace->rates)
-        rates_note_moved(pace->rates, sent_records, received_records);
 }
 
 void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
@@ -161,7 +155,7 @@ void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
         pace->mine = measure(pace);
         note_waits(pace, &pace->mine);
         if (pace->rates)
-            pace->mine.rates = rates_measure(pace->rates, pace->mine.row_ns, pace->exchange_ns);
+            pace->mine.rates = rates_measure(pace->rates, pace->mine.rows_read, pace->exchange_ns);
         pace->exchange_ns = 0;
         MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);

@@ -29,9 +29,6 @@ enum pace_wait {
 /* Moves on; never blocks. `published`: how many rounds this reader has published. */
 void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait);
 
-/* A round has been posted with so many records. */
-void pace_note_moved(struct pace *pace, uint64_t sent_records, uint64_t received_records);
-
 /* Whether round `serial` may be posted now. */
 bool pace_allows(const struct pace *pace, uint64_t serial);
 

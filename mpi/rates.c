@@ -1,199 +1,90 @@
-/* See rates.h. What threads waited for a processor is in /proc/self/task/.../schedstat, where the
- * kernel has it: then processors are known to be short, whoever takes them. */
+/* See rates.h. */
 #include "rates.h"
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "base/size.h"
 #include "job_internal.h"
+#include "pace.h"
 
 #include <assert.h>
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-enum { MOST_THREADS = 16, MILLION = 1000000 };
-
-/* Processor time, in ns. */
-struct processor {
-    uint64_t all;        /* of this process */
-    uint64_t main;       /* of the main thread */
-    uint64_t ran, delay; /* of the threads looked at: ran, and waited for a processor */
-};
 
 /* What is counted since the start. */
 struct counted {
-    struct processor processor;
     struct dataset_read_stats read;
-    uint64_t busy_ns, rows, moved[2];
-    uint64_t now_ns;
+    uint64_t rows, now_ns;
 };
 
-/* Rank 0: one reader. */
-struct link {
-    double probed, byte_ns; /* as measured at the start, and of late */
-    struct rate_sample sample;
-    uint64_t row_ns;
+/* Of a meeting, over all readers. */
+struct meeting {
+    double passed_ns, waited;       /* means; the latter a share: for reads */
+    double stored_bytes, read_rows; /* sums */
+    double exchange;                /* share of the time, of who waited least for the exchange */
 };
 
 struct rates {
     struct job *job;
-    int threads[MOST_THREADS]; /* files, the main thread's first */
-    int thread_count;
     struct counted before;
-    double work_share, run_share; /* of the workers' busy time in which they ran; of the time that
-                                   * threads wanted to run */
-    double byte_cpu_ns;
-    uint64_t moved[2]; /* sent and received bytes */
-    uint64_t waited_ppm;
-    double store_bytes_per_ns; /* rank 0: of all readers together */
-    struct link links[];       /* [readers], rank 0 */
+    /* Rank 0 */
+    struct meeting meeting;
+    double store_bytes_per_ns;      /* of all readers together */
+    double stored_bytes, read_rows; /* older ones counting less and less */
+    /* Of the meetings since the assigner was told what rounds wait for. The first half of them
+     * shows what had been chosen before. */
+    uint32_t meetings, most_meetings;
+    double passed_ns, reads_ns, links_ns;
 };
 
-static void open_thread(struct rates *rates, const char *id)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", id);
-    int file = rates->thread_count < MOST_THREADS ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (file >= 0)
-        rates->threads[rates->thread_count++] = file;
-}
+enum { MOST_AHEAD = 64 /* meetings */ };
+static const double LEAST_NS = 1e8; /* of meetings: else they tell of chance */
+static const double SMOOTH_NS = 2e8;
 
-static void open_threads(struct rates *rates)
-{
-    char me[24];
-    snprintf(me, sizeof me, "%ld", (long)getpid());
-    open_thread(rates, me);
-    DIR *folder = rates->thread_count ? opendir("/proc/self/task") : NULL;
-    struct dirent *entry;
-    while (folder && (entry = readdir(folder)))
-        if (entry->d_name[0] != '.' && strcmp(entry->d_name, me) != 0)
-            open_thread(rates, entry->d_name);
-    if (folder)
-        closedir(folder);
-}
-
-static struct processor read_processor(const struct rates *rates)
-{
-    struct processor processor = {.all = clock_process_cpu_ns()};
-    for (int i = 0; i < rates->thread_count; i++) {
-        char text[96];
-        ssize_t length = pread(rates->threads[i], text, sizeof text - 1, 0);
-        unsigned long long ran = 0, delay = 0;
-        text[length > 0 ? length : 0] = 0;
-        if (sscanf(text, "%llu %llu", &ran, &delay) != 2)
-            continue;
-        processor.main = i == 0 ? ran : processor.main;
-        processor.ran += ran;
-        processor.delay += delay;
-    }
-    return processor;
-}
-
-static uint64_t row_bytes(const struct dataset *dataset)
-{
-    uint64_t bytes = 0;
-    for (size_t f = 0; f < dataset->field_count; f++)
-        if (dataset->fields[f].source == FIELD_ROW)
-            bytes += dataset->fields[f].sample_bytes * dataset->row_length;
-    return bytes ? bytes : 1;
-}
-
-static struct counted count(const struct rates *rates)
+static struct counted count(const struct rates *rates, uint64_t rows)
 {
     struct pool_stats stats;
     pool_stats(rates->job->pool, &stats);
-    return (struct counted){.processor = read_processor(rates),
-                            .read = stats.read,
-                            .busy_ns = stats.busy_ns,
-                            .rows = stats.read.decoded_bytes / row_bytes(rates->job->dataset),
-                            .moved = {rates->moved[0], rates->moved[1]},
-                            .now_ns = clock_now_ns()};
+    return (struct counted){.read = stats.read, .rows = rows, .now_ns = clock_now_ns()};
+}
+
+/* Windows are assigned ahead: a change of choices shows only when these are over. */
+static uint32_t meetings_ahead(const struct job *job)
+{
+    const struct plan *plan = &job->setup.plan;
+    double samples = (double)job->setup.budget.planned_windows * (double)plan->window_rows *
+                     (double)plan->row_length;
+    double rounds = samples / (double)plan->global_batch * job->setup.shape.stripes_per_step /
+                    job->setup.shape.steps_per_round;
+    return (uint32_t)fmin(rounds / PACE_ROUNDS, MOST_AHEAD) + 1;
 }
 
 enum status rates_new(struct job *job, struct rates **ret_rates, struct error *err)
 {
-    size_t readers = job->assigner ? (size_t)job->comm.size : 0;
-    struct rates *rates = calloc(1, sizeof *rates + readers * sizeof rates->links[0]);
+    struct rates *rates = calloc(1, sizeof *rates);
     if (!rates)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the rates of %zu reader%s", readers,
-                         count_plural(readers));
+        return error_set(err, STATUS_NO_MEMORY, "no memory for rates");
     rates->job = job;
-    rates->work_share = rates->run_share = 1;
-    for (size_t r = 0; r < readers; r++) {
-        struct ways_rates known = assigner_rates(job->assigner, (uint32_t)r);
-        rates->links[r].probed = rates->links[r].byte_ns = known.byte_ns;
-    }
-    open_threads(rates);
-    rates->before = count(rates);
+    rates->most_meetings = 2 * meetings_ahead(job);
+    rates->before = count(rates, 0);
     *ret_rates = rates;
     return STATUS_OK;
 }
 
 void rates_free(struct rates *rates)
 {
-    if (!rates)
-        return;
-    for (int i = 0; i < rates->thread_count; i++)
-        close(rates->threads[i]);
     free(rates);
 }
-
-void rates_note_moved(struct rates *rates, uint64_t sent_records, uint64_t received_records)
+struct rate_sample rates_measure(struct rates *rates, uint64_t rows_read, uint64_t exchange_ns)
 {
-    rates->moved[0] += sent_records * rates->job->setup.record_bytes;
-    rates->moved[1] += received_records * rates->job->setup.record_bytes;
-}
-
-/* --- one reader ------------------------------------------------------------------------------- */
-
-static void approach(double *value, double measured)
-{
-    *value = *value > 0 ? 0.75 * *value + 0.25 * measured : measured;
-}
-
-/* How much of the time in which they want to run threads do run; and what moving takes. */
-static void measure_processors(struct rates *rates, const struct counted *now)
-{
-    const struct counted *before = &rates->before;
-    double ran = (double)(now->processor.ran - before->processor.ran);
-    double delay = (double)(now->processor.delay - before->processor.delay);
-    double all = (double)(now->processor.all - before->processor.all);
-    double main = (double)(now->processor.main - before->processor.main);
-    double busy = (double)(now->busy_ns - before->busy_ns);
-    if (ran + delay > 0)
-        approach(&rates->run_share, ran / (ran + delay));
-    if (busy > 0 && main > 0 && all > main)
-        approach(&rates->work_share, (all - main) / busy < 1 ? (all - main) / busy : 1);
-    double moved = (double)(now->moved[0] - before->moved[0] + now->moved[1] - before->moved[1]);
-    if (moved > 4e6 && main > 0) /* else the main thread did more than move */
-        approach(&rates->byte_cpu_ns, main / moved);
-}
-
-struct rate_sample rates_measure(struct rates *rates, uint64_t row_ns, uint64_t exchange_ns)
-{
-    struct counted now = count(rates);
-    const struct counted *before = &rates->before;
-    measure_processors(rates, &now);
-    uint64_t passed = now.now_ns - before->now_ns;
-    uint64_t stored = now.read.stored_bytes - before->read.stored_bytes;
-    uint64_t disk = now.read.disk_bytes - before->read.disk_bytes;
-    uint64_t memory = now.read.memory_bytes - before->read.memory_bytes;
-    uint64_t rows = now.rows - before->rows;
-    double workers = pool_worker_count(rates->job->pool);
-    struct rate_sample sample = {
-        .row_cpu_ns = (uint64_t)((double)row_ns * workers * rates->work_share),
-        .byte_cpu_fs = (uint64_t)(rates->byte_cpu_ns * MILLION),
-        .cores_milli = (uint64_t)(rates->run_share * (workers + 1) * 1000),
-        .moved_bytes = max_u64(now.moved[0] - before->moved[0], now.moved[1] - before->moved[1]),
-        .passed_ns = passed,
-        .exchange_ppm = passed ? exchange_ns * MILLION / passed : 0,
-        .stored_bytes = stored,
-        .fetch_ppm = stored + disk ? stored * MILLION / (stored + disk) : 0,
-        .row_stored_bytes = rows ? (stored + disk + memory) / rows : 0};
+    struct counted now = count(rates, rows_read);
+    const struct dataset_read_stats *before = &rates->before.read;
+    uint64_t chunks = now.read.chunk_count - before->chunk_count;
+    uint64_t from_memory = now.read.memory_chunk_count - before->memory_chunk_count;
+    uint64_t rows = rows_read > rates->before.rows ? rows_read - rates->before.rows : 0;
+    struct rate_sample sample = {.passed_ns = now.now_ns - rates->before.now_ns,
+                                 .exchange_ns = exchange_ns,
+                                 .stored_bytes = now.read.stored_bytes - before->stored_bytes,
+                                 .read_rows = chunks ? rows * (chunks - from_memory) / chunks : 0};
     rates->before = now;
     return sample;
 }
@@ -201,75 +92,69 @@ struct rate_sample rates_measure(struct rates *rates, uint64_t row_ns, uint64_t 
 /* --- rank 0 ----------------------------------------------------------------------------------- */
 
 void rates_note(struct rates *rates, uint32_t reader, const struct rate_sample *sample,
-                uint64_t row_ns, uint64_t waited_ppm)
+                uint64_t row_ns, double waited)
 {
-    rates->links[reader].sample = *sample;
-    rates->links[reader].row_ns = row_ns;
-    rates->waited_ppm = waited_ppm;
+    struct meeting *meeting = &rates->meeting;
+    double byte_ns = assigner_ways(rates->job->assigner)->rates[reader].byte_ns;
+    double passed = (double)sample->passed_ns, readers = rates->job->comm.size;
+    double exchange = passed > 0 ? fmin((double)sample->exchange_ns / passed, 1) : 0;
+    struct ways_rates known = {.row_ns = (double)row_ns, .byte_ns = byte_ns};
+    assigner_note_rates(rates->job->assigner, reader, &known);
+    meeting->passed_ns += passed / readers;
+    meeting->waited += waited / readers;
+    meeting->stored_bytes += (double)sample->stored_bytes;
+    meeting->read_rows += (double)sample->read_rows;
+    meeting->exchange = reader == 0 ? exchange : fmin(meeting->exchange, exchange);
 }
 
-/* What the links carried of late: the limit, or less. What is not confirmed is forgotten. */
-static void learn_links(struct rates *rates)
+/* A slower rate is believed only if rounds waited for rows. */
+static void learn_store(struct rates *rates)
 {
-    uint64_t least_ppm = UINT64_MAX;
-    if (rates->job->comm.node_size == rates->job->comm.size)
+    const struct meeting *meeting = &rates->meeting;
+    rates->stored_bytes = 0.9 * rates->stored_bytes + meeting->stored_bytes;
+    rates->read_rows = 0.9 * rates->read_rows + meeting->read_rows;
+    if (meeting->stored_bytes == 0 || meeting->passed_ns == 0 || rates->read_rows == 0)
         return;
-    for (int r = 0; r < rates->job->comm.size; r++)
-        least_ppm = min_u64(least_ppm, rates->links[r].sample.exchange_ppm);
-    for (int r = 0; r < rates->job->comm.size; r++) {
-        struct link *link = &rates->links[r];
-        if (link->sample.moved_bytes == 0 || link->sample.passed_ns == 0)
-            continue;
-        double seen = (double)link->sample.passed_ns / (double)link->sample.moved_bytes;
-        if (least_ppm > MILLION / 2)
-            link->byte_ns = 1 / (0.75 / link->byte_ns + 0.25 / seen);
-        else if (seen < link->byte_ns)
-            link->byte_ns = seen;
-        link->byte_ns += (link->probed - link->byte_ns) / 100;
-    }
+    double seen = meeting->stored_bytes / meeting->passed_ns, *known = &rates->store_bytes_per_ns;
+    double weight = meeting->passed_ns / (meeting->passed_ns + SMOOTH_NS);
+    if (*known == 0)
+        *known = seen;
+    else if (seen > *known || meeting->waited > 0.5)
+        *known += weight * (seen - *known);
+    struct ways_store store = {.row_bytes = rates->stored_bytes / rates->read_rows};
+    store.row_ns = store.row_bytes / *known;
+    assigner_note_store(rates->job->assigner, &store);
 }
 
-/* The time of the store for a row, all readers together. */
-static double store_row_ns(struct rates *rates)
+static void learn_waits(struct rates *rates)
 {
-    double bytes = 0, passed = 0, row = 0, share = 0;
-    int readers = rates->job->comm.size;
-    for (int r = 0; r < readers; r++) {
-        const struct rate_sample *sample = &rates->links[r].sample;
-        bytes += (double)sample->stored_bytes;
-        passed += (double)sample->passed_ns / readers;
-        row += (double)sample->row_stored_bytes / readers;
-        share += (double)sample->fetch_ppm / MILLION / readers;
-    }
-    if (bytes == 0 || passed == 0)
-        return 0;
-    double rate = bytes / passed;
-    if (rate > rates->store_bytes_per_ns || rates->waited_ppm > MILLION / 3)
-        approach(&rates->store_bytes_per_ns, rate);
-    return row * share / rates->store_bytes_per_ns;
+    const struct meeting *meeting = &rates->meeting;
+    if (++rates->meetings <= rates->most_meetings / 2)
+        return;
+    rates->passed_ns += meeting->passed_ns;
+    rates->reads_ns += meeting->passed_ns * meeting->waited;
+    rates->links_ns += meeting->passed_ns * meeting->exchange;
+    if (rates->meetings < rates->most_meetings || rates->passed_ns < LEAST_NS)
+        return;
+    struct ways_waits waits = {.reads = rates->reads_ns / rates->passed_ns,
+                               .links = rates->links_ns / rates->passed_ns};
+    assigner_note_waits(rates->job->assigner, &waits);
+    rates->passed_ns = rates->reads_ns = rates->links_ns = 0;
+    rates->meetings = 0;
 }
 
 void rates_tell(struct rates *rates)
 {
-    struct assigner *assigner = rates->job->assigner;
-    learn_links(rates);
-    for (int r = 0; r < rates->job->comm.size; r++) {
-        const struct link *link = &rates->links[r];
-        struct ways_rates known = {.row_ns = (double)link->row_ns,
-                                   .row_cpu_ns = (double)link->sample.row_cpu_ns,
-                                   .byte_ns = link->byte_ns,
-                                   .byte_cpu_ns = (double)link->sample.byte_cpu_fs / MILLION,
-                                   .cores = (double)link->sample.cores_milli / 1000};
-        assigner_note_rates(assigner, (uint32_t)r, &known);
-    }
     if (rates->job->dataset->remote)
-        assigner_note_store(assigner, store_row_ns(rates));
+        learn_store(rates);
+    learn_waits(rates);
+    rates->meeting = (struct meeting){0};
 }
 
 /* --- links, at the start ---------------------------------------------------------------------- */
 
-enum { PIECE_BYTES = 256 << 10, UNDER_WAY = 4, LEAST_PIECES = 4, MOST_PIECES = 64, TRIES = 3 };
-static const uint64_t ENOUGH_NS = 8000000;
+enum { PIECE_BYTES = 256 << 10, UNDER_WAY = 4, LEAST_PIECES = 4, MOST_PIECES = 256, TRIES = 3 };
+static const uint64_t ENOUGH_NS = 30000000;
 static const double NO_LINK_BYTE_NS = 1e-3;
 
 /* Sends pieces to the reader `shift` ranks further, and receives as many. */

@@ -172,12 +172,9 @@ static void append_reader(const struct job *job, const struct all_epochs *all, u
     append_lines(job->seats[reader].seats, json);
     struct ways_rates rates = {0}; /* where there was no session */
     if (job->assigner)
-        rates = assigner_rates(job->assigner, (uint32_t)reader);
-    text_append(json,
-                ",\"rates\":{\"row_ns\":%.0f,\"row_cpu_ns\":%.0f,\"link_bytes_per_s\":%.0f,"
-                "\"byte_cpu_ns\":%.4f,\"cores\":%.2f}",
-                rates.row_ns, rates.row_cpu_ns, rates.byte_ns > 0 ? 1e9 / rates.byte_ns : 0,
-                rates.byte_cpu_ns, rates.cores);
+        rates = assigner_ways(job->assigner)->rates[reader];
+    text_append(json, ",\"rates\":{\"row_ns\":%.0f,\"link_bytes_per_s\":%.0f}", rates.row_ns,
+                rates.byte_ns > 0 ? 1e9 / rates.byte_ns : 0);
     text_append(json, ",\"epochs\":[");
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         text_append(json, "%s{\"epoch\":%" PRIu64 ",", i ? "," : "", first_epoch + i);
@@ -195,6 +192,18 @@ static void append_masked(const struct job *job, struct text *out)
         text_append(out, "%s sample%s could not be read and %s masked%s%s\n",
                     count_format(samples).text, count_plural(samples),
                     samples == 1 ? "was" : "were", *list ? ": see " : "", list);
+}
+
+/* What the choice of ways depended on at the end. */
+static void append_ways(const struct job *job, struct text *json)
+{
+    if (!job->assigner) /* where there was no session */
+        return;
+    const struct ways *ways = assigner_ways(job->assigner);
+    double row_ns = ways->store.row_ns;
+    text_append(json, "\"ways\":{\"burden\":%.3f,\"mixes\":%s,\"store_bytes_per_s\":%.0f},",
+                ways->burden, ways->mixes ? "true" : "false",
+                row_ns > 0 ? 1e9 * ways->store.row_bytes / row_ns : 0);
 }
 
 static void append_report(const struct job *job, const struct service_summary *summary,
@@ -228,7 +237,9 @@ static void append_report(const struct job *job, const struct service_summary *s
         append_json(job, &line, json);
     }
     append_masked(job, out);
-    text_append(json, "],\"readers\":[");
+    text_append(json, "],");
+    append_ways(job, json);
+    text_append(json, "\"readers\":[");
     for (uint64_t r = 0; r < all->reader_count; r++) {
         text_append(json, "%s", r ? "," : "");
         append_reader(job, all, r, summary->first_epoch, json);

@@ -91,13 +91,8 @@ void rounds_post(struct rounds *rounds, struct round *round)
 {
     exchange_post(rounds->exchange, rounds_lane_index(rounds, round));
     uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % ROUND_MAX_IN_FLIGHT];
-    uint64_t sending = 0, receiving = 0;
-    for (int peer = 0; peer < rounds->job->comm.size; peer++) {
-        sending += (uint64_t)round->counts.send_counts[peer];
-        receiving += (uint64_t)round->counts.receive_counts[peer];
-    }
-    *sent += sending;
-    pace_note_moved(rounds->pace, sending, receiving);
+    for (int peer = 0; peer < rounds->job->comm.size; peer++)
+        *sent += (uint64_t)round->counts.send_counts[peer];
     rounds->posted++;
 }
 

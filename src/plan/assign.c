@@ -201,14 +201,19 @@ void assigner_note_rates(struct assigner *assigner, uint32_t reader, const struc
     ways_note_rates(&assigner->ways, reader, rates);
 }
 
-void assigner_note_store(struct assigner *assigner, double row_ns)
+void assigner_note_store(struct assigner *assigner, const struct ways_store *store)
 {
-    ways_note_store(&assigner->ways, row_ns);
+    ways_note_store(&assigner->ways, store);
 }
 
-struct ways_rates assigner_rates(const struct assigner *assigner, uint32_t reader)
+void assigner_note_waits(struct assigner *assigner, const struct ways_waits *waits)
 {
-    return assigner->ways.rates[reader];
+    ways_note_waits(&assigner->ways, waits);
+}
+
+const struct ways *assigner_ways(const struct assigner *assigner)
+{
+    return &assigner->ways;
 }
 
 /* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners

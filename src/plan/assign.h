@@ -99,14 +99,14 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
 /* Whether assigner_note_pace() has been called. */
 bool assigner_has_pace(const struct assigner *assigner);
 
-/* Notes how fast a reader is, and how long the store, which all share, takes for a row; 0: it is
- * not shared, or not known. For the choice of ways. */
+/* What the choice of ways depends on: see ways.h. */
 void assigner_note_rates(struct assigner *assigner, uint32_t reader,
                          const struct ways_rates *rates);
-void assigner_note_store(struct assigner *assigner, double row_ns);
+void assigner_note_store(struct assigner *assigner, const struct ways_store *store);
+void assigner_note_waits(struct assigner *assigner, const struct ways_waits *waits);
 
-/* The rates in use. */
-struct ways_rates assigner_rates(const struct assigner *assigner, uint32_t reader);
+/* What the choice of ways depends on now: the rates in use. */
+const struct ways *assigner_ways(const struct assigner *assigner);
 
 /* The run goes on at another window, earlier or later. Readers no longer owe the rows that they
  * were given and have not read. Rows keep their homes, even rows that are not read yet; readers

@@ -146,17 +146,20 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
                              .decodes = assigner->kept_are_read,
                              .holders = assigner->holders,
                              .holder_count = assigner->holder_count};
-    if (assigner->each_rows > 0 && ways_prefers_each(ways, &given)) {
+    bool better = assigner->each_rows > 0 && ways_prefers_each(ways, &given);
+    bool allowed = better && ways_allows_each(ways, &given);
+    if (allowed)
         list_loaders(assigner, task, window_row);
-        if (loaders_have_room(assigner, home, row)) {
-            burden_loaders(assigner, home, row);
-            ways_add_each(ways, &given);
-            *ret_owner |= ASSIGN_EACH;
-            return true;
-        }
-    }
-    ways_add_sent(ways, &given);
-    return false;
+    bool each = allowed && loaders_have_room(assigner, home, row);
+    if (each || (better && !allowed))
+        ways_add_each(ways, &given);
+    else
+        ways_add_sent(ways, &given);
+    if (!each)
+        return false;
+    burden_loaders(assigner, home, row);
+    *ret_owner |= ASSIGN_EACH;
+    return true;
 }
 
 /* Of the listed readers the one to own a row that all of them load: which has most room, if the row
@@ -179,7 +182,8 @@ bool each_takes_other(struct assigner *assigner, const struct assigner_task *tas
 {
     uint64_t row = assigner->rows[window_row];
     struct ways_row given = {.from = sender, .reads = true};
-    if (assigner->each_rows == 0 || !ways_prefers_each(&assigner->ways, &given))
+    if (assigner->each_rows == 0 || !ways_prefers_each(&assigner->ways, &given) ||
+        !ways_allows_each(&assigner->ways, &given))
         return false;
     list_loaders(assigner, task, window_row);
     uint32_t owner = owner_of_loaders(assigner, keep);

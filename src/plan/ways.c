@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double LEAST_BURDEN = 0.125, MOST_BURDEN = 1024;
+static const double FIRST_STEP = 0.5, LEAST_STEP = 0.125, MOST_STEP = 2;
+static const double WORTH_IT = 1.33, STILL_WORTH_IT = 1.15; /* all sent, over the mixture */
+
 uint64_t ways_bytes(uint32_t reader_count)
 {
     return reader_count * (sizeof(struct ways_rates) + sizeof(double) +
@@ -19,7 +23,10 @@ bool ways_init(struct ways *ways, uint32_t reader_count, enum ways_choice choice
                           .choice = choice,
                           .record_bytes = record_bytes,
                           .row_samples = row_samples,
-                          .share = share};
+                          .share = share,
+                          .mixes = true,
+                          .burden = 1,
+                          .burden_step = FIRST_STEP};
     ways->rates = calloc(reader_count, sizeof *ways->rates);
     ways->wants = calloc(reader_count, sizeof *ways->wants);
     ways->loads = calloc(reader_count, sizeof *ways->loads);
@@ -67,45 +74,61 @@ void ways_note_rates(struct ways *ways, uint32_t reader, const struct ways_rates
 {
     struct ways_rates *used = &ways->rates[reader];
     take_rate(&used->row_ns, rates->row_ns);
-    take_rate(&used->row_cpu_ns, rates->row_cpu_ns);
     take_rate(&used->byte_ns, rates->byte_ns);
-    take_rate(&used->byte_cpu_ns, rates->byte_cpu_ns);
-    take_rate(&used->cores, rates->cores);
     ways->all_known = true;
     for (uint32_t r = 0; r < ways->reader_count; r++)
         ways->all_known = ways->all_known && is_known(ways, r);
     ways->stale = 0;
 }
 
-void ways_note_store(struct ways *ways, double row_ns)
+void ways_note_store(struct ways *ways, const struct ways_store *store)
 {
-    take_rate(&ways->store_row_ns, row_ns);
+    take_rate(&ways->store.row_ns, store->row_ns);
+    take_rate(&ways->store.row_bytes, store->row_bytes);
+    ways->stale = 0;
+}
+
+/* Where rows are read again, the burden goes to where rounds wait for reading as much as for links.
+ * Time in which they wait for neither speaks against reading again, a little. Steps get longer as
+ * long as they lead the same way. Where all rows are sent, a burden is forgotten slowly. */
+void ways_note_waits(struct ways *ways, const struct ways_waits *waits)
+{
+    if (ways->each < 1) {
+        if (waits->links > 0.5 && ways->burden > 1)
+            ways->burden -= (ways->burden - 1) / 32;
+        ways->stale = 0;
+        return;
+    }
+    double idle = fmax(0, 1 - waits->reads - waits->links);
+    double way = waits->reads + idle / 8 - waits->links;
+    bool same_way = (way > 0) == (ways->burden_step > 0);
+    double step = fabs(ways->burden_step) * (same_way ? 1.5 : 0.5);
+    step = fmin(fmax(step, LEAST_STEP), MOST_STEP);
+    ways->burden_step = way > 0 ? step : -step;
+    ways->burden *= exp2(step * way);
+    ways->burden = fmin(fmax(ways->burden, LEAST_BURDEN), MOST_BURDEN);
     ways->stale = 0;
 }
 
 /* --- what a row takes of one reader ------------------------------------------------------- */
 
-static struct ways_load read_load(const struct ways *ways, uint32_t reader)
+/* `stores`: times the row comes from the store, if all share one. */
+static struct ways_load read_load(const struct ways *ways, uint32_t reader, double stores)
 {
     const struct ways_rates *rates = &ways->rates[reader];
-    return (struct ways_load){.work = rates->row_ns,
-                              .cpu = rates->cores > 0 ? rates->row_cpu_ns / rates->cores : 0};
+    return (struct ways_load){.work = rates->row_ns * ways->burden,
+                              .in = stores * ways->store.row_bytes * rates->byte_ns};
 }
 
 static struct ways_load move_load(const struct ways *ways, uint32_t reader, double out, double in)
 {
-    const struct ways_rates *rates = &ways->rates[reader];
-    double out_bytes = out * ways->record_bytes, in_bytes = in * ways->record_bytes;
-    return (struct ways_load){
-        .out = out_bytes * rates->byte_ns,
-        .in = in_bytes * rates->byte_ns,
-        .cpu = rates->cores > 0 ? (out_bytes + in_bytes) * rates->byte_cpu_ns / rates->cores : 0};
+    double sample_ns = ways->record_bytes * ways->rates[reader].byte_ns;
+    return (struct ways_load){.out = out * sample_ns, .in = in * sample_ns};
 }
 
 static void add(struct ways_load *load, struct ways_load more, double times)
 {
     load->work += times * more.work;
-    load->cpu += times * more.cpu;
     load->out += times * more.out;
     load->in += times * more.in;
 }
@@ -120,9 +143,10 @@ static void add_planned(struct ways *ways, enum ways_plan plan, uint32_t reader,
 
 static void add_store(struct ways *ways, enum ways_plan plan, double rows)
 {
-    ways->plan_store[plan] += rows * ways->store_row_ns;
+    double took = rows * ways->store.row_ns * ways->burden;
+    ways->plan_store[plan] += took;
     if (plan == WAYS_CHOSEN)
-        ways->store_load += rows * ways->store_row_ns;
+        ways->store_load += took;
 }
 
 /* The derivative of a load's power, but for a factor. */
@@ -135,13 +159,12 @@ _Static_assert(WAYS_POWER == 8, "slope() is the 7th power");
 
 static double price(const struct ways_load *load, struct ways_load more)
 {
-    return more.work * slope(load->work) + more.cpu * slope(load->cpu) +
-           more.out * slope(load->out) + more.in * slope(load->in);
+    return more.work * slope(load->work) + more.out * slope(load->out) + more.in * slope(load->in);
 }
 
 static double store_price(const struct ways *ways)
 {
-    return ways->store_row_ns * slope(ways->store_load);
+    return ways->store.row_ns * ways->burden * slope(ways->store_load);
 }
 
 /* --- windows ------------------------------------------------------------------------------ */
@@ -157,7 +180,7 @@ static void refresh(struct ways *ways)
     ways->in_price = ways->each_price = 0;
     for (uint32_t r = 0; r < ways->reader_count; r++) {
         struct ways_load received = move_load(ways, r, 0, ways->share[r] * samples(ways));
-        struct ways_load read = read_load(ways, r);
+        struct ways_load read = read_load(ways, r, 1);
         add(&ways->loads[r], received, ways->sent_rows);
         add(&ways->plans[WAYS_CHOSEN][r], received, ways->sent_rows);
         add(&ways->loads[r], read, ways->each_rows * ways->wants[r]);
@@ -170,25 +193,10 @@ static void refresh(struct ways *ways)
         struct ways_load received = move_load(ways, r, 0, ways->share[r] * samples(ways));
         ways->in_price += price(&ways->loads[r], received);
         ways->each_price +=
-            ways->wants[r] * (price(&ways->loads[r], read_load(ways, r)) + store_price(ways));
+            ways->wants[r] * (price(&ways->loads[r], read_load(ways, r, 1)) + store_price(ways));
     }
     ways->sent_rows = ways->each_rows = 0;
     ways->stale = ways->reader_count / 8 + 1;
-}
-
-void ways_begin_window(struct ways *ways)
-{
-    refresh(ways);
-    for (uint32_t r = 0; r < ways->reader_count; r++) {
-        struct ways_load *load = &ways->loads[r];
-        *load = (struct ways_load){load->work / 2, load->cpu / 2, load->out / 2, load->in / 2};
-    }
-    ways->store_load /= 2;
-    for (int p = 0; p < WAYS_PLANS; p++) {
-        memset(ways->plans[p], 0, ways->reader_count * sizeof *ways->plans[p]);
-        ways->plan_store[p] = 0;
-    }
-    ways->stale = 0;
 }
 
 double ways_window_ns(struct ways *ways, enum ways_plan plan)
@@ -199,9 +207,43 @@ double ways_window_ns(struct ways *ways, enum ways_plan plan)
     double most = ways->plan_store[plan];
     for (uint32_t r = 0; r < ways->reader_count; r++) {
         const struct ways_load *load = &ways->plans[plan][r];
-        most = fmax(most, fmax(fmax(load->work, load->cpu), fmax(load->out, load->in)));
+        most = fmax(most, fmax(load->work, fmax(load->out, load->in)));
     }
     return most;
+}
+
+/* Whether the mixture is worth it. A window in which nothing could have been chosen says nothing.
+ */
+static void settle_mixing(struct ways *ways)
+{
+    double took[WAYS_PLANS];
+    if (ways->choice != WAYS_AUTO)
+        return;
+    for (int p = 0; p < WAYS_PLANS; p++)
+        took[p] = ways_window_ns(ways, (enum ways_plan)p);
+    if (took[WAYS_CHOSEN] == took[WAYS_ALL_SEND])
+        return;
+    for (int p = 0; p < WAYS_PLANS; p++)
+        ways->sum_ns[p] = ways->sum_ns[p] / 2 + took[p];
+    double gain = ways->sum_ns[WAYS_ALL_SEND] / ways->sum_ns[WAYS_CHOSEN];
+    ways->mixes = gain > (ways->mixes ? STILL_WORTH_IT : WORTH_IT);
+}
+
+void ways_begin_window(struct ways *ways)
+{
+    settle_mixing(ways);
+    refresh(ways);
+    for (uint32_t r = 0; r < ways->reader_count; r++) {
+        struct ways_load *load = &ways->loads[r];
+        *load = (struct ways_load){load->work / 2, load->out / 2, load->in / 2};
+    }
+    ways->store_load /= 2;
+    ways->each /= 16;
+    for (int p = 0; p < WAYS_PLANS; p++) {
+        memset(ways->plans[p], 0, ways->reader_count * sizeof *ways->plans[p]);
+        ways->plan_store[p] = 0;
+    }
+    ways->stale = 0;
 }
 
 /* --- rows that one reader wants ----------------------------------------------------------- */
@@ -209,7 +251,7 @@ double ways_window_ns(struct ways *ways, enum ways_plan plan)
 void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory)
 {
     for (int p = 0; ways->all_known && p < WAYS_PLANS; p++) {
-        add_planned(ways, (enum ways_plan)p, reader, read_load(ways, reader));
+        add_planned(ways, (enum ways_plan)p, reader, read_load(ways, reader, from_memory ? 0 : 1));
         add_store(ways, (enum ways_plan)p, from_memory ? 0 : 1);
     }
 }
@@ -217,21 +259,22 @@ void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory)
 /* What a row costs a reader that has it in memory. */
 static struct ways_load memory_load(const struct ways *ways, uint32_t reader, bool decodes)
 {
-    return decodes ? read_load(ways, reader) : (struct ways_load){0};
+    return decodes ? read_load(ways, reader, 0) : (struct ways_load){0};
 }
 
 static void add_single(struct ways *ways, enum ways_plan plan, uint32_t from, uint32_t to,
                        bool decodes, bool holds, bool each)
 {
     if (each) {
-        add_planned(ways, plan, to, holds ? memory_load(ways, to, decodes) : read_load(ways, to));
+        add_planned(ways, plan, to,
+                    holds ? memory_load(ways, to, decodes) : read_load(ways, to, 1));
         add_store(ways, plan, holds ? 0 : 1);
         return;
     }
     add_planned(ways, plan, from, move_load(ways, from, samples(ways), 0));
     add_planned(ways, plan, to, move_load(ways, to, 0, samples(ways)));
     if (decodes)
-        add_planned(ways, plan, from, read_load(ways, from));
+        add_planned(ways, plan, from, read_load(ways, from, 0));
 }
 
 bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool holds,
@@ -244,13 +287,15 @@ bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool deco
         const struct ways_load *sender = &ways->loads[from], *receiver = &ways->loads[to];
         double send = price(sender, move_load(ways, from, samples(ways), 0)) +
                       price(receiver, move_load(ways, to, 0, samples(ways))) +
-                      (decodes ? price(sender, read_load(ways, from)) : 0);
-        each = holds ? !decodes || price(receiver, read_load(ways, to)) < send
-                     : price(receiver, read_load(ways, to)) + store_price(ways) < send;
+                      price(sender, memory_load(ways, from, decodes));
+        each = holds ? !decodes || price(receiver, memory_load(ways, to, decodes)) < send
+                     : price(receiver, read_load(ways, to, 1)) + store_price(ways) < send;
     }
     add_single(ways, WAYS_CHOSEN, from, to, decodes, holds, each);
-    add_single(ways, WAYS_ALL_SEND, from, to, decodes, holds, false);
+    add_single(ways, WAYS_ALL_SEND, from, to, decodes, holds, each && holds);
     add_single(ways, WAYS_ALL_EACH, from, to, decodes, holds, allowed);
+    each = each && (ways->mixes || holds);
+    ways->each += each && !holds;
     return each;
 }
 
@@ -260,8 +305,9 @@ bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool deco
 static double saved_price(const struct ways *ways, uint32_t reader, bool decodes)
 {
     const struct ways_load *load = &ways->loads[reader];
-    return ways->wants[reader] *
-           ((decodes ? 0 : price(load, read_load(ways, reader))) + store_price(ways));
+    struct ways_load saved = read_load(ways, reader, 1);
+    saved.work = decodes ? 0 : saved.work;
+    return ways->wants[reader] * (price(load, saved) + store_price(ways));
 }
 
 /* The price of EACH for a row that several readers may have in memory, summed up anew: what is left
@@ -275,11 +321,11 @@ static double each_price(const struct ways *ways, const struct ways_row *row)
     for (uint32_t r = 0; r < ways->reader_count; r++) {
         bool holds = next < row->holder_count && row->holders[next] == r;
         next += holds;
-        double read = price(&ways->loads[r], read_load(ways, r));
+        const struct ways_load *load = &ways->loads[r];
         if (holds || (r == row->from && !row->reads))
-            sum += ways->wants[r] * (row->decodes ? read : 0);
+            sum += ways->wants[r] * price(load, memory_load(ways, r, row->decodes));
         else
-            sum += ways->wants[r] * (read + store_price(ways));
+            sum += ways->wants[r] * (price(load, read_load(ways, r, 1)) + store_price(ways));
     }
     return sum;
 }
@@ -293,13 +339,18 @@ bool ways_prefers_each(struct ways *ways, const struct ways_row *row)
         refresh(ways);
     const struct ways_load *load = &ways->loads[from];
     double own = samples(ways) * ways->share[from];
-    double own_read = price(load, read_load(ways, from));
+    double own_read = price(load, read_load(ways, from, row->reads));
     double send = ways->in_price - price(load, move_load(ways, from, 0, own)) +
                   price(load, move_load(ways, from, samples(ways) - own, 0)) +
                   (row->reads || row->decodes ? own_read : 0) +
                   (row->reads ? store_price(ways) : 0);
     double each = each_price(ways, row);
     return each < send || (row->holder_count > 0 && each <= 0);
+}
+
+bool ways_allows_each(const struct ways *ways, const struct ways_row *row)
+{
+    return ways->mixes || row->holder_count + 1 == ways->reader_count;
 }
 
 static void count_row(struct ways *ways)
@@ -315,18 +366,17 @@ static void add_sender(struct ways *ways, enum ways_plan plan, const struct ways
     double own = samples(ways) * ways->share[from];
     add_planned(ways, plan, from, move_load(ways, from, samples(ways) - own, -own));
     if (row->reads || row->decodes)
-        add_planned(ways, plan, from, read_load(ways, from));
+        add_planned(ways, plan, from, read_load(ways, from, row->reads));
     add_store(ways, plan, row->reads ? 1 : 0);
 }
 
 /* refresh() adds what all readers read: this one need not. */
 static void take_off(struct ways *ways, enum ways_plan plan, uint32_t reader, bool decodes)
 {
-    struct ways_load less = read_load(ways, reader);
-    less.work *= -ways->wants[reader];
-    less.cpu *= -ways->wants[reader];
-    if (!decodes)
-        add_planned(ways, plan, reader, less);
+    struct ways_load less = read_load(ways, reader, 1);
+    less.work *= decodes ? 0 : -ways->wants[reader];
+    less.in *= -ways->wants[reader];
+    add_planned(ways, plan, reader, less);
     add_store(ways, plan, -ways->wants[reader]);
 }
 
@@ -355,6 +405,7 @@ void ways_add_each(struct ways *ways, const struct ways_row *row)
     if (!ways->all_known)
         return;
     ways->each_rows++;
+    ways->each += ways->mixes;
     add_loaders(ways, WAYS_CHOSEN, row);
     add_sender(ways, WAYS_ALL_SEND, row);
     add_loaders(ways, WAYS_ALL_EACH, row);

@@ -7,11 +7,17 @@
  *
  * The choice is greedy, row by row, so that the busiest resource is busy for as short as possible:
  * online load balancing (Aspnes, Azar, Fiat, Plotkin and Waarts, Journal of the ACM 44(3), 1997).
- * Resources are, of each reader, the workers' time, the processors' time, and the link in either
- * direction; and the store, which all readers share. A resource's load is the time that it is busy
- * with the rows given out so far, older windows counting less and less. A row takes the way that
- * adds less to the sum of the loads' WAYS_POWERth powers, which lies close to the highest load. So
- * several ways are used at once where that is faster than any way alone.
+ * Resources are, of each reader, the workers' time and the link in either direction; and the store,
+ * which all readers share. A resource's load is the time that it is busy with the rows given out so
+ * far, older windows counting less and less. A row takes the way that adds less to the sum of the
+ * loads' WAYS_POWERth powers, which lies close to the highest load. So several ways are used at
+ * once where that is faster than any way alone.
+ *
+ * Rates are never quite right: a resource's rate is known only while this resource is the limit. So
+ * what rounds wait for has the last word. Where they wait for reading, while rows are read again,
+ * all reading counts as slower than its rates say, by a factor, the burden; where they wait for
+ * links, as faster. And rows are sent as long as the mixture promises little: reading again has to
+ * be worth it.
  *
  * Without rates nothing is known, and rows are sent. Nothing here is exact, and nothing has to be:
  * every choice delivers the same samples. Plain functions; one thread.
@@ -34,18 +40,27 @@ enum ways_choice {
 /* The names of exchange.way, in the order of the enum. */
 #define WAYS_CHOICE_NAMES "auto", "send", "each"
 
-/* How fast a reader is. Times in ns; 0: not known. */
+/* How fast a reader is, in ns; 0: not known. */
 struct ways_rates {
-    double row_ns;      /* to read and decode a row: a worker's time, over the workers */
-    double row_cpu_ns;  /* of that, processor time: not over the workers */
-    double byte_ns;     /* of the link, for a byte in one direction */
-    double byte_cpu_ns; /* processor time to send a byte, or to receive it */
-    double cores;       /* processors that the reader gets */
+    double row_ns;  /* to read and decode a row: a worker's time, over the workers */
+    double byte_ns; /* of the link, for a byte in one direction */
+};
+
+/* The store that all readers share. 0: there is none, or nothing is known. */
+struct ways_store {
+    double row_ns;    /* of the store, for a row, all readers together */
+    double row_bytes; /* of a row, which come in over the reader's link, too */
+};
+
+/* What rounds waited for of late: shares of the time. */
+struct ways_waits {
+    double reads; /* rows that a reader loads */
+    double links; /* the exchange */
 };
 
 /* The time that resources are busy, in ns. */
 struct ways_load {
-    double work, cpu, out, in;
+    double work, out, in;
 };
 
 /* What the rows of a window would take in one way, or take as chosen. */
@@ -62,9 +77,13 @@ struct ways {
     double wanted;            /* their sum */
     struct ways_load *loads;  /* [reader_count] */
     struct ways_load *plans[WAYS_PLANS]; /* [reader_count] of the window */
-    double store_row_ns;                 /* of the store, for a row; 0: it is not what is shared */
+    struct ways_store store;
     double store_load, plan_store[WAYS_PLANS];
-    bool all_known; /* rates of all readers are */
+    bool all_known;             /* rates of all readers are */
+    double sum_ns[WAYS_PLANS];  /* of windows, older ones counting less and less */
+    bool mixes;                 /* rows are given out as chosen; else all are sent */
+    double each;                /* rows given out that are not sent, of the last windows */
+    double burden, burden_step; /* the latter: its logarithm changes by so much at most */
     /* Sums over readers that are looked at for each long row: brought up to date now and then. */
     double in_price, each_price; /* of a whole row, at the loads of the last refresh */
     double sent_rows, each_rows; /* since then */
@@ -83,16 +102,19 @@ void ways_note_shares(struct ways *ways);
 /* Rates as measured. A rate that differs from the one in use by less than an eighth changes
  * nothing, so that choices do not swing. */
 void ways_note_rates(struct ways *ways, uint32_t reader, const struct ways_rates *rates);
-void ways_note_store(struct ways *ways, double row_ns);
+void ways_note_store(struct ways *ways, const struct ways_store *store);
 
-/* A window begins: what was given out before counts half. */
+/* What rounds waited for since choices changed last, or began to change what is read and sent. */
+void ways_note_waits(struct ways *ways, const struct ways_waits *waits);
+
+/* A window begins: what was given out before counts half. Settles whether rows may be EACH. */
 void ways_begin_window(struct ways *ways);
 
 /* `reader` reads a row: the store's time, too, unless the row is in its memory, as stored. */
 void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory);
 
-/* A row whose samples all go to the reader `to`, and which `from` has in memory: whether `to` had
- * better load the row itself. `decodes`: rows in memory are as stored. `holds`: `to` has the row in
+/* A row whose samples all go to the reader `to`, and which `from` has in memory: whether `to` is to
+ * load the row itself. `decodes`: rows in memory are as stored. `holds`: `to` has the row in
  * memory, too. Adds the choice. `allowed` false: it may not. */
 bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool holds,
                         bool allowed);
@@ -107,8 +129,11 @@ struct ways_row {
     uint32_t holder_count;
 };
 
-/* Whether all had better load such a row. Adds nothing. */
+/* Whether all had better load such a row; and whether they may: while the mixture is not worth it,
+ * only a row that all have in memory. Add nothing. What was better is added even if it may not be.
+ */
 bool ways_prefers_each(struct ways *ways, const struct ways_row *row);
+bool ways_allows_each(const struct ways *ways, const struct ways_row *row);
 
 /* Adds such a row, sent by `from`. */
 void ways_add_sent(struct ways *ways, const struct ways_row *row);

@@ -92,9 +92,11 @@ static void assume(struct model *model, const struct run_rates *rates)
         known.row_ns = 1e9 * (double)demand->row_bytes / (double)rates->decode;
     for (uint32_t r = 0; r < demand->reader_count; r++)
         assigner_note_rates(model->assigner, r, &known);
+    double row_bytes = (double)rates->stored_row_bytes;
     if (rates->store > 0)
         assigner_note_store(model->assigner,
-                            1e9 * (double)rates->stored_row_bytes / (double)rates->store);
+                            &(struct ways_store){.row_ns = 1e9 * row_bytes / (double)rates->store,
+                                                 .row_bytes = row_bytes});
 }
 
 static void model_done(struct model *model)

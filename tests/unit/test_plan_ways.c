@@ -117,7 +117,7 @@ static void the_store_is_shared(void **state)
         struct ways ways;
         uint64_t counts[READERS] = {0};
         bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 100, .byte_ns = 8});
-        ways_note_store(&ways, shared ? 10000 : 0);
+        ways_note_store(&ways, &(struct ways_store){.row_ns = shared ? 10000 : 0});
         uint64_t each = take_single(&ways, counts);
         if (shared) /* 4 links send in 8,000 ns each, one store gives a row in 10,000 */
             assert_in_range(each, ROWS / 8, ROWS / 4);
@@ -127,23 +127,69 @@ static void the_store_is_shared(void **state)
     }
 }
 
-/* Where sending takes more of short processors than decoding, links may be fast. */
-static void processors_count(void **state)
+/* Windows of rows of one sample, after which rounds wait as `waits` says. How many rows of the last
+ * window are not sent. */
+static uint64_t take_windows(struct ways *ways, int windows, const struct ways_waits *waits)
+{
+    uint64_t each = 0;
+    for (int w = 0; w < windows; w++) {
+        uint64_t counts[READERS] = {0};
+        ways_begin_window(ways);
+        each = take_single(ways, counts);
+        ways_note_waits(ways, waits);
+    }
+    return each;
+}
+
+static const struct ways_waits for_links = {.links = 1}, for_reads = {.reads = 1},
+                               for_both = {.reads = 0.5, .links = 0.5};
+
+/* Where the mixture gains little, because the store is slow, or as what comes from it comes over
+ * the link, too, all rows are sent. */
+static void little_is_not_worth_it(void **state)
 {
     (void)state;
-    for (int short_of = 0; short_of < 2; short_of++) {
+    static const struct ways_store stores[] = {{.row_ns = 20000, .row_bytes = 100},
+                                               {.row_ns = 100, .row_bytes = 900}};
+    for (size_t i = 0; i < 2; i++) {
         struct ways ways;
-        uint64_t counts[READERS] = {0};
-        bench_init(&ways, WAYS_AUTO, 1,
-                   (struct ways_rates){.row_ns = 4000,
-                                       .row_cpu_ns = 4000,
-                                       .byte_ns = 1,
-                                       .byte_cpu_ns = 10,
-                                       .cores = short_of ? 0.5 : 64});
-        uint64_t each = take_single(&ways, counts);
-        assert_in_range(each, short_of ? ROWS * 9 / 10 : 0, short_of ? ROWS : ROWS / 2);
+        bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 100, .byte_ns = 8});
+        assert_true(take_windows(&ways, 2, &for_both) > ROWS * 9 / 10);
+        ways_note_store(&ways, &stores[i]);
+        assert_int_equal(take_windows(&ways, 8, &for_both), 0);
+        ways_note_store(&ways, &(struct ways_store){.row_ns = 100, .row_bytes = 100});
+        assert_true(take_windows(&ways, 4, &for_both) > ROWS * 9 / 10);
         ways_done(&ways);
     }
+}
+
+/* Rates that are wrong: what rounds wait for puts them right, and rows are not read again for long.
+ */
+static void waits_have_the_last_word(void **state)
+{
+    (void)state;
+    struct ways ways;
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 1000, .byte_ns = 8});
+    assert_true(take_windows(&ways, 4, &for_links) > ROWS * 8 / 10);
+    assert_int_equal(take_windows(&ways, 12, &for_reads), 0);
+    assert_int_equal(take_windows(&ways, 8, &for_links), 0);
+    ways_done(&ways);
+
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 16000, .byte_ns = 8});
+    uint64_t first = take_windows(&ways, 4, &for_both);
+    assert_true(take_windows(&ways, 8, &for_links) > 2 * first);
+    ways_done(&ways);
+}
+
+/* While trainers are what all wait for, rows are read again less and less. */
+static void slow_trainers_need_no_reading(void **state)
+{
+    (void)state;
+    struct ways ways;
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 8000, .byte_ns = 8});
+    uint64_t first = take_windows(&ways, 1, &for_links);
+    assert_true(take_windows(&ways, 40, &(struct ways_waits){0}) < first / 2);
+    ways_done(&ways);
 }
 
 static void nothing_is_known_and_forced(void **state)
@@ -177,9 +223,14 @@ static void rates_do_not_swing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixes_as_is_best),       cmocka_unit_test(long_rows_mix),
-        cmocka_unit_test(slow_readers_read_less), cmocka_unit_test(the_store_is_shared),
-        cmocka_unit_test(processors_count),       cmocka_unit_test(nothing_is_known_and_forced),
+        cmocka_unit_test(mixes_as_is_best),
+        cmocka_unit_test(long_rows_mix),
+        cmocka_unit_test(slow_readers_read_less),
+        cmocka_unit_test(the_store_is_shared),
+        cmocka_unit_test(little_is_not_worth_it),
+        cmocka_unit_test(waits_have_the_last_word),
+        cmocka_unit_test(slow_trainers_need_no_reading),
+        cmocka_unit_test(nothing_is_known_and_forced),
         cmocka_unit_test(rates_do_not_swing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
