@@ -3,6 +3,7 @@
 #include "plan/budget.h"
 
 #include "base/size.h"
+#include "made_up_anchors.h"
 #include "plan/assign.h"
 #include "plan/locality.h"
 
@@ -99,6 +100,46 @@ static void purposes(void **state)
     struct plan small_windows = make_plan(100000, 100, 2, 1000, 8);
     demand.plan = &small_windows;
     assert_int_equal(settle(&demand).planned_windows, 2 + 15);
+}
+
+/* 64 frames a row, of which every third row has 60 samples, the others one or none. */
+static void tables_of_anchors(void **state)
+{
+    (void)state;
+    enum { ROWS = 3000, FRAMES = ROWS * 64 };
+    static uint64_t wanted[ROWS];
+    const uint64_t stores[] = {0, FRAMES};
+    for (size_t row = 0; row < ROWS; row++)
+        wanted[row] = row % 3 == 0 ? UINT64_MAX >> 4 : row % 3 == 1;
+    const struct anchors_options options = {
+        .store_frames = stores, .store_count = 1, .row_length = 64, .stride = 1, .wanted = wanted};
+    struct anchors *anchors;
+    struct anchors_counts counts;
+    assert_int_equal(anchors_build(&options, &anchors, &counts, NULL), STATUS_OK);
+    const struct plan_options of_plan = {.sample_count = 61000,
+                                         .row_length = 64,
+                                         .anchors = anchors,
+                                         .window_rows = 100,
+                                         .shuffle = true,
+                                         .global_batch = 256,
+                                         .trainer_count = 8};
+    struct plan plan;
+    assert_int_equal(plan_init(&plan, &of_plan, NULL), STATUS_OK);
+    assert_int_equal(plan.window_most, 100 * 60);
+    assert_int_equal(plan.window_least, 100);
+    struct budget_demand demand = usual(&plan);
+    struct budget b = settle(&demand);
+    assert_int_equal(b.planned_windows, 2 + 8); /* three rounds may touch as many */
+    assert_int_equal(plan_epochs_at_once(&plan, 10), 2);
+    uint64_t tables = 2000 * 4 + 2 * (2000 * 4 + 21 * 8);
+    assert_in_range(plan_tables_bytes(&plan, 2), tables, tables + 128);
+    uint64_t windows = 10 * (6000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
+                             sizeof(struct plan_epoch));
+    uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
+    assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true) +
+                                       assigner_replica_bytes(b.replica_rows, 4) +
+                                       plan_tables_bytes(&plan, 2));
+    anchors_free(anchors);
 }
 
 static void everything_fits(void **state)
@@ -337,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(purposes),
+        cmocka_unit_test(tables_of_anchors),
         cmocka_unit_test(everything_fits),
         cmocka_unit_test(replicas_last),
         cmocka_unit_test(reading_ahead_before_keeping),

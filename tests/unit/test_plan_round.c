@@ -1,6 +1,8 @@
 /* Rounds: what readers send is what trainers expect, for any number of both, and sizes never
  * overflow. */
+#include "made_up_anchors.h"
 #include "plan/assign.h"
+#include "plan/locality.h"
 #include "plan/round.h"
 
 #include <setjmp.h>
@@ -32,7 +34,7 @@ static struct plan make_plan(uint64_t n, uint64_t c, uint64_t w, uint64_t b, uin
 /* What one epoch delivers: the sample at each position, and how many records each reader sends to
  * each trainer in each round. */
 struct delivery {
-    uint64_t *samples; /* [position_count] */
+    uint64_t *samples; /* [position_count] their frames */
     uint32_t *sent;    /* [rounds][readers][trainers] */
 };
 
@@ -66,7 +68,7 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
             uint64_t row = plan_row_at(epoch, window->first_row_position + items[i].window_row);
             uint32_t trainer = plan_recipient_of(plan, items[i].position).trainer;
             assert_int_equal(delivery->samples[items[i].position], UINT64_MAX);
-            delivery->samples[items[i].position] = row * plan->row_length + items[i].offset;
+            delivery->samples[items[i].position] = plan_frame_at(plan, row, items[i].offset);
             delivery->sent[(items[i].round * readers + reader) * plan->trainer_count + trainer]++;
         }
     }
@@ -145,7 +147,7 @@ static void check_way(const struct plan *plan, struct round_shape shape, uint32_
                    &delivery);
     struct assigner_stats stats;
     assigner_stats(assigner, &stats);
-    assert_int_equal(stats.each_rows > 0, each_rows > 0 && plan->row_length > 1);
+    assert_int_equal(stats.each_rows > 0, each_rows > 0 && plan->row_samples > 1);
     for (uint64_t j = 0; j < plan->window_count; j++)
         free(owners[j]);
     free(owners);
@@ -193,6 +195,91 @@ static void unusual_sizes(void **state)
         check_epoch(&large_step, shapes[i / 3], 4, 0);
         check_epoch(&tiny_tail, shapes[i / 3], 3, 1);
         check_epoch(&single_rows, shapes[i / 3], 5, 2);
+    }
+}
+
+/* Rows have unequal numbers of samples, some have none. */
+static void anchors(void **state)
+{
+    (void)state;
+    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 2, 2}, {1, 5, 2}};
+    const uint64_t lengths[] = {1, 5, 16, 64};
+    for (uint64_t i = 0; i < 40; i++) {
+        struct made_up_anchors made_up;
+        uint32_t trainers = 1 + (uint32_t)i % 5;
+        made_up_anchors_init(&made_up, 500 + i, lengths[i % 4], i);
+        struct plan plan = made_up_plan(&made_up,
+                                        (struct plan_options){.window_rows = 2 + i % 9 * 4,
+                                                              .seed = i,
+                                                              .shuffle = i % 10 != 9,
+                                                              .global_batch = trainers * 6,
+                                                              .last = 1 + i % 2,
+                                                              .trainer_count = trainers},
+                                        1);
+        check_epoch(&plan, shapes[i / 4 % 4], 1 + (uint32_t)i % 7, i);
+        plan_tables_free(plan.tables);
+        anchors_free(made_up.anchors);
+    }
+}
+
+/* With order.placement local all readers' items together are each position once, in its round. */
+static void check_local(const struct plan *plan, struct round_shape shape, uint32_t readers)
+{
+    static uint16_t owners[MADE_UP_FRAMES];
+    struct plan_epoch epoch;
+    struct assigner *assigner;
+    uint32_t reader_of_trainer[8];
+    uint8_t *seen = calloc(plan->position_count, 1);
+    struct round_item *items = calloc(round_window_capacity(plan), sizeof *items);
+    assert_true(seen && items);
+    for (uint32_t t = 0; t < plan->trainer_count; t++)
+        reader_of_trainer[t] = t * readers / plan->trainer_count;
+    const struct assigner_options options = {.plan = plan,
+                                             .reader_count = readers,
+                                             .keep_rows = plan->row_count / readers,
+                                             .most_rows = plan->window_rows,
+                                             .reader_of_trainer = reader_of_trainer};
+    assert_int_equal(assigner_new(&options, &assigner, NULL), STATUS_OK);
+    plan_epoch_init(&epoch, plan, 3);
+    for (uint64_t j = 0; j < plan->window_count; j++) {
+        struct plan_window window;
+        plan_window_at(&window, &epoch, j);
+        assigner_window(assigner, &epoch, &window, owners);
+        for (uint32_t r = 0; r < readers; r++) {
+            uint64_t count =
+                round_window_items(&epoch, &window, shape, owners, r, reader_of_trainer, items);
+            for (uint64_t i = 0; i < count; i++) {
+                assert_int_equal(seen[items[i].position]++, 0);
+                assert_int_equal(items[i].round, round_of_position(plan, shape, items[i].position));
+                assert_true(i == 0 || items[i - 1].position < items[i].position);
+            }
+        }
+    }
+    assert_null(memchr(seen, 0, plan->position_count));
+    assigner_free(assigner);
+    free(items);
+    free(seen);
+}
+
+static void local_anchors(void **state)
+{
+    (void)state;
+    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 4, 2}};
+    for (uint64_t i = 0; i < 30; i++) {
+        struct made_up_anchors made_up;
+        made_up_anchors_init(&made_up, 700, 1 + i % 20, i);
+        const struct plan_options options = {
+            .window_rows = 1 + i * 3,
+            .seed = i,
+            .shuffle = true,
+            .global_batch = 24,
+            .last = 1 + i % 2,
+            .trainer_count = 4,
+            .locality = locality_number((struct locality){.nodes = 2, .readers = 1})};
+        struct plan plan = made_up_plan(&made_up, options, 1);
+        check_local(&plan, shapes[i % 3], 1 + (uint32_t)i % 4);
+        plan_tables_free(plan.tables);
+        anchors_free(made_up.anchors);
     }
 }
 
@@ -313,6 +400,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_order_for_any_machine),
         cmocka_unit_test(unusual_sizes),
+        cmocka_unit_test(anchors),
+        cmocka_unit_test(local_anchors),
         cmocka_unit_test(large_windows_are_sorted),
         cmocka_unit_test(shapes),
         cmocka_unit_test(zero_copy),
