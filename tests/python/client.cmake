@@ -4,15 +4,19 @@ target_link_libraries(demo-server PRIVATE penstock-options penstock-server)
 
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
-  foreach(thing client trainer)
+  set(extras_python ${Python3_EXECUTABLE})
+  if(PENSTOCK_ZARR3_PYTHON)
+    set(extras_python ${PENSTOCK_ZARR3_PYTHON})
+  endif()
+  foreach(thing client trainer torch)
     add_test(NAME python.${thing}
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_${thing}.py)
+      COMMAND ${extras_python} ${CMAKE_CURRENT_LIST_DIR}/test_${thing}.py)
     set_tests_properties(python.${thing} PROPERTIES
       LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300
       ENVIRONMENT "PYTHONPATH=${CMAKE_CURRENT_LIST_DIR}/../../python;PENSTOCK_LIBRARY=$<TARGET_FILE:penstock>;DEMO_SERVER=$<TARGET_FILE:demo-server>;PENSTOCK_TRAINER=$<TARGET_FILE:penstock-trainer>")
   endforeach()
   if(PENSTOCK_SANITIZE OR NOT BUILD_SHARED_LIBS)
     # An interpreter without sanitizers cannot load a library with them, and none loads a static one.
-    set_tests_properties(python.client PROPERTIES DISABLED TRUE)
+    set_tests_properties(python.client python.torch PROPERTIES DISABLED TRUE)
   endif()
 endif()

@@ -9,9 +9,10 @@ import tempfile
 class Demo:
     """A running demo server in a run directory of its own; a context manager."""
 
-    def __init__(self, **settings):
+    def __init__(self, run_dir=None, **settings):
+        """`run_dir`: of a server before this one; None: a new one."""
         self._parent = tempfile.TemporaryDirectory(prefix="penstock-test-")
-        self.run_dir = str(pathlib.Path(self._parent.name) / "run")
+        self.run_dir = run_dir or str(pathlib.Path(self._parent.name) / "run")
         arguments = [f"{key}={value}" for key, value in settings.items()]
         self.process = subprocess.Popen(
             [os.environ["DEMO_SERVER"], self.run_dir, *arguments], stdout=subprocess.PIPE, text=True

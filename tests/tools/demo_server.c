@@ -9,6 +9,7 @@
  *                         latents: latents float16 [20, 4, 32, 32], text float16 [512]
  *     start=K             begin at step K of epoch 0; a single trainer's state goes before this
  *     fail=K              fail after K batches, die=K: exit without a word after K batches
+ *     reconnect=MS        trainers look for another server for so long
  *
  * Position p of epoch e holds index (p + 7 * e) % samples; every byte of a sample is (index + byte
  * offset) % 61, but label, which is the index itself. Prints "ready" once it listens. It ends when
@@ -28,7 +29,7 @@ enum { MAX_POLLED = 256, POLL_MS = 50 };
 
 struct demo {
     const char *run_dir;
-    uint64_t trainers, batch, slots, samples, epochs, start, fail, die;
+    uint64_t trainers, batch, slots, samples, epochs, start, fail, die, reconnect;
     bool partial, latents;
     struct ring_layout layout;
     struct ring_service service;
@@ -53,10 +54,11 @@ static void parse_argument(struct demo *demo, const char *argument)
     const struct {
         const char *key;
         uint64_t *value;
-    } numbers[] = {{"trainers=", &demo->trainers}, {"batch=", &demo->batch},
-                   {"slots=", &demo->slots},       {"samples=", &demo->samples},
-                   {"epochs=", &demo->epochs},     {"start=", &demo->start},
-                   {"fail=", &demo->fail},         {"die=", &demo->die}};
+    } numbers[] = {{"trainers=", &demo->trainers},  {"batch=", &demo->batch},
+                   {"slots=", &demo->slots},        {"samples=", &demo->samples},
+                   {"epochs=", &demo->epochs},      {"start=", &demo->start},
+                   {"fail=", &demo->fail},          {"die=", &demo->die},
+                   {"reconnect=", &demo->reconnect}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         size_t length = strlen(numbers[i].key);
         if (strncmp(argument, numbers[i].key, length) == 0) {
@@ -110,17 +112,20 @@ static void describe(struct demo *demo)
                                                     .shuffle = 1}};
 }
 
-/* The demo's only check of a state is that it has a step, of epoch 0. */
+/* The demo's only check of a state is that it has a step; the epoch is 0 if there is none. */
 static enum status read_state(void *argument, uint32_t rank, const char *json, bool goes_on,
                               uint64_t *ret_cursor, struct error *err)
 {
-    (void)argument;
+    const struct demo *demo = argument;
     (void)rank;
     (void)goes_on;
-    const char *step = strstr(json, "\"step\":");
+    const char *epoch = strstr(json, "\"epoch\":"), *step = strstr(json, "\"step\":");
     if (!step)
         return error_set(err, STATUS_INVALID, "the state has no step");
     *ret_cursor = strtoull(step + strlen("\"step\":"), NULL, 10);
+    if (epoch)
+        *ret_cursor +=
+            strtoull(epoch + strlen("\"epoch\":"), NULL, 10) * demo->service.steps_per_epoch;
     return STATUS_OK;
 }
 
@@ -138,7 +143,7 @@ static void gather(struct demo *demo)
             poll(fds, (nfds_t)count, POLL_MS);
     }
     uint64_t cursor;
-    if (server_trainer_wish(demo->server, 0, &cursor) == WISH_STATE)
+    if (server_trainer_wish(demo->server, 0, &cursor) != WISH_FRESH)
         demo->start = cursor;
     server_set_start(demo->server, demo->start);
     if (server_start(demo->server, &error))
@@ -286,7 +291,9 @@ int main(int argc, char **argv)
                                      .max_trainers = (uint32_t)demo.trainers,
                                      .layout = &demo.layout,
                                      .service = &demo.service,
-                                     .read_state = read_state};
+                                     .reconnect_ms = demo.reconnect,
+                                     .read_state = read_state,
+                                     .state_argument = &demo};
     if (server_new(&options, &demo.server, &error) || server_listen(demo.server, &error))
         stop(&error);
     demo.published = calloc(demo.trainers + 1, sizeof *demo.published);

@@ -1,0 +1,367 @@
+"""Batches as PyTorch tensors, on the CPU without a copy, or on a GPU before they are needed.
+
+    import penstock.torch
+
+    loader = penstock.torch.Loader(device="cuda")
+    for epoch in range(loader.epochs):
+        for batch in loader:                  # one epoch; a dict of tensors on the GPU
+            train_step(batch["latents"], batch["text"])
+        save(model, loader.state_dict())
+
+On the CPU (device=None) a tensor shares the memory of its batch, which goes back to the service when
+the batch and its tensors are gone. On a GPU the loader copies `depth` batches ahead, on a stream of
+its own. A batch's memory goes back once the copy is complete.
+"""
+
+import collections
+
+import numpy as np
+import torch
+
+from ._errors import Ended, Invalid, Timeout
+from ._loader import Loader as _Connection
+
+_REGISTERED_FLAGS = 1  # portable: every context sees the memory as pinned
+_REGISTER_BYTES = 64 << 30  # at once: drivers refuse calls of 512 GiB and more
+
+
+class Batch(dict):
+    """One trainer's samples of one step: field name -> tensor [samples, *shape].
+
+    indices, keys  int64 tensors [samples], on the same device. Keys are 64 random bits.
+    valid          bool tensor [samples]
+    epoch, step, first_position  int, as of penstock.Batch
+    """
+
+    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "__weakref__")
+
+
+def _tensors(batch, place):
+    """A Batch of a penstock.Batch. `place`: what becomes of each tensor."""
+    out = Batch((name, place(batch.torch(name))) for name in batch)
+    out.indices = place(torch.from_numpy(batch.indices.view(np.int64)))
+    out.keys = place(torch.from_numpy(batch.keys.view(np.int64)))
+    out.valid = place(torch.from_numpy(batch.valid))
+    out.epoch, out.step, out.first_position = batch.epoch, batch.step, batch.first_position
+    return out
+
+
+class _Cuda:
+    """A GPU, by torch.cuda, which is HIP where torch was built for it. One stream of copies."""
+
+    def __init__(self, device):
+        if not torch.cuda.is_available():
+            raise Invalid(f"device {device}: this torch finds no GPU (torch.cuda.is_available())")
+        self.device = torch.device(device)
+        self._stream = torch.cuda.Stream(self.device)
+
+    def copy(self, tensor):
+        """Starts a copy. The source must stay until the event that record() gives afterwards."""
+        with torch.cuda.stream(self._stream):
+            return tensor.to(self.device, non_blocking=True)
+
+    def record(self):
+        event = torch.cuda.Event()
+        event.record(self._stream)
+        return event
+
+    def hand_over(self, tensors, event):
+        """From now on the tensors belong to the current stream, which waits for their copies."""
+        current = torch.cuda.current_stream(self.device)
+        current.wait_event(event)
+        for tensor in tensors:
+            tensor.record_stream(current)
+
+    def finish(self):
+        """Waits for all copies."""
+        self._stream.synchronize()
+
+    def register(self, address, size):
+        return int(torch.cuda.cudart().cudaHostRegister(address, size, _REGISTERED_FLAGS))
+
+    def unregister(self, address):
+        return int(torch.cuda.cudart().cudaHostUnregister(address))
+
+
+def _device(device):
+    """What copies batches; None: nobody. An object with the methods of _Cuda stands for itself."""
+    if device is None or hasattr(device, "hand_over"):
+        return device
+    return None if torch.device(device).type == "cpu" else _Cuda(device)
+
+
+class _Pins:
+    """Keeps a connection's rings registered with a device, each from its start to its end."""
+
+    def __init__(self, device, connection):
+        self._device = device
+        self._parts = {}  # generation -> addresses
+        self.error = None  # of a registration that failed
+        connection.watch_rings(self._attached, self._detaching)
+
+    def _attached(self, base, size_of_ring, generation):
+        parts = self._parts[generation] = []
+        for offset in range(0, size_of_ring, _REGISTER_BYTES):
+            size = min(_REGISTER_BYTES, size_of_ring - offset)
+            code = self._device.register(base + offset, size)
+            if code != 0:
+                self.error = Invalid(
+                    f"pin=True: the device refused to register {size} bytes of shared memory (error {code}): "
+                    "raise the limit of locked memory (ulimit -l), or use pin=False"
+                )
+                return
+            parts.append(base + offset)
+
+    def _detaching(self, generation):
+        self._device.finish()
+        for address in self._parts.pop(generation, []):
+            self._device.unregister(address)
+
+
+class Loader:
+    """A connection that is iterated epoch by epoch: each iter() is the next epoch, whose batches are dicts
+    of tensors. An epoch that was not iterated to its end is skipped to its end by the next iter().
+
+    loader   a penstock.Loader, or None: connects at the first use, with the arguments of
+             penstock.connect()
+    device   None: tensors on the CPU that share the batch's memory. Else a GPU: "cuda", "cuda:1", …
+    depth    with a device: how many batches are copied ahead, at most delivery.slots - 2
+    pin      with a device: registers the shared memory with the device, so that copies are
+             asynchronous and fast. Raises Invalid where the device refuses.
+
+    One thread at a time.
+    """
+
+    def __init__(self, loader=None, *, device=None, depth=1, pin=False, **connect):
+        if loader is not None and connect:
+            raise Invalid(f"with a loader that is connected, {', '.join(connect)} has no meaning")
+        if depth < 1:
+            raise Invalid(f"depth is {depth}; at least 1 batch is copied ahead")
+        self._device = _device(device)
+        if pin and self._device is None:
+            raise Invalid("pin=True registers memory with a GPU: give a device")
+        self._arguments = connect
+        self._loader = None
+        self._depth = depth
+        self._pin = pin
+        self._pins = None
+        self._state = None  # of load_state_dict(), for the connection to come
+        self._cursor = None  # epoch and step of the next batch to hand out
+        self._open = None  # the epoch that is being iterated
+        self._ahead = collections.deque()  # (batch, event): copies under way, or complete
+        self._copying = collections.deque()  # (memory, event): what copies read
+        if loader is not None:
+            self._begin(loader)
+
+    def _begin(self, loader):
+        """The connection is there."""
+        info = loader.info
+        self._cursor = (info.start_epoch, info.start_step)
+        if self._device and self._depth > info.slot_count - 2:
+            raise Invalid(
+                f"depth is {self._depth}, and the service has {info.slot_count} slots for each trainer: "
+                f"at most {info.slot_count - 2} batches can be copied ahead; raise delivery.slots"
+            )
+        if self._pin:
+            self._pins = _Pins(self._device, loader._connection)
+            self._check_pins()
+        self._loader = loader
+
+    def _check_pins(self):
+        if self._pins and self._pins.error:
+            raise self._pins.error
+
+    @property
+    def connection(self):
+        """The penstock.Loader; connects if need be."""
+        if self._loader is None:
+            loader = _Connection(state=self._state, **self._arguments)
+            try:
+                self._begin(loader)
+            except Invalid as error:
+                loader.__exit__(Invalid, error, None)
+                raise
+        return self._loader
+
+    @property
+    def info(self):
+        return self.connection.info
+
+    @property
+    def epochs(self):
+        """How many epochs the service delivers."""
+        return self.info.epochs
+
+    @property
+    def stats(self):
+        return self.connection.stats()
+
+    def __len__(self):
+        """Batches of a whole epoch."""
+        return self.info.steps_per_epoch
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self._drop()
+        if self._loader is not None:
+            self._loader.__exit__(kind, error, trace)
+
+    def close(self):
+        self._drop()
+        if self._loader is not None:
+            self._loader.close()
+
+    def _drop(self):
+        """Forgets what is copied ahead."""
+        if self._device:
+            self._device.finish()
+        self._ahead.clear()
+        self._copying.clear()
+
+    def set_epoch(self, epoch):
+        """Says which epoch comes next: the one that comes anyway, or a later one, which is skipped to.
+        Epochs that are over do not come again: raises Invalid."""
+        coming = self._coming_epoch()
+        if epoch < coming:
+            raise Invalid(f"epoch {epoch} is over; the next one is epoch {coming}")
+        if epoch > coming:
+            self._skip_to(epoch, 0)
+
+    def _coming_epoch(self):
+        self.connection  # pylint: disable=pointless-statement
+        return self._cursor[0]
+
+    def _skip_to(self, epoch, step):
+        """Passes over batches; those that are not copied yet never are."""
+        while self._ahead and self._cursor < (epoch, step):
+            self._cursor = self._after(self._ahead.popleft()[0])
+        if self._device and self._cursor < (epoch, step):
+            self._drop()  # slots are given back in order
+        while self._cursor < (epoch, step):
+            self._cursor = self._after(self._lease(None))
+
+    def state_dict(self):
+        """The state behind the last batch that was handed out, whatever is copied ahead."""
+        state = self.connection.state()
+        state["epoch"], state["step"] = self._cursor
+        return state
+
+    def load_state_dict(self, state):
+        """Goes on at a state of state_dict(). Best before the first use: then the service is told. On a
+        loader that is connected already, batches before the state are passed over."""
+        if self._loader is None:
+            self._state = dict(state)
+            return
+        cursor = (state["epoch"], state["step"])
+        if cursor < self._cursor:
+            raise Invalid(
+                f"the state is of epoch {cursor[0]} step {cursor[1]}, and this loader is at epoch "
+                f"{self._cursor[0]} step {self._cursor[1]}: load the state before the first batch"
+            )
+        self._skip_to(*cursor)
+
+    def __iter__(self):
+        """The next epoch, or the rest of the one that a state or the service starts in."""
+        self.connection  # pylint: disable=pointless-statement
+        return _Epoch(self)
+
+    def _after(self, batch):
+        last = batch.step + 1 == self.info.steps_per_epoch
+        return (batch.epoch + 1, 0) if last else (batch.epoch, batch.step + 1)
+
+    def _next(self):
+        """The next batch of any epoch; None at the end."""
+        try:
+            batch = self._take() if self._device is None else self._take_ahead()
+        except Ended:
+            return None
+        self._cursor = self._after(batch)
+        return batch
+
+    def _take(self):
+        return _tensors(self._lease(None), lambda tensor: tensor)
+
+    def _take_ahead(self):
+        if not self._ahead:
+            self._copy(None)
+        try:
+            while len(self._ahead) <= self._depth and self._may_lease():
+                self._copy(0)
+        except (Timeout, Ended):
+            pass  # an end is found again when nothing is left
+        batch, event = self._ahead.popleft()
+        self._device.hand_over([*batch.values(), batch.indices, batch.keys, batch.valid], event)
+        return batch
+
+    def _may_lease(self):
+        """Gives back what is copied. Whether another batch can be leased, and the service have a slot."""
+        while self._copying and self._copying[0][1].query():
+            self._copying.popleft()
+        return len(self._copying) < self._loader.info.slot_count - 1
+
+    def _lease(self, timeout):
+        """The service's next batch, as a penstock.Batch."""
+        while not self._may_lease():
+            self._copying[0][1].synchronize()
+        batch = self._loader.next(timeout)
+        self._check_pins()
+        return batch
+
+    def _copy(self, timeout):
+        """Takes the service's next batch and starts to copy it."""
+        memory = self._lease(timeout)
+        batch = _tensors(memory, self._device.copy)
+        event = self._device.record()
+        self._copying.append((memory, event))
+        self._ahead.append((batch, event))
+
+
+class _Epoch:
+    """The batches of one epoch."""
+
+    def __init__(self, loader):
+        self._loader = loader
+        epoch, step = loader._cursor
+        if loader._open == epoch and step > 0:
+            loader._skip_to(epoch + 1, 0)  # it was abandoned
+        self.number = loader._open = loader._cursor[0]
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return len(self._loader)
+
+    def __next__(self):
+        if self._loader._cursor[0] != self.number:
+            raise StopIteration
+        batch = self._loader._next()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
+class Dataset(torch.utils.data.IterableDataset):
+    """Batches for torch.utils.data.DataLoader(dataset, batch_size=None), for programs that want a DataLoader.
+    A Loader alone does as well. Arguments as of Loader. The DataLoader has no workers: the readers are the
+    workers, and several connections of one rank cannot be."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__()
+        self.loader = Loader(*arguments, **named)
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __iter__(self):
+        if torch.utils.data.get_worker_info() is not None:
+            raise Invalid("penstock.torch.Dataset takes no DataLoader workers: give num_workers=0")
+        return iter(self.loader)
+
+    def state_dict(self):
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state):
+        self.loader.load_state_dict(state)

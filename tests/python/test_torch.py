@@ -1,0 +1,228 @@
+"""penstock.torch against a demo server: epochs, tensors, states, copies to a device, and registered memory."""
+
+import collections
+import gc
+import sys
+import unittest
+
+try:
+    import torch
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import penstock
+import penstock.torch
+from demo import Demo, pattern
+from fake_device import FakeDevice
+
+SAMPLES, BATCH = 41, 4
+STEPS = -(-SAMPLES // BATCH)
+
+
+def open_loader(demo, **options):
+    return penstock.torch.Loader(run_dir=demo.run_dir, rank=0, world_size=1, timeout=10, **options)
+
+
+def is_right(batch, samples=SAMPLES):
+    """Whether all bytes are those of the samples that the step has: demo_server.c says which."""
+    positions = range(batch.step * BATCH, batch.step * BATCH + BATCH)
+    if batch.indices.tolist() != [(position + 7 * batch.epoch) % samples for position in positions]:
+        return False
+    for name in ("bits", "image"):
+        data = batch[name].contiguous().view(torch.uint8).reshape(len(batch.indices), -1)
+        for i, index in enumerate(batch.indices.tolist()):
+            if bytes(data[i].tolist()) != pattern(index, data.shape[1]):
+                return False
+    return batch["label"].tolist() == batch.indices.tolist()
+
+
+class Epochs(unittest.TestCase):
+    def test_each_iteration_is_an_epoch(self):
+        with Demo(samples=SAMPLES, epochs=3) as demo, open_loader(demo) as loader:
+            self.assertEqual((len(loader), loader.epochs), (STEPS, 3))
+            for epoch in range(3):
+                batches = [(batch.epoch, batch.step, is_right(batch)) for batch in loader]
+                self.assertEqual(batches, [(epoch, step, True) for step in range(STEPS)])
+            self.assertEqual(list(loader), [])
+
+    def test_tensors_share_the_slot(self):
+        with Demo() as demo, open_loader(demo) as loader:
+            batch = next(iter(loader))
+            self.assertEqual([tensor.dtype for tensor in batch.values()],
+                             [torch.bfloat16, torch.float32, torch.int64])
+            self.assertEqual((batch.valid.dtype, batch.keys.dtype), (torch.bool, torch.int64))
+            self.assertEqual(loader.stats.leased, 1)
+            image = batch["image"]
+            del batch
+            gc.collect()
+            self.assertEqual(loader.stats.leased, 1)
+            del image
+            gc.collect()
+            self.assertEqual(loader.stats.leased, 0)
+
+    def test_an_abandoned_epoch_is_skipped(self):
+        for device in (None, FakeDevice()):
+            with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, open_loader(demo, device=device) as loader:
+                for batch, _ in zip(loader, range(2)):
+                    self.assertEqual(batch.epoch, 0)
+                del batch
+                self.assertEqual([batch.epoch for batch in loader], [1] * STEPS)
+                self.assertEqual(next(iter(loader)).epoch, 2)
+
+    def test_set_epoch(self):
+        with Demo(samples=SAMPLES, epochs=4) as demo, open_loader(demo) as loader:
+            loader.set_epoch(0)
+            self.assertEqual(sum(1 for _ in loader), STEPS)
+            loader.set_epoch(1)
+            loader.set_epoch(3)
+            self.assertEqual({batch.epoch for batch in loader}, {3})
+            with self.assertRaisesRegex(penstock.Invalid, "epoch 2 is over; the next one is epoch 4"):
+                loader.set_epoch(2)
+
+    def test_a_loop_in_a_data_loader(self):
+        with Demo(samples=SAMPLES, epochs=2) as demo:
+            dataset = penstock.torch.Dataset(run_dir=demo.run_dir, rank=0, world_size=1)
+            batches = torch.utils.data.DataLoader(dataset, batch_size=None)
+            for epoch in range(2):
+                self.assertEqual([(batch.epoch, is_right(batch)) for batch in batches], [(epoch, True)] * STEPS)
+            dataset.loader.close()
+
+    def test_workers_are_refused(self):
+        with Demo() as demo:
+            dataset = penstock.torch.Dataset(run_dir=demo.run_dir, rank=0, world_size=1)
+            with self.assertRaisesRegex(penstock.Invalid, "num_workers=0"):
+                next(iter(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1)))
+            dataset.loader.close()
+
+
+class States(unittest.TestCase):
+    def resumed(self, device_of):
+        """Steps of a run that is interrupted everywhere in its first two epochs."""
+        for stop in (0, 1, STEPS - 1, STEPS, STEPS + 3, 2 * STEPS):
+            seen = []
+            with Demo(samples=SAMPLES, epochs=2, slots=5) as demo, open_loader(demo, **device_of()) as loader:
+                for _ in range(2):
+                    for batch in loader if len(seen) < stop else ():
+                        seen.append((batch.epoch, batch.step))
+                        if len(seen) == stop:
+                            break
+                state = loader.state_dict()
+            with Demo(samples=SAMPLES, epochs=2, slots=5) as demo:
+                loader = open_loader(demo, **device_of())
+                loader.load_state_dict(state)
+                with loader:
+                    for _ in range(2):
+                        seen += [(batch.epoch, batch.step) for batch in loader]
+            self.assertEqual(seen, [divmod(n, STEPS) for n in range(2 * STEPS)], stop)
+
+    def test_resume_on_the_cpu(self):
+        self.resumed(dict)
+
+    def test_resume_with_batches_ahead(self):
+        self.resumed(lambda: {"device": FakeDevice(), "depth": 3})
+
+    def test_a_state_on_a_connected_loader(self):
+        with Demo(samples=SAMPLES, epochs=2) as demo, open_loader(demo) as loader:
+            state = loader.state_dict()
+            loader.load_state_dict(state | {"epoch": 0, "step": 3})
+            self.assertEqual(next(iter(loader)).step, 3)
+            with self.assertRaisesRegex(penstock.Invalid, "load the state before the first batch"):
+                loader.load_state_dict(state)
+
+
+class Device(unittest.TestCase):
+    def test_late_copies_are_right(self):
+        device = FakeDevice(pause=0.002)
+        with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, open_loader(demo, device=device, depth=2) as loader:
+            for _ in range(3):
+                self.assertEqual([is_right(batch) for batch in loader], [True] * STEPS)
+
+    def test_a_slot_released_before_its_copy_is_noticed(self):
+        """The mutant: without the wait for the event, batches are wrong; so the test above can fail."""
+        device = FakeDevice(pause=0.01)
+        with Demo(samples=400, epochs=1, slots=4) as demo, open_loader(demo, device=device, depth=2) as loader:
+            loader._copying = collections.deque(maxlen=0)
+            self.assertIn(False, [is_right(batch, 400) for batch in loader])
+
+    def test_batches_ahead_leave_the_service_a_slot(self):
+        with Demo(slots=4) as demo:
+            with self.assertRaisesRegex(penstock.Invalid, "at most 2 batches .* raise delivery.slots"):
+                open_loader(demo, device=FakeDevice(), depth=3).info
+        with Demo(slots=4) as demo:
+            with open_loader(demo, device=FakeDevice(pause=0.01), depth=2) as loader:
+                for batch in loader:
+                    self.assertTrue(is_right(batch, 40))
+                    self.assertLess(loader.stats.leased, 4)
+
+    def test_arguments(self):
+        for options, message in (({"depth": 0}, "depth is 0"), ({"pin": True}, "give a device"),
+                                 ({"pin": True, "device": "cpu"}, "give a device")):
+            with self.assertRaisesRegex(penstock.Invalid, message):
+                penstock.torch.Loader(**options)
+        if not torch.cuda.is_available():
+            with self.assertRaisesRegex(penstock.Invalid, "finds no GPU"):
+                penstock.torch.Loader(device="cuda")
+
+
+class Pinned(unittest.TestCase):
+    def test_the_ring_is_registered_from_start_to_end(self):
+        device = FakeDevice(pause=0.001)
+        with Demo(samples=SAMPLES, slots=4) as demo, open_loader(demo, device=device, pin=True) as loader:
+            self.assertTrue(all(is_right(batch) for batch in loader))
+            self.assertEqual(len(device.registered), 1)
+        gc.collect()
+        self.assertEqual([(what, code) for what, _, _, code in device.log], [("register", 0), ("unregister", 0)])
+        self.assertEqual(device.unregistered_copies, 0)
+
+    def test_large_rings_are_registered_in_parts(self):
+        device, before = FakeDevice(), penstock.torch._REGISTER_BYTES
+        penstock.torch._REGISTER_BYTES = 4096
+        try:
+            with Demo(slots=4) as demo, open_loader(demo, device=device, pin=True) as loader:
+                self.assertTrue(all(is_right(batch, 40) for batch in loader))
+                self.assertGreater(len(device.registered), 1)
+            gc.collect()
+        finally:
+            penstock.torch._REGISTER_BYTES = before
+        self.assertEqual(device.registered, {})
+        self.assertEqual({code for *_, code in device.log}, {0})
+
+    def test_a_refusal_is_raised(self):
+        with Demo(slots=4) as demo:
+            loader = open_loader(demo, device=FakeDevice(refuses=2), pin=True)
+            with self.assertRaisesRegex(penstock.Invalid, r"refused to register .* \(error 2\): raise the limit"):
+                next(iter(loader))
+            loader.close()
+
+    def test_readers_that_die_and_come_back(self):
+        """Each new ring is registered, and each old one unregistered before its memory goes."""
+        device = FakeDevice(pause=0.001)
+        common = {"samples": 400, "epochs": 2, "slots": 5, "reconnect": 20000}
+        first = Demo(**common, die=30)
+        loader = open_loader(first, device=device, depth=2, pin=True)
+        seen, servers = [], [first]
+        for _ in range(2):
+            for batch in loader:
+                self.assertTrue(is_right(batch, 400))
+                seen.append((batch.epoch, batch.step))
+                if servers[-1].process.poll() is not None and len(servers) < 5:
+                    servers.append(Demo(run_dir=first.run_dir, **common, die=30))
+                elif servers[-1].process.poll() is not None:
+                    servers.append(Demo(run_dir=first.run_dir, **common))
+        self.assertEqual(seen, [divmod(n, 100) for n in range(200)])
+        reconnects = loader.stats.reconnects
+        self.assertGreaterEqual(reconnects, 4)
+        loader.close()
+        gc.collect()
+        self.assertEqual(device.registered, {})
+        self.assertEqual(collections.Counter(what for what, *_ in device.log),
+                         {"register": reconnects + 1, "unregister": reconnects + 1})
+        self.assertEqual({code for *_, code in device.log}, {0})
+        self.assertEqual(device.unregistered_copies, 0)
+        for server in servers:
+            server.__exit__()
+
+
+if __name__ == "__main__":
+    unittest.main()
