@@ -29,8 +29,7 @@ enum status config_init(struct config *ret_config, struct error *err)
 void config_done(struct config *config)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (options[i].type == OPTION_STRING || options[i].type == OPTION_LIST)
-            free(*(char **)((char *)config + options[i].offset));
+        option_done(config, &options[i]);
     for (size_t i = 0; i < config->field_count; i++)
         config_free_field(&config->fields[i]);
     free(config->fields);
@@ -159,6 +158,65 @@ static enum status check_uris(const char *list, struct error *err)
                      list);
 }
 
+static enum status check_split(const struct config *config, struct error *err)
+{
+    const struct config_shares *parts = &config->split_parts;
+    bool ranged = config->split_range.end > 0, found = false;
+    if (*config->episodes_ends && *config->episodes_id)
+        return error_set(err, STATUS_INVALID,
+                         "samples.episodes_ends and samples.episodes_id are both set: episodes are "
+                         "told by their ends or by their numbers");
+    if (ranged && (parts->count > 0 || *config->split_part))
+        return error_set(err, STATUS_INVALID,
+                         "samples.split_range and samples.split_parts are both set: a split is by "
+                         "range or by parts");
+    if (config->split_gap > 0 && !ranged)
+        return error_set(err, STATUS_INVALID,
+                         "samples.split_gap is set without samples.split_range, which the gap "
+                         "belongs to");
+    if ((parts->count > 0) != (*config->split_part != '\0'))
+        return error_set(err, STATUS_INVALID,
+                         "samples.split_part is the name of one of samples.split_parts: set both, "
+                         "or none");
+    for (size_t i = 0; i < parts->count; i++)
+        found = found || strcmp(parts->parts[i].name, config->split_part) == 0;
+    if (parts->count > 0 && !found)
+        return error_set(err, STATUS_INVALID,
+                         "samples.split_part '%s' is none of samples.split_parts \"%s\"",
+                         config->split_part, parts->text);
+    return STATUS_OK;
+}
+
+/* What is read and not done: refused, rather than passed over in silence. */
+static enum status refuse_samples(const struct config *config, struct error *err)
+{
+    struct config preset;
+    enum status status = config_init(&preset, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < OPTION_COUNT && !status; i++) {
+        struct text here = {0}, there = {0};
+        if (strncmp(options[i].key, "samples.", 8) != 0)
+            continue;
+        option_print(config, &options[i], &here);
+        option_print(&preset, &options[i], &there);
+        if (strcmp(here.data, there.data) != 0)
+            status = error_set(err, STATUS_UNSUPPORTED, "%s is not done by this version: remove it",
+                               options[i].key);
+        text_done(&here);
+        text_done(&there);
+    }
+    for (size_t i = 0; i < config->field_count && !status; i++)
+        if (config->fields[i].step_count > 0 || config->fields[i].segments ||
+            config->fields[i].slice_count > 0)
+            status = error_set(err, STATUS_UNSUPPORTED,
+                               "dataset.fields.%s: steps, slice and segments are not done by this "
+                               "version: remove them",
+                               config->fields[i].name);
+    config_done(&preset);
+    return status;
+}
+
 enum status config_check(const struct config *config, struct error *err)
 {
     if (!*config->uri)
@@ -176,6 +234,10 @@ enum status config_check(const struct config *config, struct error *err)
                          config->cache_dir);
     struct store_settings settings;
     status = config_store_settings(config, &settings, err);
+    if (!status)
+        status = check_split(config, err);
+    if (!status)
+        status = refuse_samples(config, err);
     if (status)
         return status;
     return check_global_batch(config->global_batch, config->trainers, err);
@@ -243,6 +305,29 @@ enum status config_store_settings(const struct config *config, struct store_sett
     return status;
 }
 
+static struct dataset_samples_spec samples_spec(const struct config *config)
+{
+    return (struct dataset_samples_spec){.episodes_ends = config->episodes_ends,
+                                         .episodes_id = config->episodes_id,
+                                         .continuous = config->continuous,
+                                         .stride = config->stride,
+                                         .pad_before = config->pad_before,
+                                         .pad_after = config->pad_after,
+                                         .fill = config->fill,
+                                         .missing = config->missing,
+                                         .where = config->where,
+                                         .split_part = config->split_part,
+                                         .split_by = config->split_by,
+                                         .split_parts = config->split_parts.parts,
+                                         .split_part_count = config->split_parts.count,
+                                         .split_seed = config->split_seed,
+                                         .split_begin = config->split_range.begin,
+                                         .split_end = config->split_range.end,
+                                         .split_gap = config->split_gap,
+                                         .segments = config->segments,
+                                         .row_chunks = config->row_chunks};
+}
+
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch)
 {
@@ -254,6 +339,7 @@ struct dataset_options config_dataset_options(const struct config *config,
                                     .sample_axis = config->sample_axis,
                                     .fields = config->fields,
                                     .field_count = config->field_count,
+                                    .samples = samples_spec(config),
                                     .hold_limit_bytes = config->hold_limit_bytes,
                                     .cache_dir = config->cache_dir,
                                     .cache_dir_bytes = config->cache_dir_bytes,

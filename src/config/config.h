@@ -25,9 +25,22 @@ enum config_early_leave { EARLY_LEAVE_FAIL, EARLY_LEAVE_WARN };
 /* Whether another value gives another order of samples (docs/order.md). */
 enum config_order { KEEPS_ORDER, CHANGES_ORDER };
 
+/* "train:0.9,val:0.1": a list of names and shares. */
+struct config_shares {
+    char *text;                 /* owned */
+    struct samples_part *parts; /* [count], owned, with their names */
+    size_t count;
+};
+
+/* "a:b": [begin, end). Both 0: "". */
+struct config_range {
+    uint64_t begin, end; /* `end` UINT64_MAX: as far as there is anything */
+};
+
 /* key, member, type, default, lowest, highest, order, help.
  * Types: STRING, LIST (of strings, as one string: base/text.h), U64 (a count), SIZE (bytes, with
- * unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for "auto"), and CHOICE_* (one of a list of names).
+ * unit), BOOL, AUTO_U64 and AUTO_SIZE (0 stands for "auto"), RANGE, SHARES, and CHOICE_* (one of a
+ * list of names).
  * Limits hold for numbers. */
 #define CONFIG_TABLE(X)                                                                            \
     X("dataset.uri", uri, LIST, "", 0, 0, CHANGES_ORDER,                                           \
@@ -42,6 +55,44 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
       "axis along which samples lie: the axis' number, or its dimension's name")                   \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
       "joined arrays, and small arrays chunked unlike the rows, are held whole up to this size")   \
+    X("samples.episodes_ends", episodes_ends, STRING, "", 0, 0, CHANGES_ORDER,                     \
+      "array of the frame behind each episode; no sample goes across an end; \"\": each store is " \
+      "an episode")                                                                                \
+    X("samples.episodes_id", episodes_id, STRING, "", 0, 0, CHANGES_ORDER,                         \
+      "instead: array of the number of each frame's episode")                                      \
+    X("samples.continuous", continuous, BOOL, "false", 0, 0, CHANGES_ORDER,                        \
+      "true: the end of a store is no end of an episode")                                          \
+    X("samples.stride", stride, U64, "1", 1, UINT32_MAX, CHANGES_ORDER,                            \
+      "frames from one sample to the next, from the first frame of each episode")                  \
+    X("samples.pad_before", pad_before, U64, "0", 0, DATASET_MAX_STEPS, CHANGES_ORDER,             \
+      "how many steps of a sample may be missing before its episode")                              \
+    X("samples.pad_after", pad_after, U64, "0", 0, DATASET_MAX_STEPS, CHANGES_ORDER,               \
+      "how many steps of a sample may be missing behind its episode")                              \
+    X("samples.fill", fill, CHOICE_FILL, "edge", 0, 0, CHANGES_ORDER,                              \
+      "what stands at missing steps: edge (the nearest frame of the episode) or zero")             \
+    X("samples.missing", missing, STRING, "", 0, 0, CHANGES_ORDER,                                 \
+      "frames that no sample may have: array of a truth value for each frame, array of numbers "   \
+      "of frames, or an attribute that lists these")                                               \
+    X("samples.where", where, STRING, "", 0, 0, CHANGES_ORDER,                                     \
+      "array of a truth value for each frame: frames at which there may be samples")               \
+    X("samples.split_part", split_part, STRING, "", 0, 0, CHANGES_ORDER,                           \
+      "the part of split_parts whose samples are delivered")                                       \
+    X("samples.split_by", split_by, STRING, "episode", 0, 0, CHANGES_ORDER,                        \
+      "what stays together in one part: episode, sample, or an array of a number for each frame")  \
+    X("samples.split_parts", split_parts, SHARES, "", 0, 0, CHANGES_ORDER,                         \
+      "parts and their shares: \"train:0.9,val:0.1\", in YAML also a map")                         \
+    X("samples.split_seed", split_seed, U64, "0", 0, UINT64_MAX, CHANGES_ORDER,                    \
+      "seed of the split")                                                                         \
+    X("samples.split_range", split_range, RANGE, "", 0, 0, CHANGES_ORDER,                          \
+      "instead of parts: \"a:b\", frames from a on and before b; an end that is left out is that " \
+      "of the dataset")                                                                            \
+    X("samples.split_gap", split_gap, U64, "0", 0, UINT64_MAX / 2, CHANGES_ORDER,                  \
+      "frames that are left out at the start of split_range, unless it starts at 0")               \
+    X("samples.segments", segments, STRING, "", 0, 0, CHANGES_ORDER,                               \
+      "array of the frame behind each document, for fields with segments: true")                   \
+    X("samples.row_chunks", row_chunks, AUTO_U64, "auto", 1, UINT32_MAX, CHANGES_ORDER,            \
+      "chunks along the sample axis that are read as one row; auto: as few as keep what is read "  \
+      "twice at 5%")                                                                               \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
       "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \
@@ -167,6 +218,9 @@ enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 #define CONFIG_C_AUTO_U64             uint64_t
 #define CONFIG_C_AUTO_SIZE            uint64_t
 #define CONFIG_C_BOOL                 bool
+#define CONFIG_C_SHARES               struct config_shares
+#define CONFIG_C_RANGE                struct config_range
+#define CONFIG_C_CHOICE_FILL          enum samples_fill
 #define CONFIG_C_CHOICE_LAST          enum plan_last
 #define CONFIG_C_CHOICE_PLACEMENT     enum plan_placement
 #define CONFIG_C_CHOICE_BIND          enum topology_bind

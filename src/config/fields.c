@@ -8,12 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void free_slice(struct dataset_slice_spec *slice)
+{
+    free((char *)slice->axis);
+    free((char *)slice->indices);
+}
+
 void config_free_field(struct dataset_field_spec *field)
 {
     free((char *)field->name);
     free((char *)field->array);
     free((char *)field->index);
     free((char *)field->sample_axis);
+    free((int32_t *)field->steps);
+    for (size_t i = 0; i < field->slice_count; i++)
+        free_slice(&field->slices[i]);
 }
 
 static enum status check_field(const char *name, const char *array, const char *index,
@@ -82,9 +91,16 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 6 };
-static const char *const field_properties[FIELD_PROPERTIES] = {"array", "index",  "cast",
-                                                               "scale", "offset", "sample_axis"};
+enum { FIELD_PROPERTIES = 9 };
+static const char *const field_properties[FIELD_PROPERTIES] = {
+    "array", "index", "cast", "scale", "offset", "sample_axis", "steps", "slice", "segments"};
+
+enum property_kind config_property_kind(const char *property)
+{
+    if (strcmp(property, "slice") == 0)
+        return PROPERTY_MAP;
+    return strcmp(property, "steps") == 0 ? PROPERTY_LIST : PROPERTY_VALUE;
+}
 
 static enum status put_text(const char **member, const char *value, struct error *err)
 {
@@ -119,6 +135,54 @@ static enum status put_cast(enum dtype *member, const char *value, struct error 
     return STATUS_OK;
 }
 
+static enum status put_bool(bool *member, const char *value, struct error *err)
+{
+    bool is_true = strcmp(value, "true") == 0;
+    if (!is_true && strcmp(value, "false") != 0)
+        return error_set(err, STATUS_INVALID, "'%s' is not a truth value; it takes true or false",
+                         value);
+    *member = is_true;
+    return STATUS_OK;
+}
+
+static enum status put_steps(struct dataset_field_spec *field, const char *value, struct error *err)
+{
+    int32_t *steps;
+    size_t count;
+    enum status status = config_parse_steps(value, &steps, &count, err);
+    if (status)
+        return status;
+    free((int32_t *)field->steps);
+    field->steps = steps;
+    field->step_count = count;
+    return STATUS_OK;
+}
+
+/* Adds the indices along an axis, or replaces those of the same one. */
+static enum status put_slice(struct dataset_field_spec *field, const char *axis,
+                             const char *indices, struct error *err)
+{
+    size_t i = 0;
+    if (!*axis || strlen(axis) >= OPTION_KEY_BYTES)
+        return error_set(err, STATUS_INVALID, "an axis has a number or a name of 1 to %d bytes",
+                         OPTION_KEY_BYTES - 1);
+    while (i < field->slice_count && strcmp(field->slices[i].axis, axis) != 0)
+        i++;
+    if (i == DATASET_MAX_RANK)
+        return error_set(err, STATUS_INVALID, "slices of more than %d axes", DATASET_MAX_RANK);
+    struct dataset_slice_spec slice = {.axis = strdup(axis), .indices = strdup(indices)};
+    if (!slice.axis || !slice.indices) {
+        free_slice(&slice);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    if (i < field->slice_count)
+        free_slice(&field->slices[i]);
+    else
+        field->slice_count++;
+    field->slices[i] = slice;
+    return STATUS_OK;
+}
+
 static enum status put_property(struct dataset_field_spec *field, const char *property,
                                 const char *value, struct error *err)
 {
@@ -131,31 +195,49 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return put_text(&field->sample_axis, value, err);
     if (strcmp(property, "cast") == 0)
         return put_cast(&field->cast, value, err);
+    if (strcmp(property, "steps") == 0)
+        return put_steps(field, value, err);
+    if (strcmp(property, "segments") == 0)
+        return put_bool(&field->segments, value, err);
+    if (strncmp(property, "slice.", 6) == 0)
+        return put_slice(field, property + 6, value, err);
     if (strcmp(property, "scale") == 0)
         return put_number(&field->scale, value, false, err);
     return put_number(&field->offset, value, true, err);
 }
 
-static enum status check_property(const char *name, const char *property, struct error *err)
+enum status config_check_property(const char *name, const char *property, struct error *err)
 {
     const char *nearest = spelling_nearest(property, field_properties, FIELD_PROPERTIES);
-    for (size_t i = 0; i < FIELD_PROPERTIES; i++)
-        if (strcmp(property, field_properties[i]) == 0)
+    size_t length = strcspn(property, ".");
+    for (size_t i = 0; i < FIELD_PROPERTIES; i++) {
+        if (strlen(field_properties[i]) != length ||
+            memcmp(property, field_properties[i], length) != 0)
+            continue;
+        bool is_map = config_property_kind(field_properties[i]) == PROPERTY_MAP;
+        if (is_map && !property[length])
+            return error_set(
+                err, STATUS_INVALID,
+                "dataset.fields.%s.%s is a map: write it in the YAML file, or one axis "
+                "at a time as dataset.fields.%s.%s.AXIS",
+                name, property, name, property);
+        if (is_map || !property[length])
             return STATUS_OK;
+    }
     if (nearest)
         return error_set(err, STATUS_INVALID,
                          "unknown key 'dataset.fields.%s.%s': did you mean '%s'?", name, property,
                          nearest);
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
-                     "offset, sample_axis",
+                     "offset, sample_axis, steps, slice, segments",
                      name, property);
 }
 
 enum status config_put_field_property(struct config *config, const char *name, const char *property,
                                       const char *value, struct error *err)
 {
-    enum status status = check_property(name, property, err);
+    enum status status = config_check_property(name, property, err);
     if (!status && !find_field(config, name))
         status = config_put_field(config, name, name, NULL, err);
     if (status)
@@ -164,9 +246,23 @@ enum status config_put_field_property(struct config *config, const char *name, c
     return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property) : STATUS_OK;
 }
 
+/* The property of "NAME.slice.AXIS", cut off: "slice.AXIS". */
+static const char *cut_map(char *name)
+{
+    static const char map[] = ".slice.";
+    char *found = strstr(name, map);
+    if (!found || found == name)
+        return NULL;
+    *found = '\0';
+    return found + 1;
+}
+
 /* The property of "NAME.PROPERTY", cut off; NULL where it ends in no property's name. */
 static const char *cut_property(char *name)
 {
+    const char *map = cut_map(name);
+    if (map)
+        return map;
     char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && dot > name && i < FIELD_PROPERTIES; i++)
         if (strcmp(dot + 1, field_properties[i]) == 0) {

@@ -22,6 +22,7 @@ static const char *const way_names[] = {WAYS_CHOICE_NAMES, NULL};
 static const char *const bad_sample_names[] = {"fail", "mask", NULL};
 static const char *const missing_chunk_names[] = {"fill", "fail", NULL};
 static const char *const early_leave_names[] = {"fail", "warn", NULL};
+static const char *const fill_names[] = {"edge", "zero", NULL};
 static const char *const addressing_names[] = {"auto", "path", "virtual", NULL};
 
 _Static_assert(PLAN_DROP == 0 && PLAN_PAD == 1 && PLAN_PARTIAL == 2, "order of last_names");
@@ -33,6 +34,7 @@ _Static_assert(WAYS_AUTO == 0 && WAYS_SEND == 1 && WAYS_EACH == 2, "order of way
 _Static_assert(BAD_SAMPLE_FAIL == 0 && BAD_SAMPLE_MASK == 1, "order of bad_sample_names");
 _Static_assert(MISSING_CHUNK_FILL == 0 && MISSING_CHUNK_FAIL == 1, "order of missing_chunk_names");
 _Static_assert(EARLY_LEAVE_FAIL == 0 && EARLY_LEAVE_WARN == 1, "order of early_leave_names");
+_Static_assert(SAMPLES_FILL_EDGE == 0 && SAMPLES_FILL_ZERO == 1, "order of fill_names");
 _Static_assert(ADDRESSING_AUTO == 0 && ADDRESSING_PATH == 1 && ADDRESSING_VIRTUAL == 2,
                "order of addressing_names");
 _Static_assert(sizeof(enum plan_last) == sizeof(unsigned), "choices are stored as unsigned");
@@ -58,6 +60,8 @@ static const char *const *choice_names(enum option_type type)
         return addressing_names;
     case OPTION_CHOICE_EARLY_LEAVE:
         return early_leave_names;
+    case OPTION_CHOICE_FILL:
+        return fill_names;
     default:
         return NULL;
     }
@@ -125,6 +129,10 @@ void option_describe_values(const struct option *option, struct text *out)
         text_append(out, "text, or several with commas between, in YAML also a list");
     } else if (option->type == OPTION_BOOL) {
         text_append(out, "true or false");
+    } else if (option->type == OPTION_RANGE) {
+        text_append(out, "a:b, with numbers of frames; or nothing");
+    } else if (option->type == OPTION_SHARES) {
+        text_append(out, "names and shares with commas between, in YAML also a map");
     } else {
         print_number(option, option->low, out);
         text_append(out, " to ");
@@ -214,6 +222,34 @@ static enum status store_bool(bool *member, const struct option *option, const c
     return STATUS_OK;
 }
 
+static enum status store_range(struct config_range *member, const struct option *option,
+                               const char *text, struct error *err)
+{
+    enum status status = config_parse_range(text, member, err);
+    return status ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;
+}
+
+static enum status store_shares(struct config_shares *member, const struct option *option,
+                                const char *text, struct error *err)
+{
+    struct config_shares parts;
+    enum status status = config_parse_shares(text, &parts, err);
+    if (status)
+        return error_prefix(err, status, "%s: ", option->key);
+    config_free_shares(member);
+    *member = parts;
+    return STATUS_OK;
+}
+
+void option_done(struct config *config, const struct option *option)
+{
+    void *member = (char *)config + option->offset;
+    if (option->type == OPTION_STRING || option->type == OPTION_LIST)
+        free(*(char **)member);
+    else if (option->type == OPTION_SHARES)
+        config_free_shares(member);
+}
+
 enum status option_store(struct config *config, const struct option *option, const char *text,
                          struct error *err)
 {
@@ -224,6 +260,10 @@ enum status option_store(struct config *config, const struct option *option, con
         return store_string(member, option, text, err);
     case OPTION_BOOL:
         return store_bool(member, option, text, err);
+    case OPTION_RANGE:
+        return store_range(member, option, text, err);
+    case OPTION_SHARES:
+        return store_shares(member, option, text, err);
     case OPTION_U64:
     case OPTION_SIZE:
     case OPTION_AUTO_U64:
@@ -244,6 +284,12 @@ void option_print(const struct config *config, const struct option *option, stru
         break;
     case OPTION_BOOL:
         text_append(out, "%s", *(const bool *)member ? "true" : "false");
+        break;
+    case OPTION_RANGE:
+        config_print_range(member, out);
+        break;
+    case OPTION_SHARES:
+        print_quoted(((const struct config_shares *)member)->text, out);
         break;
     case OPTION_U64:
     case OPTION_SIZE:

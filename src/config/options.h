@@ -21,6 +21,9 @@ enum option_type {
     OPTION_AUTO_U64,
     OPTION_AUTO_SIZE,
     OPTION_BOOL,
+    OPTION_SHARES,
+    OPTION_RANGE,
+    OPTION_CHOICE_FILL,
     OPTION_CHOICE_LAST,
     OPTION_CHOICE_PLACEMENT,
     OPTION_CHOICE_BIND,
@@ -70,6 +73,9 @@ bool option_section_exists(const char *section);
 MUST_USE enum status option_store(struct config *config, const struct option *option,
                                   const char *text, struct error *err);
 
+/* Frees what the value owns. */
+void option_done(struct config *config, const struct option *option);
+
 /* Appends the value as option_store() reads it; strings in double quotes. */
 void option_print(const struct config *config, const struct option *option, struct text *out);
 
@@ -83,6 +89,28 @@ enum status option_unknown(const char *key, struct error *err);
 /* Appends a YAML double-quoted scalar. */
 void print_quoted(const char *string, struct text *out);
 
+/* Values of several numbers: values.c
+ * ---------------------------------------------------------------------------------------------- */
+
+/* INVALID: not a range, not a list of parts; the message does not name the option. NO_MEMORY. */
+MUST_USE enum status config_parse_range(const char *text, struct config_range *ret_range,
+                                        struct error *err);
+void config_print_range(const struct config_range *range, struct text *out);
+
+/* To be freed by config_free_shares(). */
+MUST_USE enum status config_parse_shares(const char *text, struct config_shares *ret_parts,
+                                         struct error *err);
+void config_free_shares(struct config_shares *parts);
+
+/* Steps: "a:b", those from a on and before b; or "[a,b,...]", in rising order, brackets optional.
+ * *ret_steps is malloc'ed. */
+MUST_USE enum status config_parse_steps(const char *text, int32_t **ret_steps, size_t *ret_count,
+                                        struct error *err);
+void config_print_steps(const int32_t *steps, size_t count, struct text *out);
+
+/* Appends a number in the fewest digits that give the same number again. */
+void config_print_real(double number, struct text *out);
+
 /* The fields of the dataset: fields.c
  * ---------------------------------------------------------------------------------------------- */
 
@@ -92,6 +120,15 @@ void config_free_field(struct dataset_field_spec *field);
  * or a property's. Both are cut up. Errors as below. */
 MUST_USE enum status config_set_field(struct config *config, char *name, char *value,
                                       struct error *err);
+
+/* What a property is in YAML: one value; a value or a list; a map, whose keys follow the property's
+ * name as "slice.AXIS", of values or lists. */
+enum property_kind { PROPERTY_VALUE, PROPERTY_LIST, PROPERTY_MAP };
+enum property_kind config_property_kind(const char *property);
+
+/* INVALID: a field has no such property, or a map without a key. */
+MUST_USE enum status config_check_property(const char *name, const char *property,
+                                           struct error *err);
 
 /* Sets one property of the field `name`, which is added, with the array of its name, if there is
  * none. INVALID: as below; no such property; a value that makes no sense. NO_MEMORY. */

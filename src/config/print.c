@@ -21,17 +21,21 @@ void print_quoted(const char *string, struct text *out)
     text_append(out, "\"");
 }
 
-/* In the fewest digits that give the same number again. */
 static void print_real(const char *key, double number, struct text *out)
 {
-    char digits[32];
-    for (int precision = 6; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, number);
-        double again = strtod(digits, NULL);
-        if (again >= number && again <= number)
-            break;
+    text_append(out, ", %s: ", key);
+    config_print_real(number, out);
+}
+
+static void print_slices(const struct dataset_field_spec *field, struct text *out)
+{
+    for (size_t i = 0; i < field->slice_count; i++) {
+        text_append(out, i == 0 ? ", slice: {" : ", ");
+        print_quoted(field->slices[i].axis, out);
+        text_append(out, ": ");
+        print_quoted(field->slices[i].indices, out);
     }
-    text_append(out, ", %s: %s", key, digits);
+    text_append(out, field->slice_count > 0 ? "}" : "");
 }
 
 static void print_fields(const struct config *config, struct text *out)
@@ -58,6 +62,13 @@ static void print_fields(const struct config *config, struct text *out)
             text_append(out, ", sample_axis: ");
             print_quoted(field->sample_axis, out);
         }
+        if (field->step_count > 0) {
+            text_append(out, ", steps: ");
+            config_print_steps(field->steps, field->step_count, out);
+        }
+        print_slices(field, out);
+        if (field->segments)
+            text_append(out, ", segments: true");
         text_append(out, "}\n");
     }
 }
@@ -97,7 +108,8 @@ void config_help(struct text *out)
     text_append(
         out, "  %-26s %s\n", "dataset.fields.NAME.PROPERTY",
         "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
-        "float64), scale, offset");
+        "float64), scale, offset, steps (a:b or a list), slice.AXIS (a:b, a list, an index or a "
+        "name), segments");
 }
 
 void config_help_markdown(struct text *out)
@@ -115,8 +127,13 @@ void config_help_markdown(struct text *out)
     text_append(
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
-        "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X}`, all "
-        "properties optional | yes | fields of a sample; a field without `array` has the array of "
+        "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X, "
+        "steps: "
+        "\"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an index or a name}, segments: true}`, "
+        "all properties optional | yes | fields of a sample; a field without `array` has the array "
+        "of "
         "its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
-        "(float16, bfloat16, float32, float64) |\n");
+        "(float16, bfloat16, float32, float64); steps are frames from the sample's own; a slice "
+        "has the "
+        "indices along an axis, or names of its coordinates |\n");
 }

@@ -129,6 +129,82 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
     return STATUS_OK;
 }
 
+/* A value or a list as text: "[a,b]" of a list. False: it is neither. */
+static bool node_text(struct yaml_reader *reader, const yaml_node_t *node, struct text *ret_text)
+{
+    struct text list = {0};
+    bool is_text = node->type == YAML_SEQUENCE_NODE;
+    if (!is_text) {
+        const char *text = scalar_text(node);
+        text_append(ret_text, "%s", text ? text : "");
+        return text != NULL;
+    }
+    yaml_node_item_t *at = node->data.sequence.items.start;
+    for (; at < node->data.sequence.items.top && is_text; at++) {
+        const char *item = scalar_text(node_at(reader, *at));
+        is_text = item && *item;
+        text_list_put(&list, is_text ? item : "");
+    }
+    text_append(ret_text, "[%s]", list.data ? list.data : "");
+    text_done(&list);
+    return is_text;
+}
+
+/* `key` is the property, or with a dot between a key of its map. */
+static enum status read_property(struct yaml_reader *reader, const char *name, const char *key,
+                                 const yaml_node_t *key_node, const yaml_node_t *value,
+                                 bool takes_list, struct error *err)
+{
+    struct text text = {0};
+    enum status status;
+    if (node_text(reader, value, &text) && (takes_list || value->type != YAML_SEQUENCE_NODE)) {
+        status =
+            config_put_field_property(reader->config, name, key, text.data ? text.data : "", err);
+        status = status ? at_node(reader, key_node, status, err) : STATUS_OK;
+    } else {
+        status = at_node(reader, value,
+                         error_set(err, STATUS_INVALID,
+                                   "dataset.fields.%.63s.%.63s must be a single value%s", name, key,
+                                   takes_list ? " or a list" : ""),
+                         err);
+    }
+    text_done(&text);
+    return status;
+}
+
+/* A property that is a map: {AXIS: value, ...}. */
+static enum status read_property_map(struct yaml_reader *reader, const char *name,
+                                     const char *property, const yaml_node_t *map,
+                                     struct error *err)
+{
+    if (map->type != YAML_MAPPING_NODE)
+        return at_node(
+            reader, map,
+            error_set(err, STATUS_INVALID, "dataset.fields.%.63s.%s must be a map", name, property),
+            err);
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key_node = node_at(reader, pair->key);
+        const char *text = scalar_text(key_node);
+        char key[2 * OPTION_KEY_BYTES];
+        if (!text || !*text || strlen(text) >= OPTION_KEY_BYTES)
+            return at_node(reader, key_node,
+                           error_set(err, STATUS_INVALID,
+                                     "dataset.fields.%.63s.%s: a key must be plain text, shorter "
+                                     "than %d bytes",
+                                     name, property, OPTION_KEY_BYTES),
+                           err);
+        if (given_before(reader, map, text, key_node))
+            return given_twice(reader, text, key_node, err);
+        snprintf(key, sizeof key, "%s.%s", property, text);
+        enum status status =
+            read_property(reader, name, key, key_node, node_at(reader, pair->value), true, err);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
 /* A field's own map: {array: A, index: I, cast: float16, ...}. */
 static enum status read_field_properties(struct yaml_reader *reader, const char *name,
                                          const yaml_node_t *map, struct error *err)
@@ -137,19 +213,25 @@ static enum status read_field_properties(struct yaml_reader *reader, const char 
     for (; pair < map->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key_node = node_at(reader, pair->key);
         const yaml_node_t *value = node_at(reader, pair->value);
-        const char *key = scalar_text(key_node), *text = scalar_text(value);
-        if (key && given_before(reader, map, key, key_node))
-            return given_twice(reader, key, key_node, err);
-        if (!key || !text)
-            return at_node(reader, value,
+        const char *key = scalar_text(key_node);
+        if (!key)
+            return at_node(reader, key_node,
                            error_set(err, STATUS_INVALID,
-                                     "dataset.fields.%.63s.%s must be a single "
-                                     "value",
-                                     name, key ? key : "?"),
+                                     "dataset.fields.%.63s: a key must be plain text", name),
                            err);
-        enum status status = config_put_field_property(reader->config, name, key, text, err);
+        if (given_before(reader, map, key, key_node))
+            return given_twice(reader, key, key_node, err);
+        enum property_kind kind = config_property_kind(key);
+        enum status status =
+            kind == PROPERTY_MAP ? STATUS_OK : config_check_property(name, key, err);
         if (status)
             return at_node(reader, key_node, status, err);
+        if (kind == PROPERTY_MAP)
+            status = read_property_map(reader, name, key, value, err);
+        else
+            status = read_property(reader, name, key, key_node, value, kind == PROPERTY_LIST, err);
+        if (status)
+            return status;
     }
     return STATUS_OK;
 }
@@ -237,6 +319,31 @@ static enum status read_list(struct yaml_reader *reader, const struct option *op
     return status ? at_node(reader, value, status, err) : STATUS_OK;
 }
 
+/* {train: 0.9, val: 0.1} is "train:0.9,val:0.1". */
+static enum status read_parts(struct yaml_reader *reader, const struct option *option,
+                              const yaml_node_t *map, struct error *err)
+{
+    struct text list = {0}, item = {0};
+    enum status status = STATUS_OK;
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
+        const char *name = scalar_text(node_at(reader, pair->key));
+        const char *share = scalar_text(node_at(reader, pair->value));
+        if (!name || !share) {
+            status =
+                error_set(err, STATUS_INVALID, "%s must be a map of names to shares", option->key);
+            break;
+        }
+        text_append(&item, "%s:%s", name, share);
+        text_list_put(&list, item.data);
+        text_done(&item);
+    }
+    if (!status)
+        status = option_store(reader->config, option, list.data ? list.data : "", err);
+    text_done(&list);
+    return status ? at_node(reader, map, status, err) : STATUS_OK;
+}
+
 static bool says_none(const yaml_node_t *node)
 {
     const char *text = scalar_text(node);
@@ -290,6 +397,8 @@ static enum status read_option(struct yaml_reader *reader, const char *path, con
     reader->seen[option - options] = true;
     if (option->type == OPTION_LIST)
         return read_list(reader, option, value, err);
+    if (option->type == OPTION_SHARES && value->type == YAML_MAPPING_NODE)
+        return read_parts(reader, option, value, err);
     const char *text = scalar_text(value);
     if (!text)
         return at_node(reader, value,

@@ -63,6 +63,16 @@ enum field_made {
     MADE_POSITION, /* int32: frames from where the document begins in the sample */
 };
 
+/* Which indices along one axis of its array a field has. */
+struct dataset_slice_spec {
+    const char *axis; /* a number, or the name of a dimension */
+    /* "n": one index, and the field has no such axis; "a:b": those from a on and before b; or
+     * "[...]", a list (base/text.h) of both. Numbers below 0 count from the end, and an end that is
+     * left out is that of the axis. Instead of a number there may be a name, which is an item of
+     * the axis' coordinates (slice.c), or "=" and any item of these. */
+    const char *indices;
+};
+
 /* One field that the configuration asks for. */
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
@@ -79,6 +89,8 @@ struct dataset_field_spec {
      * steps. */
     const int32_t *steps; /* [step_count] */
     size_t step_count;
+    struct dataset_slice_spec slices[DATASET_MAX_RANK];
+    size_t slice_count;
     bool segments; /* fields NAME.segment and NAME.position are made for the field */
 };
 

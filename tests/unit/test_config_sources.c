@@ -65,6 +65,14 @@ static void assignments(void **state)
     expect_refused("dataset.fields.x=[b]", "array is empty");
     expect_refused("dataset.fields.=a", "no name for a field");
     expect_refused("dataset.fields=a", "dataset.fields is a map");
+    expect_refused(
+        "dataset.fields.a.slice=3",
+        "dataset.fields.a.slice is a map: write it in the YAML file, or one axis at a time "
+        "as dataset.fields.a.slice.AXIS");
+    expect_refused("dataset.fields.a.slice.=3", "an axis has a number or a name of 1 to 63 bytes");
+    expect_refused("dataset.fields.a.steps=1,1", "step 1 comes after 1");
+    expect_refused("samples.pad=1", "unknown key 'samples.pad'");
+    expect_refused("samples.split_rang=1:2", "did you mean 'samples.split_range'?");
     expect_refused("batch.size=8", "unknown key 'batch.size': batch has: global_size, last");
     expect_refused("dataset.zarr_root_path=8", "dataset has: uri, group, exclude");
 }
@@ -78,10 +86,13 @@ static void environment_over_file(void **state)
     setenv("PENSTOCK_ORDER_SEED", "5", 1);
     setenv("PENSTOCK_BATCH_GLOBAL_SIZE", "64", 1);
     setenv("PENSTOCK_ORDER_EPOCHS", "", 1);
+    setenv("PENSTOCK_SAMPLES_SPLIT_PARTS", "a:.5,b:.5", 1);
     assert_int_equal(config_read_environment(&c, NULL), STATUS_OK);
     assert_int_equal(c.seed, 5);
     assert_int_equal(c.global_batch, 64);
     assert_int_equal(c.epochs, 7);
+    assert_int_equal(c.split_parts.count, 2);
+    unsetenv("PENSTOCK_SAMPLES_SPLIT_PARTS");
     setenv("PENSTOCK_ORDER_SEED", "five", 1);
     struct error err;
     assert_int_equal(config_read_environment(&c, &err), STATUS_INVALID);
@@ -147,6 +158,35 @@ static void files(void **state)
     config_done(&c);
 }
 
+/* Splits that contradict themselves. */
+static void splits(void **state)
+{
+    (void)state;
+    static const char *const cases[][4] = {
+        {"samples.episodes_ends=a", "samples.episodes_id=b", "dataset.uri=x",
+         "samples.episodes_ends and samples.episodes_id are both set"},
+        {"samples.split_parts=a:.5", "dataset.uri=x", "dataset.uri=x",
+         "samples.split_part is the name of one of samples.split_parts: set both, or none"},
+        {"samples.split_parts=a:.5", "samples.split_part=b", "dataset.uri=x",
+         "samples.split_part 'b' is none of samples.split_parts \"a:.5\""},
+        {"samples.split_parts=a:.5", "samples.split_part=a", "samples.split_range=1:2",
+         "samples.split_range and samples.split_parts are both set"},
+        {"samples.split_gap=3", "dataset.uri=x", "dataset.uri=x",
+         "samples.split_gap is set without samples.split_range"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config c = defaults();
+        struct error err = {0};
+        set(&c, "dataset.uri=x");
+        for (size_t s = 0; s < 3; s++)
+            set(&c, cases[i][s]);
+        assert_int_equal(config_check(&c, &err), STATUS_INVALID);
+        if (!strstr(err.message, cases[i][3]))
+            fail_msg("'%s' and '%s' give '%s'", cases[i][0], cases[i][1], err.message);
+        config_done(&c);
+    }
+}
+
 static void checks(void **state)
 {
     (void)state;
@@ -208,6 +248,28 @@ static void prints_what_it_reads(void **state)
         "dataset.group=g/h",
         "dataset.exclude=a,b*",
         "dataset.sample_axis=time",
+        "dataset.fields.t.steps=-3:4",
+        "dataset.fields.t.segments=true",
+        "dataset.fields.t.slice.lat=10:20",
+        "dataset.fields.t.slice.a \"channel\".x=[t2m,u\\,v]",
+        "dataset.fields.a: b.steps=0,6,12",
+        "samples.episodes_ends=meta/ends",
+        "samples.episodes_id=id",
+        "samples.continuous=true",
+        "samples.stride=3",
+        "samples.pad_before=1",
+        "samples.pad_after=2",
+        "samples.fill=zero",
+        "samples.missing=m",
+        "samples.where=w",
+        "samples.split_part=val",
+        "samples.split_by=sample",
+        "samples.split_parts=train:.9,v\\,al:0.05",
+        "samples.split_seed=18446744073709551615",
+        "samples.split_range=5:77",
+        "samples.split_gap=2",
+        "samples.segments=docs",
+        "samples.row_chunks=4",
     };
     for (size_t i = 0; i < sizeof assignments / sizeof assignments[0]; i++)
         set(&c, assignments[i]);
@@ -230,6 +292,17 @@ static void prints_what_it_reads(void **state)
     assert_string_equal(again.sample_axis, "time");
     assert_true(again.memory_limit_bytes == UINT64_C(9007199254740993));
     assert_true(again.seed == UINT64_MAX);
+    assert_int_equal(again.fields[1].step_count, 7);
+    assert_int_equal(again.fields[1].steps[0], -3);
+    assert_true(again.fields[1].segments);
+    assert_string_equal(again.fields[1].slices[0].indices, "10:20");
+    assert_string_equal(again.fields[1].slices[1].axis, "a \"channel\".x");
+    assert_string_equal(again.fields[1].slices[1].indices, "[t2m,u\\,v]");
+    assert_int_equal(again.fields[0].step_count, 3);
+    assert_true(again.stride == 3 && again.pad_before == 1 && again.pad_after == 2);
+    assert_true(again.split_range.begin == 5 && again.split_range.end == 77);
+    assert_string_equal(again.split_parts.parts[1].name, "v,al");
+    assert_true(again.split_parts.parts[1].fraction == 0.05);
     text_done(&first);
     text_done(&second);
     config_done(&again);
@@ -276,6 +349,7 @@ int main(void)
         cmocka_unit_test(unknown_variables),
         cmocka_unit_test(files),
         cmocka_unit_test(checks),
+        cmocka_unit_test(splits),
         cmocka_unit_test(prints_what_it_reads),
         cmocka_unit_test(defaults_print_and_read),
         cmocka_unit_test(help_names_every_option),

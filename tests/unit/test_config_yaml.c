@@ -130,6 +130,54 @@ static void nested_maps(void **state)
     config_done(&c);
 }
 
+static void expect_steps(const struct dataset_field_spec *field, const int32_t *steps, size_t count)
+{
+    assert_int_equal(field->step_count, count);
+    assert_memory_equal(field->steps, steps, count * sizeof *steps);
+}
+
+/* What a sample is; in the words of docs/datasets.md. */
+static void samples(void **state)
+{
+    (void)state;
+    struct config c = good(
+        "dataset:\n  fields:\n    img: {steps: \"-1:1\"}\n    far: {steps: [0, 6, 12]}\n"
+        "    one: {steps: 3, segments: true}\n    x:\n      slice:\n"
+        "        channel: [t2m, 'a,b', 3]\n        lat: \"10:20\"\n        level: -1\n"
+        "samples:\n  episodes: {ends: meta/ends}\n  stride: 2\n  pad: {before: 1, after: 7}\n"
+        "  fill: zero\n  split: {part: val, by: sample, parts: {train: .9, val: 0.1}, seed: 5}\n"
+        "  missing: bad\n  where: ok\n  continuous: true\n  segments: docs\n");
+    expect_steps(&c.fields[0], (int32_t[]){-1, 0}, 2);
+    expect_steps(&c.fields[1], (int32_t[]){0, 6, 12}, 3);
+    expect_steps(&c.fields[2], (int32_t[]){3}, 1);
+    assert_true(c.fields[2].segments && !c.fields[1].segments);
+    assert_int_equal(c.fields[3].slice_count, 3);
+    assert_string_equal(c.fields[3].slices[0].axis, "channel");
+    assert_string_equal(c.fields[3].slices[0].indices, "[t2m,a\\,b,3]");
+    assert_string_equal(c.fields[3].slices[1].indices, "10:20");
+    assert_string_equal(c.fields[3].slices[2].indices, "-1");
+    struct dataset_options options = config_dataset_options(&c, NULL);
+    const struct dataset_samples_spec *spec = &options.samples;
+    assert_string_equal(spec->episodes_ends, "meta/ends");
+    assert_string_equal(spec->missing, "bad");
+    assert_string_equal(spec->where, "ok");
+    assert_string_equal(spec->segments, "docs");
+    assert_string_equal(spec->split_by, "sample");
+    assert_string_equal(spec->split_part, "val");
+    assert_int_equal(spec->split_part_count, 2);
+    assert_string_equal(spec->split_parts[1].name, "val");
+    assert_true(spec->split_parts[0].fraction == .9 && spec->split_parts[1].fraction == .1);
+    assert_true(spec->stride == 2 && spec->pad_before == 1 && spec->pad_after == 7);
+    assert_true(spec->fill == SAMPLES_FILL_ZERO && spec->continuous && spec->split_seed == 5);
+    config_done(&c);
+    c = good("samples: {episodes: none, split: {range: \"10:\", gap: 3}, row_chunks: 4}\n");
+    options = config_dataset_options(&c, NULL);
+    spec = &options.samples;
+    assert_true(spec->split_begin == 10 && spec->split_end == UINT64_MAX && spec->split_gap == 3);
+    assert_true(spec->row_chunks == 4 && !*spec->episodes_ends);
+    config_done(&c);
+}
+
 static void mistakes(void **state)
 {
     (void)state;
@@ -209,6 +257,39 @@ static void mistakes(void **state)
         {"order: {seed: {a: 3}}\n", "order.seed must be a single value"},
         {"order: {zzzzzzzz: &a {zzzzz: *a}}\n", "unknown key 'order.zzzzzzzz_zzzzz'"},
         {"order: {zzzzzzzz: {}}\n", "unknown key 'order.zzzzzzzz'"},
+        {"samples: {pad: {befor: 1}}\n", "did you mean 'samples.pad_before'?"},
+        {"samples: {episodes: ends}\n",
+         "samples.episodes must be a map of keys to values, or none"},
+        {"samples:\n  split:\n    parts: {train: 0.9, val: 0.2}\n",
+         "run.yaml:3: samples.split_parts: the shares sum up to more than 1 at part 'val'"},
+        {"samples: {split: {parts: {train: -0.9}}}\n",
+         "part 'train' has a share of -0.9: a share is above 0"},
+        {"samples: {split: {parts: {train: [1]}}}\n", "must be a map of names to shares"},
+        {"samples: {split: {parts: train}}\n", "'train' is not a name and a share: write \"train:"},
+        {"samples: {split_parts: 'a:.1,a:.2'}\n", "part 'a' is there twice"},
+        {"samples: {split: {range: 5}}\n",
+         "samples.split_range: '5' is not a range: write \"a:b\""},
+        {"samples: {split: {range: \"-1:5\"}}\n", "'-1:5' is not a range"},
+        {"samples: {split: {range: \"5:5\"}}\n", "'5:5' is a range without any frame"},
+        {"dataset:\n  fields:\n    a: {steps: [0, 2, 1]}\n",
+         "run.yaml:3: dataset.fields.a.steps: step 1 comes after 2: steps are in rising order"},
+        {"dataset: {fields: {a: {steps: [0, 0]}}}\n", "step 0 comes after 0"},
+        {"dataset: {fields: {a: {steps: \"3:3\"}}}\n", "'3:3' is a range without any step"},
+        {"dataset: {fields: {a: {steps: \"0:x\"}}}\n",
+         "dataset.fields.a.steps: '0:x' is not a list of steps: write \"-1:15\""},
+        {"dataset: {fields: {a: {steps: [0, 1.5]}}}\n", "'[0,1.5]' is not a list of steps"},
+        {"dataset: {fields: {a: {steps: []}}}\n", "'[]' is not a list of steps"},
+        {"dataset: {fields: {a: {steps: \"0:70000\"}}}\n", "more than 65536 steps"},
+        {"dataset: {fields: {a: {steps: [9999999999]}}}\n", "step 9999999999 is out of range"},
+        {"dataset: {fields: {a: {steps: {b: c}}}}\n",
+         "dataset.fields.a.steps must be a single value or a list"},
+        {"dataset: {fields: {a: {segments: 1}}}\n", "'1' is not a truth value"},
+        {"dataset: {fields: {a: {slice: 3}}}\n", "dataset.fields.a.slice must be a map"},
+        {"dataset: {fields: {a: {slice: {b: {c: d}}}}}\n",
+         "dataset.fields.a.slice.b must be a single value or a list"},
+        {"dataset: {fields: {a: {slice: {b: 1, b: 2}}}}\n", "'b' is given twice"},
+        {"dataset: {fields: {a: {slices: {b: 1}}}}\n",
+         "unknown key 'dataset.fields.a.slices': did you mean 'slice'?"},
         {"order: {\"se\\0ed\": 1}\n", "a key must be plain text"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -263,6 +344,7 @@ int main(void)
         cmocka_unit_test(mistakes),
         cmocka_unit_test(lists_of_uris),
         cmocka_unit_test(properties_of_fields),
+        cmocka_unit_test(samples),
         cmocka_unit_test(nested_maps),
         cmocka_unit_test(too_many_fields),
         cmocka_unit_test(long_keys_are_cut_not_overrun),

@@ -41,6 +41,23 @@ static const struct walk {
     {"dataset.exclude", {"", "x"}, NULL},
     {"dataset.sample_axis", {"0", "1"}, "dataset.group=axes"},
     {"dataset.hold_limit", {"0", "2GiB"}, NULL},
+    {"samples.episodes_ends", {"", "ends"}, NULL},
+    {"samples.episodes_id", {"", "id"}, NULL},
+    {"samples.continuous", {"false", "true"}, NULL},
+    {"samples.stride", {"1", "2"}, NULL},
+    {"samples.pad_before", {"0", "1"}, NULL},
+    {"samples.pad_after", {"0", "1"}, NULL},
+    {"samples.fill", {"edge", "zero"}, NULL},
+    {"samples.missing", {"", "missing"}, NULL},
+    {"samples.where", {"", "where"}, NULL},
+    {"samples.split_part", {"a", "b"}, "samples.split_parts=a:.5,b:.5"},
+    {"samples.split_by", {"episode", "sample"}, NULL},
+    {"samples.split_parts", {"a:.5", "a:.25"}, "samples.split_part=a"},
+    {"samples.split_seed", {"0", "1"}, NULL},
+    {"samples.split_range", {"", "10:"}, NULL},
+    {"samples.split_gap", {"0", "1"}, "samples.split_range=10:"},
+    {"samples.segments", {"", "ends"}, NULL},
+    {"samples.row_chunks", {"auto", "2"}, NULL},
     {"batch.global_size", {"512", "256"}, NULL},
     {"batch.last", {"drop", "pad"}, NULL},
     {"order.seed", {"1", "2"}, NULL},
@@ -209,12 +226,35 @@ static const struct walk *walk_of(const char *key)
     return NULL;
 }
 
+/* Whether configurations with the option are refused by now. */
+static bool is_refused(const char *key)
+{
+    struct config config;
+    struct error err = {0};
+    const struct walk *walk = walk_of(key);
+    char setting[128];
+    assert_ok(config_init(&config, &err), &err);
+    for (int value = 0; value < 2 && strncmp(key, "samples.", 8) == 0; value++) {
+        assert_ok(config_set(&config, "dataset.uri=x", &err), &err);
+        if (walk->more)
+            assert_ok(config_set(&config, walk->more, &err), &err);
+        snprintf(setting, sizeof setting, "%s=%s", key, walk->values[value]);
+        assert_ok(config_set(&config, setting, &err), &err);
+        if (config_check(&config, &err) == STATUS_UNSUPPORTED)
+            break;
+    }
+    config_done(&config);
+    return err.status == STATUS_UNSUPPORTED;
+}
+
 static void the_table_says_what_changes_the_order(void **state)
 {
     int wrong = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct walk *walk = walk_of(options[i].key);
         assert_string_not_equal(walk->values[0], walk->values[1]);
+        if (is_refused(options[i].key))
+            continue;
         struct seen a = look(*state, walk, 0), b = look(*state, walk, 1);
         bool changes = options[i].order == CHANGES_ORDER;
         if ((a.id != b.id) == changes && (a.order != b.order) == changes)
