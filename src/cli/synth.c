@@ -12,15 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum layout { LAYOUT_LATENTS, LAYOUT_PLAIN };
-
 struct options {
     struct synth_dataset dataset;
-    enum layout layout;
-    uint64_t samples, videos, chunk, seed;
-    enum dtype dtype;
-    int rank; /* of a sample, with shape */
-    uint64_t shape[ZARR_MAX_RANK - 1];
+    const struct synth_layout *layout;
+    struct synth_sizes sizes;
 };
 
 enum { MAX_SAMPLES = 1000000000, MAX_SIDE = 1 << 20 };
@@ -29,12 +24,9 @@ static void parse_layout(void *input, const struct argp_state *state, const char
                          char *argument)
 {
     struct options *options = input;
-    if (strcmp(argument, "latents") == 0)
-        options->layout = LAYOUT_LATENTS;
-    else if (strcmp(argument, "plain") == 0)
-        options->layout = LAYOUT_PLAIN;
-    else
-        argp_error(state, "%s '%s': the layouts are latents and plain", option, argument);
+    options->layout = synth_layout_find(argument);
+    if (!options->layout)
+        argp_error(state, "%s '%s': the layouts are %s", option, argument, synth_layout_names());
 }
 
 static void parse_dtype(void *input, const struct argp_state *state, const char *option,
@@ -46,7 +38,7 @@ static void parse_dtype(void *input, const struct argp_state *state, const char 
     if (!is_float && !dtype_is_integer(dtype))
         argp_error(state, "%s '%s': not an integer or float type such as uint8 or float32", option,
                    argument);
-    options->dtype = dtype;
+    options->sizes.dtype = dtype;
 }
 
 static void parse_shape(void *input, const struct argp_state *state, const char *option,
@@ -54,11 +46,12 @@ static void parse_shape(void *input, const struct argp_state *state, const char 
 {
     struct options *options = input;
     char *number;
-    options->rank = 0;
+    struct synth_sizes *sizes = &options->sizes;
+    sizes->rank = 0;
     while ((number = strsep(&argument, ","))) {
-        if (options->rank == ZARR_MAX_RANK - 1)
+        if (sizes->rank == ZARR_MAX_RANK - 1)
             argp_error(state, "%s: more than %d numbers", option, ZARR_MAX_RANK - 1);
-        options->shape[options->rank++] = cli_count(state, option, number, 1, MAX_SIDE);
+        sizes->shape[sizes->rank++] = cli_count(state, option, number, 1, MAX_SIDE);
     }
 }
 
@@ -79,12 +72,22 @@ static void parse_format(void *input, const struct argp_state *state, const char
 }
 
 static const struct cli_option option_table[] = {
-    {"layout", 0, "NAME", "latents (default) or plain, see below", CLI_OWN(parse_layout)},
-    {"samples", 'n', "N", "samples to write (5000)", CLI_COUNT(samples, 1, MAX_SAMPLES)},
+    {"layout", 0, "NAME", "latents (default), plain, robot, weather or tokens, see below",
+     CLI_OWN(parse_layout)},
+    {"samples", 'n', "N", "samples to write: frames, or tokens (5000; tokens: 10000000)",
+     CLI_COUNT(sizes.samples, 1, MAX_SAMPLES)},
     {"videos", 0, "V", "latents: videos that the samples are from (N/10)",
-     CLI_COUNT(videos, 1, MAX_SAMPLES)},
-    {"chunk", 'k', "K", "samples in one chunk (1)", CLI_COUNT(chunk, 1, MAX_SAMPLES)},
-    {"shape", 0, "A,B,...", "plain: shape of a sample (3,32,32)", CLI_OWN(parse_shape)},
+     CLI_COUNT(sizes.groups, 1, MAX_SAMPLES)},
+    {"episodes", 0, "E", "robot: episodes that the frames are from (N/100)",
+     CLI_COUNT(sizes.groups, 1, MAX_SAMPLES)},
+    {"documents", 0, "D", "tokens: documents that the tokens are from (N/500)",
+     CLI_COUNT(sizes.groups, 1, MAX_SAMPLES)},
+    {"chunk", 'k', "K", "samples in one chunk (1; robot: 8; tokens: 65536)",
+     CLI_COUNT(sizes.chunk, 1, MAX_SAMPLES)},
+    {"shape", 0, "A,B,...",
+     "shape of a sample: plain (3,32,32), robot's image (96,96,3), "
+     "weather's variables, latitudes and longitudes (69,16,32)",
+     CLI_OWN(parse_shape)},
     {"dtype", 0, "TYPE", "plain: int8 to uint64, float16 to float64 (float32)",
      CLI_OWN(parse_dtype)},
     {"format", 0, "2|3", "Zarr format (2)", CLI_OWN(parse_format)},
@@ -95,7 +98,7 @@ static const struct cli_option option_table[] = {
     {"level", 0, "L", "compression level (the codec's default; blosc: 5)", CLI_OWN(parse_level)},
     {"shuffle", 0, "KIND", "shuffle of blosc: shuffle (default), bitshuffle or noshuffle",
      CLI_TEXT(dataset.shuffle)},
-    {"seed", 0, "S", "same seed, same bytes (0)", CLI_COUNT(seed, 0, UINT64_MAX)},
+    {"seed", 0, "S", "same seed, same bytes (0)", CLI_COUNT(sizes.seed, 0, UINT64_MAX)},
     {"threads", 'j', "T", "threads that write, or auto (one per core)",
      CLI_THREADS(dataset.thread_count, TOPOLOGY_MAX_WORKERS)},
     {"overwrite", 0, NULL, "replace a dataset that is there already", CLI_FLAG(dataset.overwrite)},
@@ -109,12 +112,28 @@ static const char help[] =
     "  clip_emb          (V, 512)            float16  a text embedding of each video\n"
     "  segment_to_video  (N)                 int64    the video of each sample\n"
     "Layout 'plain' is one array 'data' (N, A, B, ...) of random numbers.\n"
+    "Layout 'robot' has demonstrations, as of PushT, in episodes of unequal lengths:\n"
+    "  data/img          (N, 96, 96, 3)      uint8    a disc that follows a path, and a block\n"
+    "  data/state        (N, 5)              float32  the disc, the block and its angle\n"
+    "  data/action       (N, 2)              float32  where the disc goes next\n"
+    "  data/episode      (N)                 int64    the episode of each frame\n"
+    "  meta/episode_ends (E)                 int64    the frame behind each episode\n"
+    "Layout 'weather' has a date every 6 hours, and names of axes as xarray has them:\n"
+    "  data              (N, 69, 16, 32)     float32  time, variable, latitude, longitude\n"
+    "  mean, std         (69)                float32  of each variable\n"
+    "  missing           (N)                 bool     one date in 50; its data are NaN\n"
+    "  time, variable, latitude, longitude            coordinates: hours, names, degrees\n"
+    "  orography         (16, 32)            float32  constant\n"
+    "Layout 'tokens' is text for a language model:\n"
+    "  tokens            (N)                 uint16   documents, one after another\n"
+    "  document_ends     (D)                 int64    the token behind each document\n"
     "\n"
     "Examples:\n"
     "  penstock synth latents.zarr                  5,000 samples, 782 MiB decoded\n"
     "  penstock synth small.zarr -n 200 --format 3  quick, in the newer format\n"
     "  penstock synth rows.zarr -n 20000 --chunk 8  8 samples in a chunk\n"
-    "  penstock synth tiny.zarr --layout plain -n 1000 --shape 16 --codec none\n";
+    "  penstock synth tiny.zarr --layout plain -n 1000 --shape 16 --codec none\n"
+    "  penstock synth pusht.zarr --layout robot --episodes 200 -n 25000\n";
 
 static const struct cli_command command = {
     .help = help,
@@ -137,61 +156,12 @@ static uint32_t core_count(void)
     return min_u32(count, TOPOLOGY_MAX_WORKERS);
 }
 
-static void add_array(struct options *options, struct synth_array array)
-{
-    struct synth_dataset *dataset = &options->dataset;
-    array.seed = options->seed;
-    array.stream = dataset->array_count;
-    array.entry_items = 1;
-    for (int i = 1; i < array.rank; i++)
-        array.entry_items *= array.shape[i];
-    if (array.chunk_length > array.shape[0])
-        array.chunk_length = array.shape[0];
-    dataset->arrays[dataset->array_count++] = array;
-}
-
-static void add_latents(struct options *options)
-{
-    uint64_t videos = options->videos ? options->videos : size_divide_up(options->samples, 10);
-    add_array(options, (struct synth_array){.name = "base_frames",
-                                            .dtype = DTYPE_FLOAT16,
-                                            .rank = 5,
-                                            .shape = {options->samples, 20, 4, 32, 32},
-                                            .chunk_length = options->chunk,
-                                            .fill = synth_fill_latents});
-    add_array(options, (struct synth_array){.name = "clip_emb",
-                                            .dtype = DTYPE_FLOAT16,
-                                            .rank = 2,
-                                            .shape = {videos, 512},
-                                            .chunk_length = 1024,
-                                            .fill = synth_fill_embedding});
-    add_array(options, (struct synth_array){.name = "segment_to_video",
-                                            .dtype = DTYPE_INT64,
-                                            .rank = 1,
-                                            .shape = {options->samples},
-                                            .chunk_length = 65536,
-                                            .range = videos,
-                                            .fill = synth_fill_index});
-}
-
-static void add_plain(struct options *options)
-{
-    struct synth_array array = {.name = "data",
-                                .dtype = options->dtype,
-                                .rank = 1 + options->rank,
-                                .shape = {options->samples},
-                                .chunk_length = options->chunk,
-                                .fill = synth_fill_noise};
-    memcpy(&array.shape[1], options->shape, sizeof options->shape);
-    add_array(options, array);
-}
-
 static void print_summary(const struct options *options, const struct synth_result *result,
                           uint64_t duration_ns)
 {
     double seconds = (double)duration_ns / 1e9;
     printf("%s: %s sample%s in %s chunk%s, Zarr v%d\n", options->dataset.directory,
-           count_format(options->samples).text, count_plural(options->samples),
+           count_format(options->sizes.samples).text, count_plural(options->sizes.samples),
            count_format(result->chunk_count).text, count_plural(result->chunk_count),
            (int)options->dataset.format);
     printf("%s decoded, %s stored (ratio %.2f), %.1f s, %s/s decoded\n",
@@ -208,24 +178,17 @@ int cli_synth(int argc, char **argv)
                     .codec = "blosc-zstd",
                     .shuffle = "shuffle",
                     .level = SYNTH_LEVEL_AUTO},
-        .samples = 5000,
-        .chunk = 1,
-        .dtype = DTYPE_FLOAT32,
-        .rank = 3,
-        .shape = {3, 32, 32},
+        .layout = synth_layout_find("latents"),
     };
     cli_parse(&command, argc, argv, &options);
     if (options.dataset.thread_count == 0)
         options.dataset.thread_count = core_count();
-    if (options.layout == LAYOUT_LATENTS)
-        add_latents(&options);
-    else
-        add_plain(&options);
 
     struct synth_result result;
     struct error err;
     uint64_t start_ns = clock_now_ns();
-    if (synth_write(&options.dataset, &result, &err) != STATUS_OK)
+    if (synth_layout_add(options.layout, &options.sizes, &options.dataset, &err) != STATUS_OK ||
+        synth_write(&options.dataset, &result, &err) != STATUS_OK)
         return cli_fail(argv[0], &err);
     print_summary(&options, &result, clock_now_ns() - start_ns);
     return EXIT_SUCCESS;

@@ -1,7 +1,9 @@
-/* Synthetic datasets of `penstock synth`, in three parts. Internal to cli/.
+/* Synthetic datasets of `penstock synth`. Internal to cli/.
  *
- *   synth.c          the command: options, layouts, summary
+ *   synth.c          the command: options, summary
+ *   synth_layouts.c  which arrays a dataset has
  *   synth_content.c  the numbers: pure functions of (seed, array, index)
+ *   synth_series.c   the same for frames that follow one another: robots, weather, tokens
  *   synth_write.c    metadata documents and chunks, written by several threads
  */
 #ifndef PENSTOCK_CLI_SYNTH_H
@@ -21,7 +23,10 @@ struct synth_array;
 typedef void synth_fill(const struct synth_array *array, uint64_t index, void *ret_entry);
 
 struct synth_array {
-    const char *name;
+    const char *name;       /* may have groups in front: "meta/episode_ends" */
+    const char *dimensions; /* names of the axes, "time latitude"; NULL: none */
+    const char *attributes; /* members of a JSON object; NULL: none */
+    bool text;              /* uint32 [n, w] that is stored as n texts of w characters, UTF-32 */
     enum dtype dtype;
     int rank;
     uint64_t shape[ZARR_MAX_RANK];
@@ -30,7 +35,7 @@ struct synth_array {
     uint64_t seed;
     uint64_t stream;      /* tells the arrays of one dataset apart */
     uint64_t entry_items; /* product of shape[1..] */
-    uint64_t range;       /* synth_fill_index: entries of the array that is pointed into */
+    uint64_t range; /* of the array that this one points into, or that points into this: entries */
 };
 
 /* float16 [20, 4, 32, 32] that look like latents of a video autoencoder, at any such shape with 4
@@ -46,7 +51,25 @@ synth_fill synth_fill_index;
 /* Any dtype: about Gaussian floats, uniform integers. */
 synth_fill synth_fill_noise;
 
-enum { SYNTH_MAX_ARRAYS = 4 };
+/* Frames of episodes, in which a disc follows a path and a block moves. uint8 [h, w, 3]; float32
+ * [5]: where the disc is, where the block is, and the block's angle; float32 [2]: where the disc
+ * will be at the next frame. Numbers are 0 to 512. `range` is the number of episodes. */
+synth_fill synth_fill_camera, synth_fill_state, synth_fill_action;
+
+/* int64: the episode of each frame, of `range`; and the end of each episode, of `range` frames. The
+ * lengths of episodes differ by up to half of their mean. */
+synth_fill synth_fill_episode, synth_fill_episode_end;
+
+/* float32 [variables, latitudes, longitudes]: variable v is 10 v on average, with a standard
+ * deviation of 1 + v/8; all NaN where the date is missing. Then these statistics, a bool for each
+ * date that is missing, the hours since the first date, and coordinates of all axes. */
+synth_fill synth_fill_weather, synth_fill_mean, synth_fill_deviation, synth_fill_missing,
+    synth_fill_hours, synth_fill_latitude, synth_fill_longitude, synth_fill_variable;
+
+/* uint16: small numbers more often than large ones. */
+synth_fill synth_fill_tokens;
+
+enum { SYNTH_MAX_ARRAYS = 12, SYNTH_NAME_CHARACTERS = 8 };
 
 struct synth_dataset {
     const char *directory;
@@ -61,6 +84,28 @@ struct synth_dataset {
 };
 
 enum { SYNTH_LEVEL_AUTO = -1000 };
+
+/* What the command line says about the arrays; 0 (dtype, rank: as well): the layout's default. */
+struct synth_sizes {
+    uint64_t samples, chunk, seed;
+    uint64_t groups; /* videos, episodes or documents that the samples are from */
+    enum dtype dtype;
+    int rank; /* of a sample, with shape */
+    uint64_t shape[ZARR_MAX_RANK - 1];
+};
+
+struct synth_layout;
+
+/* NULL: no layout has that name. */
+const struct synth_layout *synth_layout_find(const char *name);
+
+/* The names of all layouts: "latents, plain and robot". */
+const char *synth_layout_names(void);
+
+/* Adds the layout's arrays, and sets *sizes' members that are 0.
+ * INVALID: the layout's samples have another number of axes. */
+MUST_USE enum status synth_layout_add(const struct synth_layout *layout, struct synth_sizes *sizes,
+                                      struct synth_dataset *dataset, struct error *err);
 
 struct synth_result {
     uint64_t chunk_count;

@@ -6,8 +6,9 @@
 #include "cli/synth.h"
 #include "store/store.h"
 
-/* The array's metadata document (.zarray or zarr.json); `codecs` may be empty. */
-void synth_array_document(const struct synth_array *array, enum zarr_format format,
+/* The array's metadata document (.zarray or zarr.json); `codecs` may be empty. `as_text`: as what
+ * array->text says; Penstock's own reader reads the numbers. */
+void synth_array_document(const struct synth_array *array, bool as_text, enum zarr_format format,
                           const struct codec_chain *codecs, struct text *out);
 
 /* Writes the mark of a Zarr group; a directory without the mark is no dataset. IO. */

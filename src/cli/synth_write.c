@@ -90,12 +90,17 @@ static enum status describe_array(struct writer *writer, size_t i, struct error 
     if (status)
         return status;
     struct text *document = &writer->documents[i];
-    synth_array_document(array, writer->dataset->format, &codecs, document);
+    synth_array_document(array, false, writer->dataset->format, &codecs, document);
     struct zarr_array *parsed = &writer->arrays[i];
     status = zarr_array_parse(writer->dataset->format, array->name, document->data,
                               document->length, parsed, err);
     if (status)
         return error_prefix(err, status, "array '%s': ", array->name);
+    if (array->text) {
+        text_done(document);
+        *document = (struct text){0};
+        synth_array_document(array, true, writer->dataset->format, &codecs, document);
+    }
     size_t stored_bytes = codec_chain_stored_bound(&parsed->codecs, parsed->chunk_bytes);
     if (writer->chunk_bytes < parsed->chunk_bytes)
         writer->chunk_bytes = parsed->chunk_bytes;
@@ -135,8 +140,10 @@ static enum status write_chunk(void *argument, void *state, uint64_t number, str
         i++;
     const struct zarr_array *parsed = &writer->arrays[i];
     uint64_t index[ZARR_MAX_RANK] = {number - writer->first_chunks[i]};
+    struct zarr_array named = *parsed;
+    named.rank -= writer->dataset->arrays[i].text;
     char key[ZARR_KEY_BYTES];
-    zarr_chunk_key(parsed, index, key);
+    zarr_chunk_key(&named, index, key);
     fill_chunk(&writer->dataset->arrays[i], parsed, index[0], buffers->chunk);
 
     size_t stored_size = 0;

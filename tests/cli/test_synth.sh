@@ -72,3 +72,39 @@ if (ulimit -f 8 && trap '' XFSZ && "$penstock" synth full -n 4 >out 2>err); then
     fail "writing beyond the limit succeeds"
 fi
 contains "$(cat err)" "base_frames"
+
+# Frames that follow one another: whole episodes, whose ends, ids and actions fit together.
+numbers() { od -An -v -w"$2" -t"$3" "$1" | tr -d ' '; }
+"$penstock" synth robot --layout robot -n 300 --episodes 4 --codec none >/dev/null
+[ "$(numbers robot/meta/episode_ends/0 8 d8 | tail -1)" -eq 300 ] || fail "the last episode's end"
+counted=$(numbers robot/data/episode/0 8 d8 | uniq -c | awk '{ sum += $1; print sum }')
+[ "$counted" = "$(numbers robot/meta/episode_ends/0 8 d8)" ] || fail "ids and ends of episodes differ"
+[ "$(numbers robot/data/action/0.0 8 f4 | head -7)" = "$(od -An -v -w20 -tf4 robot/data/state/0.0 |
+    awk 'NR > 1 { print $1 $2 }')" ] || fail "an action is not the next position"
+for file in data/.zgroup meta/.zgroup data/img/0.0.0.0; do
+    [ -f "robot/$file" ] || fail "robot/$file is missing"
+done
+
+# Dates, of which some are missing; text and names of axes as xarray reads them.
+"$penstock" synth weather --layout weather -n 400 --shape 70,2,3 --codec none >/dev/null
+contains "$(cat weather/data/.zattrs)" '"_ARRAY_DIMENSIONS": ["time", "variable", "latitude", "longitude"]'
+contains "$(cat weather/variable/.zarray)" '"shape": [70], "chunks": [70], "dtype": "<U8"'
+contains "$(cat weather/time/.zarray)" '"fill_value": null' # xarray takes other values for missing ones
+[ "$(stat -c %s weather/variable/0)" -eq $((70 * 32)) ] || fail "size of the names"
+names=$(tr -d '\0' <weather/variable/0)
+contains "$names" "t2mu10v10mslz50z100"
+contains "$names" "v1000x000069"
+missing=$(numbers weather/missing/0 1 u1 | grep -n 1 | cut -d: -f1)
+[ -n "$missing" ] || fail "no date is missing"
+for date in $missing; do
+    [ "$(od -An -v -w4 -tf4 "weather/data/$((date - 1)).0.0.0" | sort -u | tr -d ' ')" = nan ] ||
+        fail "date $((date - 1)) is missing and has data"
+done
+"$penstock" synth weather3 --layout weather -n 9 --shape 3,2,3 --format 3 >/dev/null
+contains "$(cat weather3/data/zarr.json)" '"dimension_names": ["time", "variable", "latitude", "longitude"]'
+contains "$(cat weather3/variable/zarr.json)" '"fixed_length_utf32", "configuration": {"length_bytes": 32}'
+[ -f weather3/variable/c/0 ] || fail "the chunk of the names"
+
+"$penstock" synth tokens --layout tokens -n 100000 --documents 7 --codec none >/dev/null
+[ "$(numbers tokens/document_ends/0 8 d8 | sort -nu | wc -l)" -eq 7 ] || fail "ends of documents"
+refuses 4 "layout 'weather' takes 3" synth new --layout weather --shape 3,4
