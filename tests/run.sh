@@ -99,6 +99,7 @@ fill_venv() {
     has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' || true
     has_module build/venv/bin/python tensorstore || in_venv tensorstore || true
     has_module build/venv/bin/python moto.server || in_venv 'moto[server]' || true
+    has_module build/venv/bin/python jax || in_venv jax || true
     has_module build/venv/bin/python torch && return
     # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
     if [[ $torch == yes ]] || in_venv --no-index --no-deps torch; then
@@ -124,6 +125,7 @@ use_venv() {
     else
         skipped "tests of S3: pip cannot install moto's server, see build/venv.log"
     fi
+    has_module "$in_it" jax || skipped "tests that need JAX: pip cannot install it, see build/venv.log"
     has_module "$in_it" torch || skipped "tests that need PyTorch: not installed; --with-torch installs it"
 }
 
@@ -133,7 +135,7 @@ mpi_programs=(penstock-cli penstock-reader penstock-sieve penstock-trainer penst
 
 mkdir -p build
 if [[ $venv ]]; then
-    [[ -x build/venv/bin/pip ]] || say "making build/venv by pip: current zarr, tensorstore, moto"
+    [[ -x build/venv/bin/pip ]] || say "making build/venv by pip: current zarr, tensorstore, moto, JAX"
     fill_venv &
     venv_job=$!
 fi

@@ -271,13 +271,23 @@ class Loader:
     """A connection to the service. Iterating gives batches until all epochs are consumed. epochs()
     gives the batches epoch by epoch. One thread at a time iterates. Any thread may close."""
 
-    def __init__(self, run_dir=None, rank=None, world_size=None, timeout=60.0, state=None):
+    def __init__(
+        self,
+        run_dir=None,
+        rank=None,
+        world_size=None,
+        timeout=60.0,
+        state=None,
+        wait_for_release=False,
+    ):
         """Connects, and waits for the service to start.
 
         run_dir, rank, world_size: None: from the environment.
         timeout: seconds to wait for the service. None, or less than 0: without limit.
         state: where to go on: the value that state() gave, as a dict or as JSON text. None: the
         value of PENSTOCK_STATE, if set.
+        wait_for_release: with all slots leased, next() waits until a batch is released (by another
+        thread, or by JAX) instead of raising Invalid.
         """
         self._connection = None
         self._ended = False
@@ -291,6 +301,7 @@ class Loader:
             world_size=world_size or 0,
             timeout_ms=-1 if timeout is None or timeout < 0 else max(1, _milliseconds(timeout)),
             state=None if state is None else _json(state).encode(),
+            wait_for_release=bool(wait_for_release),
         )
         library = _library.load()
         pointer = ctypes.c_void_p()
@@ -447,8 +458,7 @@ class Epoch:
         return next(self._loader)
 
 
-def connect(run_dir=None, rank=None, world_size=None, timeout=60.0, state=None):
-    """Connects to the service of this node, and waits until the service delivers. See Loader."""
-    return Loader(
-        run_dir=run_dir, rank=rank, world_size=world_size, timeout=timeout, state=state
-    )
+def connect(run_dir=None, **options):
+    """Connects to the service of this node, and waits until the service delivers. See Loader for the
+    options: rank, world_size, timeout, state, wait_for_release."""
+    return Loader(run_dir, **options)

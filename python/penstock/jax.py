@@ -1,0 +1,117 @@
+"""Batches as JAX arrays over all processes of a training job.
+
+    import jax
+    import penstock.jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    sharding = NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data"))
+    for batch in penstock.jax.batches(penstock.connect(wait_for_release=True), sharding):
+        state = train_step(state, batch["latents"])
+
+Each process has a trainer of the service, of rank jax.process_index(). The local batches of all processes
+make one global array.
+"""
+
+import collections
+
+import jax
+import numpy as np
+
+from ._errors import Ended, Invalid, Timeout
+
+
+class Batch(dict):
+    """The samples of one step: field name -> global jax.Array [samples of the step, *shape].
+
+    keys   global uint32 array [samples, 2]: random bits of each sample, as jax.random.wrap_key_data() takes them
+    valid  global bool array [samples]
+    indices  uint64 NumPy array [samples of this process]
+    epoch, step  int
+    """
+
+    __slots__ = ("epoch", "step", "indices", "keys", "valid")
+
+
+def _check(info, sharding):
+    narrow = not jax.config.jax_enable_x64
+    for field in info.fields:
+        if narrow and field.dtype.itemsize // (2 if field.dtype.kind == "c" else 1) == 8:
+            raise Invalid(
+                f"field '{field.name}' is {field.dtype_name}, and JAX would cut it to 32 bits: cast it "
+                f"(dataset.fields.{field.name}.cast), or set jax_enable_x64"
+            )
+    if (info.rank, info.world_size) != (jax.process_index(), jax.process_count()):
+        raise Invalid(
+            f"this process is {jax.process_index()} of {jax.process_count()} to JAX, and trainer {info.rank} of "
+            f"{info.world_size} to the service: give connect() rank and world_size as JAX counts"
+        )
+    local = len(sharding.addressable_devices)
+    if info.batch_size % local:
+        raise Invalid(
+            f"{info.batch_size} samples of a local batch do not divide among {local} devices of this process: "
+            "choose another batch.global_size"
+        )
+
+
+def _aliases(sharding):
+    """Whether device_put() may give an array that is the host's memory itself."""
+    return any(device.platform == "cpu" for device in sharding.addressable_devices)
+
+
+def _transfer(batch, sharding, aliases):
+    """Starts to copy a penstock.Batch to the devices."""
+
+    def put(array):
+        local = np.array(array) if aliases else array
+        return jax.make_array_from_process_local_data(sharding, local)
+
+    out = Batch((name, put(array)) for name, array in batch.items())
+    out.keys = put(batch.keys.view(np.uint32).reshape(-1, 2))
+    out.valid = put(batch.valid)
+    out.indices = batch.indices.copy()
+    out.epoch, out.step = batch.epoch, batch.step
+    return out
+
+
+def batches(loader, sharding, *, ahead=1):
+    """Gives batches as global arrays, until all epochs are consumed. `ahead` batches are on their way to the
+    devices while the program works on one. A batch's memory goes back to the service when its arrays are on
+    the devices. JAX may keep a host's array longer: connect with wait_for_release=True.
+
+    loader    a penstock.Loader, iterated by nobody else
+    sharding  of the global arrays: their first axis over the devices. Every field has it.
+    ahead     at most delivery.slots - 2
+    """
+    info = loader.info
+    _check(info, sharding)
+    if not 0 <= ahead <= info.slot_count - 2:
+        raise Invalid(
+            f"ahead is {ahead}, and the service has {info.slot_count} slots for each trainer: at most "
+            f"{info.slot_count - 2} batches can be on their way; raise delivery.slots"
+        )
+    return _generate(loader, sharding, ahead)
+
+
+def _generate(loader, sharding, ahead):
+    under_way = collections.deque()  # (memory, arrays)
+    aliases = _aliases(sharding)
+
+    def start(timeout):
+        memory = loader.next(timeout)
+        under_way.append((memory, _transfer(memory, sharding, aliases)))
+
+    while True:
+        try:
+            if not under_way:
+                start(None)
+            while len(under_way) <= ahead:
+                start(0)
+        except Timeout:
+            pass
+        except Ended:
+            if not under_way:
+                return
+        memory, arrays = under_way.popleft()
+        jax.block_until_ready([*arrays.values(), arrays.keys, arrays.valid])
+        del memory
+        yield arrays

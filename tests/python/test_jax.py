@@ -1,0 +1,116 @@
+"""penstock.jax against a demo server, on two devices of the CPU."""
+
+import collections
+import os
+import sys
+import threading
+import time
+import unittest
+import unittest.mock
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+os.environ["JAX_PLATFORMS"] = "cpu"
+try:
+    import jax
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import numpy as np
+
+import penstock
+import penstock.jax
+from demo import Demo, pattern
+
+jax.config.update("jax_enable_x64", True)
+SAMPLES, BATCH = 41, 4
+STEPS = -(-SAMPLES // BATCH)
+
+
+def connect(demo, **options):
+    return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
+
+
+def sharding():
+    mesh = jax.sharding.Mesh(jax.devices(), "data")
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+
+
+def is_right(batch):
+    """Whether all bytes are those of the samples that the step has: demo_server.c says which."""
+    indices = [(position + 7 * batch.epoch) % SAMPLES for position in range(batch.step * BATCH, (batch.step + 1) * BATCH)]
+    images, bits = np.asarray(batch["image"]), np.asarray(batch["bits"])
+    return (np.asarray(batch["label"]).tolist() == indices == batch.indices.tolist()
+            and all(images[i].tobytes() == pattern(index, 24) and bits[i].tobytes() == pattern(index, 8)
+                    for i, index in enumerate(indices)))
+
+
+class Batches(unittest.TestCase):
+    def test_global_arrays_over_two_devices(self):
+        with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, connect(demo) as loader:
+            seen = []
+            for batch in penstock.jax.batches(loader, sharding()):
+                self.assertEqual({shard.data.shape for shard in batch["image"].addressable_shards}, {(2, 2, 3)})
+                self.assertEqual((batch.keys.dtype, batch.keys.shape), (np.uint32, (BATCH, 2)))
+                jax.random.wrap_key_data(batch.keys[0])
+                self.assertTrue(is_right(batch))
+                seen.append((batch.epoch, batch.step))
+            self.assertEqual(seen, [divmod(n, STEPS) for n in range(2 * STEPS)])
+
+    def kept(self):
+        with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, connect(demo) as loader:
+            return [is_right(batch) for batch in list(penstock.jax.batches(loader, sharding(), ahead=2))]
+
+    def test_arrays_outlive_their_slots(self):
+        """On the CPU, JAX takes a host's memory for an array where it can, and the slot is overwritten."""
+        self.assertEqual(self.kept(), [True] * 2 * STEPS)
+
+    def test_batches_on_their_way_leave_the_service_a_slot(self):
+        with Demo(slots=3) as demo, connect(demo) as loader:
+            with self.assertRaisesRegex(penstock.Invalid, "at most 1 batches .* raise delivery.slots"):
+                penstock.jax.batches(loader, sharding(), ahead=2)
+
+    def test_a_slot_that_comes_back_late_is_waited_for(self):
+        with Demo(samples=400, slots=4) as demo, connect(demo, wait_for_release=True) as loader:
+            held = collections.deque(loader.next() for _ in range(4))
+
+            def release_later():
+                time.sleep(0.2)
+                held.clear()
+
+            thread = threading.Thread(target=release_later)
+            thread.start()
+            self.assertEqual(loader.next(timeout=30).step, 4)
+            thread.join()
+
+
+class Refusals(unittest.TestCase):
+    def refuse(self, message, **options):
+        with Demo(**options) as demo, connect(demo) as loader:
+            with self.assertRaisesRegex(penstock.Invalid, message):
+                penstock.jax.batches(loader, sharding())
+
+    def test_64_bits_that_jax_would_cut(self):
+        with unittest.mock.patch.object(type(jax.config), "jax_enable_x64", False):
+            self.refuse("field 'label' is int64, and JAX would cut it to 32 bits: cast it")
+
+    def test_a_batch_that_does_not_divide(self):
+        self.refuse("3 samples of a local batch do not divide among 2 devices", batch=3)
+
+    def test_a_rank_that_jax_does_not_have(self):
+        with Demo(trainers=2) as demo:
+            loaders = []
+            threads = [threading.Thread(target=lambda rank=rank: loaders.append(
+                penstock.connect(demo.run_dir, rank=rank, world_size=2, timeout=10))) for rank in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with self.assertRaisesRegex(penstock.Invalid, "this process is 0 of 1 to JAX, and trainer [01] of 2"):
+                penstock.jax.batches(loaders[0], sharding())
+            for loader in loaders:
+                loader.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
