@@ -1,8 +1,8 @@
 /* One round: its samples, and where each sample goes. A worker plans the round (round_plan.h),
  * workers copy samples (round_copy.h), and the main thread sends zero-copy fields (transfer.h).
  *
- * A sample reaches its trainer's slot on one of three ways. Between two readers the size of a fragment
- * decides which (run/fragments.h):
+ * A sample reaches its trainer's slot on one of three ways. Between two readers the size of a
+ * fragment decides which (run/fragments.h):
  *
  *     row  --fill-->  slot                                      the row's reader is the trainer's
  * reader row  --fill-->  send buffer  ~~~  receive buffer  --scatter-->  slot row  ~~~  slot
@@ -39,7 +39,7 @@ struct fill {
             uint32_t record; /* of the send buffer */
         } remote;
     } to;
-    uint32_t offset;      /* of the sample in its row */
+    uint32_t offset;      /* of the sample's frame in its row */
     uint32_t batch_index; /* of the sample in the slot's batch; FILL_REMOTE: to another reader */
 };
 
@@ -80,6 +80,7 @@ struct round {
     struct round_reach reach; /* of `serial` */
     struct windows *windows;
     struct fill *fills;
+    struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
     uint64_t fill_count, fill_next;
     uint64_t sent_next;  /* zero-copy fields: index of the first fill whose row is still needed */
     uint64_t sent_count; /* how many of the fills before sent_next go to other readers */

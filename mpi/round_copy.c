@@ -7,36 +7,35 @@
 
 enum { FETCH_AHEAD = 16 };
 
-/* A bad sample's row fields are zero as they come; it is marked, and its held fields are made zero,
- * too. Padding stays marked, whatever the sample. */
-static void mark_bad(const struct fragments *fragments, unsigned char *slot, uint32_t batch_index)
+/* How much room a fill's sample has in its episode; NULL where no fragment needs to know. */
+static const struct fragment_room *room_of(const struct round *round, const struct fill *fill)
 {
-    slot[fragments->valid_slot_offset + batch_index] = 0;
-    for (size_t h = 0; h < fragments->held_count; h++)
-        memset(fragment_in_slot(&fragments->held[h], slot, batch_index), 0,
-               fragments->held[h].bytes);
+    return round->rooms ? &round->rooms[fill - round->fills] : NULL;
 }
 
-static void fill_slot(const struct fragments *fragments, const struct fill *fill,
-                      const unsigned char *row)
+static void fill_slot(const struct round *round, const struct fill *fill, const unsigned char *row)
 {
+    const struct fragments *fragments = round->fragments;
+    const struct fragment_room *room = room_of(round, fill);
     for (size_t f = 0; f < fragments->count; f++) {
         const struct fragment *fragment = &fragments->all[f];
         memcpy(fragment_in_slot(fragment, fill->to.slot, fill->batch_index),
-               fragment_in_row(fragment, row, fill->offset), fragment->bytes);
+               fragment_in_row(fragment, row, fill->offset, room), fragment->bytes);
     }
-    if (fragments->mask && !row[fragments->valid_row_offset + fill->offset])
-        mark_bad(fragments, fill->to.slot, fill->batch_index);
+    if (fragments->finishes)
+        fragments_finish(fragments, fill->to.slot, fill->batch_index,
+                         !fragments->mask || row[fragments->valid_row_offset + fill->offset]);
 }
 
 static void fill_record(const struct round *round, const struct fill *fill,
                         const unsigned char *row)
 {
     const struct fragments *fragments = round->fragments;
+    const struct fragment_room *room = room_of(round, fill);
     unsigned char *record = round->send + fill->to.remote.record * fragments->packed_bytes;
     for (size_t f = 0; f < fragments->packed_count; f++) {
         const struct fragment *fragment = &fragments->all[f];
-        memcpy(record + fragment->record_offset, fragment_in_row(fragment, row, fill->offset),
+        memcpy(record + fragment->record_offset, fragment_in_row(fragment, row, fill->offset, room),
                fragment->bytes);
     }
     if (fragments->mask)
@@ -48,7 +47,7 @@ static void fetch_ahead(const struct round *round, const struct fill *fill)
 {
     const struct fragment *first = &round->fragments->all[0];
     const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
-    __builtin_prefetch(fragment_in_row(first, row, fill->offset));
+    __builtin_prefetch(fragment_in_row(first, row, fill->offset, NULL));
 }
 
 /* Uses of rows that are over, and not told the row store yet. Workers that tell it of each sample
@@ -99,7 +98,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         if (remote)
             fill_record(round, fill, row);
         else
-            fill_slot(fragments, fill, row);
+            fill_slot(round, fill, row);
         if (!remote || !zero_copy)
             note_use(&uses, *fill->buffer);
     }
@@ -111,6 +110,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }
 
+/* `record` NULL: nothing is packed. */
 static void take_record(const struct fragments *fragments, const struct arrival *arrival,
                         const unsigned char *record)
 {
@@ -119,19 +119,21 @@ static void take_record(const struct fragments *fragments, const struct arrival 
         memcpy(fragment_in_slot(fragment, arrival->slot, arrival->batch_index),
                record + fragment->record_offset, fragment->bytes);
     }
-    if (fragments->mask && !record[fragments->valid_record_offset])
-        mark_bad(fragments, arrival->slot, arrival->batch_index);
+    if (fragments->finishes)
+        fragments_finish(fragments, arrival->slot, arrival->batch_index,
+                         !fragments->mask || record[fragments->valid_record_offset]);
 }
 
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
     const struct fragments *fragments = round->fragments;
+    bool packed = fragments->packed_bytes > 0; /* or what arrives needs finishing alone */
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
         take_record(fragments, arrival,
-                    round->received + arrival->record * fragments->packed_bytes);
+                    packed ? round->received + arrival->record * fragments->packed_bytes : NULL);
     }
     uint64_t copy_ns = clock_now_ns() - start_ns;
     worker->copy_ns += copy_ns;

@@ -1,12 +1,13 @@
 /* See round_plan.h. */
 #include "round_plan.h"
 
+#include "round_dress.h"
 #include "round_match.h"
 
+#include "anchors/anchors.h"
 #include "base/clock.h"
 #include "base/divide.h"
 #include "base/number.h"
-#include "delivery/layout.h"
 
 #include <assert.h>
 #include <string.h>
@@ -85,12 +86,28 @@ static uint64_t destination_of(const struct round *round, uint64_t position)
            matching->destinations[position - matching->first];
 }
 
+/* The frame of sample `offset` of a row, and how much room the sample has in its episode. */
+static void find_frame(struct round *round, struct fill *fill, uint64_t row, uint32_t offset)
+{
+    const struct plan *plan = &round->job->setup.plan;
+    uint64_t frame = plan_frame_at(plan, row, offset);
+    fill->offset = (uint32_t)(frame - plan_row_first(plan, row));
+    if (!round->rooms)
+        return;
+    struct anchors_episode episode = anchors_episode_of(plan->anchors, frame);
+    round->rooms[fill - round->fills] = (struct fragment_room){
+        .before = (uint32_t)min_u64(frame - episode.first, FRAGMENT_MOST_ROOM),
+        .behind = (uint32_t)min_u64(episode.end - 1 - frame, FRAGMENT_MOST_ROOM)};
+}
+
 static void list_fill(struct round *round, const struct recipient_walk *walk, struct window *window,
                       const struct round_item *item, uint64_t destination)
 {
     struct fill *fill = &round->fills[round->fill_count++];
     fill->buffer = &window->buffers[item->window_row];
     fill->offset = item->offset;
+    if (round->job->dataset->anchors)
+        find_frame(round, fill, window->rows[item->window_row], item->offset);
     if (walk->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = walk->slot;
         fill->batch_index = (uint32_t)(destination - walk->local.first);
@@ -135,8 +152,7 @@ struct run {
 static void add_sample(struct run *run, const struct window *window, uint64_t window_row,
                        uint64_t offset)
 {
-    run->samples[run->count] =
-        plan_row_first(&window->epoch.plan, window->rows[window_row]) + offset;
+    run->samples[run->count] = plan_frame_at(&window->epoch.plan, window->rows[window_row], offset);
     run->sources[run->count++] = window->owners[window_row];
 }
 
@@ -156,31 +172,12 @@ static void look_up(const struct round *round, uint64_t position, uint64_t end, 
         add_sample(ret_run, window, locations[i].window_row, locations[i].offset);
 }
 
-/* Everything in the slot that does not come with the row. */
-static void dress(const struct round *round, const struct run *run)
-{
-    unsigned char *slot = run->slot;
-    const struct ring_layout *layout = &round->job->setup.layout;
-    memcpy(slot + layout->indices_offset + run->batch_index * sizeof *run->samples, run->samples,
-           run->count * sizeof *run->samples);
-    plan_sample_keys(round->reach.epoch.plan.seed, round->reach.epoch.epoch, run->samples,
-                     run->count, (uint64_t *)(slot + layout->keys_offset) + run->batch_index);
-    memset(slot + layout->valid_offset + run->batch_index, run->valid, run->count);
-    for (size_t f = 0; f < round->fragments->held_count; f++) {
-        const struct fragment *held = &round->fragments->held[f];
-        for (size_t i = 0; i < run->count; i++)
-            memcpy(fragment_in_slot(held, slot, run->batch_index + (uint32_t)i),
-                   dataset_held_sample(round->job->dataset, held->field, run->samples[i]),
-                   held->bytes);
-    }
-}
-
 /* Records are numbered for each reader from 0. */
 static void list_run(struct round *round, const struct run *run)
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
     if (run->slot)
-        dress(round, run);
+        round_dress(round, run->slot, run->batch_index, run->samples, run->count, run->valid);
     for (size_t i = 0; i < run->count; i++) {
         uint32_t source = assign_source(run->sources[i], me);
         if (source == me)

@@ -13,6 +13,12 @@ static bool has_zero_copy(const struct rounds *rounds)
     return rounds->exchange && rounds->fragments->packed_count < rounds->fragments->count;
 }
 
+/* Whether workers have anything to do for samples that came from other readers. */
+static bool scatters(const struct rounds *rounds)
+{
+    return rounds->fragments->packed_bytes > 0 || rounds->fragments->finishes;
+}
+
 static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
 {
     const struct job *job = rounds->job;
@@ -148,7 +154,7 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
     }
     if (rounds->exchange && round->state >= ROUND_FILLING && round->state <= ROUND_EXCHANGING &&
         exchange_complete(rounds, round, active))
-        round->state = rounds->fragments->packed_bytes > 0 ? ROUND_SCATTERING : ROUND_COMPLETE;
+        round->state = scatters(rounds) ? ROUND_SCATTERING : ROUND_COMPLETE;
     if (round->state == ROUND_SCATTERING) {
         *active |= copies_scatter(&rounds->copies, round);
         if (round->scatter_next == round->arrival_count && all_copied(round))

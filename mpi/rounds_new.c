@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
+_Static_assert(sizeof(struct fragment_room) == BUDGET_ROOM_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
                "counted in the budget");
@@ -16,7 +17,9 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
                                  struct error *err)
 {
     const struct fragments *fragments = rounds->fragments;
-    uint64_t pieces[DATASET_MAX_FIELDS];
+    uint64_t *pieces = calloc(fragments->count + 1, sizeof *pieces);
+    if (!pieces)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the exchange");
     for (size_t i = fragments->packed_count; i < fragments->count; i++)
         pieces[i - fragments->packed_count] = fragments->all[i].bytes;
     struct exchange_sizes sizes = {.send_samples = send,
@@ -24,7 +27,10 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
                                    .record_bytes = fragments->packed_bytes,
                                    .piece_count = fragments->count - fragments->packed_count,
                                    .piece_bytes = pieces};
-    return exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
+    enum status status =
+        exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
+    free(pieces);
+    return status;
 }
 
 /* The lanes' buffers are filled with pages by the workers that will copy there. */
@@ -79,10 +85,14 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->matching = &rounds->matching;
     round->fills = calloc(send, sizeof *round->fills);
     round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
-    if (!round->fills || !round->arrivals)
+    if (rounds->fragments->shifts)
+        round->rooms = calloc(send, sizeof *round->rooms);
+    if (!round->fills || !round->arrivals || (rounds->fragments->shifts && !round->rooms))
         return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
                          (unsigned long long)send);
     memory_touch(round->fills, send * sizeof *round->fills);
+    if (round->rooms)
+        memory_touch(round->rooms, send * sizeof *round->rooms);
     memory_touch(round->arrivals, receive * sizeof *round->arrivals);
     if (rounds->exchange) {
         round->send = exchange_send_buffer(rounds->exchange, lane);
@@ -143,6 +153,7 @@ void rounds_free(struct rounds *rounds)
         return;
     for (uint32_t i = 0; i < rounds->lane_count; i++) {
         free(rounds->lanes[i].fills);
+        free(rounds->lanes[i].rooms);
         free(rounds->lanes[i].arrivals);
     }
     pace_free(rounds->pace);

@@ -22,14 +22,16 @@ void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round
     }
 }
 
-/* `row` NULL: without data. */
+/* `row` NULL: without data, and `fill` is not looked at. */
 static void send_sample(struct exchange *exchange, uint32_t lane, const struct round *round,
-                        int reader, const unsigned char *row, uint32_t offset)
+                        int reader, const unsigned char *row, const struct fill *fill)
 {
     const struct fragments *fragments = round->fragments;
+    const struct fragment_room *room =
+        row && round->rooms ? &round->rooms[fill - round->fills] : NULL;
     for (size_t f = fragments->packed_count; f < fragments->count; f++)
         exchange_send(exchange, lane, reader,
-                      row ? fragment_in_row(&fragments->all[f], row, offset) : NULL,
+                      row ? fragment_in_row(&fragments->all[f], row, fill->offset, room) : NULL,
                       fragments->all[f].bytes);
 }
 
@@ -40,7 +42,7 @@ void transfer_send(struct exchange *exchange, uint32_t lane, const struct round 
         const struct fill *fill = &round->fills[i];
         if (fill->batch_index == FILL_REMOTE)
             send_sample(exchange, lane, round, (int)fill->to.remote.reader,
-                        row_store_data(round->job->store, *fill->buffer), fill->offset);
+                        row_store_data(round->job->store, *fill->buffer), fill);
     }
 }
 
@@ -69,7 +71,7 @@ static void abandon_all(struct exchange *exchange, uint32_t lane, const struct r
     exchange_open(exchange, lane);
     for (int peer = 0; peer < round->job->comm.size; peer++) {
         for (int i = 0; i < round->counts.send_counts[peer]; i++)
-            send_sample(exchange, lane, round, peer, NULL, 0);
+            send_sample(exchange, lane, round, peer, NULL, NULL);
         exchange_discard(exchange, lane, peer, (uint64_t)round->counts.receive_counts[peer]);
     }
 }
@@ -86,6 +88,6 @@ void transfer_abandon(struct exchange *exchange, uint32_t lane, const struct rou
     for (uint64_t i = round->fill_next; i < round->fill_count; i++) {
         const struct fill *fill = &round->fills[i];
         if (fill->batch_index == FILL_REMOTE)
-            send_sample(exchange, lane, round, (int)fill->to.remote.reader, NULL, 0);
+            send_sample(exchange, lane, round, (int)fill->to.remote.reader, NULL, fill);
     }
 }

@@ -215,13 +215,16 @@ class Batch(dict):
     of shared memory, and may be written to. The memory goes back to the service when the batch and
     every view are gone. There is nothing to call.
 
-    indices  uint64 [samples]: index of each sample along the sample axis, over all stores
+    indices  uint64 [samples]: index of each sample (of its anchor, where samples have several steps)
+             along the sample axis, over all stores
     keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
     valid    bool [samples]: False where a sample only pads the last step, or could not be read and
              is zero (errors.bad_sample: mask)
     epoch    int
     step     int: number of the step within the epoch
     first_position  int: position of the first sample within the global batch
+    valid_of field name -> bool [samples, steps]: False where a step lies outside the sample's episode
+             (samples.pad). Fields that cannot lack steps are not in it
     """
 
     __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16")
@@ -253,6 +256,11 @@ class Batch(dict):
     @property
     def sample_count(self):
         return len(self.indices)
+
+    @property
+    def valid_of(self):
+        suffix = ".valid"
+        return {name[: -len(suffix)]: self[name] for name in self if name.endswith(suffix)}
 
 
 def _milliseconds(seconds):

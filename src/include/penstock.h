@@ -134,7 +134,12 @@ struct penstock_options {
                                * wait for itself */
 };
 
-/* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. */
+/* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field
+ * with steps is that of its steps. Besides the fields that the configuration names there are fields
+ * that say something of these: "F.valid"     bool [steps]: 1 where the step of F is real, 0 where
+ * it lies outside the sample's episode (samples.pad) "F.segment"   int32 [steps]: the document of
+ * each step of F, from 1 on in each sample; 0 outside (samples.segments) "F.position"  int32
+ * [steps]: the place of each step of F in its document, from 0 on */
 struct penstock_field {
     const char *name; /* borrowed until penstock_close() */
     enum penstock_dtype dtype;
@@ -175,13 +180,13 @@ struct penstock_batch {
                               * samples follow. With order.placement local, of their destinations
                               * (docs/order.md) */
     const uint64_t *indices; /* [sample_count] index of each sample along the sample axis, over all
-                              * stores of the dataset, one after another */
+                              * stores of the dataset, one after another; of a sample with steps
+                              * that of its anchor */
     const uint64_t *keys;    /* [sample_count] a random number for each sample: a function of seed,
                               * epoch and index */
     const uint8_t *valid;    /* [sample_count] 1, or 0. 0: the sample repeats another one to fill
                               * the last step (batch.last: pad), or could not be read and is zero in
-                              * all fields but those that readers hold whole (errors.bad_sample:
-                              * mask) */
+                              * all fields (errors.bad_sample: mask) */
     void *data[64];          /* [field_count]; data[f] is [sample_count, fields[f].shape...] of
                               * fields[f].dtype */
 };

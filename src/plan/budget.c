@@ -45,7 +45,8 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windo
 {
     uint64_t items = mul_sat(round_window_capacity(d->plan), sizeof(struct round_item));
     uint64_t rows = mul_sat(d->plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
-    uint64_t sent = mul_sat(round_max_records(d->plan, d->shape), BUDGET_FILL_BYTES);
+    uint64_t sent = mul_sat(round_max_records(d->plan, d->shape),
+                            BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0));
     uint64_t received =
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
     uint64_t matching = 0;

@@ -14,6 +14,7 @@ enum {
         128,                       /* what the row store notes of each buffer, its index included */
     BUDGET_WINDOW_ROW_BYTES = 18,  /* of a row of a planned window: which, owner, buffer, uses */
     BUDGET_FILL_BYTES = 24,        /* of a record that a round may send */
+    BUDGET_ROOM_BYTES = 8,         /* of one whose fragments may shift: run/fragments.h */
     BUDGET_ARRIVAL_BYTES = 24,     /* of a record that it may receive */
     BUDGET_DESTINATION_BYTES = 12, /* of a position of round_max_matched() */
     BUDGET_SEND_BYTES = 16,        /* of a message that a round may send */
@@ -35,7 +36,8 @@ struct budget_demand {
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes;
     uint64_t packed_bytes;  /* of a record, that travels packed: see round.h */
-    uint64_t messages;      /* of a record, for zero-copy fields */
+    uint64_t messages;      /* of a record, for what is zero-copy */
+    bool shifts;            /* records need rooms: see run/fragments.h */
     uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
     uint64_t scratch_bytes; /* of one worker */
     uint64_t index_bytes;   /* for shards' indices, which they share */

@@ -5,18 +5,66 @@
 #include "plan/round.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { RECORD_ALIGNMENT = 16 };
 
-static struct fragment fragment_of(const struct dataset *dataset, size_t f)
+/* A field's steps, or the anchor alone. */
+static size_t step_count(const struct dataset_field *field)
 {
-    const struct dataset_field *field = &dataset->fields[f];
-    return (struct fragment){.field = f,
-                             .bytes = field->sample_bytes,
-                             .row_offset = field->row_offset,
-                             .row_stride = field->sample_bytes,
-                             .slot_stride = field->sample_bytes};
+    return field->step_count > 0 ? field->step_count : 1;
 }
+
+static int32_t step_at(const struct dataset_field *field, size_t k)
+{
+    return field->step_count > 0 ? field->steps[k] : 0;
+}
+
+/* The index of a step; SIZE_MAX: the field does not have it. */
+static size_t find_step(const struct dataset_field *field, int32_t step)
+{
+    size_t low = 0, high = step_count(field);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (step_at(field, middle) < step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < step_count(field) && step_at(field, low) == step ? low : SIZE_MAX;
+}
+
+/* The made field that says which steps of a field are missing; SIZE_MAX: none can be. */
+static size_t find_valid(const struct dataset *dataset, size_t f)
+{
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->fields[i].source == FIELD_MADE && dataset->fields[i].made == MADE_VALID &&
+            dataset->fields[i].made_for == f)
+            return i;
+    return SIZE_MAX;
+}
+
+/* The first field before `f` whose memory in rows is the same and that has the step too; SIZE_MAX:
+ * none. */
+static size_t find_earlier(const struct dataset *dataset, size_t f, int32_t step, size_t *ret_k)
+{
+    for (size_t g = 0; g < f; g++) {
+        const struct dataset_field *earlier = &dataset->fields[g];
+        if (earlier->source != FIELD_ROW || earlier->row_leader != dataset->fields[f].row_leader)
+            continue;
+        *ret_k = find_step(earlier, step);
+        if (*ret_k != SIZE_MAX)
+            return g;
+    }
+    return SIZE_MAX;
+}
+
+/* A list that is being made: NULL and sizes alone at first, to count; then with room. */
+struct maker {
+    const struct dataset *dataset;
+    struct fragments *fragments;
+    bool counts_only;
+};
 
 /* Room in a record, or in a message of its own. Returns where in the record. */
 static size_t send(struct fragments *fragments, size_t bytes, bool packed)
@@ -30,53 +78,237 @@ static size_t send(struct fragments *fragments, size_t bytes, bool packed)
     return at;
 }
 
-/* Of all row fields those fragments that are packed, or the others. */
-static void append_fragments(struct fragments *fragments, const struct dataset *dataset,
-                             bool packed)
+/* A fragment with steps before or behind the anchor, of a field that may lack them. */
+static void add_padding(struct maker *maker, struct fragment *fragment, size_t k)
 {
+    const struct dataset_field *field = &maker->dataset->fields[fragment->field];
+    size_t valid = find_valid(maker->dataset, fragment->field);
+    if (valid == SIZE_MAX || (fragment->first_step == 0 && fragment->last_step == 0))
+        return;
+    bool zero = field->fill == SAMPLES_FILL_ZERO;
+    fragment->shifts = !zero && (fragment->last_step < 0 || fragment->first_step > 0);
+    maker->fragments->shifts |= fragment->shifts;
+    struct fragment_padding padding = {.field = fragment->field,
+                                       .frame_bytes = field->frame_bytes,
+                                       .step_count = fragment->bytes / field->frame_bytes,
+                                       .slot_offset = fragment->slot_offset,
+                                       .slot_stride = fragment->slot_stride,
+                                       .valid_field = (uint32_t)valid,
+                                       .valid_offset = k,
+                                       .valid_stride = field->step_count,
+                                       .zero = zero,
+                                       .before_alone = fragment->last_step < 0};
+    size_t at = maker->fragments->padding_count++;
+    if (!maker->counts_only)
+        maker->fragments->paddings[at] = padding;
+}
+
+/* Steps [k, end) of field `f`, which follow one another and come from the row. */
+static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bool packed)
+{
+    const struct dataset_field *field = &maker->dataset->fields[f];
+    size_t frame_bytes = field->sample_bytes / step_count(field);
+    int64_t row_offset = (int64_t)field->row_offset + step_at(field, k) * (int64_t)frame_bytes;
+    struct fragment fragment = {.field = (uint32_t)f,
+                                .bytes = (end - k) * frame_bytes,
+                                .row_offset = (size_t)row_offset,
+                                .row_stride = frame_bytes,
+                                .slot_offset = k * frame_bytes,
+                                .slot_stride = field->sample_bytes,
+                                .first_step = step_at(field, k),
+                                .last_step = step_at(field, end - 1)};
+    if ((fragment.bytes < ROUND_ZERO_COPY_BYTES) != packed)
+        return;
+    add_padding(maker, &fragment, k);
+    fragment.record_offset = send(maker->fragments, fragment.bytes, packed);
+    size_t at = maker->fragments->count++;
+    if (!maker->counts_only)
+        maker->fragments->all[at] = fragment;
+}
+
+/* Steps [k, end) of field `f`, which are `from`'s steps from `from_k` on. */
+static void add_repeat(struct maker *maker, size_t f, size_t k, size_t end, size_t from,
+                       size_t from_k)
+{
+    const struct dataset_field *to_field = &maker->dataset->fields[f];
+    const struct dataset_field *from_field = &maker->dataset->fields[from];
+    size_t frame_bytes = to_field->sample_bytes / step_count(to_field);
+    struct fragment_repeat repeat = {.bytes = (end - k) * frame_bytes,
+                                     .from_field = (uint32_t)from,
+                                     .from_offset = from_k * frame_bytes,
+                                     .from_stride = from_field->sample_bytes,
+                                     .to_field = (uint32_t)f,
+                                     .to_offset = k * frame_bytes,
+                                     .to_stride = to_field->sample_bytes};
+    size_t at = maker->fragments->repeat_count++;
+    if (!maker->counts_only)
+        maker->fragments->repeats[at] = repeat;
+}
+
+/* Steps from k on that come from the row and follow one another. */
+static size_t fragment_end(const struct dataset *dataset, size_t f, size_t k)
+{
+    const struct dataset_field *field = &dataset->fields[f];
+    size_t end = k + 1, from_k;
+    while (end < step_count(field) && step_at(field, end) == step_at(field, end - 1) + 1 &&
+           find_earlier(dataset, f, step_at(field, end), &from_k) == SIZE_MAX)
+        end++;
+    return end;
+}
+
+/* Steps from k on that follow one another in the earlier field's slot, too. */
+static size_t repeat_end(const struct dataset *dataset, size_t f, size_t k, size_t from,
+                         size_t from_k)
+{
+    const struct dataset_field *field = &dataset->fields[f], *earlier = &dataset->fields[from];
+    size_t end = k + 1;
+    while (end < step_count(field) && from_k + end - k < step_count(earlier) &&
+           step_at(field, end) == step_at(earlier, from_k + end - k))
+        end++;
+    return end;
+}
+
+/* Of all row fields those fragments that are packed, with the repeats; or the other fragments. */
+static void add_fields(struct maker *maker, bool packed)
+{
+    const struct dataset *dataset = maker->dataset;
     for (size_t f = 0; f < dataset->field_count; f++) {
-        struct fragment fragment = fragment_of(dataset, f);
-        if (dataset->fields[f].source != FIELD_ROW ||
-            (fragment.bytes < ROUND_ZERO_COPY_BYTES) != packed)
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->source != FIELD_ROW)
             continue;
-        fragment.record_offset = send(fragments, fragment.bytes, packed);
-        fragments->all[fragments->count++] = fragment;
+        for (size_t k = 0, end; k < step_count(field); k = end) {
+            size_t from_k, from = find_earlier(dataset, f, step_at(field, k), &from_k);
+            if (from == SIZE_MAX) {
+                end = fragment_end(dataset, f, k);
+                add_fragment(maker, f, k, end, packed);
+            } else {
+                end = repeat_end(dataset, f, k, from, from_k);
+                if (packed)
+                    add_repeat(maker, f, k, end, from, from_k);
+            }
+        }
     }
 }
 
-enum status fragments_new(const struct dataset *dataset, struct fragments **ret_fragments,
-                          struct error *err)
+static void make(struct maker *maker)
 {
-    struct fragments *fragments =
-        calloc(1, sizeof *fragments + 2 * dataset->field_count * sizeof(struct fragment));
-    if (!fragments)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
-    fragments->held = fragments->all + dataset->field_count;
-    append_fragments(fragments, dataset, true);
+    struct fragments *fragments = maker->fragments;
+    const struct dataset *dataset = maker->dataset;
+    add_fields(maker, true);
     fragments->packed_count = fragments->count;
     fragments->mask = dataset->mask;
     if (dataset->mask) {
         fragments->valid_row_offset = dataset->valid_offset;
         fragments->valid_record_offset = send(fragments, 1, true);
     }
-    append_fragments(fragments, dataset, false);
+    add_fields(maker, false);
+    fragments->finishes =
+        dataset->mask || fragments->padding_count > 0 || fragments->repeat_count > 0;
+    fragments->field_count = dataset->field_count;
+}
+
+enum status fragments_new(const struct dataset *dataset, struct fragments **ret_fragments,
+                          struct error *err)
+{
+    struct fragments counts = {0};
+    make(&(struct maker){.dataset = dataset, .fragments = &counts, .counts_only = true});
+    struct fragments *fragments =
+        calloc(1, sizeof *fragments + dataset->field_count * sizeof fragments->fields[0]);
+    if (fragments) {
+        fragments->all = calloc(counts.count + 1, sizeof *fragments->all);
+        fragments->paddings = calloc(counts.padding_count + 1, sizeof *fragments->paddings);
+        fragments->repeats = calloc(counts.repeat_count + 1, sizeof *fragments->repeats);
+    }
+    if (!fragments || !fragments->all || !fragments->paddings || !fragments->repeats) {
+        fragments_free(fragments);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
+    }
+    make(&(struct maker){.dataset = dataset, .fragments = fragments});
     for (size_t f = 0; f < dataset->field_count; f++)
-        if (dataset->fields[f].source != FIELD_ROW)
-            fragments->held[fragments->held_count++] = fragment_of(dataset, f);
+        fragments->fields[f].bytes = dataset->fields[f].sample_bytes;
     *ret_fragments = fragments;
     return STATUS_OK;
 }
 
 void fragments_free(struct fragments *fragments)
 {
+    if (!fragments)
+        return;
+    free(fragments->all);
+    free(fragments->paddings);
+    free(fragments->repeats);
     free(fragments);
 }
 
 void fragments_set_slots(struct fragments *fragments, const struct ring_layout *layout)
 {
+    const struct ring_field *fields = layout->fields;
     fragments->valid_slot_offset = layout->valid_offset;
     for (size_t i = 0; i < fragments->count; i++)
-        fragments->all[i].slot_offset = layout->fields[fragments->all[i].field].slot_offset;
-    for (size_t i = 0; i < fragments->held_count; i++)
-        fragments->held[i].slot_offset = layout->fields[fragments->held[i].field].slot_offset;
+        fragments->all[i].slot_offset += fields[fragments->all[i].field].slot_offset;
+    for (size_t i = 0; i < fragments->padding_count; i++) {
+        struct fragment_padding *padding = &fragments->paddings[i];
+        padding->slot_offset += fields[padding->field].slot_offset;
+        padding->valid_offset += fields[padding->valid_field].slot_offset;
+    }
+    for (size_t i = 0; i < fragments->repeat_count; i++) {
+        struct fragment_repeat *repeat = &fragments->repeats[i];
+        repeat->from_offset += fields[repeat->from_field].slot_offset;
+        repeat->to_offset += fields[repeat->to_field].slot_offset;
+    }
+    for (size_t f = 0; f < fragments->field_count; f++)
+        fragments->fields[f].offset = fields[f].slot_offset;
+}
+
+/* A trainer may write to the slot at any time: whatever the bytes say, the steps are in range. */
+static void pad(const struct fragment_padding *padding, unsigned char *slot, uint32_t batch_index)
+{
+    const unsigned char *valid = slot + padding->valid_offset + batch_index * padding->valid_stride;
+    size_t first = 0, end = padding->step_count, bytes = padding->frame_bytes;
+    if (!memchr(valid, 0, end))
+        return;
+    unsigned char *steps = slot + padding->slot_offset + batch_index * padding->slot_stride;
+    while (first < end && !valid[first])
+        first++;
+    while (end > first && !valid[end - 1])
+        end--;
+    if (padding->zero) {
+        memset(steps, 0, first * bytes);
+        memset(steps + end * bytes, 0, (padding->step_count - end) * bytes);
+        return;
+    }
+    if (first == end) { /* none: fragment_shift() */
+        first = padding->before_alone ? padding->step_count - 1 : 0;
+        end = first + 1;
+    }
+    for (size_t k = 0; k < first; k++)
+        memcpy(steps + k * bytes, steps + first * bytes, bytes);
+    for (size_t k = end; k < padding->step_count; k++)
+        memcpy(steps + k * bytes, steps + (end - 1) * bytes, bytes);
+}
+
+/* Padding of the last step stays marked, whatever the sample. */
+static void mark_bad(const struct fragments *fragments, unsigned char *slot, uint32_t batch_index)
+{
+    slot[fragments->valid_slot_offset + batch_index] = 0;
+    for (size_t f = 0; f < fragments->field_count; f++) {
+        const struct fragment_field *field = &fragments->fields[f];
+        memset(slot + field->offset + batch_index * field->bytes, 0, field->bytes);
+    }
+}
+
+void fragments_finish(const struct fragments *fragments, unsigned char *slot, uint32_t batch_index,
+                      bool good)
+{
+    if (!good) {
+        mark_bad(fragments, slot, batch_index);
+        return;
+    }
+    for (size_t i = 0; i < fragments->padding_count; i++)
+        pad(&fragments->paddings[i], slot, batch_index);
+    for (size_t i = 0; i < fragments->repeat_count; i++) {
+        const struct fragment_repeat *repeat = &fragments->repeats[i];
+        memcpy(slot + repeat->to_offset + batch_index * repeat->to_stride,
+               slot + repeat->from_offset + batch_index * repeat->from_stride, repeat->bytes);
+    }
 }

@@ -128,6 +128,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .row_bytes = dataset->row_bytes,
         .packed_bytes = fragments->packed_bytes,
         .messages = fragments->messages,
+        .shifts = fragments->shifts,
         .held_bytes = dataset->held_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,

@@ -1,0 +1,75 @@
+/* See round_dress.h. */
+#include "round_dress.h"
+
+#include "anchors/anchors.h"
+#include "delivery/layout.h"
+
+#include <string.h>
+
+/* The samples that are dressed together. */
+struct samples {
+    unsigned char *slot;
+    uint32_t batch_index; /* of the first */
+    const uint64_t *frames;
+    size_t count;
+};
+
+static unsigned char *place(const struct samples *samples, const struct ring_field *field, size_t i)
+{
+    return samples->slot + field->slot_offset + (samples->batch_index + i) * field->sample_bytes;
+}
+
+static void put_held(const struct dataset *dataset, size_t f, const struct ring_field *to,
+                     const struct samples *samples)
+{
+    for (size_t i = 0; i < samples->count; i++)
+        memcpy(place(samples, to, i), dataset_held_sample(dataset, f, samples->frames[i]),
+               to->sample_bytes);
+}
+
+/* One step of a sample of a held field. */
+static void put_step(const struct dataset *dataset, size_t f, struct anchors_episode episode,
+                     int64_t frame, unsigned char *to)
+{
+    const struct dataset_field *field = &dataset->fields[f];
+    int64_t nearest = frame < (int64_t)episode.first  ? (int64_t)episode.first
+                      : frame >= (int64_t)episode.end ? (int64_t)episode.end - 1
+                                                      : frame;
+    if (frame != nearest && field->fill == SAMPLES_FILL_ZERO)
+        memset(to, 0, field->frame_bytes);
+    else
+        memcpy(to, dataset_held_sample(dataset, f, (uint64_t)nearest), field->frame_bytes);
+}
+
+static void put_held_steps(const struct dataset *dataset, size_t f, const struct ring_field *to,
+                           const struct samples *samples)
+{
+    const struct dataset_field *field = &dataset->fields[f];
+    for (size_t i = 0; i < samples->count; i++) {
+        struct anchors_episode episode = anchors_episode_of(dataset->anchors, samples->frames[i]);
+        unsigned char *step = place(samples, to, i);
+        for (size_t k = 0; k < field->step_count; k++, step += field->frame_bytes)
+            put_step(dataset, f, episode, (int64_t)samples->frames[i] + field->steps[k], step);
+    }
+}
+
+void round_dress(const struct round *round, unsigned char *slot, uint32_t batch_index,
+                 const uint64_t *frames, size_t count, bool valid)
+{
+    const struct dataset *dataset = round->job->dataset;
+    const struct ring_layout *layout = &round->job->setup.layout;
+    const struct plan_epoch *epoch = &round->reach.epoch;
+    const struct samples samples = {slot, batch_index, frames, count};
+    memcpy(slot + layout->indices_offset + batch_index * sizeof *frames, frames,
+           count * sizeof *frames);
+    plan_sample_keys(epoch->plan.seed, epoch->epoch, frames, count,
+                     (uint64_t *)(slot + layout->keys_offset) + batch_index);
+    memset(slot + layout->valid_offset + batch_index, valid, count);
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->source == FIELD_HELD && field->step_count > 0)
+            put_held_steps(dataset, f, &layout->fields[f], &samples);
+        else if (field->source == FIELD_HELD)
+            put_held(dataset, f, &layout->fields[f], &samples);
+    }
+}
