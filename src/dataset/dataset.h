@@ -1,32 +1,42 @@
 /* A dataset: fields of samples over the arrays of a Zarr hierarchy.
  *
- * A field has one element of an array for each sample. For a direct field, sample i is element i
- * along the array's sample axis (axis 0 by default). For a joined field, sample i is element
- * index[i]: text = clip_emb[segment_to_video[i]]. Items may be converted to another dtype, scaled
- * and shifted (base/convert.h). Rows, records and held memory have the converted items.
+ * Frames are the indices along the sample axis (axis 0 by default). A sample is an anchor, which is
+ * a frame, and has for each field the frames at the field's steps from the anchor, or the anchor's
+ * frame alone (samples_spec.h). Frame i of a direct field is element i of its array. Frame i of a
+ * joined field is element index[i]: text = clip_emb[segment_to_video[i]]. Items may be converted to
+ * another dtype, scaled and shifted (base/convert.h). Rows, records and held memory have the
+ * converted items.
  *
- * The arrays may lie in several stores with the same fields. The samples of one store follow those
+ * The arrays may lie in several stores with the same fields. The frames of one store follow those
  * of the store before. An index counts in the array of its own store. No row goes on across the end
  * of a store.
  *
  * A field's source decides where its bytes live:
  *
- *     FIELD_ROW   read chunk row by chunk row into row buffers, and exchanged between readers as
- *                 part of a sample's record
+ *     FIELD_ROW   read row by row into row buffers, and exchanged between readers as part of a
+ *                 sample's record
  *     FIELD_HELD  joined arrays, and small arrays whose chunks do not fit the rows: read whole at
  *                 start, kept in one piece of memory once per node, never exchanged
+ *     FIELD_MADE  what a sample says of the steps of another field: which are real, and of which
+ *                 documents they are; in no memory, made for each sample by dataset_make()
  *
- * The row length C is a chunk length along the sample axis, but at most the samples of a store. The
- * chunk is that of the direct field with the most bytes a sample (first by name on a tie). Of a
- * store with samples [a, b), chunk row r holds [a + r*C, min(a + (r+1)*C, b)). The rows of all
- * stores are numbered through. A row buffer is field after field, each [C, sample shape...] at its
- * row_offset. A record is one sample's row fields, one after another:
+ * The leading array is that of the direct field with the most bytes a frame (first by name on a
+ * tie). The row length C is row_chunks of its chunks, but at most the frames of a store. Of a store
+ * with frames [a, b), row r holds [a + r*C, min(a + (r+1)*C, b)). The rows of all stores are
+ * numbered through. A row buffer is field after field, each with the row's frames, and before and
+ * behind them a halo: frames that samples of the row reach by their steps. Fields of one array
+ * share one memory, if any field has steps. A record is one sample's row fields, one after another:
  *
- *     row buffer   | field a: C samples | pad to 64 | field b: C samples | pad to 64 |
- *     record       | field a: 1 sample  | pad to 16 | field b: 1 sample  | pad to 16 |
+ *     row buffer   | field a: halo, C frames, halo | pad to 64 | field b: ... | pad to 64 |
+ *     record       | field a: 1 sample | pad to 16 | field b: 1 sample | pad to 16 |
+ *
+ * Frames of a halo that no sample of the row needs are not read: those beyond the store, or beyond
+ * the episodes of the row's samples.
  *
  * With masking, both have one more part, like a field of one byte: 1 if the sample could be read,
- * else 0. A chunk that cannot be had makes its samples bad. A bad sample is zero in all row fields.
+ * else 0. (In a row there is a byte for each frame: of the sample there.) A chunk that cannot be
+ * had makes the samples bad that have, or repeat, its frames. Without steps, a bad sample is zero
+ * in all row fields. With steps, samples share frames, and the byte alone tells.
  *
  * A dataset does not change after opening (and holding). Any number of threads may read the
  * dataset, each with a `struct dataset_reader` of its own.
@@ -258,15 +268,19 @@ MUST_USE enum status dataset_hold_with(struct dataset *dataset,
  * for the same dataset. */
 void dataset_attach(struct dataset *dataset, const void *memory);
 
-/* Returns where sample `index` of the held field `field` (an index into fields) lies: sample_bytes
+/* Returns where frame `index` of the held field `field` (an index into fields) lies: frame_bytes
  * bytes, borrowed. Only after dataset_hold() or dataset_attach(). Any thread; does not block. */
 const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index);
 
-/* How many samples row `row` has: row_length, or less in the last row of a store. */
-uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row);
+/* How many frames row `row` has: row_length, or less in the last row of a store. */
+uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row);
 
-/* The first sample of row `row`. */
+/* The first frame of row `row`. */
 uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row);
+
+/* Writes the made field `field` (an index into fields) of the sample at the anchor `frame` to `out`
+ * (sample_bytes). Any thread; does not block. */
+void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, void *out);
 
 /* A reader: one thread's decode contexts and scratch memory. dataset_reader_new() takes and touches
  * scratch_bytes, so the thread that will read calls this. The dataset is borrowed. NO_MEMORY. */
@@ -278,8 +292,8 @@ MUST_USE enum status dataset_reader_new(const struct dataset *dataset,
 void dataset_reader_free(struct dataset_reader *reader);
 
 /* Reads and decodes all row fields of row `row` into `buffer` (row_bytes, 64-byte aligned). Blocks
- * on the store; allocates nothing. Padding, and the samples that a short row lacks, stay as they
- * were. After a failure the content of `buffer` is undefined.
+ * on the store; allocates nothing. Padding, and frames that no sample of the row needs, stay as
+ * they were. After a failure the content of `buffer` is undefined.
  *
  * CORRUPT: a chunk is damaged, or missing with missing_is_bad. IO and other errors of store_get():
  * the store did not give a chunk. The message names array and chunk. With masking these are errors

@@ -21,14 +21,20 @@ struct store_field {
     uint64_t version;        /* of the array's metadata at opening; 0: the metadata has none */
 };
 
-/* What a field is made of. */
+/* What a field is made of. A made field has no arrays. */
 struct field_origin {
-    const struct zarr_node *array; /* in the first store */
+    const struct zarr_node *array; /* in the first store; NULL: a made field */
     const struct zarr_node *index; /* in the first store; NULL for a direct field */
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
-    bool scale_is_given; /* the configuration gives a scale or an offset, even 1 or 0 */
-    struct store_field *store_fields; /* [store_count], owned; made by store_fields.c */
+    bool scale_is_given;  /* the configuration gives a scale or an offset, even 1 or 0 */
+    const int32_t *steps; /* [step_count], borrowed: from the spec, later from the dataset */
+    size_t step_count;
+    bool segments;
+    enum field_made made;
+    char made_for[DATASET_NAME_BYTES]; /* of a made field: the name of the field; else "" */
+    struct store_field *store_fields;  /* [store_count], owned; made by store_fields.c; NULL: a made
+                                        * field */
     size_t held_offset;  /* FIELD_HELD: the arrays, in the held memory, multiple of 64 */
     size_t index_offset; /* joined: int64[N] in the held memory, multiple of 64 */
     char name[DATASET_NAME_BYTES];
@@ -39,6 +45,15 @@ struct dataset_private {
     size_t store_count;
     uint64_t *first_frame; /* [store_count + 1]: the first sample of each store; then N */
     uint64_t *first_row;   /* [store_count + 1]: the first row of each store; then M */
+    bool has_steps;        /* of any field */
+    bool continuous;       /* the end of a store is no end of an episode */
+    uint64_t pad_before, pad_after;
+    enum samples_fill fill;
+    uint64_t row_chunks;     /* as the options say; 0: to be chosen */
+    int32_t *steps;          /* owned: the steps of all fields, one after another */
+    struct anchors *anchors; /* owned; NULL: each frame is a sample */
+    uint64_t *document_ends; /* owned, [document_count], rising: over all stores; NULL: none */
+    size_t document_count;
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
     uint64_t cache_dir_bytes;
@@ -107,22 +122,28 @@ MUST_USE enum status encoding_check(const struct dataset *dataset, size_t store,
                                     const struct field_origin *origin, const struct zarr_node *node,
                                     struct error *err);
 
-/* store_fields.c: goes through the parts that a row is read from, in the order of the reads:
- * samples [begin, end) of an array, for each row field. */
+/* row_walk.c: goes through the spans that a row is read from, in the order of the reads: frames
+ * [begin, end) of an array in one store, for each row field that leads. Frames that no sample of
+ * the row needs are left out at both ends. */
 struct row_span {
-    size_t field;
+    size_t field, store;
     const struct zarr_array *array;
-    uint64_t begin, end;
+    uint64_t begin, end; /* in the store */
+    size_t offset;       /* of frame `begin`, in the row buffer */
 };
 struct row_walk {
-    size_t store;
-    uint64_t begin, end; /* samples of the row in the store */
-    size_t field;        /* the next field */
+    uint64_t first, end;      /* frames of the row, over all stores */
+    uint64_t from, to;        /* of these, from the first anchor to the last one */
+    uint64_t lowest, highest; /* frames of the episodes that these lie in, [lowest, highest) */
+    size_t field;             /* the next field */
+    uint64_t next, until;     /* frames of this field that are left */
+    size_t store;             /* the next frame's */
 };
 struct row_walk row_begin(const struct dataset *dataset, uint64_t row);
 bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span);
 
-/* store_fields.c: lists the arrays of all row fields in all stores (borrowed); returns how many. */
+/* row_walk.c: lists the arrays of all row fields that lead, in all stores (borrowed); returns how
+ * many. */
 size_t dataset_row_arrays(const struct dataset *dataset,
                           const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS]);
 
@@ -143,7 +164,40 @@ MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
 /* fingerprint.c: the fingerprint of a dataset that is otherwise settled. */
 uint64_t fingerprint_of(const struct dataset *dataset);
 
-/* layout.c: sets everything that follows from the origins: counts, sources, offsets, fingerprint.
+/* steps.c: INVALID: the spec's steps do not rise, or are out of range. */
+MUST_USE enum status steps_check(const struct dataset_field_spec *spec, struct error *err);
+
+/* steps.c: takes the steps of all origins into the dataset. NO_MEMORY. */
+MUST_USE enum status steps_keep(struct dataset *dataset, struct error *err);
+
+/* steps.c: with the fields described, sets their halos and row leaders: fields of one view are read
+ * together, if any field has steps. NO_MEMORY. */
+MUST_USE enum status steps_settle(struct dataset *dataset, struct error *err);
+
+/* steps.c: the steps of all fields with that row leader (SIZE_MAX: of all fields), each once,
+ * rising; a field without steps has step 0. *ret_steps is malloc'ed, the caller's. NO_MEMORY. */
+MUST_USE enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **ret_steps,
+                                 size_t *ret_count, struct error *err);
+
+/* made.c: appends origins of the fields that are made for others to origins that are chosen. Errors
+ * as of dataset_open(). */
+MUST_USE enum status made_fields_add(struct dataset *dataset, struct error *err);
+
+/* samples.c: reads the arrays that the spec names, and makes the anchors, if the spec or any field
+ * asks for them. Blocks on the store. Errors as of dataset_open(). */
+MUST_USE enum status samples_settle(struct dataset *dataset,
+                                    const struct dataset_samples_spec *spec, struct error *err);
+
+/* bad_frames.c: marks the samples of a row bad that touch the frames [begin, end) of the row field
+ * `field`, which leads. `valid` has a byte for each frame of the row. */
+void mark_touching(const struct dataset *dataset, const struct row_walk *row, size_t field,
+                   uint64_t begin, uint64_t end, unsigned char *valid);
+
+/* layout.c: sets the counts of frames and rows, and what a frame and a sample of each field is.
+ * Errors as of dataset_open(). */
+MUST_USE enum status layout_settle_rows(struct dataset *dataset, struct error *err);
+
+/* layout.c: with rows and anchors in place, sets everything else: sources, offsets, fingerprint.
  * Errors as of dataset_open(). */
 MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);
 

@@ -73,6 +73,8 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
+        if (!origin->array)
+            continue;
         describe_encoding(origin, out);
         for (size_t s = 0; s < dataset->private->store_count && s < MANY_STORES; s++)
             describe_names(dataset, &origin->store_fields[s].array, out);

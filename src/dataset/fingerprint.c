@@ -6,6 +6,8 @@
  */
 #include "dataset/dataset_internal.h"
 
+#include "anchors/anchors.h"
+
 #include <inttypes.h>
 #include <xxhash.h>
 
@@ -13,8 +15,11 @@ enum { ASPECT_COUNT = 5, ASPECT_BITS = 4 };
 
 /* In order of the bits, lowest last. */
 static const char *const aspect_names[ASPECT_COUNT] = {
-    "names of fields or arrays", "number of samples", "shapes of samples",
-    "dtypes or scaling",         "chunk shapes",
+    "names of fields or arrays",
+    "number or choice of samples",
+    "shapes or steps of samples",
+    "dtypes or scaling",
+    "chunk shapes",
 };
 
 static void append_shape(const uint64_t *shape, int first, int rank, struct text *out)
@@ -22,6 +27,12 @@ static void append_shape(const uint64_t *shape, int first, int rank, struct text
     for (int i = first; i < rank; i++)
         text_append(out, " %" PRIu64, shape[i]);
     text_append(out, "\n");
+}
+
+static void append_steps(const struct field_origin *origin, struct text *out)
+{
+    for (size_t i = 0; i < origin->step_count; i++)
+        text_append(out, i ? ",%" PRId32 : " steps %" PRId32, origin->steps[i]);
 }
 
 static void append_array(const struct zarr_array *array, struct text *aspects)
@@ -37,9 +48,14 @@ static void append_array(const struct zarr_array *array, struct text *aspects)
 static void describe_aspects(const struct dataset *dataset, struct text *aspects)
 {
     text_append(&aspects[1], "%" PRIu64, dataset->sample_count);
+    if (dataset->anchors)
+        text_append(&aspects[1], " at %016" PRIx64, anchors_hash(dataset->anchors));
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
+        append_steps(origin, &aspects[2]);
+        if (!origin->array)
+            continue;
         text_append(&aspects[0], "'%s' '%s'", origin->name, origin->array->array.path);
         append_array(&origin->store_fields[0].array, aspects);
         if (!origin->index)
@@ -60,6 +76,19 @@ static void describe_store(const struct field_origin *origin, size_t store, stru
     }
 }
 
+/* Which frames are samples, and what stands at missing steps. */
+static void describe_samples(const struct dataset *dataset, struct text *text)
+{
+    const struct dataset_private *private = dataset->private;
+
+    text_append(text, "anchors %016" PRIx64 " fill %d\n", anchors_hash(dataset->anchors),
+                (int)private->fill);
+    if (private->document_count > 0)
+        text_append(text, "documents %016" PRIx64 "\n",
+                    XXH3_64bits(private->document_ends,
+                                private->document_count * sizeof *private->document_ends));
+}
+
 static void describe_all(const struct dataset *dataset, struct text *text)
 {
     text_append(text, "penstock dataset 2\nsamples %" PRIu64 " rows of %" PRIu64 "%s\n",
@@ -69,10 +98,13 @@ static void describe_all(const struct dataset *dataset, struct text *text)
         const struct field_origin *origin = &dataset->private->origins[i];
 
         text_append(text, "field '%s' ", origin->name);
-        for (size_t store = 0; store < dataset->private->store_count; store++)
+        for (size_t store = 0; origin->array && store < dataset->private->store_count; store++)
             describe_store(origin, store, text);
+        append_steps(origin, text);
         text_append(text, "\n");
     }
+    if (dataset->anchors)
+        describe_samples(dataset, text);
 }
 
 /* The highest `bits` of the text's hash; empties the text. */

@@ -93,7 +93,7 @@ static enum status list_held(const struct dataset *dataset, unsigned char *memor
     if (!list.arrays || !list.indexed || !list.indices)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list held arrays");
     for (size_t i = 0; i < dataset->field_count; i++)
-        if (dataset->fields[i].source == FIELD_HELD)
+        if (dataset->fields[i].source == FIELD_HELD && dataset->fields[i].row_leader == i)
             add_field(ret_list, dataset, &dataset->private->origins[i], memory);
     return STATUS_OK;
 }
@@ -154,8 +154,8 @@ const void *dataset_held_sample(const struct dataset *dataset, size_t field, uin
     const struct field_origin *origin = &dataset->private->origins[field];
     const unsigned char *held = dataset->private->held;
 
-    assert(held && index < dataset->sample_count);
+    assert(held && index < dataset->frame_count);
     if (origin->index)
         index = (uint64_t)((const int64_t *)(const void *)(held + origin->index_offset))[index];
-    return held + origin->held_offset + index * dataset->fields[field].sample_bytes;
+    return held + origin->held_offset + index * dataset->fields[field].frame_bytes;
 }

@@ -75,12 +75,19 @@ static enum status find_version(const struct dataset *dataset, const struct zarr
     return STATUS_OK;
 }
 
+static bool has_arrays(const struct dataset *dataset, size_t field)
+{
+    return dataset->private->origins[field].array;
+}
+
 enum status dataset_note_versions(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
 
     for (size_t i = 0; i < dataset->field_count; i++)
-        for (size_t s = 0; status == STATUS_OK && s < dataset->private->store_count; s++) {
+        for (size_t s = 0;
+             has_arrays(dataset, i) && status == STATUS_OK && s < dataset->private->store_count;
+             s++) {
             struct store_field *here = &dataset->private->origins[i].store_fields[s];
             status = find_version(dataset, &here->array, &here->version, err);
         }
@@ -94,7 +101,7 @@ enum status dataset_check_unchanged(const struct dataset *dataset, const struct 
     enum status status = find_version(dataset, array, &version, err);
 
     for (size_t i = 0; i < dataset->field_count; i++)
-        for (size_t s = 0; s < dataset->private->store_count; s++) {
+        for (size_t s = 0; has_arrays(dataset, i) && s < dataset->private->store_count; s++) {
             const struct store_field *here = &dataset->private->origins[i].store_fields[s];
             if (&here->array == array)
                 before = here->version;

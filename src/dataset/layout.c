@@ -2,6 +2,8 @@
  * Pure; called while opening. */
 #include "dataset/dataset_internal.h"
 
+#include "anchors/anchors.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "zarr/chunk.h"
 
@@ -17,67 +19,156 @@ enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 /* The order goes by this limit, the first default of dataset.hold_limit, whatever is configured. */
 #define ORDER_HOLD_BYTES ((uint64_t)1 << 30)
 
-static void describe_samples(struct dataset *dataset)
+static void describe_frame(const struct zarr_array *array, struct dataset_field *field)
 {
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        const struct zarr_array *array = &dataset->private->origins[i].store_fields[0].array;
-        struct dataset_field *field = &dataset->fields[i];
-
-        field->name = dataset->private->origins[i].name;
-        field->dtype = array->dtype;
-        field->rank = array->rank - 1;
-        for (int axis = 0; axis < field->rank; axis++)
-            field->shape[axis] = array->shape[axis + 1];
-        if (array->item_length > 0)
-            field->shape[field->rank++] = array->item_length;
-        field->frame_bytes = field->sample_bytes = zarr_array_sample_bytes(array);
-        field->row_leader = i;
-        field->record_frames = 1;
-        field->source = FIELD_HELD;
-        field->decode_amplification = 1.0;
-    }
+    field->dtype = array->dtype;
+    field->rank = array->rank - 1;
+    for (int axis = 0; axis < field->rank; axis++)
+        field->shape[axis] = array->shape[axis + 1];
+    if (array->item_length > 0)
+        field->shape[field->rank++] = array->item_length;
+    field->frame_bytes = zarr_array_sample_bytes(array);
+    field->source = FIELD_HELD;
 }
 
-/* Rows of `length` samples, no longer than a store has: each store's own. */
-static void cut_rows(struct dataset *dataset, uint64_t length)
+static void describe_made(const struct dataset *dataset, const struct field_origin *origin,
+                          struct dataset_field *field)
+{
+    field->dtype = origin->made == MADE_VALID ? DTYPE_BOOL : DTYPE_INT32;
+    field->frame_bytes = dtype_bytes(field->dtype);
+    field->source = FIELD_MADE;
+    field->made = origin->made;
+    while (strcmp(dataset->private->origins[field->made_for].name, origin->made_for) != 0)
+        field->made_for++;
+}
+
+/* Puts the axis of steps in front. */
+static enum status describe_steps(const struct dataset *dataset, const struct field_origin *origin,
+                                  struct dataset_field *field, struct error *err)
+{
+    uint64_t bytes;
+
+    field->sample_bytes = field->frame_bytes;
+    if (origin->step_count == 0)
+        return STATUS_OK;
+    if (field->rank == DATASET_MAX_RANK)
+        return error_set(err, STATUS_INVALID,
+                         "field '%s': with an axis of steps a sample has more than %d dimensions",
+                         origin->name, DATASET_MAX_RANK);
+    if (!size_multiply(field->frame_bytes, origin->step_count, &bytes) || bytes > LIMIT_BYTES)
+        return error_set(err, STATUS_INVALID,
+                         "field '%s': samples of %zu steps of %s are beyond any memory",
+                         origin->name, origin->step_count, size_format(field->frame_bytes).text);
+    for (int axis = field->rank++; axis > 0; axis--)
+        field->shape[axis] = field->shape[axis - 1];
+    field->shape[0] = field->step_count = origin->step_count;
+    field->steps = origin->steps;
+    field->sample_bytes = bytes;
+    field->fill = dataset->private->fill;
+    return STATUS_OK;
+}
+
+static enum status describe_samples(struct dataset *dataset, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+        struct dataset_field *field = &dataset->fields[i];
+
+        field->name = origin->name;
+        field->decode_amplification = 1.0;
+        if (origin->array)
+            describe_frame(&origin->store_fields[0].array, field);
+        else
+            describe_made(dataset, origin, field);
+        status = describe_steps(dataset, origin, field, err);
+    }
+    return status;
+}
+
+static uint64_t longest_store(const struct dataset *dataset)
 {
     const struct dataset_private *private = dataset->private;
     uint64_t longest = 0;
 
-    for (size_t s = 0; s < private->store_count; s++) {
-        uint64_t samples = private->first_frame[s + 1] - private->first_frame[s];
+    for (size_t s = 0; s < private->store_count; s++)
+        longest = max_u64(longest, private->first_frame[s + 1] - private->first_frame[s]);
+    assert(longest > 0); /* arrays are not empty */
+    return longest;
+}
 
-        longest = samples > longest ? samples : longest;
-    }
-    assert(longest > 0 && length > 0); /* neither arrays nor chunks are empty */
-    dataset->row_length = length < longest ? length : longest;
+/* A row of so many chunks decodes chunks of halos again, at most a twentieth as many as its own, as
+ * far as rows of ROW_BYTES allow. */
+static uint64_t choose_row_chunks(const struct dataset *dataset, size_t leader)
+{
+    const uint64_t row_bytes = (uint64_t)64 << 20, most_cost = 20;
+    const struct dataset_field *field = &dataset->fields[leader];
+    uint64_t chunk = dataset->private->origins[leader].store_fields[0].array.chunk_shape[0];
+    uint64_t all = size_divide_up(longest_store(dataset), chunk);
+    uint64_t halo = field->halo_before + field->halo_after;
+    uint64_t halo_chunks =
+        size_divide_up(field->halo_before, chunk) + size_divide_up(field->halo_after, chunk);
+    uint64_t frames = row_bytes / field->frame_bytes;
+    uint64_t room = frames > halo ? (frames - halo) / chunk : 0;
+    uint64_t chunks = dataset->private->row_chunks;
+
+    if (chunks == 0)
+        chunks = min_u64(most_cost * halo_chunks, room);
+    return min_u64(max_u64(chunks, 1), all);
+}
+
+/* Rows of `length` frames, no longer than a store has: each store's own. */
+static void cut_rows(struct dataset *dataset, uint64_t length)
+{
+    const struct dataset_private *private = dataset->private;
+
+    assert(length > 0); /* chunks are not empty */
+    dataset->row_length = min_u64(length, longest_store(dataset));
     for (size_t s = 0; s < private->store_count; s++) {
-        uint64_t samples = private->first_frame[s + 1] - private->first_frame[s];
+        uint64_t frames = private->first_frame[s + 1] - private->first_frame[s];
 
         private->first_row[s + 1] =
-            private->first_row[s] + size_divide_up(samples, dataset->row_length);
+            private->first_row[s] + size_divide_up(frames, dataset->row_length);
     }
     dataset->row_count = private->first_row[private->store_count];
 }
 
-/* The direct field with the most bytes a sample gives the rows their length. Returns its index. */
-static enum status settle_rows(struct dataset *dataset, size_t *ret_leader, struct error *err)
+/* The direct field with the most bytes a frame; the number of fields if there is none. */
+static size_t find_leader(const struct dataset *dataset)
 {
+    const struct field_origin *origins = dataset->private->origins;
     size_t leader = dataset->field_count;
 
     for (size_t i = 0; i < dataset->field_count; i++)
-        if (!dataset->private->origins[i].index &&
+        if (origins[i].array && !origins[i].index &&
             (leader == dataset->field_count ||
-             dataset->fields[i].sample_bytes > dataset->fields[leader].sample_bytes))
+             dataset->fields[i].frame_bytes > dataset->fields[leader].frame_bytes))
             leader = i;
-    if (leader == dataset->field_count)
+    return leader;
+}
+
+/* The leading array gives the rows their length. */
+static enum status settle_rows(struct dataset *dataset, struct error *err)
+{
+    const struct field_origin *origins = dataset->private->origins;
+    size_t leader = find_leader(dataset);
+    uint64_t length;
+
+    if (leader == dataset->field_count) {
+        while (!origins->index)
+            origins++;
         return error_set(
             err, STATUS_INVALID,
             "all fields are joined through an index: add one that is read directly, for "
             "example array '%s'",
-            dataset->private->origins[0].index->array.path);
-    cut_rows(dataset, dataset->private->origins[leader].store_fields[0].array.chunk_shape[0]);
-    *ret_leader = leader;
+            origins->index->array.path);
+    }
+    dataset->row_chunks = choose_row_chunks(dataset, leader);
+    if (!size_multiply(dataset->row_chunks, origins[leader].store_fields[0].array.chunk_shape[0],
+                       &length))
+        length = UINT64_MAX;
+    cut_rows(dataset, length);
     return STATUS_OK;
 }
 
@@ -91,22 +182,48 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Chunk reads of an epoch per chunk along the sample axis. Rows and chunks cut the samples of a
- * store, both from its first one on, into pieces, each read once. */
-static double decode_amplification(const struct dataset *dataset, const struct field_origin *origin)
+/* How often an epoch reads a chunk of the array, for all chunks along the sample axis. Rows and
+ * chunks cut the frames of a store, both from its first one on, into runs, each read once. */
+static uint64_t count_reads(const struct zarr_array *array, uint64_t row)
+{
+    uint64_t chunk = array->chunk_shape[0], both;
+    uint64_t last = array->shape[0] > 0 ? array->shape[0] - 1 : 0;
+
+    if (!size_multiply(row / greatest_common_divisor(chunk, row), chunk, &both))
+        both = UINT64_MAX; /* frames from where both are cut to where both are cut again */
+    return array->chunk_counts[0] + last / row - last / both;
+}
+
+/* As count_reads(), with halos. Of many rows only the first ones are looked at. */
+static uint64_t count_reads_with_halos(const struct zarr_array *array, uint64_t row,
+                                       const struct dataset_field *field)
+{
+    const uint64_t most = 4096;
+    uint64_t rows = size_divide_up(array->shape[0], row), looked = min_u64(rows, most), reads = 0;
+
+    for (uint64_t r = 0; r < looked; r++) {
+        uint64_t begin = r * row - min_u64(r * row, field->halo_before);
+        uint64_t end = min_u64((r + 1) * row + field->halo_after, array->shape[0]);
+
+        reads += (end - 1) / array->chunk_shape[0] - begin / array->chunk_shape[0] + 1;
+    }
+    return (uint64_t)((unsigned __int128)reads * rows / max_u64(looked, 1));
+}
+
+/* Chunk reads of an epoch per chunk along the sample axis. */
+static double decode_amplification(const struct dataset *dataset, size_t i)
 {
     const struct dataset_private *private = dataset->private;
-    uint64_t reads = 0, chunks = 0, row = dataset->row_length;
+    const struct dataset_field *field = &dataset->fields[i];
+    bool halos = field->halo_before + field->halo_after > 0;
+    uint64_t reads = 0, chunks = 0;
 
     for (size_t s = 0; s < private->store_count; s++) {
-        const struct zarr_array *array = &origin->store_fields[s].array;
-        uint64_t chunk = array->chunk_shape[0], both;
-        uint64_t last = array->shape[0] > 0 ? array->shape[0] - 1 : 0;
+        const struct zarr_array *array = &private->origins[i].store_fields[s].array;
 
-        if (!size_multiply(row / greatest_common_divisor(chunk, row), chunk, &both))
-            both = UINT64_MAX; /* samples from where both are cut to where both are cut again */
         chunks += array->chunk_counts[0];
-        reads += array->chunk_counts[0] + last / row - last / both;
+        reads += halos ? count_reads_with_halos(array, dataset->row_length, field)
+                       : count_reads(array, dataset->row_length);
     }
     return (double)reads / (double)chunks;
 }
@@ -121,13 +238,23 @@ static uint64_t total_bytes(const struct dataset *dataset, const struct field_or
     return total;
 }
 
-/* Whether a direct field is held with that limit: not the one whose chunks are the rows. */
+/* Whether a direct field is held with that limit: not one of the array whose chunks are the rows.
+ * Halos alone, as small as those of the rows shall be, are no reason. */
 static bool is_held(const struct dataset *dataset, size_t i, size_t leader, uint64_t limit_bytes)
 {
     const struct field_origin *origin = &dataset->private->origins[i];
+    const struct dataset_field *field = &dataset->fields[i];
+    double bearable = field->halo_before + field->halo_after > 0 ? 1.05 : 1.0;
 
-    return i != leader && decode_amplification(dataset, origin) > 1.0 &&
+    return field->row_leader != dataset->fields[leader].row_leader &&
+           decode_amplification(dataset, i) > bearable &&
            total_bytes(dataset, origin) <= limit_bytes;
+}
+
+/* Frames of a row field's memory in a row buffer. */
+static uint64_t memory_frames(const struct dataset *dataset, const struct dataset_field *field)
+{
+    return dataset->row_length + field->halo_before + field->halo_after;
 }
 
 /* Bytes of a row, settled by what the fingerprint covers: neither hold_limit nor masking counts. */
@@ -136,9 +263,12 @@ static uint64_t order_row_bytes(const struct dataset *dataset, size_t leader)
     uint64_t total = 0, bytes;
 
     for (size_t i = 0; i < dataset->field_count; i++) {
-        if (dataset->private->origins[i].index || is_held(dataset, i, leader, ORDER_HOLD_BYTES))
+        const struct dataset_field *field = &dataset->fields[i];
+
+        if (field->source == FIELD_MADE || field->row_leader != i ||
+            dataset->private->origins[i].index || is_held(dataset, i, leader, ORDER_HOLD_BYTES))
             continue;
-        if (!size_multiply(dataset->row_length, dataset->fields[i].sample_bytes, &bytes) ||
+        if (!size_multiply(memory_frames(dataset, field), field->frame_bytes, &bytes) ||
             bytes > LIMIT_BYTES)
             bytes = LIMIT_BYTES;
         total += size_round_up(bytes, ROW_ALIGNMENT);
@@ -153,6 +283,8 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
     uint64_t limit = dataset->private->hold_limit_bytes;
     struct dataset_field *field = &dataset->fields[i];
 
+    if (field->source == FIELD_MADE)
+        return STATUS_OK;
     if (origin->index) {
         uint64_t bytes = total_bytes(dataset, origin);
         if (bytes > limit)
@@ -167,7 +299,7 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
     if (is_held(dataset, i, leader, limit))
         return STATUS_OK;
     field->source = FIELD_ROW;
-    field->decode_amplification = decode_amplification(dataset, origin);
+    field->decode_amplification = decode_amplification(dataset, i);
     return STATUS_OK;
 }
 
@@ -234,12 +366,22 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
     struct field_origin *origin = &dataset->private->origins[i];
     struct dataset_field *field = &dataset->fields[i];
 
-    if (field->source == FIELD_ROW)
-        return lay_out(row, dataset->row_length, field->sample_bytes, ROW_ALIGNMENT,
-                       &field->row_offset) &&
-               lay_out_record(record, field->record_frames * field->frame_bytes);
+    if (field->source == FIELD_MADE)
+        return true;
+    if (field->row_leader != i) { /* the leader's memory, which comes before by name */
+        field->row_offset = dataset->fields[field->row_leader].row_offset;
+        origin->held_offset = dataset->private->origins[field->row_leader].held_offset;
+        return true;
+    }
+    if (field->source == FIELD_ROW) {
+        if (!lay_out(row, memory_frames(dataset, field), field->frame_bytes, ROW_ALIGNMENT,
+                     &field->row_offset))
+            return false;
+        field->row_offset += field->halo_before * field->frame_bytes;
+        return lay_out_record(record, field->record_frames * field->frame_bytes);
+    }
     return lay_out(held, 1, total_bytes(dataset, origin), HELD_ALIGNMENT, &origin->held_offset) &&
-           (!origin->index || lay_out(held, dataset->sample_count, sizeof(int64_t), HELD_ALIGNMENT,
+           (!origin->index || lay_out(held, dataset->frame_count, sizeof(int64_t), HELD_ALIGNMENT,
                                       &origin->index_offset));
 }
 
@@ -253,16 +395,16 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
         if (!lay_out_field(dataset, i, &row, &record, &held) ||
             !lay_out(&sample, 1, dataset->fields[i].sample_bytes, 1, &sample_offset))
             return error_set(err, STATUS_INVALID,
-                             "field '%s': rows of %" PRIu64 " sample%s of %s are beyond any memory",
-                             dataset->fields[i].name, dataset->row_length,
-                             count_plural(dataset->row_length),
-                             size_format(dataset->fields[i].sample_bytes).text);
+                             "field '%s': rows of %" PRIu64 " frame%s of %s are beyond any memory",
+                             dataset->fields[i].name, memory_frames(dataset, &dataset->fields[i]),
+                             count_plural(memory_frames(dataset, &dataset->fields[i])),
+                             size_format(dataset->fields[i].frame_bytes).text);
     }
     if (dataset->mask) {
         if (!lay_out(&row, dataset->row_length, 1, ROW_ALIGNMENT, &dataset->valid_offset) ||
             !lay_out_record(&record, 1))
             return error_set(err, STATUS_INVALID,
-                             "rows of %" PRIu64 " sample%s are beyond any memory",
+                             "rows of %" PRIu64 " frame%s are beyond any memory",
                              dataset->row_length, count_plural(dataset->row_length));
     }
     dataset->row_bytes = row;
@@ -281,17 +423,25 @@ static void settle_scratch(struct dataset *dataset)
     dataset->index_bytes = shard_cache_bytes(arrays, count, dataset->private->index_cache_bytes);
 }
 
+enum status layout_settle_rows(struct dataset *dataset, struct error *err)
+{
+    dataset->frame_count = dataset->private->first_frame[dataset->private->store_count];
+    enum status status = describe_samples(dataset, err);
+    if (status == STATUS_OK)
+        status = steps_settle(dataset, err);
+    if (status == STATUS_OK)
+        status = settle_rows(dataset, err);
+    return status;
+}
+
 enum status layout_settle(struct dataset *dataset, struct error *err)
 {
-    size_t leader = 0;
+    const struct anchors *anchors = dataset->private->anchors;
+    size_t leader = find_leader(dataset);
 
-    dataset->frame_count = dataset->private->first_frame[dataset->private->store_count];
-    dataset->sample_count = dataset->frame_count;
-    dataset->row_chunks = 1;
-    describe_samples(dataset);
-    enum status status = settle_rows(dataset, &leader, err);
-    if (status == STATUS_OK)
-        status = settle_sources(dataset, leader, err);
+    dataset->anchors = anchors;
+    dataset->sample_count = anchors ? anchors_count(anchors) : dataset->frame_count;
+    enum status status = settle_sources(dataset, leader, err);
     if (status == STATUS_OK)
         status = settle_offsets(dataset, err);
     if (status != STATUS_OK)

@@ -1,6 +1,8 @@
 /* A dataset: opened, asked, freed. See dataset.h. */
 #include "dataset/dataset_internal.h"
 
+#include "anchors/anchors.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +29,11 @@ enum status dataset_allocate(const struct dataset_options *options, struct datas
     dataset->private->second_room = (int64_t)(dataset->private->settings.fetch_bytes / 8);
     dataset->private->read.direct = dataset->private->settings.direct;
     dataset->private->watch = options->watch;
+    dataset->private->continuous = options->samples.continuous;
+    dataset->private->pad_before = options->samples.pad_before;
+    dataset->private->pad_after = options->samples.pad_after;
+    dataset->private->fill = options->samples.fill;
+    dataset->private->row_chunks = options->samples.row_chunks;
     dataset->private->hold_limit_bytes = options->hold_limit_bytes;
     dataset->private->cache_dir_bytes = options->cache_dir_bytes;
     dataset->private->cache_dir = strdup(options->cache_dir ? options->cache_dir : "");
@@ -50,7 +57,15 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status == STATUS_NOT_FOUND)
         status = select_refuse(options, store_joined_at(private->store, 0, &name), err);
     if (status == STATUS_OK)
+        status = made_fields_add(dataset, err);
+    if (status == STATUS_OK)
+        status = steps_keep(dataset, err);
+    if (status == STATUS_OK)
         status = store_fields_settle(dataset, err);
+    if (status == STATUS_OK)
+        status = layout_settle_rows(dataset, err);
+    if (status == STATUS_OK && !private->anchors)
+        status = samples_settle(dataset, &options->samples, err);
     if (status == STATUS_OK)
         status = layout_settle(dataset, err);
     if (status != STATUS_OK)
@@ -215,7 +230,9 @@ const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset)
 
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field)
 {
-    return &dataset->private->origins[field].store_fields[0].array;
+    const struct field_origin *origin = &dataset->private->origins[field];
+
+    return origin->array ? &origin->store_fields[0].array : NULL;
 }
 
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field)
@@ -227,7 +244,9 @@ const struct zarr_array *dataset_field_index_array(const struct dataset *dataset
 
 struct convert dataset_field_convert(const struct dataset *dataset, size_t field)
 {
-    return dataset_field_array(dataset, field)->convert;
+    const struct zarr_array *array = dataset_field_array(dataset, field);
+
+    return array ? array->convert : (struct convert){.to = DTYPE_NONE};
 }
 
 void dataset_free(struct dataset *dataset)
@@ -242,6 +261,9 @@ void dataset_free(struct dataset *dataset)
     for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);
+    anchors_free(private->anchors);
+    free(private->document_ends);
+    free(private->steps);
     free(private->first_frame);
     free(private->first_row);
     store_free(private->store);

@@ -5,11 +5,13 @@
  */
 #include "dataset/dataset_internal.h"
 
+#include "anchors/anchors.h"
 #include "zarr/packed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 5";
+static const char pack_magic[] = "penstock dataset 6";
 
 static void put_string(struct text *out, const char *string)
 {
@@ -37,6 +39,38 @@ static void put_spec(struct text *out, const struct field_origin *origin)
     packed_put_number(out, origin->convert.to);
     put_real(out, origin->convert.scale);
     put_real(out, origin->convert.offset);
+    packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
+    packed_put_number(out, origin->segments);
+}
+
+/* The fields that have arrays: those that are made follow from them. */
+static void put_specs(struct text *out, const struct dataset *dataset)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < dataset->field_count; i++)
+        count += dataset->private->origins[i].array != NULL;
+    packed_put_number(out, count);
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->private->origins[i].array)
+            put_spec(out, &dataset->private->origins[i]);
+}
+
+/* What samples are, as settled: the anchors, and not the arrays that they were made from. */
+static void put_samples(struct text *out, const struct dataset *dataset)
+{
+    const struct dataset_private *private = dataset->private;
+    const struct anchors *anchors = private->anchors;
+
+    packed_put_number(out, private->continuous);
+    packed_put_number(out, private->pad_before);
+    packed_put_number(out, private->pad_after);
+    packed_put_number(out, private->fill);
+    packed_put_number(out, dataset->row_chunks);
+    packed_put_run(out, private->document_ends,
+                   private->document_count * sizeof *private->document_ends);
+    packed_put_run(out, anchors ? anchors_packed(anchors) : NULL,
+                   anchors ? anchors_bytes(anchors) : 0);
 }
 
 enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t *ret_size,
@@ -58,9 +92,8 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_number(&out, dataset->private->read.coalesce_gap);
     packed_put_number(&out, dataset->private->read.coalesce_bytes);
     packed_put_run(&out, &dataset->private->settings, sizeof dataset->private->settings);
-    packed_put_number(&out, dataset->field_count);
-    for (size_t i = 0; i < dataset->field_count; i++)
-        put_spec(&out, &dataset->private->origins[i]);
+    put_samples(&out, dataset);
+    put_specs(&out, dataset);
     for (size_t i = 0; i < dataset->private->store_count; i++) {
         struct text documents = {0};
 
@@ -83,17 +116,43 @@ static bool take_real(struct packed *packed, double *ret_number)
     return true;
 }
 
+/* A copy of a run of items of `item_bytes`, malloc'ed; NULL if there are none. */
+static bool take_items(struct packed *packed, size_t item_bytes, void **ret_items,
+                       size_t *ret_count)
+{
+    const char *bytes;
+    size_t size;
+
+    if (!packed_take_run(packed, &bytes, &size) || size % item_bytes != 0)
+        return false;
+    void *items = size > 0 ? malloc(size) : NULL;
+    if (size > 0 && !items)
+        return false;
+    if (items)
+        memcpy(items, bytes, size);
+    *ret_items = items;
+    *ret_count = size / item_bytes;
+    return true;
+}
+
+/* The specs' steps are malloc'ed, the caller's, on failure too. */
 static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         struct dataset_field_spec spec = {0};
-        uint64_t has_index, cast;
+        uint64_t has_index, cast, segments;
+        void *steps;
 
         if (!packed_take_string(packed, &spec.name) || !packed_take_string(packed, &spec.array) ||
             !packed_take_number(packed, &has_index) || !packed_take_string(packed, &spec.index) ||
             !packed_take_string(packed, &spec.sample_axis) || !packed_take_number(packed, &cast) ||
-            !take_real(packed, &spec.scale) || !take_real(packed, &spec.offset))
+            !take_real(packed, &spec.scale) || !take_real(packed, &spec.offset) ||
+            !take_items(packed, sizeof *spec.steps, &steps, &spec.step_count))
             return false;
+        spec.steps = specs[i].steps = steps;
+        if (!packed_take_number(packed, &segments))
+            return false;
+        spec.segments = segments;
         if (!has_index)
             spec.index = NULL;
         spec.cast = (enum dtype)cast;
@@ -130,43 +189,101 @@ static bool take_settings(struct packed *packed, struct store_settings *settings
     return true;
 }
 
+/* What dataset_pack() has packed, but for the hierarchies. */
+struct unpacked {
+    struct dataset_options options;
+    uint64_t identity, spec_count;
+    struct dataset_field_spec specs[DATASET_MAX_FIELDS]; /* their steps are owned */
+    void *document_ends;                                 /* owned */
+    size_t document_count;
+    const char *anchors; /* borrowed */
+    size_t anchors_bytes;
+};
+
+static bool take_samples(struct packed *packed, struct unpacked *to)
+{
+    struct dataset_samples_spec *samples = &to->options.samples;
+    uint64_t continuous, fill;
+
+    if (!packed_take_number(packed, &continuous) ||
+        !packed_take_number(packed, &samples->pad_before) ||
+        !packed_take_number(packed, &samples->pad_after) || !packed_take_number(packed, &fill) ||
+        !packed_take_number(packed, &samples->row_chunks) ||
+        !take_items(packed, sizeof(uint64_t), &to->document_ends, &to->document_count) ||
+        !packed_take_run(packed, &to->anchors, &to->anchors_bytes))
+        return false;
+    samples->continuous = continuous;
+    samples->fill = (enum samples_fill)fill;
+    return true;
+}
+
+static bool take_options(struct packed *packed, struct unpacked *to)
+{
+    struct dataset_options *options = &to->options;
+    const char *magic;
+    uint64_t mask, missing_is_bad, retries;
+
+    if (!packed_take_string(packed, &magic) || strcmp(magic, pack_magic) != 0 ||
+        !packed_take_string(packed, &options->uri) ||
+        !packed_take_number(packed, &options->hold_limit_bytes) ||
+        !packed_take_string(packed, &options->cache_dir) ||
+        !packed_take_number(packed, &options->cache_dir_bytes) ||
+        !packed_take_number(packed, &to->identity) || !packed_take_number(packed, &mask) ||
+        !packed_take_number(packed, &missing_is_bad) || !packed_take_number(packed, &retries) ||
+        !packed_take_number(packed, &options->index_cache_bytes) ||
+        !packed_take_number(packed, &options->coalesce_gap_bytes) ||
+        !packed_take_number(packed, &options->coalesce_bytes) ||
+        !take_settings(packed, &options->store) || !take_samples(packed, to) ||
+        !packed_take_number(packed, &to->spec_count) || to->spec_count > DATASET_MAX_FIELDS ||
+        !take_specs(packed, to->specs, to->spec_count))
+        return false;
+    options->mask = mask;
+    options->missing_is_bad = missing_is_bad;
+    options->retries = (uint32_t)retries;
+    options->fields = to->specs;
+    options->field_count = to->spec_count;
+    return true;
+}
+
+static enum status settle(struct dataset *dataset, struct packed *packed, struct unpacked *from,
+                          struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    enum status status = dataset_open_stores(dataset, err);
+
+    private->cache_identity = from->identity;
+    private->document_ends = from->document_ends; /* now the dataset's */
+    private->document_count = from->document_count;
+    from->document_ends = NULL;
+    if (status == STATUS_OK && from->anchors_bytes > 0)
+        status = anchors_unpack(from->anchors, from->anchors_bytes, false, &private->anchors, err);
+    if (status == STATUS_OK)
+        status = unpack_hierarchies(dataset, packed, err);
+    if (status == STATUS_OK)
+        status = dataset_settle(dataset, &from->options, false, err);
+    return status;
+}
+
+static void unpacked_done(struct unpacked *unpacked)
+{
+    for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
+        free((int32_t *)unpacked->specs[i].steps);
+    free(unpacked->document_ends);
+}
+
 enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
                            struct dataset **ret_dataset, struct error *err)
 {
     struct packed packed = {bytes, size};
-    struct dataset_field_spec specs[DATASET_MAX_FIELDS];
-    struct dataset_options options = {.watch = watch};
-    const char *magic;
-    uint64_t identity, mask, missing_is_bad, retries, count;
-    struct dataset *dataset;
+    struct unpacked from = {.options.watch = watch};
+    struct dataset *dataset = NULL;
+    enum status status = take_options(&packed, &from)
+                             ? dataset_allocate(&from.options, &dataset, err)
+                             : error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
 
-    if (!packed_take_string(&packed, &magic) || strcmp(magic, pack_magic) != 0 ||
-        !packed_take_string(&packed, &options.uri) ||
-        !packed_take_number(&packed, &options.hold_limit_bytes) ||
-        !packed_take_string(&packed, &options.cache_dir) ||
-        !packed_take_number(&packed, &options.cache_dir_bytes) ||
-        !packed_take_number(&packed, &identity) || !packed_take_number(&packed, &mask) ||
-        !packed_take_number(&packed, &missing_is_bad) || !packed_take_number(&packed, &retries) ||
-        !packed_take_number(&packed, &options.index_cache_bytes) ||
-        !packed_take_number(&packed, &options.coalesce_gap_bytes) ||
-        !packed_take_number(&packed, &options.coalesce_bytes) ||
-        !take_settings(&packed, &options.store) || !packed_take_number(&packed, &count) ||
-        count > DATASET_MAX_FIELDS || !take_specs(&packed, specs, count))
-        return error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
-    options.mask = mask;
-    options.missing_is_bad = missing_is_bad;
-    options.retries = (uint32_t)retries;
-    enum status status = dataset_allocate(&options, &dataset, err);
-    if (status != STATUS_OK)
-        return status;
-    dataset->private->cache_identity = identity;
-    options.fields = specs;
-    options.field_count = count;
-    status = dataset_open_stores(dataset, err);
     if (status == STATUS_OK)
-        status = unpack_hierarchies(dataset, &packed, err);
-    if (status == STATUS_OK)
-        status = dataset_settle(dataset, &options, false, err);
+        status = settle(dataset, &packed, &from, err);
+    unpacked_done(&from);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;

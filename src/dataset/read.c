@@ -14,11 +14,11 @@ struct dataset_reader {
     const struct dataset *dataset; /* borrowed */
     struct zarr_chunk_reader *chunks;
     struct zarr_faults faults;
-    uint64_t checked_ns;  /* when the metadata was last looked at */
-    uint64_t row_begin;   /* of the row that is being read, in its store */
-    uint64_t store_first; /* first sample of that store */
-    unsigned char *valid; /* its bytes that say which samples are good; NULL: no masking */
-    bool may_try_again;   /* some of its samples are masked, as the store did not give them */
+    uint64_t checked_ns;         /* when the metadata was last looked at */
+    const struct row_walk *walk; /* of the row that is being read */
+    const struct row_span *span; /* of the walk, that is being read */
+    unsigned char *valid; /* the row's bytes that say which samples are good; NULL: no masking */
+    bool may_try_again;   /* some of the row's samples are masked, as the store did not give them */
 };
 
 static struct dataset_reader *reader_of(struct zarr_faults *faults)
@@ -48,19 +48,22 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
                                 const struct error *cause, struct error *err)
 {
     struct dataset_reader *reader = reader_of(faults);
+    const struct dataset *dataset = reader->dataset;
+    uint64_t first = dataset->store_frames[reader->span->store] + begin;
     struct bad_chunk bad = {.chunk = zarr_index_format(array, chunk_index),
-                            .first_sample = reader->store_first + begin,
+                            .first_sample = first,
                             .sample_count = end - begin,
                             .cause = *cause};
 
     memcpy(bad.array, array->path, sizeof bad.array);
-    if (!bad_log_add(reader->dataset->private->bad_log, &bad)) {
+    if (!bad_log_add(dataset->private->bad_log, &bad)) {
         if (err)
             *err = *cause;
         return error_prefix(err, (enum status)cause->status,
                             "more bad chunks at once than can be listed, one of them: ");
     }
-    memset(reader->valid + (begin - reader->row_begin), 0, end - begin);
+    mark_touching(dataset, reader->walk, reader->span->field, first, first + (end - begin),
+                  reader->valid);
     reader->may_try_again |= cause->status == STATUS_IO;
     return STATUS_OK;
 }
@@ -119,12 +122,13 @@ enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *
     return dataset_read_row_with(reader, row, buffer, NULL, NULL, stats, err);
 }
 
-/* Bad samples are zero in all fields, not only in the one that could not be read. */
+/* Bad samples are zero in all fields, not only in the one that could not be read. With steps,
+ * samples share frames: bad samples are told by their bytes alone. */
 static void zero_bad_samples(const struct dataset *dataset, uint64_t count, unsigned char *buffer)
 {
     const unsigned char *valid = buffer + dataset->valid_offset;
 
-    if (!memchr(valid, 0, count))
+    if (dataset->private->has_steps || !memchr(valid, 0, count))
         return;
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
@@ -143,8 +147,7 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
     const struct dataset *dataset = reader->dataset;
     bool masks = dataset->mask && dataset->private->bad_log;
 
-    reader->row_begin = row->begin;
-    reader->store_first = dataset->private->first_frame[row->store];
+    reader->walk = row;
     reader->valid = dataset->mask ? buffer + dataset->valid_offset : NULL;
     reader->may_try_again = false;
     reader->faults.skip = masks ? mask_samples : NULL;
@@ -163,16 +166,16 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     struct row_span span;
 
     begin_row(reader, &walk, buffer);
+    reader->span = &span;
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     zarr_chunk_reader_use_fetched(reader->chunks, fetched);
     while (status == STATUS_OK && row_next(dataset, &walk, &span))
         status = zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
-                                   (unsigned char *)buffer + dataset->fields[span.field].row_offset,
-                                   &row_stats, err);
+                                   (unsigned char *)buffer + span.offset, &row_stats, err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     zarr_chunk_reader_use_fetched(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)
-        zero_bad_samples(dataset, walk.end - walk.begin, buffer);
+        zero_bad_samples(dataset, walk.end - walk.first, buffer);
     add_stats(stats, &row_stats);
     return status;
 }

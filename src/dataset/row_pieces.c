@@ -73,26 +73,51 @@ static struct demand demand_of(const struct zarr_array *array, uint64_t along)
     return most;
 }
 
-/* The most chunks along the sample axis that a row touches. */
-static uint64_t most_along(const struct dataset *dataset, const struct zarr_array *array)
+/* The most chunks along the sample axis that the frames of a row touch, halos included. */
+static uint64_t most_along(const struct dataset *dataset, const struct dataset_field *field,
+                           const struct zarr_array *array)
 {
     uint64_t row = dataset->row_length, chunk = array->chunk_shape[0];
-    uint64_t most = row % chunk == 0   ? row / chunk
-                    : chunk % row == 0 ? 1
-                                       : size_divide_up(row - 1, chunk) + 1;
+    uint64_t halo = field->halo_before + field->halo_after;
 
-    return min_u64(most, array->chunk_counts[0]);
+    if (row % chunk == 0 && !dataset->private->continuous)
+        return row / chunk + size_divide_up(field->halo_before, chunk) +
+               size_divide_up(field->halo_after, chunk);
+    return chunk % row == 0 && halo == 0 ? 1 : size_divide_up(row + halo - 1, chunk) + 1;
 }
 
-static struct demand field_demand(const struct dataset *dataset, size_t field)
+/* The most ends of stores between the frames of a row, halos included. */
+static uint64_t most_ends(const struct dataset *dataset, const struct dataset_field *field)
+{
+    const uint64_t *first = dataset->store_frames;
+    uint64_t halo = field->halo_before + field->halo_after, most = 0;
+
+    if (!dataset->private->continuous || halo == 0)
+        return 0;
+    for (size_t i = 1, k = 1; i < dataset->store_count; i++) {
+        while (k + 1 < dataset->store_count && first[k + 1] - first[i] < dataset->row_length + halo)
+            k++;
+        most = max_u64(most, k - i + 1);
+    }
+    return most;
+}
+
+/* Each end of a store between a row's frames cuts one more chunk in two. */
+static struct demand field_demand(const struct dataset *dataset, size_t f)
 {
     const struct dataset_private *private = dataset->private;
+    const struct dataset_field *field = &dataset->fields[f];
+    uint64_t ends = most_ends(dataset, field);
     struct demand most = {0};
 
     for (size_t s = 0; s < private->store_count; s++) {
-        const struct zarr_array *array = &private->origins[field].store_fields[s].array;
+        const struct zarr_array *array = &private->origins[f].store_fields[s].array;
+        uint64_t along = most_along(dataset, field, array);
+        struct demand one = demand_of(array, 1);
+        struct demand all =
+            demand_of(array, ends > 0 ? along : min_u64(along, array->chunk_counts[0]));
 
-        raise(&most, demand_of(array, most_along(dataset, array)));
+        raise(&most, (struct demand){all.pieces + ends * one.pieces, all.bytes + ends * one.bytes});
     }
     return most;
 }
@@ -102,7 +127,7 @@ void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uin
     struct demand most = {0};
 
     for (size_t f = 0; f < dataset->field_count; f++)
-        if (dataset->fields[f].source == FIELD_ROW)
+        if (dataset->fields[f].source == FIELD_ROW && dataset->fields[f].row_leader == f)
             add(&most, field_demand(dataset, f));
     *ret_pieces = most.pieces;
     *ret_bytes = most.bytes;

@@ -180,8 +180,13 @@ static enum status select_one(const struct choice *choice, const struct dataset_
 {
     enum status status = select_set_name(origin, spec->name, err);
 
+    if (status == STATUS_OK)
+        status = steps_check(spec, err);
     if (status != STATUS_OK)
         return status;
+    origin->steps = spec->steps;
+    origin->step_count = spec->step_count;
+    origin->segments = spec->segments;
     status = find_field(choice, spec, origin, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "field '%s': ", spec->name);

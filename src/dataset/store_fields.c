@@ -1,10 +1,9 @@
 /* The arrays that fields are made of, in each store: views, which are checked to fit together.
- * Called while opening, by one thread. Questions to a settled dataset are pure. */
+ * Called while opening, by one thread. */
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,9 +122,14 @@ static const struct zarr_array *counting_array(const struct field_origin *origin
 static enum status count_samples(const struct dataset *dataset, size_t store, struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    const struct zarr_array *first = counting_array(&private->origins[0], store);
+    const struct field_origin *origin = private->origins;
 
-    for (size_t i = 1; i < dataset->field_count; i++) {
+    while (!origin->array)
+        origin++;
+    const struct zarr_array *first = counting_array(origin, store);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        if (!private->origins[i].array)
+            continue;
         const struct zarr_array *other = counting_array(&private->origins[i], store);
 
         if (other->shape[0] != first->shape[0])
@@ -133,8 +137,8 @@ static enum status count_samples(const struct dataset *dataset, size_t store, st
                 err, STATUS_INVALID,
                 "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
                 ", '%s' (array '%s') has %" PRIu64,
-                private->origins[0].name, first->path, first->shape[0], private->origins[i].name,
-                other->path, other->shape[0]);
+                origin->name, first->path, first->shape[0], private->origins[i].name, other->path,
+                other->shape[0]);
     }
     private->first_frame[store + 1] = private->first_frame[store] + first->shape[0];
     if (private->first_frame[store + 1] < first->shape[0])
@@ -155,6 +159,8 @@ enum status store_fields_settle(struct dataset *dataset, struct error *err)
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct field_origin *origin = &private->origins[i];
 
+        if (!origin->array)
+            continue;
         origin->store_fields = calloc(private->store_count, sizeof *origin->store_fields);
         if (!origin->store_fields)
             return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of field '%s'",
@@ -167,73 +173,4 @@ enum status store_fields_settle(struct dataset *dataset, struct error *err)
     for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
         status = count_samples(dataset, s, err);
     return status;
-}
-
-/* The store that holds row `row`. */
-static size_t store_of(const struct dataset *dataset, uint64_t row)
-{
-    const uint64_t *first_row = dataset->private->first_row;
-    size_t low = 0, high = dataset->private->store_count;
-
-    assert(row < dataset->row_count);
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-
-        if (first_row[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-struct row_walk row_begin(const struct dataset *dataset, uint64_t row)
-{
-    const struct dataset_private *private = dataset->private;
-    size_t store = store_of(dataset, row);
-    uint64_t begin = (row - private->first_row[store]) * dataset->row_length;
-    uint64_t end = begin + dataset->row_length;
-    uint64_t samples = private->first_frame[store + 1] - private->first_frame[store];
-
-    return (struct row_walk){.store = store, .begin = begin, .end = end < samples ? end : samples};
-}
-
-bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span)
-{
-    while (walk->field < dataset->field_count && dataset->fields[walk->field].source != FIELD_ROW)
-        walk->field++;
-    if (walk->field == dataset->field_count)
-        return false;
-    const struct field_origin *origin = &dataset->private->origins[walk->field];
-    *ret_span = (struct row_span){.field = walk->field++,
-                                  .array = &origin->store_fields[walk->store].array,
-                                  .begin = walk->begin,
-                                  .end = walk->end};
-    return true;
-}
-
-uint64_t dataset_row_samples(const struct dataset *dataset, uint64_t row)
-{
-    struct row_walk walk = row_begin(dataset, row);
-
-    return walk.end - walk.begin;
-}
-
-uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row)
-{
-    struct row_walk walk = row_begin(dataset, row);
-
-    return dataset->private->first_frame[walk.store] + walk.begin;
-}
-
-size_t dataset_row_arrays(const struct dataset *dataset,
-                          const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS])
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < dataset->field_count; i++)
-        for (size_t s = 0; s < dataset->private->store_count; s++)
-            if (dataset->fields[i].source == FIELD_ROW)
-                ret_arrays[count++] = &dataset->private->origins[i].store_fields[s].array;
-    return count;
 }

@@ -75,7 +75,7 @@ static void check_dataset(const struct dataset *dataset)
         sample_bytes = plus(sample_bytes, dataset->fields[i].sample_bytes);
     }
     CHECK(sample_bytes == dataset->sample_bytes);
-    uint64_t last = dataset_row_samples(dataset, dataset->row_count - 1);
+    uint64_t last = dataset_row_frames(dataset, dataset->row_count - 1);
     CHECK(last > 0 && last <= dataset->row_length);
     CHECK(dataset_row_first(dataset, dataset->row_count - 1) + last == dataset->sample_count);
 }
@@ -117,6 +117,8 @@ static enum status settle(struct world *world, const struct dataset_options *opt
                                        &dataset->field_count, err);
     if (status == STATUS_OK)
         status = store_fields_settle(dataset, err);
+    if (status == STATUS_OK)
+        status = layout_settle_rows(dataset, err);
     return status == STATUS_OK ? layout_settle(dataset, err) : status;
 }
 

@@ -97,7 +97,7 @@ static unsigned char *read_all(struct dataset *dataset, struct dataset_read_stat
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
     for (uint64_t r = 0; r < ROWS; r++) {
         assert_ok(dataset_read_row(reader, r, row, &stats, &err), &err);
-        for (uint64_t k = 0; k < dataset_row_samples(dataset, r); k++)
+        for (uint64_t k = 0; k < dataset_row_frames(dataset, r); k++)
             for (size_t f = 0; f < dataset->field_count; f++) {
                 const struct dataset_field *field = &dataset->fields[f];
                 const void *sample = field->source == FIELD_ROW

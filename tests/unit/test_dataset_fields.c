@@ -244,7 +244,7 @@ static void check_joined(struct dataset *dataset, const struct store_content *co
                 uint64_t left = lengths[s] - k, whole = dataset->row_length;
 
                 assert_int_equal(dataset_row_first(dataset, row_number), i);
-                assert_int_equal(dataset_row_samples(dataset, row_number),
+                assert_int_equal(dataset_row_frames(dataset, row_number),
                                  left < whole ? left : whole);
                 assert_ok(dataset_read_row(reader, row_number++, row, &stats, &err), &err);
             }

@@ -169,7 +169,7 @@ static void check_samples(struct dataset *dataset, const struct world *world)
     for (uint64_t r = 0; r < dataset->row_count; r++) {
         memset(row, 0xa5, dataset->row_bytes);
         assert_ok(dataset_read_row(reader, r, row, &stats, &err), &err);
-        for (uint64_t k = 0; k < dataset_row_samples(dataset, r); k++) {
+        for (uint64_t k = 0; k < dataset_row_frames(dataset, r); k++) {
             uint64_t i = r * dataset->row_length + k;
 
             for (size_t f = 0; f < dataset->field_count; f++) {

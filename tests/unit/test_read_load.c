@@ -102,7 +102,7 @@ static void check_row(const struct dataset *dataset, const struct row_store *sto
     uint64_t row = row_store_row(store, buffer);
     uint16_t items[ROW_LENGTH * ITEMS];
     memcpy(items, row_store_data(store, buffer) + dataset->fields[0].row_offset, sizeof items);
-    for (uint64_t k = 0; k < dataset_row_samples(dataset, row) * ITEMS; k++) {
+    for (uint64_t k = 0; k < dataset_row_frames(dataset, row) * ITEMS; k++) {
         uint64_t expected = 100 * (row * ROW_LENGTH + k / ITEMS) + k % ITEMS;
         assert_int_equal(items[k], row == MISSING_ROW ? 7 : expected);
     }

@@ -147,7 +147,7 @@ static void check_row(const struct setting *setting, int32_t buffer)
     for (size_t i = 0; i < dataset->field_count; i++)
         assert_memory_equal(row_store_data(setting->store, buffer) + dataset->fields[i].row_offset,
                             setting->expected[row] + dataset->fields[i].row_offset,
-                            dataset_row_samples(dataset, row) * dataset->fields[i].sample_bytes);
+                            dataset_row_frames(dataset, row) * dataset->fields[i].sample_bytes);
 }
 
 static void wait_for(const struct setting *setting, int32_t buffer)

@@ -1,0 +1,122 @@
+/* Made fields: what a sample says of the steps of another field. See dataset.h. */
+#include "dataset/select_internal.h"
+
+#include "anchors/anchors.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const suffixes[] = {
+    [MADE_VALID] = "valid", [MADE_SEGMENT] = "segment", [MADE_POSITION] = "position"};
+
+static enum status add(struct dataset *dataset, const struct field_origin *of, enum field_made made,
+                       struct error *err)
+{
+    struct field_origin *origin = &dataset->private->origins[dataset->field_count];
+    char name[DATASET_NAME_BYTES + 16];
+
+    if (dataset->field_count == DATASET_MAX_FIELDS)
+        return error_set(err, STATUS_INVALID, "more than %d fields, with '%s.%s'",
+                         DATASET_MAX_FIELDS, of->name, suffixes[made]);
+    *origin = (struct field_origin){.made = made, .steps = of->steps, .step_count = of->step_count};
+    memcpy(origin->made_for, of->name, sizeof origin->made_for);
+    snprintf(name, sizeof name, "%s.%s", of->name, suffixes[made]);
+    dataset->field_count++;
+    return select_set_name(origin, name, err);
+}
+
+static enum status add_for(struct dataset *dataset, size_t i, struct error *err)
+{
+    const struct field_origin *origin = &dataset->private->origins[i];
+    enum status status = STATUS_OK;
+
+    if (origin->step_count > 0 && dataset->private->pad_before + dataset->private->pad_after > 0)
+        status = add(dataset, origin, MADE_VALID, err);
+    if (status == STATUS_OK && origin->segments)
+        status = add(dataset, origin, MADE_SEGMENT, err);
+    if (status == STATUS_OK && origin->segments)
+        status = add(dataset, origin, MADE_POSITION, err);
+    return status;
+}
+
+enum status made_fields_add(struct dataset *dataset, struct error *err)
+{
+    size_t count = dataset->field_count;
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        status = add_for(dataset, i, err);
+    if (status == STATUS_OK && dataset->field_count > count)
+        status = select_sort(dataset->private->origins, dataset->field_count, err);
+    return status;
+}
+
+static void make_valid(const struct dataset_field *field, uint64_t frame,
+                       struct anchors_episode episode, unsigned char *out)
+{
+    for (size_t i = 0; i < field->step_count; i++) {
+        uint64_t at = frame + (uint64_t)(int64_t)field->steps[i]; /* wraps below 0 */
+
+        out[i] = at >= episode.first && at < episode.end;
+    }
+}
+
+/* The number of documents that end at or before `frame`: the document of the frame. */
+static size_t document_of(const struct dataset_private *private, uint64_t frame)
+{
+    size_t low = 0, high = private->document_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (private->document_ends[middle] <= frame)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Segments and positions begin anew in each sample: `segment` counts documents from the sample's
+ * first real step on, and a position counts from there, too. */
+static void make_documents(const struct dataset *dataset, const struct dataset_field *field,
+                           uint64_t frame, struct anchors_episode episode, int32_t *out)
+{
+    const struct dataset_private *private = dataset->private;
+    size_t document = 0;
+    uint64_t begin = 0, end = 0; /* of the document, as far as it is in the sample */
+    int32_t segment = 0;
+
+    for (size_t i = 0; i < field->step_count; i++) {
+        uint64_t at = frame + (uint64_t)(int64_t)field->steps[i];
+
+        if (at < episode.first || at >= episode.end) {
+            out[i] = 0;
+            continue;
+        }
+        if (segment == 0 || at >= end) {
+            uint64_t first = at;
+            document = document_of(private, at);
+            end =
+                document < private->document_count ? private->document_ends[document] : UINT64_MAX;
+            if (segment > 0) /* the document's own first frame, which may be no step */
+                first = private->document_ends[document - 1];
+            begin = first;
+            segment++;
+        }
+        out[i] = field->made == MADE_SEGMENT ? segment : (int32_t)(at - begin);
+    }
+}
+
+void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, void *out)
+{
+    const struct dataset_field *made = &dataset->fields[field];
+
+    assert(made->source == FIELD_MADE);
+    struct anchors_episode episode = anchors_episode_of(dataset->anchors, frame);
+    if (made->made == MADE_VALID)
+        make_valid(made, frame, episode, out);
+    else
+        make_documents(dataset, made, frame, episode, out);
+}

@@ -1,0 +1,112 @@
+/* What a row is read from. See dataset_internal.h. Pure; any thread. */
+#include "dataset/dataset_internal.h"
+
+#include "anchors/anchors.h"
+#include "base/number.h"
+
+#include <assert.h>
+
+/* The last of `count` things that begins at or before `at`; first[0] is 0. */
+static size_t find_last(const uint64_t *first, size_t count, uint64_t at)
+{
+    size_t low = 0, high = count;
+
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+
+        if (first[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct row_walk row_begin(const struct dataset *dataset, uint64_t row)
+{
+    const struct dataset_private *private = dataset->private;
+    assert(row < dataset->row_count);
+    size_t store = find_last(private->first_row, private->store_count, row);
+    uint64_t first =
+        private->first_frame[store] + (row - private->first_row[store]) * dataset->row_length;
+    uint64_t end = min_u64(first + dataset->row_length, private->first_frame[store + 1]);
+    struct row_walk walk = {.first = first, .end = end, .from = first, .to = end};
+
+    walk.lowest = first;
+    walk.highest = end;
+    if (!private->anchors)
+        return walk;
+    uint32_t count = anchors_row_samples(private->anchors, row);
+    if (count == 0) {
+        walk.field = dataset->field_count; /* nothing is read */
+        return walk;
+    }
+    walk.from = anchors_frame_at(private->anchors, row, 0);
+    walk.to = anchors_frame_at(private->anchors, row, count - 1) + 1;
+    walk.lowest = anchors_episode_of(private->anchors, walk.from).first;
+    walk.highest = anchors_episode_of(private->anchors, walk.to - 1).end;
+    return walk;
+}
+
+/* Steps to the frames of the next field that leads. */
+static bool next_field(const struct dataset *dataset, struct row_walk *walk)
+{
+    for (; walk->field < dataset->field_count; walk->field++) {
+        const struct dataset_field *field = &dataset->fields[walk->field];
+
+        if (field->source != FIELD_ROW || field->row_leader != walk->field)
+            continue;
+        uint64_t before = min_u64(field->halo_before, walk->from);
+        walk->next = max_u64(walk->from - before, walk->lowest);
+        walk->until = min_u64(walk->to + field->halo_after, walk->highest);
+        walk->store = find_last(dataset->store_frames, dataset->store_count, walk->next);
+        walk->field++;
+        return true;
+    }
+    return false;
+}
+
+bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span)
+{
+    const uint64_t *first = dataset->store_frames;
+
+    if (walk->next == walk->until && !next_field(dataset, walk))
+        return false;
+    size_t field = walk->field - 1;
+    const struct dataset_field *of = &dataset->fields[field];
+    uint64_t end = min_u64(walk->until, first[walk->store + 1]);
+    *ret_span = (struct row_span){
+        .field = field,
+        .store = walk->store,
+        .array = &dataset->private->origins[field].store_fields[walk->store].array,
+        .begin = walk->next - first[walk->store],
+        .end = end - first[walk->store],
+        .offset = of->row_offset + walk->next * of->frame_bytes - walk->first * of->frame_bytes};
+    walk->next = end;
+    walk->store++;
+    return true;
+}
+
+uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row)
+{
+    struct row_walk walk = row_begin(dataset, row);
+
+    return walk.end - walk.first;
+}
+
+uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row)
+{
+    return row_begin(dataset, row).first;
+}
+
+size_t dataset_row_arrays(const struct dataset *dataset,
+                          const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < dataset->field_count; i++)
+        for (size_t s = 0; s < dataset->private->store_count; s++)
+            if (dataset->fields[i].source == FIELD_ROW && dataset->fields[i].row_leader == i)
+                ret_arrays[count++] = &dataset->private->origins[i].store_fields[s].array;
+    return count;
+}

@@ -1,0 +1,158 @@
+/* Steps of fields: which frames a sample has, how far they reach, and which fields are read
+ * together. Called while opening, by one thread. */
+#include "dataset/dataset_internal.h"
+
+#include "base/number.h"
+#include "base/size.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status steps_check(const struct dataset_field_spec *spec, struct error *err)
+{
+    if (spec->step_count > DATASET_MAX_STEPS)
+        return error_set(err, STATUS_INVALID, "field '%s': %zu steps; the limit is %d", spec->name,
+                         spec->step_count, DATASET_MAX_STEPS);
+    for (size_t i = 0; i < spec->step_count; i++) {
+        int32_t step = spec->steps[i];
+
+        if (step < -DATASET_MAX_STEP || step > DATASET_MAX_STEP)
+            return error_set(err, STATUS_INVALID,
+                             "field '%s': step %" PRId32 " is out of range: from -%d to %d",
+                             spec->name, step, DATASET_MAX_STEP, DATASET_MAX_STEP);
+        if (i > 0 && step <= spec->steps[i - 1])
+            return error_set(err, STATUS_INVALID,
+                             "field '%s': steps must rise, but %" PRId32 " follows %" PRId32,
+                             spec->name, step, spec->steps[i - 1]);
+    }
+    if (spec->segments && spec->step_count == 0)
+        return error_set(err, STATUS_INVALID,
+                         "field '%s' has segments but no steps: set steps, for example \"0:4096\"",
+                         spec->name);
+    return STATUS_OK;
+}
+
+enum status steps_keep(struct dataset *dataset, struct error *err)
+{
+    struct dataset_private *private = dataset->private;
+    size_t total = 0;
+
+    for (size_t i = 0; i < dataset->field_count; i++)
+        total += private->origins[i].step_count;
+    private->has_steps = total > 0;
+    if (total == 0)
+        return STATUS_OK;
+    private->steps = malloc(total * sizeof *private->steps);
+    if (!private->steps)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu steps", total);
+    int32_t *next = private->steps;
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        struct field_origin *origin = &private->origins[i];
+
+        if (origin->step_count == 0)
+            continue;
+        memcpy(next, origin->steps, origin->step_count * sizeof *next);
+        origin->steps = next;
+        next += origin->step_count;
+    }
+    return STATUS_OK;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static bool counts(const struct dataset *dataset, size_t i, size_t leader)
+{
+    return dataset->private->origins[i].array &&
+           (leader == SIZE_MAX || dataset->fields[i].row_leader == leader);
+}
+
+enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **ret_steps,
+                        size_t *ret_count, struct error *err)
+{
+    size_t total = 0, count = 0, kept = 0;
+
+    for (size_t i = 0; i < dataset->field_count; i++)
+        total += counts(dataset, i, leader) ? dataset->private->origins[i].step_count + 1 : 0;
+    int32_t *steps = calloc(total + 1, sizeof *steps);
+    if (!steps)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu steps", total);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+
+        if (!counts(dataset, i, leader))
+            continue;
+        if (origin->step_count > 0)
+            memcpy(steps + count, origin->steps, origin->step_count * sizeof *steps);
+        count += origin->step_count > 0 ? origin->step_count : 1; /* step 0 */
+    }
+    qsort(steps, count, sizeof *steps, compare_steps);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || steps[i] != steps[kept - 1])
+            steps[kept++] = steps[i];
+    *ret_steps = steps;
+    *ret_count = kept;
+    return STATUS_OK;
+}
+
+static bool same_convert(const struct convert *a, const struct convert *b)
+{
+    return a->to == b->to && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
+           memcmp(&a->offset, &b->offset, sizeof a->offset) == 0;
+}
+
+/* Whether two direct fields are one view of one array. */
+static bool same_view(const struct field_origin *a, const struct field_origin *b)
+{
+    return a->array == b->array && !a->index && !b->index && a->axis == b->axis &&
+           same_convert(&a->convert, &b->convert);
+}
+
+static size_t leader_of(const struct dataset *dataset, size_t i)
+{
+    const struct field_origin *origins = dataset->private->origins;
+
+    for (size_t k = 0; k < i && origins[i].array && dataset->private->has_steps; k++)
+        if (same_view(&origins[k], &origins[i]))
+            return k;
+    return i;
+}
+
+/* A memory of frames reaches as far as all fields that share the memory. */
+static void widen_halo(struct dataset_field *leader, const struct dataset_field *field)
+{
+    int64_t first = field->step_count > 0 ? field->steps[0] : 0;
+    int64_t last = field->step_count > 0 ? field->steps[field->step_count - 1] : 0;
+
+    leader->halo_before = max_u64(leader->halo_before, first < 0 ? (uint64_t)-first : 0);
+    leader->halo_after = max_u64(leader->halo_after, last > 0 ? (uint64_t)last : 0);
+}
+
+enum status steps_settle(struct dataset *dataset, struct error *err)
+{
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        struct dataset_field *field = &dataset->fields[i];
+
+        field->row_leader = leader_of(dataset, i);
+        widen_halo(&dataset->fields[field->row_leader], field);
+    }
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        struct dataset_field *field = &dataset->fields[i];
+        int32_t *steps;
+
+        field->halo_before = dataset->fields[field->row_leader].halo_before;
+        field->halo_after = dataset->fields[field->row_leader].halo_after;
+        if (field->row_leader != i || !dataset->private->origins[i].array)
+            continue;
+        enum status status = steps_union(dataset, i, &steps, &field->record_frames, err);
+        if (status != STATUS_OK)
+            return status;
+        free(steps);
+    }
+    return STATUS_OK;
+}
