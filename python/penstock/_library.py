@@ -4,7 +4,7 @@ import ctypes
 import os
 import pathlib
 import shutil
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p
 
 MESSAGE_BYTES = 1024
@@ -86,9 +86,9 @@ class CBatch(Structure):
         ("sample_count", c_uint32),
         ("slot", c_uint32),
         ("first_position", c_uint64),
-        ("indices", POINTER(c_uint64)),
-        ("keys", POINTER(c_uint64)),
-        ("valid", POINTER(c_uint8)),
+        ("indices", c_void_p),
+        ("keys", c_void_p),
+        ("valid", c_void_p),
         ("data", c_void_p * MAX_FIELDS),
     ]
 

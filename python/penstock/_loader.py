@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import json
+import math
 import sys
 import threading
 import traceback
@@ -198,7 +199,7 @@ class _Part:
         self.__array_interface__ = {
             "version": 3,
             "data": (address, False),
-            "shape": (int(np.prod(shape)) * dtype.itemsize,),
+            "shape": (math.prod(shape) * dtype.itemsize,),
             "typestr": "|u1",
         }
 
@@ -240,9 +241,9 @@ class Batch(dict):
         self.step = raw.step
         self.slot = raw.slot
         self.first_position = raw.first_position
-        self.indices = _array(memory, _address(raw.indices), np.dtype(np.uint64), (count,))
-        self.keys = _array(memory, _address(raw.keys), np.dtype(np.uint64), (count,))
-        self.valid = _array(memory, _address(raw.valid), np.dtype(np.bool_), (count,))
+        self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,))
+        self.keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,))
+        self.valid = _array(memory, raw.valid, np.dtype(np.bool_), (count,))
 
     def torch(self, name):
         """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
@@ -269,10 +270,6 @@ def _milliseconds(seconds):
 
 def _json(state):
     return state if isinstance(state, str) else json.dumps(state)
-
-
-def _address(pointer):
-    return ctypes.cast(pointer, ctypes.c_void_p).value
 
 
 class Loader:
