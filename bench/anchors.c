@@ -4,7 +4,9 @@
  *
  * Rows of 100 frames, episodes of 1,000. Three ways to choose: windows of 16 steps, padded; a
  * random quarter of the frames (samples.where); and windows where one frame in 32 is
- * missing. Measured are anchors_build(), and look-ups of random places, frames and episodes.
+ * missing. Measured are anchors_build(), and look-ups of random places, frames and episodes; and of
+ * a plan of these samples, with steps of 256 and the default window: its tables, its epochs, the
+ * frames of random positions one at a time, and of positions in order, as rounds are planned.
  *
  * Times are of the processor that the program has. Bytes are the tables, and the most memory that
  * the process has had so far, with the masks and ends that it was given. Prints one JSON object.
@@ -12,8 +14,10 @@
  */
 #include "anchors/anchors.h"
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "base/size.h"
+#include "plan/tables.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +25,7 @@
 #include <sys/resource.h>
 
 enum { ROW_LENGTH = 100, EPISODE_LENGTH = 1000, STEPS = 16, LOOK_UPS = 1000000 };
+enum { GLOBAL_BATCH = 256, PLANNED_WINDOWS = 4, BLOCK = 256 };
 
 struct case_spec {
     const char *name;
@@ -107,6 +112,84 @@ static double time_episodes(const struct anchors *anchors, uint64_t *sum)
     return (double)(clock_process_cpu_ns() - start) / LOOK_UPS;
 }
 
+static double time_positions(const struct plan_epoch *epoch, uint64_t *sum)
+{
+    uint64_t start = clock_process_cpu_ns();
+
+    for (uint64_t i = 0; i < LOOK_UPS; i++)
+        *sum +=
+            plan_sample_at(epoch, random_below(random_u64(5, 0, i), epoch->plan.position_count));
+    return (double)(clock_process_cpu_ns() - start) / LOOK_UPS;
+}
+
+/* The samples of a window, its first positions; returns how many. */
+static uint64_t look_up_window(const struct plan_epoch *epoch, uint64_t index, uint64_t *rows,
+                               uint64_t *sum)
+{
+    struct plan_window window;
+    struct plan_location locations[BLOCK];
+
+    plan_window_at(&window, epoch, index);
+    for (uint64_t i = 0; i < window.row_count; i++)
+        rows[i] = window.first_row_position + i;
+    plan_rows_at(epoch, rows, window.row_count);
+    for (uint64_t done = 0; done < window.sample_count; done += BLOCK) {
+        uint64_t count = min_u64(BLOCK, window.sample_count - done);
+        plan_locations_at(&window, window.first_position + done, count, locations);
+        for (uint64_t i = 0; i < count; i++)
+            *sum += plan_frame_at(&epoch->plan, rows[locations[i].window_row], locations[i].offset);
+    }
+    return window.sample_count;
+}
+
+static double time_in_order(const struct plan_epoch *epoch, uint64_t *sum)
+{
+    uint64_t *rows = malloc(epoch->plan.window_rows * sizeof *rows), done = 0;
+
+    if (!rows)
+        fail("out of memory");
+    uint64_t start = clock_process_cpu_ns();
+    for (uint64_t w = 0; w < epoch->plan.window_count && done < LOOK_UPS; w++)
+        done += look_up_window(epoch, w, rows, sum);
+    free(rows);
+    return (double)(clock_process_cpu_ns() - start) / (double)done;
+}
+
+/* Prints the figures of a plan. */
+static void measure_plan(const struct anchors *anchors, uint64_t *sum)
+{
+    const struct plan_options options = {.sample_count = anchors_count(anchors),
+                                         .row_length = ROW_LENGTH,
+                                         .anchors = anchors,
+                                         .seed = 17,
+                                         .shuffle = true,
+                                         .global_batch = GLOBAL_BATCH,
+                                         .last = PLAN_PARTIAL,
+                                         .trainer_count = 1};
+    struct plan plan;
+    struct plan_epoch epoch;
+    struct error err;
+
+    error_clear(&err);
+    uint64_t start = clock_process_cpu_ns();
+    if (plan_init(&plan, &options, &err) != STATUS_OK)
+        fail(err.message);
+    uint64_t epochs = plan_epochs_at_once(&plan, PLANNED_WINDOWS);
+    if (plan_tables_new(&plan, epochs, &err) != STATUS_OK)
+        fail(err.message);
+    double plan_s = (double)(clock_process_cpu_ns() - start) / 1e9;
+    start = clock_process_cpu_ns();
+    plan_epoch_init(&epoch, &plan, 0);
+    double epoch_s = (double)(clock_process_cpu_ns() - start) / 1e9;
+    double position_ns = time_positions(&epoch, sum), order_ns = time_in_order(&epoch, sum);
+    printf(",\"window_rows\":%" PRIu64
+           ",\"plan_mb\":%.1f,\"plan_s\":%.3f,\"epoch_s\":%.3f,\"position_ns\":%.0f,"
+           "\"order_ns\":%.1f",
+           plan.window_rows, (double)plan_tables_bytes(&plan, epochs) / 1e6, plan_s, epoch_s,
+           position_ns, order_ns);
+    plan_tables_free(plan.tables);
+}
+
 static void measure(const struct case_spec *spec, uint64_t frames)
 {
     int32_t steps[STEPS];
@@ -143,11 +226,12 @@ static void measure(const struct case_spec *spec, uint64_t frames)
     double place_ns = time_places(anchors, &sum), frame_ns = time_frames(anchors, &sum),
            episode_ns = time_episodes(anchors, &sum);
     printf("%s\"%s\":{\"samples\":%" PRIu64 ",\"rows\":%" PRIu64 ",\"episodes\":%" PRIu64
-           ",\"build_s\":%.3f,\"table_mb\":%.1f,\"peak_mb\":%.1f,\"place_ns\":%.0f,"
-           "\"frame_ns\":%.0f,\"episode_ns\":%.0f}",
+           ",\"build_s\":%.3f,\"table_mb\":%.1f,\"place_ns\":%.0f,"
+           "\"frame_ns\":%.0f,\"episode_ns\":%.0f",
            spec == cases ? "" : ",", spec->name, counts.samples, anchors_row_count(anchors),
-           episodes, build_s, (double)anchors_bytes(anchors) / 1e6, peak_mb(), place_ns,
-           sum ? frame_ns : 0, episode_ns);
+           episodes, build_s, (double)anchors_bytes(anchors) / 1e6, place_ns, frame_ns, episode_ns);
+    measure_plan(anchors, &sum);
+    printf(",\"peak_mb\":%.1f,\"checksum\":%" PRIu64 "}", peak_mb(), sum);
     anchors_free(anchors);
 }
 

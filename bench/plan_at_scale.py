@@ -43,6 +43,11 @@ ANCHOR_FIGURES = [  # key, name, target at 10^9 frames
     ("place_ns", "frame of a place, ns", 1000),
     ("frame_ns", "place of a frame, ns", 1000),
     ("episode_ns", "episode of a frame, ns", 1000),
+    ("plan_s", "plan: start-up, s", 5),
+    ("plan_mb", "plan: tables, MB", None),
+    ("epoch_s", "plan: an epoch, s", 1),
+    ("order_ns", "sample of a position, ns", 1000),
+    ("position_ns", "  one at a time, ns", None),
 ]
 
 

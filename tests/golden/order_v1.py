@@ -2,10 +2,11 @@
 
 Shares no code with src/plan: Philox 4x32-10 from its paper, the permutation and the windows from
 docs/order.md. The files are fixed for ever; this program is here to show where they come from.
-Arguments are the samples of stores that are joined.
+Arguments are the samples of stores that are joined. With `--anchors` first they are frames, of which some are anchors.
 
     python3 tests/golden/order_v1.py 1000 > tests/golden/order_v1.txt
     python3 tests/golden/order_v1.py 37 200 3 96 61 > tests/golden/order_v1_stores.txt
+    python3 tests/golden/order_v1.py --anchors 37 600 3 296 161 > tests/golden/order_v1_anchors.txt
 """
 import sys
 from math import isqrt
@@ -39,11 +40,17 @@ def permute(i, n, key):
             return i
 
 
-def epoch_order(epoch, stores):
+def is_anchor(frame):
+    """A quarter of the frames, and none of [200, 333): rows have 0 to C samples."""
+    return random_u64(SEED, 99, frame) % 4 == 0 and not 200 <= frame < 333
+
+
+def epoch_order(epoch, stores, chosen):
     rows, end = [], 0
     for count in stores:
         begin, end = end, end + count
-        rows += [range(i, min(i + C, end)) for i in range(begin, end, C)]
+        rows += [[t for t in range(i, min(i + C, end)) if chosen(t)] for i in range(begin, end, C)]
+    rows = [row for row in rows if row]
     row_key = random_u64(SEED, KEY_ROWS, epoch)
     order = [permute(i, len(rows), row_key) for i in range(len(rows))]
     for j in range(0, len(rows), W):
@@ -53,9 +60,10 @@ def epoch_order(epoch, stores):
 
 
 if __name__ == "__main__":
-    lengths = [int(argument) for argument in sys.argv[1:]]
+    anchors = sys.argv[1] == "--anchors"
+    lengths = [int(argument) for argument in sys.argv[1 + anchors:]]
     print("# epoch step position index: "
-          f"{'+'.join(map(str, lengths))} samples in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
+          f"{'+'.join(map(str, lengths))} {'frames, some of them anchors,' if anchors else 'samples'} in rows of {C}, windows of {W} rows, batch {B}, seed {SEED}")
     for e in range(EPOCHS):
-        for p, sample in enumerate(epoch_order(e, lengths)):
+        for p, sample in enumerate(epoch_order(e, lengths, is_anchor if anchors else lambda frame: True)):
             print(e, p // B, p % B, sample)

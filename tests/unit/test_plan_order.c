@@ -1,5 +1,7 @@
 /* The order of an epoch: complete, reversible, different every epoch, the same for ever. */
+#include "base/random.h"
 #include "plan/plan.h"
+#include "plan/tables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -312,6 +314,50 @@ static void check_golden(const struct plan *plan, const char *path)
     assert_int_equal(lines, 2 * plan->sample_count);
 }
 
+/* The frames that tests/golden/order_v1.py has for anchors. */
+static struct anchors *golden_anchors(const struct stores *stores)
+{
+    static uint64_t wanted[18];
+    struct anchors_counts counts_of;
+    struct anchors *anchors;
+    for (uint64_t t = 0; t < stores->samples[stores->count]; t++)
+        if (random_u64(17, 99, t) % 4 == 0 && !(t >= 200 && t < 333))
+            wanted[t / 64] |= UINT64_C(1) << t % 64;
+    const struct anchors_options options = {.store_frames = stores->samples,
+                                            .store_count = stores->count,
+                                            .row_length = 8,
+                                            .stride = 1,
+                                            .wanted = wanted};
+    assert_int_equal(anchors_build(&options, &anchors, &counts_of, NULL), STATUS_OK);
+    return anchors;
+}
+
+static void golden_order_of_anchors(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = {37, 600, 3, 296, 161};
+    struct stores stores = stores_of(counts, 5, 8);
+    struct anchors *anchors = golden_anchors(&stores);
+    const struct plan_options options = {.sample_count = anchors_count(anchors),
+                                         .row_length = 8,
+                                         .store_frames = stores.samples,
+                                         .store_rows = stores.rows,
+                                         .store_count = stores.count,
+                                         .anchors = anchors,
+                                         .window_rows = 5,
+                                         .seed = 17,
+                                         .shuffle = true,
+                                         .global_batch = 50,
+                                         .last = PLAN_PARTIAL,
+                                         .trainer_count = 1};
+    struct plan plan;
+    assert_int_equal(plan_init(&plan, &options, NULL), STATUS_OK);
+    assert_int_equal(plan_tables_new(&plan, 1, NULL), STATUS_OK);
+    check_golden(&plan, GOLDEN_FOLDER "/order_v1_anchors.txt");
+    plan_tables_free(plan.tables);
+    anchors_free(anchors);
+}
+
 static void golden_order(void **state)
 {
     (void)state;
@@ -421,6 +467,7 @@ int main(void)
         cmocka_unit_test(resumed_order_is_the_suffix),
         cmocka_unit_test(locations_in_a_large_dataset),
         cmocka_unit_test(golden_order),
+        cmocka_unit_test(golden_order_of_anchors),
         cmocka_unit_test(shares_and_recipients_agree),
         cmocka_unit_test(bad_options),
         cmocka_unit_test(default_window),
