@@ -92,6 +92,7 @@ struct round {
     struct exchange_counts counts;
     const struct fragments *fragments;
     const struct job *job;
+    struct waker *waker; /* the job's */
     struct round_times *times;
     _Atomic uint32_t tasks; /* plans and copies under way */
     _Atomic bool planned;   /* a worker has listed all */

@@ -295,7 +295,9 @@ static void list_all(struct round *round, bool dressed)
         number_records(round);
 }
 
-/* Pool task: one worker of those that share the looking up lists all. */
+/* Pool task: one worker of those that share the looking up lists all. The main thread is told even
+ * if copies of earlier rounds wait: it hands out this round's copies before workers have none left.
+ */
 static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     (void)worker;
@@ -313,6 +315,8 @@ static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin
         atomic_store(&round->planned, true);
     atomic_fetch_sub(&round->tasks, 1);
     atomic_fetch_sub(&matching->workers, 1);
+    if (lists)
+        waker_wake(round->waker);
 }
 
 bool round_plan_start(struct round *round)

@@ -80,6 +80,7 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     struct round *round = &rounds->lanes[lane];
     round->serial = UINT64_MAX; /* none yet */
     round->job = rounds->job;
+    round->waker = &rounds->job->waker;
     round->fragments = rounds->fragments;
     round->times = &rounds->times;
     round->matching = &rounds->matching;

@@ -90,12 +90,13 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
     struct job *job = service->job;
     service->fds[0] = (struct pollfd){.fd = waker_fd(&job->waker), .events = POLLIN};
     service->fds[1] = (struct pollfd){.fd = job->comm.signal_fd, .events = POLLIN};
-    size_t count = 2 + server_pollfds(job->server, service->fds + 2, service->fd_capacity - 2);
+    size_t sockets, count = 2 + server_pollfds(job->server, service->fds + 2,
+                                               service->fd_capacity - 2, &sockets);
     struct timespec timeout = {.tv_sec = (time_t)(duration_ns / 1000000000u),
                                .tv_nsec = (long)(duration_ns % 1000000000u)};
     if (ppoll(service->fds, count, &timeout, NULL) <= 0)
         return;
-    for (size_t i = 1; i < count; i++)
+    for (size_t i = 1; i < 2 + sockets; i++)
         service->outside_ready |= service->fds[i].revents != 0;
 }
 

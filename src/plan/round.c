@@ -6,7 +6,9 @@
 
 #include <assert.h>
 
-enum { PAIR_MESSAGE_BYTES = 1 << 20, LEAST_IN_FLIGHT = 2 };
+/* One reader exchanges nothing: a round is being copied, one has its copies queued, and one is
+ * being planned or published. */
+enum { PAIR_MESSAGE_BYTES = 1 << 20, LEAST_IN_FLIGHT = 2, ALONE_IN_FLIGHT = 3 };
 
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
  * fits. */
@@ -63,7 +65,7 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     uint64_t packed_step_bytes = mul_sat(plan->global_batch, packed_bytes);
     if (reader_count == 1) {
         *ret_shape = (struct round_shape){
-            .steps_per_round = 1, .stripes_per_step = 1, .in_flight = LEAST_IN_FLIGHT};
+            .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ALONE_IN_FLIGHT};
         return STATUS_OK;
     }
     enum status status =

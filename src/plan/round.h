@@ -32,9 +32,9 @@ enum { ROUND_MESSAGE_BYTES = 16 << 20 };
  * `buffer_limit_bytes` of what is packed in a round (whatever the distribution, one reader may have
  * to send all of it), at most half the slots of a ring. Of a record's `record_bytes`,
  * `packed_bytes` are packed. `steps_per_round` 0 means auto. With one reader nothing is exchanged:
- * one step a round. Two rounds are in flight, and up to four if twice the buffer limit has room for
- * them. INVALID: steps_per_round beyond half the slots or the limit; one record per trainer exceeds
- * the limit. */
+ * one step a round, three rounds in flight. With more readers two rounds are in flight, and up to
+ * four if twice the buffer limit has room for them. INVALID: steps_per_round beyond half the slots
+ * or the limit; one record per trainer exceeds the limit. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
                                         uint32_t slot_count, uint64_t record_bytes,
                                         uint64_t packed_bytes, uint32_t steps_per_round,

@@ -141,19 +141,20 @@ static size_t add_fd(struct pollfd *fds, size_t count, size_t capacity, int fd)
     return count + 1;
 }
 
-size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity)
+size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity,
+                      size_t *ret_sockets)
 {
     size_t count = 0;
     if (server->pending_count < MAX_PENDING && clock_now_ns() >= server->accept_ns)
         count = add_fd(fds, count, capacity, server->listener);
-    for (uint32_t i = 0; i < server->trainer_count; i++) {
-        const struct trainer *trainer = &server->trainers[i];
-        count = add_fd(fds, count, capacity, trainer->socket);
-        if (trainer->state == SERVER_PEER_CONNECTED)
-            count = add_fd(fds, count, capacity, trainer->release_fd);
-    }
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        count = add_fd(fds, count, capacity, server->trainers[i].socket);
     for (uint32_t i = 0; i < server->pending_count; i++)
         count = add_fd(fds, count, capacity, server->pending[i].socket);
+    *ret_sockets = count;
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        if (server->trainers[i].state == SERVER_PEER_CONNECTED)
+            count = add_fd(fds, count, capacity, server->trainers[i].release_fd);
     return count;
 }
 

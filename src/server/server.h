@@ -74,9 +74,11 @@ MUST_USE enum status server_progress(struct server *server, bool *ret_active, st
 /* Takes a warning for the log. False: there is none. Each warning is given once. */
 bool server_take_warning(struct server *server, struct error *ret_warning);
 
-/* Fills in what to poll for reading: the listening socket, all connections, and the trainers'
- * release eventfds. Returns how many entries were filled, at most `capacity`. */
-size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity);
+/* Fills in what to poll for reading: *ret_sockets entries for the listening socket and all
+ * connections, then the trainers' release eventfds. Returns how many entries were filled, at most
+ * `capacity`. A release is nothing that server_progress() has to look at. */
+size_t server_pollfds(const struct server *server, struct pollfd *fds, size_t capacity,
+                      size_t *ret_sockets);
 
 /* Trainers in the list: those that have said HELLO, and those that said goodbye in an earlier
  * session. `trainer` here and below is an index in the list, below the count. Until server_start()

@@ -199,6 +199,7 @@ static void check_trainer(const struct stage *stage, uint32_t t)
 static void look(struct stage *stage)
 {
     struct pollfd polled[64];
+    size_t sockets;
     struct error err;
     uint32_t rank;
     uint64_t cursor;
@@ -207,7 +208,7 @@ static void look(struct stage *stage)
     server_disarm(stage->server);
     enum status status = server_progress(stage->server, &active, &err);
     CHECK(status == STATUS_OK || (err.status == (int32_t)status && err.message[0]));
-    CHECK(server_pollfds(stage->server, polled, 64) < 64);
+    CHECK(server_pollfds(stage->server, polled, 64, &sockets) < 64);
     server_announce(stage->server, server_trainer_count(stage->server), TRAINERS);
     CHECK(server_trainer_count(stage->server) <= TRAINERS);
     for (uint32_t t = 0; t < server_trainer_count(stage->server); t++)

@@ -138,7 +138,8 @@ static void gather(struct demo *demo)
         if (server_progress(demo->server, &active, &error))
             fprintf(stderr, "demo-server: %s\n", error.message);
         struct pollfd fds[MAX_POLLED];
-        size_t count = server_pollfds(demo->server, fds, MAX_POLLED);
+        size_t sockets;
+        size_t count = server_pollfds(demo->server, fds, MAX_POLLED, &sockets);
         if (!active)
             poll(fds, (nfds_t)count, POLL_MS);
     }
@@ -213,7 +214,8 @@ static bool serve_once(struct demo *demo, uint64_t total, uint64_t *left)
 static void sleep_a_little(struct demo *demo, int ms)
 {
     struct pollfd fds[MAX_POLLED];
-    size_t count = server_pollfds(demo->server, fds, MAX_POLLED);
+    size_t sockets;
+    size_t count = server_pollfds(demo->server, fds, MAX_POLLED, &sockets);
     poll(fds, (nfds_t)count, ms);
 }
 

@@ -384,10 +384,12 @@ static void sleep_for_slot(struct server *server, uint64_t sequence)
     server_arm(server);
     if (!server_slot_free(server, 0, sequence)) {
         struct pollfd fds[8];
-        size_t count = server_pollfds(server, fds, 8);
+        size_t sockets;
+        size_t count = server_pollfds(server, fds, 8, &sockets);
         int ready = poll(fds, count, 10000);
         if (ready <= 0)
             fail_msg("the server slept through a release");
+        assert_int_equal(count, sockets + 1); /* the eventfd comes last */
     }
     server_disarm(server);
 }

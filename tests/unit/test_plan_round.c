@@ -332,7 +332,7 @@ static void shapes(void **state)
     struct round_shape shape = choose(&plan, 1, 4, mib, 0, 128 * mib);
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(shape.stripes_per_step, 1);
-    assert_int_equal(shape.in_flight, 2);
+    assert_int_equal(shape.in_flight, 3);
     shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
     assert_int_equal(shape.steps_per_round, 8);
     assert_int_equal(shape.in_flight, 4);
