@@ -207,10 +207,9 @@ static enum status refuse_samples(const struct config *config, struct error *err
         text_done(&there);
     }
     for (size_t i = 0; i < config->field_count && !status; i++)
-        if (config->fields[i].step_count > 0 || config->fields[i].segments ||
-            config->fields[i].slice_count > 0)
+        if (config->fields[i].step_count > 0 || config->fields[i].segments)
             status = error_set(err, STATUS_UNSUPPORTED,
-                               "dataset.fields.%s: steps, slice and segments are not done by this "
+                               "dataset.fields.%s: steps and segments are not done by this "
                                "version: remove them",
                                config->fields[i].name);
     config_done(&preset);

@@ -217,7 +217,8 @@ struct dataset_read_stats {
  * INVALID: no arrays, sample counts that differ, an index array that is not one-dimensional or not
  * of integers, a name used twice, a joined array beyond the hold limit, no direct field at all, a
  * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
- * nothing; or stores that differ in a field's dtype, sample shape or chunks, or in what CF
+ * nothing, a slice of an axis or of indices that an array does not have, or with coordinates that no
+ * axis has (also NOT_FOUND); or stores that differ in a field's dtype, sample shape or chunks, or in what CF
  * attributes say of its values (the message names both stores). UNSUPPORTED: an array that a field
  * needs uses something we do not read; the message names the array and the thing. CORRUPT: metadata
  * that is not valid. NO_MEMORY. Other errors as of store_open_joined(), store_get_text() and

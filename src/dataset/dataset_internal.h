@@ -16,9 +16,18 @@
 /* A field in one store: views, named by the store where there are several. */
 struct store_field {
     struct zarr_array array;
-    struct zarr_array index; /* rank 0 for a direct field */
-    uint64_t first_element;  /* joined: how many elements `array` has in the stores before */
-    uint64_t version;        /* of the array's metadata at opening; 0: the metadata has none */
+    struct zarr_array index;                          /* rank 0 for a direct field */
+    struct zarr_selection *selections[ZARR_MAX_RANK]; /* owned: of `array`, by its own axes; NULL:
+                                                       * all indices */
+    uint64_t first_element; /* joined: how many elements `array` has in the stores before */
+    uint64_t version;       /* of the array's metadata at opening; 0: the metadata has none */
+};
+
+/* Which indices along one axis of its array a field has. */
+struct field_slice {
+    struct zarr_run *runs; /* [run_count], owned; NULL: all */
+    size_t run_count;
+    bool drops; /* it is one index, and samples have no such axis */
 };
 
 /* What a field is made of. A made field has no arrays. */
@@ -27,6 +36,7 @@ struct field_origin {
     const struct zarr_node *index; /* in the first store; NULL for a direct field */
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
+    struct field_slice slices[ZARR_MAX_RANK]; /* of the array's axes */
     bool scale_is_given;  /* the configuration gives a scale or an offset, even 1 or 0 */
     const int32_t *steps; /* [step_count], borrowed: from the spec, later from the dataset */
     size_t step_count;
@@ -115,6 +125,31 @@ struct store_text {
     char text[256];
 };
 struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
+
+/* slices.c: takes the slices of the options' fields, which are selected by now. Asks the first
+ * store for coordinates where names are given, and the other stores, too. INVALID: no such axis,
+ * the sample axis, indices out of range, coordinates that differ between stores. Other errors as of
+ * coordinates_read() and coordinates_find(). */
+MUST_USE enum status slices_settle(struct dataset *dataset, const struct dataset_options *options,
+                                   struct error *err);
+
+/* slices.c: makes the selections of a field's array in one store, and sets them in `view`. INVALID:
+ * an index is there twice, or out of the array's range. NO_MEMORY. */
+MUST_USE enum status slices_select(const struct field_origin *origin,
+                                   const struct zarr_array *array, struct store_field *here,
+                                   struct zarr_view *view, struct error *err);
+
+/* slices.c: whether both fields, of one array, have the same indices. */
+bool slices_same(const struct field_origin *a, const struct field_origin *b);
+
+/* slices.c: whether samples have no such axis of the field's view (axis > 0). */
+bool slices_drop(const struct field_origin *origin, int axis);
+
+/* slices.c: appends the slice as dataset_slice_spec.indices, without names. */
+void slices_put(const struct field_slice *slice, struct text *out);
+
+/* slices.c: frees slices and selections of a field. */
+void slices_free(struct field_origin *origin, size_t store_count);
 
 /* encoding.c: compares the attributes of `node`, in store number `store`, with those of the field's
  * array in the first store. INVALID: they contradict each other about the values. */

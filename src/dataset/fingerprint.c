@@ -141,5 +141,5 @@ void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out)
         named = true;
     }
     if (!named)
-        text_append(out, "probably codecs or fill values");
+        text_append(out, "probably codecs, fill values or slices");
 }

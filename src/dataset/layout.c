@@ -19,12 +19,14 @@ enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 /* The order goes by this limit, the first default of dataset.hold_limit, whatever is configured. */
 #define ORDER_HOLD_BYTES ((uint64_t)1 << 30)
 
-static void describe_frame(const struct zarr_array *array, struct dataset_field *field)
+static void describe_frame(const struct field_origin *origin, struct dataset_field *field)
 {
+    const struct zarr_array *array = &origin->store_fields[0].array;
+
     field->dtype = array->dtype;
-    field->rank = array->rank - 1;
-    for (int axis = 0; axis < field->rank; axis++)
-        field->shape[axis] = array->shape[axis + 1];
+    for (int axis = 1; axis < array->rank; axis++)
+        if (!slices_drop(origin, axis))
+            field->shape[field->rank++] = array->shape[axis];
     if (array->item_length > 0)
         field->shape[field->rank++] = array->item_length;
     field->frame_bytes = zarr_array_sample_bytes(array);
@@ -79,7 +81,7 @@ static enum status describe_samples(struct dataset *dataset, struct error *err)
         field->name = origin->name;
         field->decode_amplification = 1.0;
         if (origin->array)
-            describe_frame(&origin->store_fields[0].array, field);
+            describe_frame(origin, field);
         else
             describe_made(dataset, origin, field);
         status = describe_steps(dataset, origin, field, err);

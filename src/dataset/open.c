@@ -57,6 +57,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status == STATUS_NOT_FOUND)
         status = select_refuse(options, store_joined_at(private->store, 0, &name), err);
     if (status == STATUS_OK)
+        status = slices_settle(dataset, options, err);
+    if (status == STATUS_OK)
         status = made_fields_add(dataset, err);
     if (status == STATUS_OK)
         status = steps_keep(dataset, err);
@@ -256,8 +258,10 @@ void dataset_free(struct dataset *dataset)
     struct dataset_private *private = dataset->private;
     shard_cache_free(private->read.indices);
     disk_cache_free(private->cache);
-    for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
+    for (size_t i = 0; i < DATASET_MAX_FIELDS; i++) {
+        slices_free(&private->origins[i], private->store_count);
         free(private->origins[i].store_fields);
+    }
     for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 6";
+static const char pack_magic[] = "penstock dataset 7";
 
 static void put_string(struct text *out, const char *string)
 {
@@ -24,6 +24,18 @@ static void put_real(struct text *out, double number)
 
     memcpy(&bits, &number, sizeof bits);
     packed_put_number(out, bits);
+}
+
+static void put_slices(struct text *out, const struct field_origin *origin)
+{
+    for (int axis = 0; axis < ZARR_MAX_RANK; axis++) {
+        struct text indices = {0};
+
+        if (origin->slices[axis].runs)
+            slices_put(&origin->slices[axis], &indices);
+        put_string(out, indices.data ? indices.data : "");
+        text_done(&indices);
+    }
 }
 
 static void put_spec(struct text *out, const struct field_origin *origin)
@@ -39,6 +51,7 @@ static void put_spec(struct text *out, const struct field_origin *origin)
     packed_put_number(out, origin->convert.to);
     put_real(out, origin->convert.scale);
     put_real(out, origin->convert.offset);
+    put_slices(out, origin);
     packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
     packed_put_number(out, origin->segments);
 }
@@ -135,6 +148,22 @@ static bool take_items(struct packed *packed, size_t item_bytes, void **ret_item
     return true;
 }
 
+static bool take_slices(struct packed *packed, struct dataset_field_spec *spec)
+{
+    static const char *const axes[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+
+    _Static_assert(sizeof axes / sizeof axes[0] == ZARR_MAX_RANK, "every axis has a text");
+    for (int axis = 0; axis < ZARR_MAX_RANK; axis++) {
+        struct dataset_slice_spec slice = {.axis = axes[axis]};
+
+        if (!packed_take_string(packed, &slice.indices))
+            return false;
+        if (*slice.indices)
+            spec->slices[spec->slice_count++] = slice;
+    }
+    return true;
+}
+
 /* The specs' steps are malloc'ed, the caller's, on failure too. */
 static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, uint64_t count)
 {
@@ -147,6 +176,7 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, 
             !packed_take_number(packed, &has_index) || !packed_take_string(packed, &spec.index) ||
             !packed_take_string(packed, &spec.sample_axis) || !packed_take_number(packed, &cast) ||
             !take_real(packed, &spec.scale) || !take_real(packed, &spec.offset) ||
+            !take_slices(packed, &spec) ||
             !take_items(packed, sizeof *spec.steps, &steps, &spec.step_count))
             return false;
         spec.steps = specs[i].steps = steps;

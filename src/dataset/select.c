@@ -74,8 +74,8 @@ int select_axis(const struct zarr_node *node, const char *text)
     return zarr_node_axis(node, text);
 }
 
-/* Says which axes there are. */
-static enum status no_axis(const struct zarr_node *node, const char *text, struct error *err)
+enum status select_no_axis(const struct zarr_node *node, const char *text, const char *purpose,
+                           struct error *err)
 {
     struct zarr_axis_names names;
     struct text list = {0};
@@ -84,10 +84,9 @@ static enum status no_axis(const struct zarr_node *node, const char *text, struc
         for (int i = 0; i < node->array.rank; i++)
             text_append(&list, "%s%d %s", i ? ", " : ": ", i,
                         names.names[i][0] ? names.names[i] : "(no name)");
-    error_set(err, STATUS_INVALID,
-              "array '%s' has no axis '%s', along which its samples are to lie: it has %d, from 0 "
-              "on%s",
-              node->array.path, text, node->array.rank, list.data ? list.data : ", without names");
+    error_set(err, STATUS_INVALID, "array '%s' has no axis '%s', %s: it has %d, from 0 on%s",
+              node->array.path, text, purpose, node->array.rank,
+              list.data ? list.data : ", without names");
     text_done(&list);
     return STATUS_INVALID;
 }
@@ -97,7 +96,7 @@ static enum status set_axis(struct field_origin *origin, const char *text, struc
     int axis = select_axis(origin->array, text);
 
     if (axis < 0)
-        return no_axis(origin->array, text, err);
+        return select_no_axis(origin->array, text, "along which its samples are to lie", err);
     origin->axis = axis;
     return STATUS_OK;
 }

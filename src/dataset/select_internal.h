@@ -17,6 +17,11 @@ struct choice {
  * array. */
 int select_axis(const struct zarr_node *node, const char *text);
 
+/* select.c: says which axes there are; `purpose` of the axis: "along which ...". Returns INVALID.
+ */
+enum status select_no_axis(const struct zarr_node *node, const char *text, const char *purpose,
+                           struct error *err);
+
 /* select.c: INVALID: no name for a field. */
 MUST_USE enum status select_set_name(struct field_origin *origin, const char *name,
                                      struct error *err);

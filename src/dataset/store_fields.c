@@ -90,6 +90,8 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
                            err);
     view.convert.from = status == STATUS_OK ? array->array.dtype : DTYPE_NONE;
     if (status == STATUS_OK)
+        status = slices_select(origin, &array->array, here, &view, err);
+    if (status == STATUS_OK)
         status = zarr_view_make(&array->array, &view, &here->array, err);
     if (status == STATUS_OK)
         status =
@@ -100,6 +102,7 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
         return status;
     view.first_axis = 0;
     view.convert = (struct convert){0};
+    memset(view.selections, 0, sizeof view.selections);
     status = find_node(dataset, store, origin->index->array.path, &index, err);
     if (status == STATUS_OK)
         status = zarr_view_make(&index->array, &view, &here->index, err);

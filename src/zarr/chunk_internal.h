@@ -105,13 +105,13 @@ bool chunk_walk_next_value(struct chunk_walk *walk);
 
 /* chunk_overlap.c: a box of a chunk's items that is wanted at a destination: how the items lie on
  * both sides, and where each side begins. A view that selects indices may want several boxes of a
- * chunk: one of each fragment of each axis. */
+ * chunk: one of each portion of each axis. */
 struct chunk_overlap {
     struct scatter scatter; /* merged */
     size_t from, to;        /* bytes from the start of the decoded chunk, and of the destination */
     uint64_t first, count;  /* along axis 0 of the destination */
     bool is_only;           /* there is no other box of the chunk */
-    size_t fragments[ZARR_MAX_RANK]; /* of axes with a selection: which fragment of the chunk's */
+    size_t portions[ZARR_MAX_RANK]; /* of axes with a selection: which portion of the chunk's */
 };
 
 /* The first box. */

@@ -26,16 +26,16 @@ struct stretch {
     uint64_t width; /* of the destination */
 };
 
-/* The fragments of a chunk along an axis with a selection; *ret_count is at least 1. */
-static const struct zarr_fragment *fragments_of(const struct zarr_array *array, int axis,
-                                                const uint64_t *chunk_index, size_t *ret_count)
+/* The portions of a chunk along an axis with a selection; *ret_count is at least 1. */
+static const struct zarr_portion *portions_of(const struct zarr_array *array, int axis,
+                                              const uint64_t *chunk_index, size_t *ret_count)
 {
     const struct zarr_selection *selection = array->selections[axis];
     size_t ordinal = zarr_selection_find(selection, chunk_index[axis]);
-    size_t first = selection->first_fragments[ordinal];
+    size_t first = selection->first_portions[ordinal];
 
-    *ret_count = selection->first_fragments[ordinal + 1] - first;
-    return &selection->fragments[first];
+    *ret_count = selection->first_portions[ordinal + 1] - first;
+    return &selection->portions[first];
 }
 
 static struct stretch stretch_of(const struct zarr_array *array, int axis,
@@ -47,11 +47,11 @@ static struct stretch stretch_of(const struct zarr_array *array, int axis,
 
     if (array->selections[axis]) {
         size_t count;
-        const struct zarr_fragment *fragment =
-            fragments_of(array, axis, chunk_index, &count) + overlap->fragments[axis];
+        const struct zarr_portion *portion =
+            portions_of(array, axis, chunk_index, &count) + overlap->portions[axis];
 
         overlap->is_only &= count == 1;
-        return (struct stretch){fragment->from, fragment->to, fragment->count, want_end};
+        return (struct stretch){portion->from, portion->to, portion->count, want_end};
     }
     uint64_t chunk_begin = chunk_index[axis] * array->chunk_shape[axis];
     uint64_t low = max_u64(chunk_begin, want_begin);
@@ -60,7 +60,7 @@ static struct stretch stretch_of(const struct zarr_array *array, int axis,
     return (struct stretch){low - chunk_begin, low - want_begin, high - low, want_end - want_begin};
 }
 
-/* The box of the fragments that `overlap` says. */
+/* The box of the portions that `overlap` says. */
 static void find_box(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                      uint64_t end, struct chunk_overlap *overlap)
 {
@@ -92,7 +92,7 @@ static void find_box(const struct zarr_array *array, const uint64_t *chunk_index
 void chunk_overlap_find(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                         uint64_t end, struct chunk_overlap *ret_overlap)
 {
-    memset(ret_overlap->fragments, 0, sizeof ret_overlap->fragments);
+    memset(ret_overlap->portions, 0, sizeof ret_overlap->portions);
     find_box(array, chunk_index, begin, end, ret_overlap);
 }
 
@@ -105,12 +105,12 @@ bool chunk_overlap_next(const struct zarr_array *array, const uint64_t *chunk_in
         size_t count = 1;
 
         if (array->selections[i])
-            (void)fragments_of(array, i, chunk_index, &count);
-        if (++overlap->fragments[i] < count) {
+            (void)portions_of(array, i, chunk_index, &count);
+        if (++overlap->portions[i] < count) {
             find_box(array, chunk_index, begin, end, overlap);
             return true;
         }
-        overlap->fragments[i] = 0;
+        overlap->portions[i] = 0;
     }
     return false;
 }
@@ -128,10 +128,10 @@ static void axis_range(const struct zarr_array *array, int axis, const uint64_t 
         *ret_high = min_u64(end - chunk_begin, length);
     } else if (array->selections[axis]) {
         size_t count;
-        const struct zarr_fragment *fragments = fragments_of(array, axis, chunk_index, &count);
+        const struct zarr_portion *portions = portions_of(array, axis, chunk_index, &count);
 
-        *ret_low = fragments[0].from;
-        *ret_high = fragments[count - 1].from + fragments[count - 1].count;
+        *ret_low = portions[0].from;
+        *ret_high = portions[count - 1].from + portions[count - 1].count;
     }
 }
 

@@ -8,20 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A fragment, with the chunk that it lies in. */
-struct placed_fragment {
+/* A portion, with the chunk that it lies in. */
+struct placed_portion {
     uint64_t chunk;
-    struct zarr_fragment fragment;
+    struct zarr_portion portion;
 };
 
-static int compare_fragments(const void *a, const void *b)
+static int compare_portions(const void *a, const void *b)
 {
-    const struct placed_fragment *left = a, *right = b;
+    const struct placed_portion *left = a, *right = b;
 
     if (left->chunk != right->chunk)
         return left->chunk < right->chunk ? -1 : 1;
-    return left->fragment.from < right->fragment.from ? -1
-                                                      : left->fragment.from > right->fragment.from;
+    return left->portion.from < right->portion.from ? -1 : left->portion.from > right->portion.from;
 }
 
 static enum status check_runs(uint64_t length, const struct zarr_run *runs, size_t run_count,
@@ -42,8 +41,8 @@ static enum status check_runs(uint64_t length, const struct zarr_run *runs, size
     return STATUS_OK;
 }
 
-/* How many fragments the runs are cut into. */
-static size_t count_fragments(uint64_t chunk_length, const struct zarr_run *runs, size_t run_count)
+/* How many portions the runs are cut into. */
+static size_t count_portions(uint64_t chunk_length, const struct zarr_run *runs, size_t run_count)
 {
     size_t count = 0;
 
@@ -53,9 +52,9 @@ static size_t count_fragments(uint64_t chunk_length, const struct zarr_run *runs
     return count;
 }
 
-/* Cuts the runs at the ends of chunks, and sorts the fragments. */
+/* Cuts the runs at the ends of chunks, and sorts the portions. */
 static void cut_runs(uint64_t chunk_length, const struct zarr_run *runs, size_t run_count,
-                     struct placed_fragment *fragments)
+                     struct placed_portion *portions)
 {
     size_t count = 0;
     uint64_t to = 0;
@@ -65,40 +64,40 @@ static void cut_runs(uint64_t chunk_length, const struct zarr_run *runs, size_t 
             uint64_t index = runs[i].first + done, from = index % chunk_length;
             uint64_t length = min_u64(chunk_length - from, runs[i].count - done);
 
-            fragments[count++] = (struct placed_fragment){index / chunk_length, {from, to, length}};
+            portions[count++] = (struct placed_portion){index / chunk_length, {from, to, length}};
             done += length;
             to += length;
         }
-    qsort(fragments, count, sizeof *fragments, compare_fragments);
+    qsort(portions, count, sizeof *portions, compare_portions);
 }
 
-static enum status check_fragments(uint64_t chunk_length, const struct placed_fragment *fragments,
-                                   size_t count, struct error *err)
+static enum status check_portions(uint64_t chunk_length, const struct placed_portion *portions,
+                                  size_t count, struct error *err)
 {
     for (size_t i = 1; i < count; i++) {
-        const struct placed_fragment *last = &fragments[i - 1];
+        const struct placed_portion *last = &portions[i - 1];
 
-        if (last->chunk == fragments[i].chunk &&
-            last->fragment.from + last->fragment.count > fragments[i].fragment.from)
+        if (last->chunk == portions[i].chunk &&
+            last->portion.from + last->portion.count > portions[i].portion.from)
             return error_set(err, STATUS_INVALID, "index %" PRIu64 " is there twice",
-                             fragments[i].chunk * chunk_length + fragments[i].fragment.from);
+                             portions[i].chunk * chunk_length + portions[i].portion.from);
     }
     return STATUS_OK;
 }
 
-/* Fills the selection's lists, which have room for one chunk a fragment. */
-static void list_fragments(struct zarr_selection *selection,
-                           const struct placed_fragment *fragments, size_t count)
+/* Fills the selection's lists, which have room for one chunk a portion. */
+static void list_portions(struct zarr_selection *selection, const struct placed_portion *portions,
+                          size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (i == 0 || fragments[i].chunk != fragments[i - 1].chunk) {
-            selection->chunks[selection->chunk_count] = fragments[i].chunk;
-            selection->first_fragments[selection->chunk_count++] = i;
+        if (i == 0 || portions[i].chunk != portions[i - 1].chunk) {
+            selection->chunks[selection->chunk_count] = portions[i].chunk;
+            selection->first_portions[selection->chunk_count++] = i;
         }
-        selection->fragments[i] = fragments[i].fragment;
-        selection->count += fragments[i].fragment.count;
+        selection->portions[i] = portions[i].portion;
+        selection->count += portions[i].portion.count;
     }
-    selection->first_fragments[selection->chunk_count] = count;
+    selection->first_portions[selection->chunk_count] = count;
 }
 
 enum status zarr_selection_new(uint64_t length, uint64_t chunk_length, const struct zarr_run *runs,
@@ -109,27 +108,27 @@ enum status zarr_selection_new(uint64_t length, uint64_t chunk_length, const str
 
     if (status != STATUS_OK)
         return status;
-    size_t count = count_fragments(chunk_length, runs, run_count);
-    struct placed_fragment *fragments = calloc(count, sizeof *fragments);
+    size_t count = count_portions(chunk_length, runs, run_count);
+    struct placed_portion *portions = calloc(count, sizeof *portions);
     struct zarr_selection *selection = calloc(1, sizeof *selection);
 
     if (selection) {
         selection->runs = malloc(run_count * sizeof *runs);
         selection->chunks = malloc(count * sizeof *selection->chunks);
-        selection->first_fragments = malloc((count + 1) * sizeof *selection->first_fragments);
-        selection->fragments = malloc(count * sizeof *selection->fragments);
+        selection->first_portions = malloc((count + 1) * sizeof *selection->first_portions);
+        selection->portions = malloc(count * sizeof *selection->portions);
     }
-    if (!fragments || !selection || !selection->runs || !selection->chunks ||
-        !selection->first_fragments || !selection->fragments) {
+    if (!portions || !selection || !selection->runs || !selection->chunks ||
+        !selection->first_portions || !selection->portions) {
         status = error_set(err, STATUS_NO_MEMORY, "no memory for a selection of indices");
     } else {
         memcpy(selection->runs, runs, run_count * sizeof *runs);
         selection->run_count = run_count;
-        cut_runs(chunk_length, runs, run_count, fragments);
-        status = check_fragments(chunk_length, fragments, count, err);
-        list_fragments(selection, fragments, count);
+        cut_runs(chunk_length, runs, run_count, portions);
+        status = check_portions(chunk_length, portions, count, err);
+        list_portions(selection, portions, count);
     }
-    free(fragments);
+    free(portions);
     if (status == STATUS_OK)
         *ret_selection = selection;
     else
@@ -143,8 +142,8 @@ void zarr_selection_free(struct zarr_selection *selection)
         return;
     free(selection->runs);
     free(selection->chunks);
-    free(selection->first_fragments);
-    free(selection->fragments);
+    free(selection->first_portions);
+    free(selection->portions);
     free(selection);
 }
 

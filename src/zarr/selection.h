@@ -2,7 +2,7 @@
  *
  * A selection is made of runs of indices. The view has the indices of the first run, then those of
  * the second, and so on: in any order, none twice. Runs are cut at the ends of chunks into
- * fragments, which are sorted by chunk. So a walk goes through the chunks that hold anything, and
+ * portions, which are sorted by chunk. So a walk goes through the chunks that hold anything, and
  * through no others.
  *
  * A selection does not change: any thread, and nothing blocks.
@@ -24,7 +24,7 @@ struct zarr_run {
 };
 
 /* `count` indices of one chunk. */
-struct zarr_fragment {
+struct zarr_portion {
     uint64_t from; /* the first one, in the chunk */
     uint64_t to;   /* the first one, in the view */
     uint64_t count;
@@ -36,9 +36,9 @@ struct zarr_selection {
     size_t run_count;
     struct zarr_run *runs;
     size_t chunk_count;
-    uint64_t *chunks;                /* [chunk_count], rising: chunks that hold anything */
-    size_t *first_fragments;         /* [chunk_count + 1]: of each chunk */
-    struct zarr_fragment *fragments; /* of one chunk in the order of the chunk's indices */
+    uint64_t *chunks;              /* [chunk_count], rising: chunks that hold anything */
+    size_t *first_portions;        /* [chunk_count + 1]: of each chunk */
+    struct zarr_portion *portions; /* of one chunk in the order of the chunk's indices */
 };
 
 /* Makes a selection for an axis with `length` indices and chunks of `chunk_length`. `runs` (at most

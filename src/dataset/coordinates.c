@@ -1,0 +1,259 @@
+/* See coordinates.h. */
+#include "dataset/coordinates.h"
+
+#include "base/dtype.h"
+#include "base/spelling.h"
+#include "base/text.h"
+#include "zarr/chunk.h"
+#include "zarr/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 64 << 20 };
+
+/* "group/channel" of "group/x" and the dimension "channel". */
+static enum status find_path(const struct zarr_node *node, int axis, struct coordinates *ret,
+                             struct error *err)
+{
+    const char *path = node->array.path, *slash = strrchr(path, '/');
+    int group = slash ? (int)(slash - path) + 1 : 0;
+    struct zarr_axis_names names;
+
+    if (!zarr_node_axis_names(node, &names) || !names.names[axis][0])
+        return error_set(err, STATUS_NOT_FOUND,
+                         "axis %d of array '%s' has no name, by which its coordinates would be "
+                         "found: write numbers",
+                         axis, path);
+    int length = snprintf(ret->path, sizeof ret->path, "%.*s%s", group, path, names.names[axis]);
+    if (length < 0 || (size_t)length >= sizeof ret->path)
+        return error_set(err, STATUS_INVALID, "the path of the coordinates is too long");
+    return STATUS_OK;
+}
+
+static double number_at(const struct zarr_array *array, const unsigned char *items, uint64_t i)
+{
+    const unsigned char *item = items + i * array->item_bytes;
+    double wide;
+    float narrow;
+
+    switch (array->dtype) {
+    case DTYPE_FLOAT64:
+        memcpy(&wide, item, sizeof wide);
+        return wide;
+    case DTYPE_FLOAT32:
+        memcpy(&narrow, item, sizeof narrow);
+        return (double)narrow;
+    default:
+        return (double)dtype_integer(array->dtype, items, i);
+    }
+}
+
+/* One code point as UTF-8 at `out`; returns its bytes. */
+static size_t put_utf8(uint32_t point, char *out)
+{
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    size_t more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+    static const unsigned char marks[] = {0, 0xc0, 0xe0, 0xf0};
+
+    out[0] = (char)(marks[more] | (point >> (6 * more) & 0x3f));
+    for (size_t i = 1; i <= more; i++)
+        out[i] = (char)(0x80 | (point >> (6 * (more - i)) & 0x3f));
+    return more + 1;
+}
+
+/* A string of fixed length, malloc'ed, without the NULs behind it. */
+static char *name_at(const struct zarr_array *array, const unsigned char *items, uint64_t i)
+{
+    char *name = calloc(array->item_length + 1, 4);
+    size_t length = 0;
+
+    for (uint64_t c = 0; name && c < array->item_length; c++) {
+        const unsigned char *at = items + i * array->item_bytes + c * dtype_bytes(array->dtype);
+        uint32_t point = *at;
+
+        if (array->dtype == DTYPE_UINT32)
+            memcpy(&point, at, sizeof point);
+        if (point == 0 || point > 0x10ffff)
+            break;
+        if (array->dtype == DTYPE_UINT32)
+            length += put_utf8(point, name + length);
+        else
+            name[length++] = (char)point;
+    }
+    return name;
+}
+
+static bool are_names(const struct zarr_array *array)
+{
+    return array->item_length > 0 && (array->dtype == DTYPE_UINT8 || array->dtype == DTYPE_UINT32);
+}
+
+static bool are_numbers(const struct zarr_array *array)
+{
+    return array->item_length == 0 &&
+           (dtype_is_integer(array->dtype) || array->dtype == DTYPE_FLOAT32 ||
+            array->dtype == DTYPE_FLOAT64);
+}
+
+static enum status take_items(const struct zarr_array *array, const unsigned char *items,
+                              struct coordinates *ret, struct error *err)
+{
+    bool ok;
+
+    ret->count = array->shape[0];
+    if (are_names(array))
+        ok = (ret->names = calloc(ret->count, sizeof *ret->names)) != NULL;
+    else
+        ok = (ret->values = calloc(ret->count, sizeof *ret->values)) != NULL;
+    for (uint64_t i = 0; ok && i < ret->count; i++) {
+        if (ret->names)
+            ok = (ret->names[i] = name_at(array, items, i)) != NULL;
+        else
+            ret->values[i] = number_at(array, items, i);
+    }
+    return ok ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for coordinates");
+}
+
+static enum status check_array(const struct zarr_array *array, uint64_t length, struct error *err)
+{
+    if (array->rank != 1 || array->shape[0] != length || (!are_names(array) && !are_numbers(array)))
+        return error_set(err, STATUS_INVALID,
+                         "array '%s' is not one of coordinates: it takes %" PRIu64
+                         " numbers, or strings of fixed length, along one axis",
+                         array->path, length);
+    if (array->total_bytes > MOST_BYTES)
+        return error_set(err, STATUS_INVALID, "array '%s' has too many coordinates", array->path);
+    return STATUS_OK;
+}
+
+static enum status read_array(const struct store *store, const struct zarr_array *array,
+                              struct coordinates *ret, struct error *err)
+{
+    struct zarr_read_stats stats = {0};
+    struct zarr_chunk_reader *reader;
+    unsigned char *items = malloc(array->total_bytes);
+
+    if (!items)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for coordinates");
+    enum status status = zarr_chunk_reader_new(store, &array, 1, &reader, err);
+    if (status == STATUS_OK) {
+        status = zarr_read_samples(reader, array, 0, array->shape[0], items, &stats, err);
+        zarr_chunk_reader_free(reader);
+    }
+    if (status == STATUS_OK)
+        status = take_items(array, items, ret, err);
+    free(items);
+    return status;
+}
+
+enum status coordinates_read(const struct store *store, const struct zarr_node *node, int axis,
+                             struct coordinates *ret_coordinates, struct error *err)
+{
+    struct coordinates coordinates = {0};
+    struct zarr_hierarchy *hierarchy = NULL;
+    const struct zarr_node *found = NULL;
+    enum status status = find_path(node, axis, &coordinates, err);
+
+    if (status != STATUS_OK)
+        return status;
+    const char *paths[] = {coordinates.path};
+    status = zarr_hierarchy_open_wanted(
+        store, &(struct zarr_wanted){.paths = paths, .path_count = 1}, &hierarchy, err);
+    if (status == STATUS_OK)
+        found = zarr_hierarchy_find(hierarchy, coordinates.path);
+    if (status == STATUS_NOT_FOUND || (status == STATUS_OK && !found))
+        status =
+            error_set(err, STATUS_NOT_FOUND, "there is no array '%s' of coordinates: write numbers",
+                      coordinates.path);
+    else if (status == STATUS_OK && found->status != STATUS_OK)
+        status =
+            error_set(err, found->status, "coordinates '%s': %s", coordinates.path, found->reason);
+    if (status == STATUS_OK)
+        status = check_array(&found->array, node->array.shape[axis], err);
+    if (status == STATUS_OK)
+        status = read_array(store, &found->array, &coordinates, err);
+    zarr_hierarchy_free(hierarchy);
+    if (status == STATUS_OK)
+        *ret_coordinates = coordinates;
+    else
+        coordinates_done(&coordinates);
+    return status;
+}
+
+static enum status no_name(const struct coordinates *coordinates, const char *text,
+                           struct error *err)
+{
+    const char *nearest =
+        spelling_nearest(text, (const char *const *)coordinates->names, coordinates->count);
+
+    return error_set(err, STATUS_NOT_FOUND, "'%s' is none of the %" PRIu64 " names in '%s'%s%s%s",
+                     text, coordinates->count, coordinates->path, nearest ? ": did you mean '" : "",
+                     nearest ? text_shown(nearest).text : "", nearest ? "'?" : "");
+}
+
+static enum status no_number(const struct coordinates *coordinates, const char *text, double value,
+                             struct error *err)
+{
+    double nearest = coordinates->values[0];
+
+    for (uint64_t i = 1; i < coordinates->count; i++)
+        if (fabs(coordinates->values[i] - value) < fabs(nearest - value))
+            nearest = coordinates->values[i];
+    return error_set(err, STATUS_NOT_FOUND,
+                     "'%s' is none of the %" PRIu64 " numbers in '%s'; the nearest is %.9g", text,
+                     coordinates->count, coordinates->path, nearest);
+}
+
+/* A number as written is that of the coordinates if both are the same in single precision. */
+static bool same_number(double a, double b)
+{
+    return !(a < b || a > b) || !((float)a < (float)b || (float)a > (float)b);
+}
+
+enum status coordinates_find(const struct coordinates *coordinates, const char *text,
+                             uint64_t *ret_index, struct error *err)
+{
+    uint64_t found = coordinates->count;
+    double value = 0.0;
+
+    if (!coordinates->names) {
+        char *end;
+
+        value = strtod(text, &end);
+        if (end == text || *end || !isfinite(value))
+            return error_set(err, STATUS_NOT_FOUND, "'%s' is no number, as those in '%s' are", text,
+                             coordinates->path);
+    }
+    for (uint64_t i = 0; i < coordinates->count; i++) {
+        if (coordinates->names ? strcmp(coordinates->names[i], text) != 0
+                               : !same_number(coordinates->values[i], value))
+            continue;
+        if (found < coordinates->count)
+            return error_set(err, STATUS_INVALID,
+                             "'%s' is there twice in '%s', at %" PRIu64 " and %" PRIu64
+                             ": write a number",
+                             text, coordinates->path, found, i);
+        found = i;
+    }
+    if (found == coordinates->count)
+        return coordinates->names ? no_name(coordinates, text, err)
+                                  : no_number(coordinates, text, value, err);
+    *ret_index = found;
+    return STATUS_OK;
+}
+
+void coordinates_done(struct coordinates *coordinates)
+{
+    for (uint64_t i = 0; coordinates->names && i < coordinates->count; i++)
+        free(coordinates->names[i]);
+    free(coordinates->names);
+    free(coordinates->values);
+    *coordinates = (struct coordinates){0};
+}
