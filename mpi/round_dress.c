@@ -53,6 +53,13 @@ static void put_held_steps(const struct dataset *dataset, size_t f, const struct
     }
 }
 
+static void make(const struct dataset *dataset, size_t f, const struct ring_field *to,
+                 const struct samples *samples)
+{
+    for (size_t i = 0; i < samples->count; i++)
+        dataset_make(dataset, f, samples->frames[i], place(samples, to, i));
+}
+
 void round_dress(const struct round *round, unsigned char *slot, uint32_t batch_index,
                  const uint64_t *frames, size_t count, bool valid)
 {
@@ -67,7 +74,9 @@ void round_dress(const struct round *round, unsigned char *slot, uint32_t batch_
     memset(slot + layout->valid_offset + batch_index, valid, count);
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
-        if (field->source == FIELD_HELD && field->step_count > 0)
+        if (field->source == FIELD_MADE)
+            make(dataset, f, &layout->fields[f], &samples);
+        else if (field->source == FIELD_HELD && field->step_count > 0)
             put_held_steps(dataset, f, &layout->fields[f], &samples);
         else if (field->source == FIELD_HELD)
             put_held(dataset, f, &layout->fields[f], &samples);
