@@ -196,7 +196,13 @@ static enum status refuse_samples(const struct config *config, struct error *err
         return status;
     for (size_t i = 0; i < OPTION_COUNT && !status; i++) {
         struct text here = {0}, there = {0};
-        if (strncmp(options[i].key, "samples.", 8) != 0)
+        static const char *const done[] = {"samples.continuous", "samples.stride",
+                                           "samples.pad_before", "samples.pad_after",
+                                           "samples.fill",       "samples.row_chunks"};
+        bool is_done = strncmp(options[i].key, "samples.", 8) != 0;
+        for (size_t d = 0; d < sizeof done / sizeof done[0]; d++)
+            is_done = is_done || strcmp(options[i].key, done[d]) == 0;
+        if (is_done)
             continue;
         option_print(config, &options[i], &here);
         option_print(&preset, &options[i], &there);
@@ -207,9 +213,9 @@ static enum status refuse_samples(const struct config *config, struct error *err
         text_done(&there);
     }
     for (size_t i = 0; i < config->field_count && !status; i++)
-        if (config->fields[i].step_count > 0 || config->fields[i].segments)
+        if (config->fields[i].segments)
             status = error_set(err, STATUS_UNSUPPORTED,
-                               "dataset.fields.%s: steps and segments are not done by this "
+                               "dataset.fields.%s: segments are not done by this "
                                "version: remove them",
                                config->fields[i].name);
     config_done(&preset);
