@@ -69,3 +69,14 @@ if(PENSTOCK_ZARR2_PYTHON)
   set_tests_properties(conformance.zarrs PROPERTIES
     LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
+
+# Fields: slices against NumPy's, of arrays that zarr-python wrote.
+add_executable(dump_field ${CMAKE_CURRENT_LIST_DIR}/../tools/dump_field.c)
+target_link_libraries(dump_field PRIVATE penstock-options penstock-config penstock-dataset)
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME conformance.fields
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_fields.py
+            --dump $<TARGET_FILE:dump_field>)
+  set_tests_properties(conformance.fields PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()

@@ -1,0 +1,148 @@
+"""Slices of fields must be NumPy's, and read no chunk that holds nothing of them.
+
+Writes arrays with zarr-python 3 (plain, compressed, sharded, transposed, with missing chunks; v2 and v3), gives fields
+random slices and sample axes, reads them with the test tool dump_field, and compares the bytes and the number of chunks.
+
+    python test_zarr_fields.py --dump PATH/dump_field [--cases N]
+
+Without zarr-python 3 it exits 77 (skipped).
+"""
+
+import argparse
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+
+try:
+    import numpy as np
+    import zarr
+    from zarr.codecs import BloscCodec, TransposeCodec, ZstdCodec
+except ImportError as error:
+    print(f"skipped: {sys.executable}: {error}")
+    sys.exit(SKIPPED)
+
+DTYPES = ["uint8", "int16", "float32", "float64"]
+ARRAYS = 40
+
+
+def values(dice, shape, dtype):
+    return (np.arange(np.prod(shape)).reshape(shape) * 7 + dice.randrange(100)).astype(dtype)
+
+
+def write_array(dice, root, name):
+    """An array of 2 to 4 axes; returns its items, chunk shape, and whether chunks are missing."""
+    rank = dice.randint(2, 4)
+    shape = [dice.randint(1, 12) for _ in range(rank)]
+    chunks = [dice.randint(1, n + 1) for n in shape]
+    data = values(dice, shape, dice.choice(DTYPES))
+    kind = dice.choice(["v2", "plain", "zstd", "blosc", "sharded", "transposed"])
+    options = {"chunks": chunks, "compressors": None, "fill_value": 3}
+    if kind == "zstd":
+        options["compressors"] = ZstdCodec(level=1)
+    elif kind == "blosc":
+        options["compressors"] = BloscCodec(cname="lz4", clevel=5)
+    elif kind == "sharded":
+        options["shards"] = [c * dice.randint(1, 3) for c in chunks]
+    elif kind == "transposed":
+        options["filters"] = TransposeCodec(order=dice.sample(range(rank), rank))
+    array = zarr.create_array(
+        store=str(root / name), shape=shape, dtype=data.dtype, zarr_format=2 if kind == "v2" else 3, **options
+    )
+    whole = all(dice.random() < 0.8 for _ in range(1))
+    if whole:
+        array[...] = data
+    else:  # the rest is the fill value
+        array[: max(1, shape[0] // 2)] = data[: max(1, shape[0] // 2)]
+        data = array[...]
+    return data, chunks, whole
+
+
+def random_slice(dice, length):
+    """A slice as text and as NumPy's index."""
+    kind = dice.choice(["index", "range", "list", "mixed"])
+    if kind == "index":
+        index = dice.randrange(-length, length)
+        return str(index), index % length
+    begin = dice.randrange(length)
+    end = dice.randint(begin + 1, length)
+    if kind == "range":
+        return f"{begin}:{end}", list(range(begin, end))
+    if kind == "list":
+        indices = dice.sample(range(length), dice.randint(1, length))
+        return "[" + ",".join(str(dice.choice([i, i - length])) for i in indices) + "]", indices
+    rest = dice.sample([i for i in range(length) if not begin <= i < end], (length - (end - begin)) // 2)
+    return "[" + ",".join([f"{begin}:{end}"] + [str(i) for i in rest]) + "]", list(range(begin, end)) + rest
+
+
+def pick(data, axis, slices):
+    """The samples: the sample axis first, then slices of the other axes; axes of one index are left out."""
+    drops = []
+    for number, index in slices.items():
+        data = np.take(data, [index] if isinstance(index, int) else index, axis=number)
+        drops += [number] if isinstance(index, int) else []
+    order = [axis] + [i for i in range(data.ndim) if i != axis and i not in drops]
+    data = np.squeeze(np.transpose(data, order + drops), axis=tuple(range(len(order), data.ndim)))
+    return np.ascontiguousarray(data)
+
+
+def chunk_count(shape, chunks, slices):
+    count = 1
+    for axis, (length, chunk) in enumerate(zip(shape, chunks)):
+        index = slices.get(axis, range(length))
+        count *= len({i // chunk for i in ([index] if isinstance(index, int) else index)})
+    return count
+
+
+class Dump:
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __call__(self, **settings):
+        line = "\t".join(f"{key}={value}" for key, value in settings.items())
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        answer, size, chunks = self.process.stdout.readline().split()
+        data = self.process.stdout.read(int(size))
+        if answer != b"ok":
+            raise AssertionError(f"{line}: {data.decode()}")
+        return data, int(chunks)
+
+
+def check_slices(dice, dump, root, name):
+    data, chunks, whole = write_array(dice, root, name)
+    for _ in range(6):
+        axis = dice.randrange(data.ndim)
+        texts, slices = {}, {}
+        for other in range(data.ndim):
+            if other != axis and dice.random() < 0.7:
+                texts[other], slices[other] = random_slice(dice, data.shape[other])
+        settings = {f"dataset.fields.x.slice.{number}": text for number, text in texts.items()}
+        got, read = dump(
+            **{"dataset.uri": root / name, "dataset.fields.x": "/", "dataset.fields.x.sample_axis": axis}, **settings
+        )
+        expected = pick(data, axis, slices)
+        if got != expected.tobytes():
+            raise AssertionError(f"{name} {data.shape} {chunks} axis {axis} {texts}: other items")
+        if whole and read != chunk_count(data.shape, chunks, slices):
+            rows = chunk_count(data.shape, chunks, slices)
+            raise AssertionError(f"{name} {data.shape} {chunks} axis {axis} {texts}: {read} chunks, not {rows}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dump", required=True)
+    parser.add_argument("--arrays", type=int, default=ARRAYS)
+    arguments = parser.parse_args()
+    dump = Dump(arguments.dump)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(arguments.arrays):
+            check_slices(random.Random(number), dump, pathlib.Path(folder), f"a{number}.zarr")
+    print(f"{arguments.arrays} arrays, {6 * arguments.arrays} fields")
+
+
+if __name__ == "__main__":
+    main()
