@@ -68,6 +68,7 @@ static void tell_warnings(const struct job *job)
 static void add_ways(struct window_ways *sum, struct window_ways more)
 {
     sum->each_rows += more.each_rows;
+    sum->tape_rows += more.tape_rows;
     sum->exchanged_samples += more.exchanged_samples;
     for (int p = 0; p < WAYS_PLANS; p++)
         sum->way_ns[p] += more.way_ns[p];
@@ -100,7 +101,9 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     stats->cpu_ns += cpu_ns - books->epoch_cpu_ns;
     uint64_t moved = rounds_take_sent_records(books->rounds, books->epoch);
     stats->moved_samples += moved;
-    stats->sent_bytes += moved * job->setup.record_bytes;
+    uint64_t tape_bytes = windows_take_tape_bytes(books->windows, books->epoch);
+    stats->tape_bytes += tape_bytes;
+    stats->sent_bytes += moved * job->setup.record_bytes + tape_bytes;
     add_ways(&stats->ways, windows_take_ways(books->windows, books->epoch));
     tell_warnings(job);
     books->epoch = next_epoch;

@@ -34,6 +34,7 @@ struct epoch_stats {
     uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns; /* see struct rounds_times */
     uint64_t sent_bytes;                                /* to other readers */
     uint64_t moved_samples;                             /* that were sent there */
+    uint64_t tape_bytes;                                /* sent_bytes that are rows as stored */
     uint64_t cpu_ns;                                    /* of this process */
     uint64_t stall_count; /* how often a wait for a trainer was longer than delivery.stall_warning
                            */

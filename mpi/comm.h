@@ -10,6 +10,7 @@
  *     lanes    the exchange's messages, by round in flight
  *     pace     barriers that keep readers from running ahead of one another
  *     windows  rank 0's assignment of rows
+ *     tapes    rows as stored, from reader to reader
  *     tally    what trainers were given of an epoch
  *     node     the readers that share this node's memory
  *
@@ -28,7 +29,7 @@
 enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT };
 
 struct comm {
-    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tally, node;
+    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally, node;
     int rank, size;
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];

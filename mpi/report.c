@@ -73,16 +73,16 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
         json,
         "\"rows_read\":%llu,\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
         "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
-        "\"moved_samples\":%llu,"
+        "\"moved_samples\":%llu,\"tape_bytes\":%llu,"
         "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
         "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f,\"stalls\":%llu",
         (unsigned long long)stats->rows_read, (unsigned long long)stats->stored_bytes,
         (unsigned long long)stats->memory_bytes, (unsigned long long)stats->disk_bytes,
         (unsigned long long)stats->decoded_bytes, (unsigned long long)stats->chunk_count,
         (unsigned long long)stats->sent_bytes, (unsigned long long)stats->moved_samples,
-        seconds(stats->read_ns), seconds(stats->decode_ns), seconds(stats->copy_ns),
-        seconds(stats->plan_ns), seconds(stats->fill_ns), seconds(stats->scatter_ns),
-        seconds(stats->exchange_ns), seconds(stats->cpu_ns),
+        (unsigned long long)stats->tape_bytes, seconds(stats->read_ns), seconds(stats->decode_ns),
+        seconds(stats->copy_ns), seconds(stats->plan_ns), seconds(stats->fill_ns),
+        seconds(stats->scatter_ns), seconds(stats->exchange_ns), seconds(stats->cpu_ns),
         (unsigned long long)stats->stall_count);
 }
 
@@ -100,9 +100,10 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
                 (unsigned long long)(samples > moved ? samples - moved : 0));
     const struct window_ways *ways = &line->sum->ways;
     text_append(json,
-                ",\"ways\":{\"each_rows\":%llu,\"foreseen_sent_bytes\":%llu,\"chosen_s\":%.6f,"
+                ",\"ways\":{\"each_rows\":%llu,\"tape_rows\":%llu,\"foreseen_sent_bytes\":%llu,"
+                "\"chosen_s\":%.6f,"
                 "\"all_sent_s\":%.6f,\"all_each_s\":%.6f},\"bound_by\":\"%s\"}",
-                (unsigned long long)ways->each_rows,
+                (unsigned long long)ways->each_rows, (unsigned long long)ways->tape_rows,
                 (unsigned long long)(ways->exchanged_samples * job->setup.record_bytes),
                 seconds(ways->way_ns[WAYS_CHOSEN]), seconds(ways->way_ns[WAYS_ALL_SEND]),
                 seconds(ways->way_ns[WAYS_ALL_EACH]), line->bound);

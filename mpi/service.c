@@ -61,6 +61,12 @@ static bool turn(struct service *service)
     return stop_progress(service->stop) || active;
 }
 
+/* Whether something is on its way between readers. */
+static bool is_moving(const struct service *service)
+{
+    return rounds_exchanging(service->rounds) || windows_moving(service->windows);
+}
+
 /* How long to sleep when nothing has moved for `idle_ns`. MPI moves only when it is called, so
  * sleeps are short while an exchange is under way: another reader needs well below a millisecond
  * for its part of a round, unless it waits itself. After that, and where nothing is under way, as
@@ -69,7 +75,7 @@ static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
     if (service->job->comm.size == 1)
         return pool_has_urgent(service->job->pool) ? patience_ns : 20 * ms_ns;
-    if (rounds_exchanging(service->rounds))
+    if (is_moving(service))
         return idle_ns < ms_ns ? ms_ns / 20 : ms_ns;
     uint64_t shortest = ms_ns / 10;
     uint64_t longest = pool_has_urgent(service->job->pool) ? patience_ns : 10 * ms_ns;
@@ -81,8 +87,7 @@ static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 static bool soon(const struct service *service)
 {
     const uint64_t answer_ns = 20000;
-    return rounds_exchanging(service->rounds) &&
-           service->books.now_ns - service->active_ns < answer_ns;
+    return is_moving(service) && service->books.now_ns - service->active_ns < answer_ns;
 }
 
 static void sleep_until_woken(struct service *service, uint64_t duration_ns)

@@ -29,8 +29,13 @@ struct window {
     uint32_t *uses;           /* [rows] samples of each row that this reader sends */
     struct round_item *items; /* this reader's samples, in the order they are due */
     uint64_t item_count;
-    uint64_t read_next; /* first item whose row is not claimed yet */
-    uint64_t fill_next; /* first item that no round has taken; moved by rounds */
+    struct round_item *tapes; /* rows that it sends as stored, likewise: see round_window_tapes() */
+    uint64_t tape_count;
+    uint64_t tape_next;     /* first of them that is not sent */
+    struct round_item *all; /* backing of tapes, then items */
+    uint64_t *marks;        /* [readers] for round_window_tapes(); NULL: there are none */
+    uint64_t read_next;     /* first item whose row is not claimed yet */
+    uint64_t fill_next;     /* first item that no round has taken; moved by rounds */
     MPI_Request request;
     _Atomic bool planned; /* the planning worker is done */
     const struct job *job;
@@ -64,6 +69,7 @@ uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoc
 /* What rank 0 decided of an epoch's rows; zero on other ranks. */
 struct window_ways {
     uint64_t each_rows;          /* that are not sent, though they could be */
+    uint64_t tape_rows;          /* of those, sent as stored */
     uint64_t exchanged_samples;  /* that are, as foreseen */
     uint64_t way_ns[WAYS_PLANS]; /* see struct assigner_stats */
 };
@@ -74,6 +80,12 @@ struct window_ways windows_take_ways(struct windows *windows, uint64_t epoch);
 /* How many rows of an epoch were read from the store; counts anew from 0. To be called once the
  * epoch is delivered. */
 uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch);
+
+/* How many bytes of rows as stored were sent to other readers for an epoch; likewise. */
+uint64_t windows_take_tape_bytes(struct windows *windows, uint64_t epoch);
+
+/* Whether rows as stored are on their way. */
+bool windows_moving(const struct windows *windows);
 
 /* Windows before `serial` are not needed any more. */
 void windows_retire(struct windows *windows, uint64_t serial);

@@ -156,7 +156,9 @@ struct config_range {
       "to four smaller ones")                                                                      \
     X("exchange.way", way, CHOICE_WAY, "send", 0, 0, KEEPS_ORDER,                                  \
       "how samples come to readers whose trainers get them: send, from the reader that has their " \
-      "row; each, every such reader loads the row itself; auto: what looks faster while running")  \
+      "row; each, every such reader loads the row itself; tapes, the same, and a reader that "     \
+      "keeps "                                                                                     \
+      "the row as stored sends the stored bytes; auto: what looks faster while running")           \
     X("store.timeout", store_timeout_s, U64, "60", 1, 86400, KEEPS_ORDER,                          \
       "seconds after which a read that has not come back ends the run; a warning comes after "     \
       "half the time")                                                                             \

@@ -30,7 +30,8 @@ _Static_assert(PLAN_FIXED == 0 && PLAN_LOCAL == 1, "order of placement_names");
 _Static_assert(BIND_NONE == 0 && BIND_NUMA == 1 && BIND_CORE == 2, "order of bind_names");
 _Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CACHE_OFF == 3,
                "order of cache_names");
-_Static_assert(WAYS_AUTO == 0 && WAYS_SEND == 1 && WAYS_EACH == 2, "order of way_names");
+_Static_assert(WAYS_AUTO == 0 && WAYS_SEND == 1 && WAYS_EACH == 2 && WAYS_TAPES == 3,
+               "order of way_names");
 _Static_assert(BAD_SAMPLE_FAIL == 0 && BAD_SAMPLE_MASK == 1, "order of bad_sample_names");
 _Static_assert(MISSING_CHUNK_FILL == 0 && MISSING_CHUNK_FAIL == 1, "order of missing_chunk_names");
 _Static_assert(EARLY_LEAVE_FAIL == 0 && EARLY_LEAVE_WARN == 1, "order of early_leave_names");

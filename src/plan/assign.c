@@ -127,6 +127,7 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .most_rows = options->most_rows,
                                       .each_rows = options->each_rows,
                                       .replica_rows = options->replica_rows,
+                                      .tapes = options->tapes,
                                       .kept_are_read = options->kept_are_read};
     if (!assigner || !allocate(assigner, options)) {
         assigner_free(assigner);
@@ -238,7 +239,7 @@ static void give_kept(struct assigner *assigner, const struct assigner_task *tas
         if (assigner->kept_are_read) {
             reader->given +=
                 each ? each_loads(assigner, home) : assigner->wanting[window_row] != WANTED_BY_NONE;
-            reader->window_given++;
+            reader->window_given += !each || each_loads(assigner, home);
         }
     }
 }

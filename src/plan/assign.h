@@ -46,14 +46,23 @@
 enum {
     ASSIGN_KEEP = 0x8000, /* the owner keeps the row after use */
     ASSIGN_EACH = 0x4000, /* every reader that wants samples of the row loads it */
-    ASSIGN_READER_MASK = 0x3fff,
-    ASSIGN_MAX_READERS = 0x3ffe
+    ASSIGN_TAPE = 0x2000, /* with ASSIGN_EACH: the owner, which keeps the row as stored, sends all
+                           * others of these readers the stored bytes */
+    ASSIGN_READER_MASK = 0x1fff,
+    ASSIGN_MAX_READERS = 0x1ffe
 };
 
 /* The reader from whose memory `reader` gets samples of a row with this owner. */
 static inline uint32_t assign_source(uint16_t owner, uint32_t reader)
 {
     return owner & ASSIGN_EACH ? reader : owner & ASSIGN_READER_MASK;
+}
+
+/* Whether `reader`, which loads a row with this owner, gets the row's stored bytes from the owner.
+ */
+static inline bool assign_gets_tape(uint16_t owner, uint32_t reader)
+{
+    return (owner & ASSIGN_TAPE) && (owner & ASSIGN_READER_MASK) != reader;
 }
 
 /* Whether `reader` keeps a row with this owner. */
@@ -70,6 +79,7 @@ struct assigner_options {
     uint64_t each_rows;    /* of a window that one reader may load besides, which it does not own or
                             * which another one has in memory; 0: rows are always sent */
     uint64_t replica_rows; /* rows below this one stay at every reader that loads them */
+    bool tapes;            /* rows may be sent as stored */
     enum ways_choice way;
     uint64_t record_bytes; /* of a sample, as it is sent */
     bool kept_are_read; /* kept rows cost reading time too: they are kept as stored, and decoded */
@@ -128,6 +138,8 @@ struct assigner_stats {
     uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
     uint64_t read_rows;       /* from the store, by all readers together */
     uint64_t each_rows;       /* that are not sent, though they could be */
+    uint64_t tape_rows;       /* of those, sent as stored */
+    uint64_t tapes;           /* that are sent, to all readers together */
     double samples;           /* of the windows, that are delivered */
     double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one
                                * sample, else as many as are to be expected of a random order. With

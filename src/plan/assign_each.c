@@ -73,8 +73,8 @@ static bool has_buffer(const struct assigner *assigner, uint64_t row)
     return is_replica(assigner, row) && !assigner->kept_are_read;
 }
 
-/* A reader that is not its home loads a row. */
-static void load(struct assigner *assigner, uint32_t reader, uint64_t row)
+/* A reader that is not its home loads a row: of a tape that the home sends, or by itself. */
+static void load(struct assigner *assigner, uint32_t reader, uint64_t row, bool tape)
 {
     struct candidate *candidate = &assigner->readers[reader];
     bool held = holds(assigner, reader, row);
@@ -83,7 +83,8 @@ static void load(struct assigner *assigner, uint32_t reader, uint64_t row)
         assigner->replicas[bit / 8] |= (unsigned char)(1 << bit % 8);
     candidate->window_each += !has_buffer(assigner, row);
     candidate->given += !held || assigner->kept_are_read;
-    assigner->stats.read_rows += !held;
+    assigner->stats.read_rows += !held && !tape;
+    assigner->stats.tapes += tape;
 }
 
 /* Whether all listed readers but the owner have buffers for one more row. */
@@ -96,18 +97,28 @@ static bool loaders_have_room(const struct assigner *assigner, uint32_t owner, u
     return assigner->loader_count > 0;
 }
 
+/* Whether all listed readers have the row in memory. */
+static bool loaders_hold(const struct assigner *assigner, uint32_t home, uint64_t row)
+{
+    for (uint32_t i = 0; i < assigner->loader_count; i++)
+        if (assigner->loaders[i] != home && !holds(assigner, assigner->loaders[i], row))
+            return false;
+    return true;
+}
+
 /* The listed readers but the owner load a row. */
-static void burden_loaders(struct assigner *assigner, uint32_t owner, uint64_t row)
+static void burden_loaders(struct assigner *assigner, uint32_t owner, uint64_t row, bool tape)
 {
     for (uint32_t i = 0; i < assigner->loader_count; i++) {
         uint32_t reader = assigner->loaders[i];
         if (reader == owner)
             continue;
-        load(assigner, reader, row);
+        load(assigner, reader, row, tape);
         reader_heap_lower(assigner, &assigner->pace, reader);
         reader_heap_lower(assigner, &assigner->room, reader);
     }
     assigner->stats.each_rows++;
+    assigner->stats.tape_rows += tape;
 }
 
 /* Whether a reader has a buffer for one more row. Not in a window whose samples padding repeats,
@@ -121,6 +132,21 @@ static bool may_load(const struct assigner *assigner, const struct assigner_task
            (!repeated && assigner->readers[reader].window_each < assigner->each_rows);
 }
 
+/* Whether rows that their homes keep as stored are to be sent as tapes. */
+static bool sends_tapes(const struct assigner *assigner)
+{
+    return assigner->tapes && assigner->ways.choice == WAYS_TAPES;
+}
+
+/* The home sends the tape of a row of one sample. */
+static void take_single_tape(struct assigner *assigner, uint32_t wanting, uint64_t row)
+{
+    load(assigner, wanting, row, true);
+    assigner->lists++; /* the home is not on the list */
+    assigner->stats.each_rows++;
+    assigner->stats.tape_rows++;
+}
+
 bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task,
                      uint64_t window_row, uint32_t home, uint16_t *ret_owner)
 {
@@ -130,10 +156,16 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
     *ret_owner = (uint16_t)(home | ASSIGN_KEEP);
     if (is_reader(wanting)) {
         bool held = holds(assigner, wanting, row);
-        if (wanting == home || !ways_choose_single(ways, home, wanting, assigner->kept_are_read,
-                                                   held, may_load(assigner, task, wanting, row)))
+        bool may = may_load(assigner, task, wanting, row);
+        if (wanting != home && may && !held && sends_tapes(assigner)) {
+            take_single_tape(assigner, wanting, row);
+            *ret_owner |= ASSIGN_EACH | ASSIGN_TAPE;
+            return true;
+        }
+        if (wanting == home ||
+            !ways_choose_single(ways, home, wanting, assigner->kept_are_read, held, may))
             return false;
-        load(assigner, wanting, row);
+        load(assigner, wanting, row, false);
         assigner->stats.kept_rows += held;
         assigner->stats.each_rows++;
         *ret_owner = wanting;
@@ -147,7 +179,7 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
                              .holders = assigner->holders,
                              .holder_count = assigner->holder_count};
     bool better = assigner->each_rows > 0 && ways_prefers_each(ways, &given);
-    bool allowed = better && ways_allows_each(ways, &given);
+    bool allowed = (better && ways_allows_each(ways, &given)) || sends_tapes(assigner);
     if (allowed)
         list_loaders(assigner, task, window_row);
     bool each = allowed && loaders_have_room(assigner, home, row);
@@ -157,8 +189,9 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
         ways_add_sent(ways, &given);
     if (!each)
         return false;
-    burden_loaders(assigner, home, row);
-    *ret_owner |= ASSIGN_EACH;
+    bool tape = sends_tapes(assigner) && !loaders_hold(assigner, home, row);
+    burden_loaders(assigner, home, row, tape);
+    *ret_owner |= tape ? ASSIGN_EACH | ASSIGN_TAPE : ASSIGN_EACH;
     return true;
 }
 
@@ -190,7 +223,7 @@ bool each_takes_other(struct assigner *assigner, const struct assigner_task *tas
     if (owner == HOME_NONE || !loaders_have_room(assigner, owner, row))
         return false;
     assigner_give(assigner, task, window_row, owner, keep);
-    burden_loaders(assigner, owner, row);
+    burden_loaders(assigner, owner, row, false);
     given.from = owner;
     ways_add_each(&assigner->ways, &given);
     task->owners[window_row] |= ASSIGN_EACH;

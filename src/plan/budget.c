@@ -180,12 +180,29 @@ static uint64_t add_replicas(const struct budget_demand *d, uint64_t left_bytes,
     return more;
 }
 
+/* Buffers for rows that are sent as stored: a small part of the memory. */
+static void add_tapes(const struct budget_demand *d, uint64_t left_bytes, struct budget *b)
+{
+    enum { LEAST_TAPES = 4, MOST_TAPES = 64, PART = 32 };
+    if (d->tape_bytes == 0 || b->each_rows == 0 || d->plan->locality)
+        return;
+    uint64_t marks = mul_sat(b->planned_windows * sizeof(uint64_t), d->reader_count);
+    uint64_t most = min_u64(left_bytes / PART, d->tape_limit_bytes);
+    uint64_t buffers = most > marks ? (most - marks) / d->tape_bytes / 2 : 0;
+    if (buffers <= LEAST_TAPES)
+        return;
+    b->tape_buffers = min_u64(buffers - 1, MOST_TAPES);
+    b->tapes_bytes = marks + (2 * b->tape_buffers + 1) * d->tape_bytes;
+}
+
 /* Rows that stay as stored, in what the row buffers leave; if these are all rows, what is left then
  * goes to more buffers and to replicas. */
 static void keep_stored(const struct budget_demand *d, struct row_counts rows, uint64_t left_bytes,
                         struct budget *b)
 {
     left_bytes -= mul_sat(b->buffer_rows, buffer_bytes(d));
+    add_tapes(d, left_bytes, b);
+    left_bytes -= b->tapes_bytes;
     b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows.all);
     b->stored_bytes = mul_sat(b->keep_rows, d->stored_row_bytes);
     if (b->keep_rows < rows.all)
@@ -276,8 +293,9 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     divide_rows(d, rows, left_bytes, &b);
     uint64_t table_bytes = assigner_replica_bytes(b.replica_rows, d->reader_count);
     b.plan_bytes += table_bytes;
+    b.exchange_bytes += b.tapes_bytes;
     b.rows_bytes = b.buffer_rows * buffer_bytes(d);
-    b.total_bytes = fixed_bytes + table_bytes + b.rows_bytes + b.stored_bytes;
+    b.total_bytes = fixed_bytes + table_bytes + b.tapes_bytes + b.rows_bytes + b.stored_bytes;
     *ret_budget = b;
     return STATUS_OK;
 }
@@ -309,9 +327,12 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
     text_append(out, "\n");
     describe_line(out, "exchange", budget->exchange_bytes);
     uint64_t records = round_max_records(demand->plan, demand->shape);
-    text_append(out, "  %u round%s in flight, %s record%s each at most\n", demand->shape.in_flight,
+    text_append(out, "  %u round%s in flight, %s record%s each at most", demand->shape.in_flight,
                 count_plural(demand->shape.in_flight), count_format(records).text,
                 count_plural(records));
+    if (budget->tape_buffers > 0)
+        text_append(out, "; %s for rows sent as stored", size_format(budget->tapes_bytes).text);
+    text_append(out, "\n");
     describe_line(out, "decoding", budget->scratch_bytes);
     text_append(out, "  %u thread%s\n", demand->worker_count, count_plural(demand->worker_count));
     if (budget->fetch_bytes > 0) {

@@ -47,6 +47,8 @@ struct budget_demand {
     uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */
     enum budget_keep keep;
     uint64_t stored_row_bytes; /* BUDGET_KEEP_STORED: of a kept row on average, tables included */
+    uint64_t tape_bytes; /* of a buffer for a row as stored, that readers send; 0: they send none */
+    uint64_t tape_limit_bytes; /* of all these buffers */
     bool without_each; /* no buffers for rows that each reader loads for itself (ASSIGN_EACH) */
     bool last_epoch;   /* there is only one epoch: nothing to keep rows for */
     uint64_t limit_bytes;
@@ -59,8 +61,10 @@ struct budget {
     uint64_t most_rows;       /* of a window, that one reader is given to read */
     uint64_t each_rows;       /* of a window, that one reader may load besides: ASSIGN_EACH */
     uint64_t replica_rows;    /* rows below this one stay at every reader that loads them */
+    uint64_t tape_buffers;    /* for rows to send as stored, and as many for rows that come so */
     uint64_t planned_windows; /* windows planned at once */
     uint64_t stored_bytes;    /* for rows that stay as stored */
+    uint64_t tapes_bytes;     /* of these buffers, and one more to end with; in exchange_bytes */
     uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes,
         fetch_bytes;
     uint64_t total_bytes;

@@ -263,6 +263,76 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
     return c.item_count;
 }
 
+/* Notes that the reader which gets the sample at `position` of a row wants the row's tape. marks[r]
+ * is 1 + the index of the item for reader r, if not below `first`. */
+static void want_tape(struct collector *c, uint64_t window_row, uint64_t position, uint64_t first,
+                      uint64_t *marks)
+{
+    uint32_t reader = c->reader_of_trainer[plan_recipient_of(c->plan, position).trainer];
+    uint64_t key = key_of(c->plan, c->shape, c->window->first_position, position);
+    if (reader == c->reader)
+        return;
+    if (marks[reader] <= first) {
+        c->items[c->item_count++] = (struct round_item){
+            .round = UINT64_MAX, .window_row = (uint32_t)window_row, .offset = reader};
+        marks[reader] = c->item_count;
+    }
+    struct round_item *item = &c->items[marks[reader] - 1];
+    if (key < item->round) {
+        item->round = key;
+        item->position = position;
+    }
+}
+
+/* All of a row's samples. */
+static void want_row(struct collector *c, uint64_t window_row, uint64_t from_position,
+                     uint64_t *marks)
+{
+    uint64_t length = plan_window_row_samples(c->window, window_row), first = c->item_count;
+    for (uint64_t done = 0; done < length;) {
+        uint64_t positions[BLOCK];
+        size_t count = min_u64(BLOCK, length - done);
+        for (size_t i = 0; i < count; i++)
+            c->block[i] = (struct plan_location){window_row, done + i};
+        plan_positions_of(c->window, c->block, count, positions);
+        for (size_t i = 0; i < count; i++)
+            for (uint64_t position = positions[i]; position < c->plan->position_count;
+                 position += c->period) {
+                if (position >= from_position)
+                    want_tape(c, window_row, position, first, marks);
+                if (c->period == 0)
+                    break;
+            }
+        done += count;
+    }
+}
+
+uint64_t round_window_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
+                            struct round_shape shape, const uint16_t *owners, uint32_t reader,
+                            const uint32_t *reader_of_trainer, uint64_t from_position,
+                            uint64_t *marks, struct round_item *ret_items)
+{
+    const struct plan *plan = &epoch->plan;
+    bool last = window->index + 1 == plan->window_count;
+    struct collector c = {.plan = plan,
+                          .window = window,
+                          .shape = shape,
+                          .owners = owners,
+                          .reader = reader,
+                          .reader_of_trainer = reader_of_trainer,
+                          .period = last ? window->sample_count : 0,
+                          .items = ret_items};
+    for (uint32_t t = 0; t < plan->trainer_count; t++)
+        marks[reader_of_trainer[t]] = 0;
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
+        if ((owners[window_row] & ASSIGN_TAPE) &&
+            (owners[window_row] & ASSIGN_READER_MASK) == reader)
+            want_row(&c, window_row, from_position, marks);
+    sort_by_key(c.items, c.item_count);
+    number_rounds(plan, shape, ret_items, c.item_count);
+    return c.item_count;
+}
+
 uint64_t round_window_capacity(const struct plan *plan)
 {
     uint64_t padding = plan->last == PLAN_PAD ? plan->position_count - plan->sample_count : 0;

@@ -103,6 +103,17 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
                             const uint32_t *reader_of_trainer, struct round_item *ret_items);
 
+/* The rows of `window` that `reader` sends as tapes (ASSIGN_TAPE), once to each other reader whose
+ * trainers get samples of the row at `from_position` or later: `offset` is this reader, and round
+ * and position are those of its first sample. Sorted as the items of round_window_items(): in the
+ * order in which each of these readers comes upon the rows. `marks` ([readers]) is for use
+ * meanwhile. Together with the items of round_window_items(), no more than round_window_capacity().
+ */
+uint64_t round_window_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
+                            struct round_shape shape, const uint16_t *owners, uint32_t reader,
+                            const uint32_t *reader_of_trainer, uint64_t from_position,
+                            uint64_t *marks, struct round_item *ret_items);
+
 /* An upper bound for round_window_items() of any reader and window. */
 uint64_t round_window_capacity(const struct plan *plan);
 

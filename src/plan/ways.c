@@ -280,7 +280,7 @@ static void add_single(struct ways *ways, enum ways_plan plan, uint32_t from, ui
 bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool holds,
                         bool allowed)
 {
-    bool each = allowed && ways->choice == WAYS_EACH;
+    bool each = allowed && (ways->choice == WAYS_EACH || (ways->choice == WAYS_TAPES && holds));
     if (!ways->all_known)
         return each;
     if (allowed && ways->choice == WAYS_AUTO) {

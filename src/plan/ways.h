@@ -34,11 +34,12 @@ enum { WAYS_POWER = 8 };
 enum ways_choice {
     WAYS_AUTO, /* the cheaper one, once rates are known */
     WAYS_SEND,
-    WAYS_EACH, /* EACH wherever there are buffers */
+    WAYS_EACH,  /* EACH wherever there are buffers */
+    WAYS_TAPES, /* as EACH, where rows are kept as stored: the owner sends the stored bytes */
 };
 
 /* The names of exchange.way, in the order of the enum. */
-#define WAYS_CHOICE_NAMES "auto", "send", "each"
+#define WAYS_CHOICE_NAMES "auto", "send", "each", "tapes"
 
 /* How fast a reader is, in ns; 0: not known. */
 struct ways_rates {

@@ -36,6 +36,8 @@ struct buffer {
     int32_t next_free;    /* valid while free */
     int32_t tape;         /* while LOADING: of stored_rows_claim() */
     int32_t fetch_buffer; /* while LOADING: of the fetch stage; FETCH_NONE: none */
+    int32_t received;     /* while LOADING: a tape of another reader; RECEIVED_NONE: none */
+    uint64_t received_bytes;
     uint64_t row;
     uint32_t numa;
     bool kept;
@@ -61,8 +63,9 @@ struct row_store {
     struct pool_memory *memory; /* of each region */
     struct buffer *buffers;
     struct row_index index;
-    struct stored_rows *stored; /* borrowed; NULL: none */
-    struct fetch_stage *stage;  /* borrowed; NULL: none */
+    struct stored_rows *stored;      /* borrowed; NULL: none */
+    struct fetch_stage *stage;       /* borrowed; NULL: none */
+    struct received_tapes *received; /* borrowed; NULL: none */
     int32_t
         fetched; /* a buffer whose fetched row waits for room in the workers' queue, or ROW_NONE */
     _Atomic int32_t ended; /* top of the stack, ROW_NONE when empty */

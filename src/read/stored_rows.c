@@ -189,8 +189,7 @@ void stored_rows_drop(struct stored_rows *rows, uint64_t row)
     stored_rows_let_go(rows, index);
 }
 
-/* The entry of a recorded row, NULL if it is not recorded. */
-static const struct entry *recorded_entry(const struct stored_rows *rows, uint64_t row)
+const struct entry *stored_rows_recorded(const struct stored_rows *rows, uint64_t row)
 {
     int32_t index = row_index_find(&rows->index, row);
     if (index == ROW_NONE)
@@ -201,7 +200,7 @@ static const struct entry *recorded_entry(const struct stored_rows *rows, uint64
 
 bool stored_rows_has(const struct stored_rows *rows, uint64_t row)
 {
-    return recorded_entry(rows, row) != NULL;
+    return stored_rows_recorded(rows, row) != NULL;
 }
 
 bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row)
@@ -211,7 +210,7 @@ bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row)
 
 uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row)
 {
-    const struct entry *entry = recorded_entry(rows, row);
+    const struct entry *entry = stored_rows_recorded(rows, row);
     return entry ? entry->page_count * rows->arena.page_bytes : 0;
 }
 

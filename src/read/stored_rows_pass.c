@@ -23,14 +23,14 @@ static struct stored_rows_pass *pass_of(struct zarr_tape *tape)
 /* The next run of the tape, up to `size` bytes and to the end of a page. There must be one. */
 static unsigned char *next_run(struct stored_rows_pass *pass, size_t size, size_t *ret_size)
 {
-    const struct stored_rows *rows = pass->rows;
-    if (pass->at == rows->arena.page_bytes) {
-        pass->page = pass->page == NO_PAGE ? pass->first_page : rows->arena.next_page[pass->page];
+    const struct page_arena *arena = pass->arena;
+    if (pass->at == arena->page_bytes) {
+        pass->page = pass->page == NO_PAGE ? pass->first_page : arena->next_page[pass->page];
         pass->at = 0;
     }
     assert(pass->page != NO_PAGE);
-    unsigned char *run = page_arena_page(&rows->arena, pass->page) + pass->at;
-    size_t room = rows->arena.page_bytes - pass->at;
+    unsigned char *run = page_arena_page(arena, pass->page) + pass->at;
+    size_t room = arena->page_bytes - pass->at;
     *ret_size = size < room ? size : room;
     pass->at += (uint32_t)*ret_size;
     return run;
@@ -53,7 +53,7 @@ static void write_bytes(struct stored_rows_pass *pass, const void *bytes, size_t
  * memory, too. */
 static bool is_one_run(const struct stored_rows_pass *pass, size_t size)
 {
-    const struct page_arena *arena = &pass->rows->arena;
+    const struct page_arena *arena = pass->arena;
     size_t room = arena->page_bytes - pass->at;
     for (int32_t page = pass->page; size > room; room += arena->page_bytes, page++)
         if (arena->next_page[page] != page + 1 || (uint32_t)(page + 1) % arena->numa_pages == 0)
@@ -97,19 +97,19 @@ static bool read_bytes(struct stored_rows_pass *pass, void *bytes, size_t size)
 /* Appends the pages that `size` more bytes need; false when the arena has not as many. */
 static bool make_room(struct stored_rows_pass *pass, size_t size)
 {
-    struct stored_rows *rows = pass->rows;
-    size_t room = rows->arena.page_bytes - pass->at;
+    struct page_arena *arena = pass->arena;
+    size_t room = arena->page_bytes - pass->at;
     if (size <= room)
         return true;
-    uint64_t count = size_divide_up(size - room, rows->arena.page_bytes);
-    uint64_t limit = page_arena_page_count(&rows->arena);
+    uint64_t count = size_divide_up(size - room, arena->page_bytes);
+    uint64_t limit = page_arena_page_count(arena);
     int32_t first;
-    if (count > limit || !page_arena_take(&rows->arena, pass->numa, (uint32_t)count, &first))
+    if (count > limit || !page_arena_take(arena, pass->numa, (uint32_t)count, &first))
         return false;
     if (pass->page == NO_PAGE)
         pass->first_page = first;
     else
-        rows->arena.next_page[pass->page] = first;
+        arena->next_page[pass->page] = first;
     pass->page_count += count;
     return true;
 }
@@ -159,20 +159,50 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity,
     return STATUS_OK;
 }
 
+void stored_rows_play(struct page_arena *arena, int32_t first_page, uint64_t bytes,
+                      struct stored_rows_pass *ret_pass)
+{
+    *ret_pass = (struct stored_rows_pass){.tape = {.play = play, .record = record},
+                                          .arena = arena,
+                                          .entry = STORED_ROWS_NONE,
+                                          .first_page = first_page,
+                                          .page = NO_PAGE,
+                                          .at = arena->page_bytes,
+                                          .bytes = bytes};
+}
+
 void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t numa,
                        struct stored_rows_pass *ret_pass)
 {
     const struct entry *entry = &rows->entries[index];
     bool recorded = entry->state == ENTRY_RECORDED;
-    *ret_pass =
-        (struct stored_rows_pass){.tape = {.play = recorded ? play : NULL, .record = record},
-                                  .rows = rows,
-                                  .entry = index,
-                                  .numa = numa,
-                                  .first_page = recorded ? entry->first_page : NO_PAGE,
-                                  .page = NO_PAGE,
-                                  .at = rows->arena.page_bytes,
-                                  .bytes = recorded ? entry->bytes : 0};
+    stored_rows_play(&rows->arena, recorded ? entry->first_page : NO_PAGE,
+                     recorded ? entry->bytes : 0, ret_pass);
+    ret_pass->tape.play = recorded ? play : NULL;
+    ret_pass->rows = rows;
+    ret_pass->entry = index;
+    ret_pass->numa = numa;
+}
+
+void stored_rows_record_whole(struct stored_rows_pass *pass, const void *tape, size_t size)
+{
+    if (pass->tape.play)
+        return;
+    pass->full = !make_room(pass, size);
+    if (!pass->full)
+        write_bytes(pass, tape, size);
+}
+
+size_t stored_rows_copy(struct stored_rows *rows, uint64_t row, void *buffer, size_t capacity)
+{
+    const struct entry *entry = stored_rows_recorded(rows, row);
+    if (!entry || entry->bytes > capacity)
+        return 0;
+    struct stored_rows_pass pass;
+    stored_rows_play(&rows->arena, entry->first_page, entry->bytes, &pass);
+    bool whole = read_bytes(&pass, buffer, entry->bytes);
+    assert(whole);
+    return whole ? entry->bytes : 0;
 }
 
 static void end_recording(struct stored_rows_pass *pass, bool loaded)

@@ -2,6 +2,7 @@
  * resume. */
 #include "run/setup.h"
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
@@ -252,6 +253,15 @@ static enum status settle_budget(const struct config *config, const struct datas
     return settle_fetching(config, dataset, shape, low, setup, err);
 }
 
+/* A buffer for a row as stored has room for twice the average; larger rows are read by those who
+ * want them. */
+static uint64_t tape_bytes(uint64_t stored_row_cost)
+{
+    enum { MOST_TAPE_BYTES = 256 << 20 };
+    uint64_t bytes = size_round_up(2 * stored_row_cost, MEMORY_PAGE_BYTES);
+    return bytes <= MOST_TAPE_BYTES ? bytes : 0;
+}
+
 /* Rows are kept decoded where all of them can be; where not, as stored, if that is what is asked
  * for or is clearly more rows. */
 static enum status settle_memory(const struct config *config, const struct dataset *dataset,
@@ -265,6 +275,10 @@ static enum status settle_memory(const struct config *config, const struct datas
     struct run_setup stored = *setup;
     stored.demand.keep = BUDGET_KEEP_STORED;
     stored.demand.stored_row_bytes = shape->stored_row_cost;
+    if (config->way == WAYS_AUTO || config->way == WAYS_TAPES) {
+        stored.demand.tape_bytes = tape_bytes(shape->stored_row_cost);
+        stored.demand.tape_limit_bytes = config->exchange_buffer_bytes;
+    }
     status = settle_budget(config, dataset, shape, &stored, err);
     if (status)
         return status;
@@ -428,6 +442,7 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .most_rows = setup->budget.most_rows,
         .each_rows = setup->budget.each_rows,
         .replica_rows = setup->budget.replica_rows,
+        .tapes = setup->budget.tape_buffers > 0,
         .way = setup->way,
         .record_bytes = setup->record_bytes,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
