@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from job import SANITIZED, JobTest, environment, program, run
+from job import SANITIZED, JobTest, chunk_bytes, environment, program, run
 
 
 class Digests(JobTest):
@@ -71,20 +71,25 @@ class Ways(JobTest):
         settings = self.settings(self.synth(f"ways-{chunk}", 203, chunk=chunk, videos=7),
                                  **{"batch.last": last, "order.window_rows": 9 * 8 // chunk})
         expected = self.digests(1, 1, settings)
-        for (readers, trainers), cache, way in itertools.product(shapes, caches, ("send", "each")):
+        for (readers, trainers), cache, way in itertools.product(shapes, caches, ("send", "each", "tapes")):
+            if way == "tapes" and cache != "stored":
+                continue
             with self.subTest(readers=readers, cache=cache, way=way):
                 lines = self.digests(readers, trainers, {**settings, "readers.cache": cache, "exchange.way": way},
                                      options=["--report", path])
                 self.assertEqual(lines, expected)
                 with open(path, encoding="ascii") as file:
-                    rows = sum(epoch["ways"]["each_rows"] for epoch in json.load(file)["epochs"])
-                self.assertEqual(rows > 0, way == "each" and (chunk > 1 or cache != "off"))
+                    epochs = json.load(file)["epochs"]
+                rows = sum(epoch["ways"]["each_rows"] for epoch in epochs)
+                self.assertEqual(rows > 0, way == "tapes" or way == "each" and (chunk > 1 or cache != "off"))
+                self.assertEqual(sum(epoch["ways"]["tape_rows"] for epoch in epochs) > 0, way == "tapes")
+                self.assertEqual(sum(epoch["tape_bytes"] for epoch in epochs) > 0, way == "tapes")
 
     def test_single_samples(self):
         self.check(1, "partial")
 
     def test_single_samples_padded(self):
-        self.check(1, "pad", shapes=((2, 2),), caches=("decoded",))
+        self.check(1, "pad", shapes=((2, 2),), caches=("decoded", "stored"))
 
     def test_long_rows(self):
         self.check(8, "partial")
@@ -93,7 +98,7 @@ class Ways(JobTest):
         self.check(8, "pad", shapes=((3, 4),), caches=("decoded", "off"))
 
     def test_long_rows_dropped(self):
-        self.check(8, "drop", shapes=((3, 3),), caches=("decoded",))
+        self.check(8, "drop", shapes=((3, 3),), caches=("decoded", "stored"))
 
     def plan(self, readers, settings):
         command = [program("penstock"), "plan", "--json", "--readers", str(readers)]
@@ -149,12 +154,34 @@ class Ways(JobTest):
         self.assertEqual(sum(epoch["rows_read"] for epoch in epochs), 2 * 203)
         self.assertEqual((epochs[-1]["rows_read"], epochs[-1]["sent_bytes"]), (0, 0))
 
+    def test_tapes(self):
+        """Each row is read from the store once in all, and sent as stored to those that want it."""
+        uri = self.synth("tapes", 400, chunk=8, videos=7)
+        settings = self.settings(uri, **{"order.window_rows": 9, "exchange.way": "tapes", "delivery.trainers": 4,
+                                         "readers.cache": "stored", "readers.memory_limit": "1GiB"})
+        expected = self.digests(1, 1, {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial",
+                                       "order.epochs": 3, "order.seed": 5, "order.window_rows": 9})
+        path = os.path.join(self.folder, "report.json")
+        for readers in (2, 3):
+            with self.subTest(readers=readers):
+                self.assertEqual(self.digests(readers, 4, settings, options=["--report", path]), expected)
+                with open(path, encoding="ascii") as file:
+                    epochs = json.load(file)["epochs"]
+                stored = chunk_bytes(uri)
+                self.assertEqual([epoch["rows_read"] for epoch in epochs], [50, 0, 0])
+                self.assertTrue(0.9 * stored < sum(epoch["stored_bytes"] for epoch in epochs) <= stored)
+                sent = sum(epoch["tape_bytes"] for epoch in epochs)  # to each reader but its home, the first time
+                self.assertTrue(0.9 * (readers - 1) * stored < sent < 1.4 * (readers - 1) * stored)
+                self.assertEqual([epoch["sent_bytes"] for epoch in epochs[1:]],
+                                 [epoch["tape_bytes"] for epoch in epochs[1:]])
+
     def test_stripes(self):
         """A step in several rounds, several steps a round, windows smaller than a step."""
         settings = self.settings(self.synth("stripes", 101, chunk=4, videos=5), **{"order.window_rows": 3})
         expected = self.digests(1, 1, settings)
         for more in ({"exchange.buffer_limit": "700KiB"}, {"exchange.steps_per_round": 2, "delivery.slots": 4}):
-            self.assertEqual(self.digests(3, 4, {**settings, **more, "exchange.way": "each"}), expected)
+            for way in ({"exchange.way": "each"}, {"exchange.way": "tapes", "readers.cache": "stored"}):
+                self.assertEqual(self.digests(3, 4, {**settings, **more, **way}), expected)
 
     def test_least_memory(self):
         """Where there are buffers for nothing more, rows are sent."""

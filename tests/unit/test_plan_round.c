@@ -75,6 +75,61 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
     free(items);
 }
 
+/* What `sender` sends as tapes to `receiver` is what this one comes upon, in the same order. */
+static void check_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
+                        struct round_shape shape, const uint16_t *owners, uint32_t sender,
+                        uint32_t receiver, const uint32_t *reader_of_trainer, uint64_t from)
+{
+    uint64_t capacity = round_window_capacity(&epoch->plan), marks[16];
+    struct round_item *items = calloc(capacity, sizeof *items);
+    struct round_item *tapes = calloc(capacity, sizeof *tapes);
+    bool *seen = calloc(window->row_count, sizeof *seen);
+    assert_true(items && tapes && seen);
+    uint64_t count =
+        round_window_items(epoch, window, shape, owners, receiver, reader_of_trainer, items);
+    uint64_t sent = round_window_tapes(epoch, window, shape, owners, sender, reader_of_trainer,
+                                       from, marks, tapes);
+    assert_true(sent + round_window_items(epoch, window, shape, owners, sender, reader_of_trainer,
+                                          tapes + sent) <=
+                capacity);
+    uint64_t next = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t owner = owners[items[i].window_row];
+        if (items[i].position < from || seen[items[i].window_row] ||
+            !assign_gets_tape(owner, receiver) || (owner & ASSIGN_READER_MASK) != sender)
+            continue;
+        seen[items[i].window_row] = true;
+        while (next < sent && tapes[next].offset != receiver)
+            next++;
+        assert_true(next < sent);
+        assert_int_equal(tapes[next].window_row, items[i].window_row);
+        assert_int_equal(tapes[next].position, items[i].position);
+        assert_int_equal(tapes[next++].round, items[i].round);
+    }
+    for (; next < sent; next++)
+        assert_int_not_equal(tapes[next].offset, receiver);
+    free(seen);
+    free(tapes);
+    free(items);
+}
+
+static void check_all_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
+                            struct round_shape shape, uint16_t *owners, uint32_t readers,
+                            const uint32_t *reader_of_trainer)
+{
+    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
+        if ((owners[window_row] & ASSIGN_EACH) && window_row % 5 > 0)
+            owners[window_row] |= ASSIGN_TAPE;
+    uint64_t middle = window->first_position + window->sample_count / 3;
+    for (uint32_t sender = 0; sender < readers; sender++)
+        for (uint32_t receiver = 0; receiver < readers; receiver++)
+            if (receiver != sender) {
+                check_tapes(epoch, window, shape, owners, sender, receiver, reader_of_trainer, 0);
+                check_tapes(epoch, window, shape, owners, sender, receiver, reader_of_trainer,
+                            middle);
+            }
+}
+
 /* The receiver's side: it walks a round's positions and looks up who owns each. */
 static void check_received(const struct plan_epoch *epoch, struct round_shape shape,
                            const uint16_t *const *owners, uint32_t readers,
@@ -139,6 +194,8 @@ static void check_way(const struct plan *plan, struct round_shape shape, uint32_
         owners[j] = calloc(window.row_count, sizeof *owners[j]);
         assert_non_null(owners[j]);
         assigner_window(assigner, &epoch, &window, owners[j]);
+        if (readers <= 4)
+            check_all_tapes(&epoch, &window, shape, owners[j], readers, reader_of_trainer);
         take_window(&epoch, &window, shape, owners[j], readers, reader_of_trainer, &delivery);
     }
     for (uint64_t p = 0; p < plan->position_count; p++)
