@@ -215,15 +215,15 @@ class Readers(RecoveryTest):
     def kill_reader(self, _=None, reader=0):
         os.kill(self.reader_pid(reader), signal.SIGKILL)
 
-    def check(self, kill, readers=(2, 2), times=1):
+    def check(self, kill, readers=(2, 2), times=1, **more):
         expected = self.expected()
-        job = self.serve(readers[0])
+        job = self.serve(readers[0], **more)
         trainers = self.start_trainers("--compute-ms", "10", readers=readers[0])
         for i in range(times):
             self.until_lines("0", 60 * (i + 1))
             kill(job)
             self.assertNotEqual(job.wait(), 0)
-            job = self.serve(readers[1])
+            job = self.serve(readers[1], **more)
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
             self.assertEqual(self.digest(rank), expected[rank])
@@ -231,6 +231,10 @@ class Readers(RecoveryTest):
 
     def test_a_reader_is_killed(self):
         self.check(lambda _: self.kill_reader(reader=1))
+
+    def test_a_reader_is_killed_that_sends_rows_as_stored(self):
+        self.check(lambda _: self.kill_reader(reader=1), readers=(2, 3), times=2,
+                   **{"readers.cache": "stored", "exchange.way": "tapes"})
 
     def test_rank_0_is_killed_again_and_again(self):
         self.check(self.kill_reader, times=3)
@@ -500,10 +504,10 @@ class Trainers(RecoveryTest):
         os.kill(int(name.split(".")[1]), signal.SIGKILL)
         return name
 
-    def check_spawned(self, readers, **more):
-        expected = self.expected()
+    def check_spawned(self, readers, lines=60, **more):
+        expected = self.expected(**{key: value for key, value in more.items() if key == "order.window_rows"})
         job = self.spawn(readers, "", **more)
-        first = self.kill_rank(1, 60)
+        first = self.kill_rank(1, lines)
         self.assert_ends_well(job)
         self.assertEqual(self.processes_of(1)[0], first)
         self.assert_pieces(*self.processes_of(1), expected[1])
@@ -530,6 +534,17 @@ class Trainers(RecoveryTest):
 
     def test_spawned_with_rows_kept_as_stored(self):
         self.check_spawned(2, **{"readers.cache": "stored"})
+
+    def test_spawned_with_rows_that_each_reads(self):
+        self.check_spawned(2, **{"exchange.way": "each"})
+
+    def test_spawned_with_rows_sent_as_stored(self):
+        for lines in (20, 110, 150):  # while few rows have a tape; while tapes are on their way
+            with self.subTest(lines=lines):
+                self.check_spawned(3, lines, **{"readers.cache": "stored", "exchange.way": "tapes",
+                                                "order.window_rows": 4})
+                for path in glob.glob(os.path.join(self.folder, "digest.*")):
+                    os.remove(path)
 
     def check_rows_stay(self, readers, cache, lines):
         """All rows fit into memory: each is read once in the run, whoever dies, and when."""
