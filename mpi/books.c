@@ -69,6 +69,7 @@ static void add_ways(struct window_ways *sum, struct window_ways more)
 {
     sum->each_rows += more.each_rows;
     sum->tape_rows += more.tape_rows;
+    sum->tapes += more.tapes;
     sum->exchanged_samples += more.exchanged_samples;
     for (int p = 0; p < WAYS_PLANS; p++)
         sum->way_ns[p] += more.way_ns[p];

@@ -20,7 +20,7 @@ static enum status keep_stored(struct job *job, struct error *err)
     if (budget->stored_bytes == 0)
         return STATUS_OK;
     enum status status = stored_rows_new(
-        job->pool, budget->stored_bytes, job->stored_row_bytes,
+        job->pool, budget->stored_bytes, job->setup.stored_row_bytes,
         budget->keep_rows + budget->most_rows + budget->replica_rows, &job->stored, err);
     row_store_use_stored(job->store, job->stored);
     if (status == STATUS_OK && budget->tape_buffers > 0)

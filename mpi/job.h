@@ -84,7 +84,6 @@ struct job {
     struct stored_rows *stored;      /* NULL: rows are not kept as stored */
     struct received_tapes *received; /* NULL: rows are not sent as stored */
     struct fetch_stage *fetches;     /* NULL: the dataset is not remote */
-    uint64_t stored_row_bytes;       /* of a row in the store, on average */
     uint64_t session_count;
     uint64_t old_states;  /* how many states of version 1, which do not say all of the order, this
                            * rank has read */

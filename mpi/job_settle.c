@@ -149,7 +149,6 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
     MPI_Request request;
     MPI_Ibcast(&first, sizeof first, MPI_BYTE, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
-    job->stored_row_bytes = first.stored_row_bytes;
     const struct comm *comm = &job->comm;
     job->shape = (struct run_shape){
         .reader_count = (uint32_t)comm->size,
@@ -158,6 +157,7 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count =
             (uint32_t)job_reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
+        .stored_row_bytes = first.stored_row_bytes,
         .stored_row_cost = first.stored_row_cost};
     status = settle_sizes(job, options->resume ? &first.state : NULL, err);
     struct plan *plan = &job->setup.plan;

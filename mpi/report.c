@@ -104,7 +104,8 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
                 "\"chosen_s\":%.6f,"
                 "\"all_sent_s\":%.6f,\"all_each_s\":%.6f},\"bound_by\":\"%s\"}",
                 (unsigned long long)ways->each_rows, (unsigned long long)ways->tape_rows,
-                (unsigned long long)(ways->exchanged_samples * job->setup.record_bytes),
+                (unsigned long long)(ways->exchanged_samples * job->setup.record_bytes +
+                                     ways->tapes * job->setup.stored_row_bytes),
                 seconds(ways->way_ns[WAYS_CHOSEN]), seconds(ways->way_ns[WAYS_ALL_SEND]),
                 seconds(ways->way_ns[WAYS_ALL_EACH]), line->bound);
 }

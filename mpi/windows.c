@@ -155,6 +155,7 @@ static void assign(struct windows *windows, struct window *window)
     assigner_stats(windows->job->assigner, &after);
     ways->each_rows += after.each_rows - before.each_rows;
     ways->tape_rows += after.tape_rows - before.tape_rows;
+    ways->tapes += after.tapes - before.tapes;
     ways->exchanged_samples += (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
     for (int p = 0; p < WAYS_PLANS; p++)
         ways->way_ns[p] += (uint64_t)(after.way_ns[p] - before.way_ns[p]);

@@ -70,6 +70,7 @@ uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoc
 struct window_ways {
     uint64_t each_rows;          /* that are not sent, though they could be */
     uint64_t tape_rows;          /* of those, sent as stored */
+    uint64_t tapes;              /* that are sent, as foreseen */
     uint64_t exchanged_samples;  /* that are, as foreseen */
     uint64_t way_ns[WAYS_PLANS]; /* see struct assigner_stats */
 };

@@ -131,13 +131,12 @@ static enum status settle(const struct options *options, const struct config *co
     shape.fetch_bytes =
         fetch_stage_bytes(dataset, run_fetch_memory(config, &shape), &shape.fetch_rows);
     shape.fetch_row_bytes = fetch_stage_row_bytes(dataset, &shape.fetch_row_requests);
-    uint64_t stored_row_bytes;
     enum status status =
         assume_placement(options, config, shape.readers_on_node, ret_placement, err);
     shape.worker_count = ret_placement->worker_count;
     if (!status)
-        status = stored_rows_estimate(dataset, config_may_keep_stored(config), &stored_row_bytes,
-                                      &shape.stored_row_cost, err);
+        status = stored_rows_estimate(dataset, config_may_keep_stored(config),
+                                      &shape.stored_row_bytes, &shape.stored_row_cost, err);
     return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
 }
 
@@ -255,7 +254,7 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
                        (double)dataset->row_count;
     for (uint32_t e = 0; e < forecast->epoch_count; e++) {
         reading[e] = forecast->epochs[e].rows_read * row_bytes;
-        exchange[e] = forecast->epochs[e].samples_exchanged * (double)setup->record_bytes;
+        exchange[e] = forecast->epochs[e].exchanged_bytes;
     }
     text_append(out, "%-11s", "cache");
     run_setup_describe_cache(setup, out);
@@ -303,11 +302,11 @@ static void describe_other(const struct run_setup *setup, const struct run_forec
     if (setup->demand.reader_count == 1)
         return;
     for (uint32_t e = 0; e < other->epoch_count; e++)
-        exchange[e] = other->epochs[e].samples_exchanged * (double)setup->record_bytes;
+        exchange[e] = other->epochs[e].exchanged_bytes;
     text_append(out, "%-11swith order.placement %s: ", "", local ? "fixed" : "local");
     describe_epochs(other, exchange, out);
-    double now = forecast->epochs[last].samples_exchanged;
-    if (!local && other->epochs[last].samples_exchanged < now / 2)
+    double now = forecast->epochs[last].exchanged_bytes;
+    if (!local && other->epochs[last].exchanged_bytes < now / 2)
         text_append(out, "; it pays if links bound the run");
     text_append(out, "\n");
 }
@@ -332,15 +331,14 @@ struct forecasts {
     struct run_forecast own, other;
 };
 
-static void print_epochs(const struct run_setup *setup, const struct run_forecast *forecast)
+static void print_epochs(const struct run_forecast *forecast)
 {
     for (uint32_t e = 0; e < forecast->epoch_count; e++)
         printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"rows_each\":%.0f,"
                "\"exchanged_bytes\":%.0f,\"chosen_s\":%.6f,\"all_sent_s\":%.6f,"
                "\"all_each_s\":%.6f}",
                e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
-               forecast->epochs[e].rows_each,
-               forecast->epochs[e].samples_exchanged * (double)setup->record_bytes,
+               forecast->epochs[e].rows_each, forecast->epochs[e].exchanged_bytes,
                forecast->epochs[e].way_s[WAYS_CHOSEN], forecast->epochs[e].way_s[WAYS_ALL_SEND],
                forecast->epochs[e].way_s[WAYS_ALL_EACH]);
 }
@@ -357,9 +355,9 @@ static void print_json(const struct run_setup *setup, const struct forecasts *fo
     run_setup_memory_json(setup, &memory);
     printf("%s,\"epochs\":[", memory.data);
     text_done(&memory);
-    print_epochs(setup, &forecasts->own);
+    print_epochs(&forecasts->own);
     printf("],\"%s\":{\"epochs\":[", setup->plan.locality ? "fixed" : "local");
-    print_epochs(setup, &forecasts->other);
+    print_epochs(&forecasts->other);
     printf("]}}\n");
 }
 

@@ -167,13 +167,15 @@ static void give_out_epoch(struct model *model, uint64_t number,
     uint64_t kept = after.kept_rows - before.kept_rows;
     double samples = after.samples - before.samples;
     double exchanged = after.exchanged_samples - before.exchanged_samples;
+    double tapes = (double)(after.tapes - before.tapes);
     if (model->matcher)
         exchanged = samples * moved_share(model, &epoch);
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = (double)kept * model->scale,
         .rows_read = (double)(after.read_rows - before.read_rows) * model->scale,
         .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
-        .samples_exchanged = exchanged * model->sample_scale,
+        .exchanged_bytes = exchanged * model->sample_scale * (double)model->setup.record_bytes +
+                           tapes * model->scale * (double)model->setup.stored_row_bytes,
     };
     for (int p = 0; p < WAYS_PLANS; p++)
         ret_epoch->way_s[p] = (after.way_ns[p] - before.way_ns[p]) * model->scale / 1e9;

@@ -11,7 +11,7 @@ enum { RUN_FORECAST_EPOCHS = 3 };
 struct run_forecast_epoch {
     double rows_read;         /* from the store */
     double rows_kept;         /* found in some reader's memory */
-    double samples_exchanged; /* from reader to reader */
+    double exchanged_bytes;   /* from reader to reader */
     double rows_each;         /* loaded by each reader that needs them, and not sent */
     double way_s[WAYS_PLANS]; /* of the busiest resource; 0 without rates */
 };

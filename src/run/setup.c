@@ -371,6 +371,7 @@ static enum status settle_with(const struct config *config, const struct dataset
     if (!status)
         status = settle_service(config, dataset, &setup->plan, resume, &setup->service, err);
     setup->record_bytes = fragments->record_bytes;
+    setup->stored_row_bytes = shape->stored_row_bytes;
     setup->way = config->way;
     return status ? status : settle_within_node(config, dataset, shape, fragments, setup, err);
 }

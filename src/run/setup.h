@@ -24,6 +24,7 @@ struct run_shape {
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node; UINT64_MAX: not
                                       known, and not to be looked at */
     const char *least_node;        /* that node's name, borrowed; NULL: this machine */
+    uint64_t stored_row_bytes;     /* of a row in the store, on average; 0: not known */
     uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
     /* The fetch stage (read/fetch_stage.h) that run_fetch_memory() has room for: */
     uint64_t fetch_bytes;        /* its memory; 0: there is none */
@@ -50,6 +51,7 @@ struct run_setup {
     uint64_t second_bytes; /* of budget.fetch_bytes, for values that are requested a second time
                             * (dataset_bound_seconds()) */
     enum ways_choice way;
+    uint64_t stored_row_bytes;   /* of a row in the store, on average; 0: not known */
     uint64_t record_bytes;       /* of a sample, as it is sent */
     struct ring_layout layout;   /* settled */
     struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
