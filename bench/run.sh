@@ -21,6 +21,7 @@ Usage: bench/run.sh WHAT [OPTION...]
                  Streaming
   ways           2 to 4 hosts: the ways chosen while running against each way alone, and the best mixture (options of
                  its own)
+  python         a trainer in Python beside penstock-trainer, with large batches and with tiny ones (options of its own)
   remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
   local          large chunks of a directory, through the page cache and past it (options of its own)
   shards         joining reads within a shard: local files and HTTP with 50 ms of latency (options of its own)
@@ -68,6 +69,7 @@ parse() {
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
     scaling | balance | ways | cluster_peers | remote | local | shards) on_hosts "$@" ;;
+    python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
     esac

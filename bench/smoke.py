@@ -62,11 +62,14 @@ def main():
                      "fixed", "--samples", "256", "--batch", "16")
     assert ways is None or min(ways.values()) > 0, ways
     if importlib.util.find_spec("numpy"):
+        costs = last_line(build, "python", "--rounds", "1", "--few")
+        assert list(costs) == ["trainer", "python", "tiny_trainer", "tiny_python", "tiny_bound"], costs
+        assert min(costs.values()) > 0, costs
         simulated = last_line(build, "simulate", "--most", "64", "--draws", "1")
         shares = simulated["by_nodes"]["100 Gbit/s fat tree, RDMA"]
         assert 0 < shares["1024"]["64"][1] < shares["163840"]["64"][1] <= 100, shares
     else:
-        print("simulate: left out, there is no numpy")
+        print("simulate, python: left out, there is no numpy")
 
 
 if __name__ == "__main__":
