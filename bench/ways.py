@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """Ways of samples: what the chosen ways deliver, against each way alone, and against the best mixture there is.
 
-    bench/run.sh ways              all of the matrix: hours
-    bench/run.sh ways --quick      a few minutes
+    bench/run.sh ways              all of the matrix: an hour or two
+    bench/run.sh ways --quick      ten minutes: what tells most
+    bench/run.sh ways --hosts 4 --rows 8 --stores shared,slow     a part of the matrix
+
+Jobs of a case run in turns: send, auto, send, auto. The bound is of the best mixture of ways, from rates that are measured
+one by one: what hosts do each by itself, from memory and from the store; what TCP takes of the processors; links and stores
+as they are shaped.
 
 Hosts are made on this machine (root). docs/benchmarks.md says what is measured. The last line of output is one JSON
 object. Only the standard library is used, but for --plots, which takes Matplotlib.
 """
 import argparse
+import concurrent.futures
 import itertools
 import json
 import os
@@ -19,12 +25,15 @@ import subprocess
 import sys
 
 import jobs
+import scaling
 from jobs import Failed, Jobs, say
 
 sys.path.insert(0, str(jobs.BENCH.parent / "tests" / "mpi"))
 import servers  # noqa: E402
 
 RECORD_BYTES = 160 << 10
+SINGLE_SAMPLES = 1024  # of the dataset that each host reads by itself
+SINGLE_EPOCHS, SINGLE_ROUNDS = 24, 3
 EPOCHS = 6
 LATER = range(1, EPOCHS - 1)  # of the last epoch, the end has no next one behind it
 HEAD = "10.77.0.1"
@@ -33,6 +42,8 @@ WAYS = ("send", "each", "auto")
 PAYLOAD = (1500 - 52) / (1500 + 14)  # TCP with timestamps, of what a shaped link counts
 GOALS = {"least_share_of_bound": 0.85, "least_later_over_first": 1.0}
 GOAL_BYTES = 0.03
+QUICK = (("local", "4", 1), ("local", "4", 8), ("local", "15", 8), ("shared", "1.1", 1), ("shared", "15", 1), ("shared", "4", 8),
+         ("slow", "4", 1))
 
 
 def numbers(text):
@@ -46,7 +57,7 @@ def words(text):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs.add_arguments(parser)
-    parser.add_argument("--quick", action="store_true", help="a part of the matrix: 4 hosts, placement fixed")
+    parser.add_argument("--quick", action="store_true", help="seven cases of the matrix: 4 hosts, placement fixed")
     parser.add_argument("--hosts", type=numbers, default=[2, 3, 4], help="numbers of hosts (2,3,4)")
     parser.add_argument("--rows", type=numbers, default=[1, 8], help="samples of a row (1,8)")
     parser.add_argument("--ratios", type=words, default=["1.1", "4", "15"], help="how far data compresses (1.1,4,15)")
@@ -55,13 +66,15 @@ def parse():
     parser.add_argument("--rate", default="1gbit", help="of each host's link (1gbit)")
     parser.add_argument("--samples", type=int, default=6144, help="160 KiB each (6144)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")
+    parser.add_argument("--ways", type=words, default=list(WAYS), help="of send, each, auto: send and auto at least (all)")
+    parser.add_argument("--rounds", type=int, default=1, help="jobs of each way, in turns (1)")
     parser.add_argument("--set", action="append", default=[], help="an option of penstock-reader, KEY=VALUE")
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the plot")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.hosts, arguments.placements = [4], ["fixed"]
-        arguments.ratios = ["4"]
-        arguments.stores = ["local", "shared"]
+        arguments.hosts, arguments.placements, arguments.ways = [4], ["fixed"], ["send", "auto"]
+    if not {"send", "auto"} <= set(arguments.ways) <= set(WAYS):
+        parser.error("--ways: send and auto, and each if you like")
     if arguments.hostfile or arguments.launch:
         parser.error("ways makes its own hosts")
     return arguments
@@ -106,13 +119,6 @@ def stored_bytes(path):
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def warm_up(path):
-    """Files are read before they are measured: idle page cache may have been paged out."""
-    for file in path.rglob("*"):
-        if file.is_file():
-            file.read_bytes()
-
-
 class Store:
     """The dataset's folder on each host; or a server on the head, behind a link that all hosts share."""
 
@@ -135,18 +141,68 @@ class Store:
         return jobs.bits(self.rate) / 8 * PAYLOAD if self.rate else None
 
 
+# --- single rates -------------------------------------------------------------------------------------------------
+
+
+def alone(jobs_, hosts, path, cache):
+    """Samples a second of so many hosts, each of which does all by itself, all at once. Other work only takes from them."""
+    settings = {"dataset.uri": path, "order.epochs": SINGLE_EPOCHS, "order.seed": 17, "readers.threads": 1,
+                "batch.global_size": 64, "readers.cache": cache}
+    with concurrent.futures.ThreadPoolExecutor(hosts) as threads:
+        reports = threads.map(lambda host: jobs_.reader(1, settings, only=f"h{host + 1}", name=f"alone{host}"), range(hosts))
+        return sum((SINGLE_EPOCHS - 2) * SINGLE_SAMPLES / sum(epoch["seconds"] for epoch in report["epochs"][1:-1])
+                   for report in reports)
+
+
+def single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s):
+    """Seconds of the machine, and bytes: for a sample, for a row that is loaded, for a byte that is sent."""
+    path = make_dataset(jobs_, SINGLE_SAMPLES, ratio, rows)
+    jobs.read_files(path)
+    sample_s, loaded_s = (min(1 / alone(jobs_, hosts, path, cache) for _ in range(SINGLE_ROUNDS))
+                          for cache in ("decoded", "off"))
+    return {"sample_s": sample_s, "row_s": max(0.0, loaded_s - sample_s) * rows, "byte_s": tcp_s / os.cpu_count(),
+            "row_bytes": stored_bytes(path) / SINGLE_SAMPLES * rows, "link": jobs.bits(arguments.rate) / 8 * PAYLOAD}
+
+
+def needs(case, single, sent_bytes, has_store):
+    """What a sample takes of each resource, by ways. sent_bytes: of a sample, if all rows are sent."""
+    hosts, rows = case["hosts"], case["rows"]
+    loads = (hosts - 1) * (1 - (1 - 1 / hosts) ** rows) / rows  # by readers that do not have the row in memory
+    read = loads * single["row_bytes"] if has_store else 0
+    ways = {"send": {"links": sent_bytes, "processors": single["sample_s"] + sent_bytes * single["byte_s"], "store": 0},
+            "each": {"links": read, "processors": single["sample_s"] + loads * single["row_s"], "store": read}}
+    if case["placement"] == "local":  # what travels is what steps have too much of: it is in another's memory
+        del ways["each"]
+    return ways
+
+
+def best_mixture(capacities, ways):
+    """A linear program in small: the most samples a second, so that the shares of the ways together take no more of a
+    resource than there is. The best share of two ways is looked for among many."""
+    if len(ways) == 1:
+        ways = {**ways, "again": next(iter(ways.values()))}
+    first, second = ways.values()
+    rates_ = []
+    for step in range(1001):
+        taken = {name: (step * first[name] + (1000 - step) * second[name]) / 1000 for name in capacities}
+        rates_.append(min(capacities[name] / taken[name] for name in capacities if taken[name] > 0))
+    return max(rates_)
+
+
 # --- measuring ----------------------------------------------------------------------------------------------------
 
 
 def measure(jobs_, arguments, case, uri):
-    """A job for each way."""
-    hosts, placement = case["hosts"], case["placement"]
-    settings = {"dataset.uri": uri, "order.epochs": EPOCHS, "order.seed": 17, "readers.threads": 1,
-                "batch.global_size": hosts * arguments.batch, "readers.cache": "decoded",
+    """Jobs of each way in turns, and the bytes that `penstock plan` foresees where all rows are sent."""
+    hosts = case["hosts"]
+    settings = {"dataset.uri": uri, "order.epochs": EPOCHS, "order.seed": 17, "order.placement": case["placement"],
+                "readers.threads": 1, "batch.global_size": hosts * arguments.batch, "readers.cache": "decoded",
                 **dict(option.split("=", 1) for option in arguments.set)}
-    if placement != "fixed":
-        settings["order.placement"] = placement
-    return {way: jobs_.reader(hosts, {**settings, "exchange.way": way}) for way in WAYS}
+    reports = {way: [] for way in arguments.ways}
+    for _ in range(arguments.rounds):
+        for way in arguments.ways:
+            reports[way].append(jobs_.reader(hosts, {**settings, "exchange.way": way}))
+    return reports, jobs_.forecast(hosts, {**settings, "exchange.way": "send"})
 
 
 def rates(report):
@@ -162,56 +218,64 @@ def later_rate(report):
     return sum(report["epochs"][epoch]["samples"] for epoch in LATER) / later(report, "seconds") / len(LATER)
 
 
-def needs(report):
-    """What a sample takes of each resource that all hosts share or have alike, in the ways of this job."""
-    samples = later(report, "samples")
-    return {"links": later(report, "sent_bytes") / samples, "processors": later(report, "cpu_s") / samples,
-            "store": later(report, "stored_bytes") / samples}
+def median_rate(reports):
+    return statistics.median(later_rate(report) for report in reports)
 
 
-def best_mixture(capacities, ways):
-    """Samples a second of the best mixture of two ways: max rate, so that rate * (s * a + (1 - s) * b) <= capacity of
-    each resource. The rate of a share is the least of some hyperbolas: the best share is looked for among many."""
-    best = 0.0
-    for step in range(1001):
-        share = step / 1000
-        taken = {name: share * ways[0][name] + (1 - share) * ways[1][name] for name in capacities}
-        best = max(best, min(capacities[name] / taken[name] for name in capacities if taken[name] > 0))
-    return best
+def foreseen(reports, forecast):
+    """Sent bytes over those foreseen: by the plan where all rows are sent; else, for each window, by rank 0. Of all the one
+    that is furthest off."""
+    expected = sum(epoch["exchanged_bytes"] for epoch in forecast[1:])
+    ratios = [sum(epoch["sent_bytes"] for epoch in report["epochs"][1:len(forecast)]) / expected
+              for report in reports["send"] if expected]
+    for report in reports["auto"]:
+        expected = statistics.mean(report["epochs"][epoch]["ways"]["foreseen_sent_bytes"] for epoch in LATER)
+        if expected > 0.05 * later(report, "samples") * RECORD_BYTES:
+            ratios.append(later(report, "sent_bytes") / expected)
+    return max(ratios, key=lambda ratio: abs(ratio - 1), default=1)
 
 
-def judge(case, reports, stored):
+def judge(case, reports, forecast, single, stored):
     """The figures of one case; stored: bytes a second of the store that all share, or None."""
-    chosen = reports["auto"]
-    capacities = {"links": case["hosts"] * jobs.bits(case["rate"]) / 8 * PAYLOAD,
-                  "processors": max(later(report, "cpu_s") / later(report, "seconds") for report in reports.values())}
+    capacities = {"links": case["hosts"] * single["link"], "processors": 1}
     if stored:
         capacities["store"] = stored
-    bound = best_mixture(capacities, [needs(reports["send"]), needs(reports["each"])])
-    speeds = rates(chosen)
-    foreseen = statistics.mean(chosen["epochs"][epoch]["ways"]["foreseen_sent_bytes"] for epoch in LATER)
-    sent = later(chosen, "sent_bytes")
-    return {**case, "first": speeds[0], "later": [speeds[epoch] for epoch in LATER], "rate_later": later_rate(chosen),
-            "send": later_rate(reports["send"]), "each": later_rate(reports["each"]), "bound": bound,
-            "share_of_bound": later_rate(chosen) / bound,
+    sent = later(reports["send"][0], "sent_bytes") / later(reports["send"][0], "samples")
+    bound = best_mixture(capacities, needs(case, single, sent, bool(stored)))
+    chosen = sorted(reports["auto"], key=later_rate)[len(reports["auto"]) // 2]
+    speeds, found = rates(chosen), {way: median_rate(reports[way]) for way in reports}
+    return {**case, **found, "first": speeds[0], "later": [speeds[epoch] for epoch in LATER], "bound": bound,
+            "share_of_bound": found["auto"] / bound, "auto_over_send": found["auto"] / found["send"],
             "later_over_first": min(speeds[epoch] for epoch in LATER) / speeds[0],
-            "sent_bytes": sent, "stored_bytes": later(chosen, "stored_bytes"),
-            "moved_over_forecast": sent / foreseen if foreseen > 0.01 * later(chosen, "samples") * RECORD_BYTES else 1,
-            "rates": [reader["rates"] for reader in chosen["readers"]]}
+            "sent_bytes": later(chosen, "sent_bytes"), "stored_bytes": later(chosen, "stored_bytes"),
+            "moved_over_forecast": foreseen(reports, forecast), "single": single, "ways": chosen["ways"],
+            "each_rows": [epoch["ways"]["each_rows"] for epoch in chosen["epochs"]],
+            "rates": [reader["rates"] for reader in chosen["readers"]],
+            "epochs": {way: [rates(report) for report in reports[way]] for way in reports}}
+
+
+def cases_of(arguments):
+    cases = itertools.product(arguments.stores, arguments.ratios, arguments.rows)
+    return QUICK if arguments.quick else tuple(cases)
 
 
 def measure_all(arguments):
     jobs_ = Jobs(arguments)
-    results = []
-    for kind, ratio, rows in itertools.product(arguments.stores, arguments.ratios, arguments.rows):
+    results, singles = [], {}
+    tcp_s = scaling.tcp_cost(jobs_)
+    for kind, ratio, rows in cases_of(arguments):
         path = make_dataset(jobs_, arguments.samples, ratio, rows)
-        warm_up(path)
+        jobs.read_files(path)
+        for hosts in arguments.hosts:
+            if (ratio, rows, hosts) not in singles:
+                singles[ratio, rows, hosts] = single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s)
         store = Store(jobs_.work, kind)
         try:
             for hosts, placement in itertools.product(arguments.hosts, arguments.placements):
                 case = {"store": kind, "ratio": ratio, "rows": rows, "hosts": hosts, "placement": placement,
                         "rate": arguments.rate}
-                found = judge(case, measure(jobs_, arguments, case, store.uri(path)), store.bytes_per_s())
+                found = judge(case, *measure(jobs_, arguments, case, store.uri(path)), singles[ratio, rows, hosts],
+                              store.bytes_per_s())
                 results.append(found)
                 say(" ".join(line(found)))
         finally:
@@ -222,29 +286,17 @@ def measure_all(arguments):
 # --- what came of it ----------------------------------------------------------------------------------------------
 
 COLUMNS = (("store", 6), ("ratio", 5), ("rows", 4), ("hosts", 5), ("placement", 9), ("first", 7), ("later", 7),
-           ("least", 7), ("send", 7), ("each", 7), ("bound", 7), ("share", 5), ("sent MiB", 8), ("read MiB", 8),
+           ("least", 7), ("send", 7), ("each", 7), ("bound", 7), ("share", 5), ("/send", 5), ("sent MiB", 8), ("read MiB", 8),
            ("foreseen", 8))
 
 
 def line(found):
     values = (found["store"], found["ratio"], found["rows"], found["hosts"], found["placement"],
-              f"{found['first']:,.0f}", f"{found['rate_later']:,.0f}", f"{min(found['later']):,.0f}",
-              f"{found['send']:,.0f}", f"{found['each']:,.0f}", f"{found['bound']:,.0f}",
-              f"{found['share_of_bound']:.2f}", f"{found['sent_bytes'] / 2**20:,.0f}",
+              f"{found['first']:,.0f}", f"{found['auto']:,.0f}", f"{min(found['later']):,.0f}",
+              f"{found['send']:,.0f}", f"{found.get('each', 0):,.0f}", f"{found['bound']:,.0f}",
+              f"{found['share_of_bound']:.2f}", f"{found['auto_over_send']:.2f}", f"{found['sent_bytes'] / 2**20:,.0f}",
               f"{found['stored_bytes'] / 2**20:,.0f}", f"{found['moved_over_forecast']:.3f}")
     return [f"{value:>{width}}" for value, (_, width) in zip(values, COLUMNS)]
-
-
-def save_plot(folder, results):
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "ways.json"
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    for python in (sys.executable, "/usr/bin/python3"):  # Debian's Matplotlib is for Debian's Python
-        drawn = subprocess.run([python, jobs.BENCH / "ways_plot.py", path], capture_output=True, text=True, check=False)
-        if drawn.returncode == 0:
-            say(f"wrote {path} {drawn.stdout.strip()}")
-            return
-    say(f"no plot: {drawn.stderr.splitlines()[-1]} (apt-get install python3-matplotlib)")
 
 
 def evaluate(arguments, results):
@@ -253,9 +305,10 @@ def evaluate(arguments, results):
     print(" ".join(f"{name:>{width}}" for name, width in COLUMNS))
     for found in results:
         print(" ".join(line(found)))
-    print("\nfirst, later: epochs with the ways chosen while running. least: of the later ones. send, each: later epochs, "
-          "all rows one way.\nbound: of the best mixture of these two. sent, read: of all hosts in a later epoch. "
-          "foreseen: sent bytes over what rank 0 foresaw.")
+    print("\nfirst, later: epochs with the ways chosen while running; the job in the middle. least: of the later ones. send, each: "
+          "later epochs, all rows one way.\nbound: of the best mixture of these two, from single rates. /send: as chosen over "
+          "send. sent, read: of all hosts in a later epoch.\nforeseen: sent bytes over what the plan (send) or rank 0 (as "
+          "chosen) foresaw.")
     final = {"least_share_of_bound": min(found["share_of_bound"] for found in results),
              "least_later_over_first": min(found["later_over_first"] for found in results),
              "moved_over_forecast": max((found["moved_over_forecast"] for found in results),
@@ -265,7 +318,8 @@ def evaluate(arguments, results):
     off = abs(final["moved_over_forecast"] - 1)
     print(f"moved_over_forecast off by {off:.1%}, at most {GOAL_BYTES:.0%}: {'reached' if off <= GOAL_BYTES else 'missed'}")
     if arguments.plots:
-        save_plot(arguments.plots, results)
+        jobs.save_plots(arguments.plots, "ways", results)
+    print(f"as chosen over send: least {min(found['auto_over_send'] for found in results):.2f}")
     print(json.dumps({name: round(value, 4) for name, value in final.items()}))
 
 

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 import scaling_plot  # noqa: E402
 
 BARS = (("send", "all sent", "#d1642a"), ("each", "each reads for itself", "#8a8a8a"),
-        ("rate_later", "as chosen", "#0b6fa4"))
+        ("auto", "as chosen", "#0b6fa4"))
 
 
 def label(case):
@@ -32,7 +32,7 @@ def main():
     figure, axis = plt.subplots(figsize=(8, 1.2 + 0.62 * len(cases)))
     for at, case in enumerate(cases):
         for bar, (key, name, color) in enumerate(BARS):
-            axis.barh(at + (bar - 1) * 0.26, case[key] / 1000, 0.24, color=color, label=name if at == 0 else None)
+            axis.barh(at + (bar - 1) * 0.26, case.get(key, 0) / 1000, 0.24, color=color, label=name if at == 0 else None)
         axis.plot([case["bound"] / 1000] * 2, [at - 0.4, at + 0.4], color=scaling_plot.TEXT, linewidth=1.5,
                   label="bound of the best mixture" if at == 0 else None)
     axis.set_yticks(range(len(cases)), [label(case) for case in cases], fontsize=8)

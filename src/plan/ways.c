@@ -8,7 +8,7 @@
 
 static const double LEAST_BURDEN = 0.125, MOST_BURDEN = 1024;
 static const double FIRST_STEP = 0.5, LEAST_STEP = 0.125, MOST_STEP = 2;
-static const double WORTH_IT = 1.33, STILL_WORTH_IT = 1.15; /* all sent, over the mixture */
+static const double WORTH_IT = 1.33, STILL_WORTH_IT = 1.15; /* promised_gain() */
 
 uint64_t ways_bytes(uint32_t reader_count)
 {
@@ -24,7 +24,7 @@ bool ways_init(struct ways *ways, uint32_t reader_count, enum ways_choice choice
                           .record_bytes = record_bytes,
                           .row_samples = row_samples,
                           .share = share,
-                          .mixes = true,
+                          .mixes = choice == WAYS_EACH,
                           .burden = 1,
                           .burden_step = FIRST_STEP};
     ways->rates = calloc(reader_count, sizeof *ways->rates);
@@ -212,21 +212,29 @@ double ways_window_ns(struct ways *ways, enum ways_plan plan)
     return most;
 }
 
-/* Whether the mixture is worth it. A window in which nothing could have been chosen says nothing.
- */
+/* How many times faster the best mixture is than sending, for rows that are all in memory at their
+ * homes: of the rows the share s is loaded by those who want them. Links are busy for
+ * (1 - s) * sent + s * stored, workers or the store for s * read. */
+static double promised_gain(const struct ways *ways)
+{
+    double elsewhere = 1 - 1.0 / ways->reader_count, sent = 0, stored = 0;
+    double read = ways->wanted * elsewhere * ways->store.row_ns * ways->burden;
+    for (uint32_t r = 0; r < ways->reader_count; r++) {
+        struct ways_load load = read_load(ways, r, 1);
+        sent = fmax(sent, elsewhere * move_load(ways, r, 0, ways->share[r] * samples(ways)).in);
+        stored = fmax(stored, elsewhere * ways->wants[r] * load.in);
+        read = fmax(read, elsewhere * ways->wants[r] * load.work);
+    }
+    if (sent <= stored)
+        return 1;
+    double share = fmin(sent / (sent - stored + read), 1);
+    return sent / fmax((1 - share) * sent + share * stored, share * read);
+}
+
 static void settle_mixing(struct ways *ways)
 {
-    double took[WAYS_PLANS];
-    if (ways->choice != WAYS_AUTO)
-        return;
-    for (int p = 0; p < WAYS_PLANS; p++)
-        took[p] = ways_window_ns(ways, (enum ways_plan)p);
-    if (took[WAYS_CHOSEN] == took[WAYS_ALL_SEND])
-        return;
-    for (int p = 0; p < WAYS_PLANS; p++)
-        ways->sum_ns[p] = ways->sum_ns[p] / 2 + took[p];
-    double gain = ways->sum_ns[WAYS_ALL_SEND] / ways->sum_ns[WAYS_CHOSEN];
-    ways->mixes = gain > (ways->mixes ? STILL_WORTH_IT : WORTH_IT);
+    if (ways->choice == WAYS_AUTO && ways->all_known)
+        ways->mixes = promised_gain(ways) > (ways->mixes ? STILL_WORTH_IT : WORTH_IT);
 }
 
 void ways_begin_window(struct ways *ways)

@@ -81,7 +81,6 @@ struct ways {
     struct ways_store store;
     double store_load, plan_store[WAYS_PLANS];
     bool all_known;             /* rates of all readers are */
-    double sum_ns[WAYS_PLANS];  /* of windows, older ones counting less and less */
     bool mixes;                 /* rows are given out as chosen; else all are sent */
     double each;                /* rows given out that are not sent, of the last windows */
     double burden, burden_step; /* the latter: its logarithm changes by so much at most */

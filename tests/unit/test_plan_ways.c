@@ -55,7 +55,7 @@ static uint64_t take_long(struct ways *ways)
 }
 
 /* With a for sending a row and b for reading it, a/(a+b) of the rows are read in the best of cases,
- * and all take ab/(a+b). */
+ * and all take ab/(a+b). If that is little less than a, all rows are sent. */
 static void mixes_as_is_best(void **state)
 {
     (void)state;
@@ -67,7 +67,10 @@ static void mixes_as_is_best(void **state)
         uint64_t each = take_single(&ways, counts);
         double a = 8000, b = reading[i], rows = (double)ROWS / READERS;
         double least = rows * a * b / (a + b);
-        assert_in_range(each, (uint64_t)(0.6 * ROWS * a / (a + b)), ROWS - 1);
+        if (b > 3 * a) /* the mixture would be faster by less than a third */
+            assert_int_equal(each, 0);
+        else
+            assert_in_range(each, (uint64_t)(0.6 * ROWS * a / (a + b)), ROWS - 1);
         double took = ways_window_ns(&ways, WAYS_CHOSEN);
         assert_true(took >= least * 0.999 && took < least * 1.1);
         assert_true(ways_window_ns(&ways, WAYS_ALL_SEND) > rows * a * 0.999);
@@ -117,10 +120,11 @@ static void the_store_is_shared(void **state)
         struct ways ways;
         uint64_t counts[READERS] = {0};
         bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 100, .byte_ns = 8});
-        ways_note_store(&ways, &(struct ways_store){.row_ns = shared ? 10000 : 0});
+        ways_note_store(&ways, &(struct ways_store){.row_ns = shared ? 5000 : 0});
+        ways_begin_window(&ways);
         uint64_t each = take_single(&ways, counts);
-        if (shared) /* 4 links send in 8,000 ns each, one store gives a row in 10,000 */
-            assert_in_range(each, ROWS / 8, ROWS / 4);
+        if (shared) /* 4 links send in 8,000 ns each, one store gives a row in 5,000 */
+            assert_in_range(each, ROWS / 5, ROWS / 3);
         else
             assert_true(each > ROWS * 9 / 10);
         ways_done(&ways);
@@ -156,7 +160,7 @@ static void little_is_not_worth_it(void **state)
         bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 100, .byte_ns = 8});
         assert_true(take_windows(&ways, 2, &for_both) > ROWS * 9 / 10);
         ways_note_store(&ways, &stores[i]);
-        assert_int_equal(take_windows(&ways, 8, &for_both), 0);
+        assert_int_equal(take_windows(&ways, 1, &for_both), 0);
         ways_note_store(&ways, &(struct ways_store){.row_ns = 100, .row_bytes = 100});
         assert_true(take_windows(&ways, 4, &for_both) > ROWS * 9 / 10);
         ways_done(&ways);
