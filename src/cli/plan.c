@@ -268,7 +268,7 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
         text_append(out, "nothing: there is one reader");
     else
         describe_epochs(forecast, exchange, out);
-    if (setup->demand.reader_count > 1 && dataset->row_length == 1 && !setup->plan.locality)
+    if (setup->demand.reader_count > 1 && setup->plan.row_samples == 1 && !setup->plan.locality)
         text_append(out, " (a row of one sample is read where its trainer is)");
     text_append(out, "\n");
 }
