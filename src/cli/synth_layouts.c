@@ -84,6 +84,7 @@ static void add_robot(const struct synth_sizes *sizes, struct synth_dataset *dat
     add_array(
         sizes, dataset,
         (struct synth_array){.name = "data/img",
+                             .dimensions = "frame y x channel",
                              .dtype = DTYPE_UINT8,
                              .rank = 4,
                              .shape = {frames, sizes->shape[0], sizes->shape[1], sizes->shape[2]},
@@ -92,6 +93,7 @@ static void add_robot(const struct synth_sizes *sizes, struct synth_dataset *dat
                              .fill = synth_fill_camera});
     add_array(sizes, dataset,
               (struct synth_array){.name = "data/state",
+                                   .dimensions = "frame number",
                                    .dtype = DTYPE_FLOAT32,
                                    .rank = 2,
                                    .shape = {frames, 5},
@@ -100,6 +102,7 @@ static void add_robot(const struct synth_sizes *sizes, struct synth_dataset *dat
                                    .fill = synth_fill_state});
     add_array(sizes, dataset,
               (struct synth_array){.name = "data/action",
+                                   .dimensions = "frame target",
                                    .dtype = DTYPE_FLOAT32,
                                    .rank = 2,
                                    .shape = {frames, 2},
@@ -108,6 +111,7 @@ static void add_robot(const struct synth_sizes *sizes, struct synth_dataset *dat
                                    .fill = synth_fill_action});
     add_array(sizes, dataset,
               (struct synth_array){.name = "data/episode",
+                                   .dimensions = "frame",
                                    .dtype = DTYPE_INT64,
                                    .rank = 1,
                                    .shape = {frames},
