@@ -8,6 +8,7 @@
  */
 #include "limit.h"
 
+#include "anchors/anchors.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/size.h"
@@ -25,7 +26,7 @@ struct copy {
     uint64_t batch, slot_count;
     uint64_t steps_per_pass, step_count; /* of one pass, of all */
     uint64_t run;                        /* samples a worker takes at once */
-    uint64_t *order;                     /* [steps_per_pass * batch] sample of each position */
+    uint64_t *order;                     /* [steps_per_pass * batch] frame of each position */
     size_t rows_bytes, slot_bytes, held_bytes;
     size_t field_offsets[DATASET_MAX_FIELDS]; /* in a slot */
     void *rows, *slots, *held;
@@ -69,19 +70,52 @@ static void complete_run(struct copy *copy, const struct run *run)
     pthread_mutex_unlock(&copy->mutex);
 }
 
-static void copy_sample(const struct copy *copy, uint64_t sample, unsigned char *slot,
+/* Where step 0 of the field is, of the sample at `frame`. */
+static const unsigned char *find_frame(const struct copy *copy, size_t f, uint64_t frame)
+{
+    const struct dataset *dataset = copy->dataset;
+    const struct dataset_field *field = &dataset->fields[f];
+    if (field->source == FIELD_HELD)
+        return dataset_held_sample(dataset, f, frame);
+    return (const unsigned char *)copy->rows + frame / dataset->row_length * dataset->row_bytes +
+           field->row_offset + frame % dataset->row_length * field->frame_bytes;
+}
+
+/* The steps of a field: at once where they follow one another, else one by one. Steps outside the
+ * episode are its nearest frame. */
+static void copy_steps(const struct dataset_field *field, const unsigned char *frame_0,
+                       uint64_t frame, const struct anchors_episode *episode, unsigned char *out)
+{
+    int64_t before = (int64_t)(episode->first - frame), behind = (int64_t)(episode->end - frame);
+    int64_t first = field->steps[0], last = field->steps[field->step_count - 1];
+    if (first >= before && last < behind && last - first + 1 == (int64_t)field->step_count) {
+        memcpy(out, frame_0 + first * (int64_t)field->frame_bytes, field->sample_bytes);
+        return;
+    }
+    for (size_t i = 0; i < field->step_count; i++) {
+        int64_t step = field->steps[i];
+        step = step < before ? before : step >= behind ? behind - 1 : step;
+        memcpy(out + i * field->frame_bytes, frame_0 + step * (int64_t)field->frame_bytes,
+               field->frame_bytes);
+    }
+}
+
+static void copy_sample(const struct copy *copy, uint64_t frame, unsigned char *slot,
                         uint64_t batch_index)
 {
     const struct dataset *dataset = copy->dataset;
-    const unsigned char *row =
-        (const unsigned char *)copy->rows + sample / dataset->row_length * dataset->row_bytes;
-    uint64_t offset = sample % dataset->row_length;
+    struct anchors_episode episode = {.end = dataset->frame_count};
+    if (dataset->anchors)
+        episode = anchors_episode_of(dataset->anchors, frame);
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
-        size_t bytes = field->sample_bytes;
-        const void *source = field->source == FIELD_ROW ? row + field->row_offset + offset * bytes
-                                                        : dataset_held_sample(dataset, f, sample);
-        memcpy(slot + copy->field_offsets[f] + batch_index * bytes, source, bytes);
+        unsigned char *out = slot + copy->field_offsets[f] + batch_index * field->sample_bytes;
+        if (field->source == FIELD_MADE)
+            dataset_make(dataset, f, frame, out);
+        else if (field->step_count > 0)
+            copy_steps(field, find_frame(copy, f, frame), frame, &episode, out);
+        else
+            memcpy(out, find_frame(copy, f, frame), field->sample_bytes);
     }
 }
 

@@ -42,7 +42,7 @@ static void decode_thread(struct pool_worker *worker, void *argument, uint64_t b
     const struct dataset *dataset = decode->dataset;
     for (;;) {
         uint64_t position = atomic_fetch_add(&decode->next, 1);
-        if (position >= dataset->row_count)
+        if (position >= decode->epoch.plan.row_count)
             return;
         uint64_t row = plan_row_at(&decode->epoch, position);
         unsigned char *buffer = decode->rows ? decode->rows + row * dataset->row_bytes

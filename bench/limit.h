@@ -38,8 +38,8 @@ struct limit_result {
 MUST_USE enum status decode_rows(const struct limit *limit, unsigned char *rows,
                                  struct limit_result *ret_result, struct error *err);
 
-/* Decodes the dataset into memory, then copies `passes` epochs of samples through a ring of
- * delivery.slots batches. The clock runs while copying. NO_MEMORY: the decoded dataset does not
+/* Decodes the dataset, of one store, into memory, then copies `passes` epochs of samples through a
+ * ring of delivery.slots batches. The clock runs while copying. NO_MEMORY: the decoded dataset does not
  * fit. INVALID: fewer samples than a batch. */
 MUST_USE enum status copy_samples(const struct limit *limit, uint32_t passes,
                                   struct limit_result *ret_result, struct error *err);

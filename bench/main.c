@@ -1,6 +1,7 @@
 /* penstock-bench-limit: command line, setup and output. See limit.h. */
 #include "limit.h"
 
+#include "plan/tables.h"
 #include "run/setup.h"
 
 #include <argp.h>
@@ -86,7 +87,8 @@ static enum status open_dataset(struct limit *limit, struct error *err)
     enum status status = dataset_open(&dataset, &limit->dataset, err);
     if (status != STATUS_OK)
         return status;
-    return run_plan_settle(config, limit->dataset, &limit->plan, err);
+    status = run_plan_settle(config, limit->dataset, &limit->plan, err);
+    return status == STATUS_OK ? plan_tables_new(&limit->plan, 1, err) : status;
 }
 
 /* The pool that one reader with these trainers beside it would have. */
@@ -151,6 +153,7 @@ int main(int argc, char **argv)
     error_clear(&err);
     enum status status = measure(&arguments, &limit, &err);
     pool_free(limit.pool);
+    plan_tables_free(limit.plan.tables);
     dataset_free(limit.dataset);
     config_done(&limit.config);
     if (status == STATUS_OK)
