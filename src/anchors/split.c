@@ -92,7 +92,8 @@ static void cut_by_fractions(const struct split_options *o, uint64_t *borders)
 
     for (size_t p = 0; p < o->part_count; p++) {
         sum += o->parts[p].fraction;
-        borders[p] = sum >= 1 - SUM_TOLERANCE ? UINT64_MAX : (uint64_t)ldexp(sum, 64) - 1;
+        borders[p] =
+            sum >= 1 - SUM_TOLERANCE ? UINT64_MAX : max_u64((uint64_t)ldexp(sum, 64), 1) - 1;
     }
 }
 

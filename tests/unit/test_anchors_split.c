@@ -196,7 +196,7 @@ static void parts_have_their_fractions(void **state)
 /* Parts of nearly nothing get a group each, whatever the number of groups; what is over is free. */
 static void small_parts_get_a_group(void **state)
 {
-    static const struct split_part parts[] = {{"a", 1e-9}, {"b", 0.5}, {"c", 1e-9}, {"d", 0.4}};
+    static const struct split_part parts[] = {{"a", 1e-30}, {"b", 0.5}, {"c", 1e-9}, {"d", 0.4}};
     static uint64_t blocked[4][WORDS];
     struct made made;
 
