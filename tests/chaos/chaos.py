@@ -32,10 +32,15 @@ RESTARTS = 20
 POLL_S = 0.02
 
 
-def undisturbed(dataset, epochs, folder):
+# Samples of five frames, of which at most two are missing at each end: as many samples as frames.
+WINDOWS = [word for setting in ("dataset.fields.latents.array=base_frames", "dataset.fields.latents.steps=-2:3",
+                                "samples.pad_before=2", "samples.pad_after=2") for word in ("--set", setting)]
+
+
+def undisturbed(dataset, epochs, folder, options):
     """What one reader without mpirun gives to one trainer: lines sorted by epoch, step, position."""
     path = os.path.join(folder, "undisturbed")
-    done = run([program("penstock-reader"), "--quiet", "--set", f"dataset.uri={dataset}", "--set",
+    done = run([program("penstock-reader"), "--quiet", *options, "--set", f"dataset.uri={dataset}", "--set",
                 "batch.global_size=12", "--set", "batch.last=partial", "--set", f"order.epochs={epochs}", "--set",
                 "order.seed=5", "--set", "order.window_rows=9", "--set", "readers.threads=1", "--",
                 program("penstock-trainer"), "--digest", path])
@@ -83,7 +88,7 @@ class Run:
         self.kills = []  # [victim, seconds since the start, recovery or None]
         self.faults = []
         self.job = Job(dataset, args.epochs, args.compute_ms, args.readers, args.trainers, RESTARTS,
-                       options=("--set", f"order.placement={args.placement}"), hold=args.hold)
+                       options=("--set", f"order.placement={args.placement}", *args.samples), hold=args.hold)
 
     def kill_one(self):
         victim = self.random.choices(list(VICTIMS), list(VICTIMS.values()))[0]
@@ -181,6 +186,8 @@ def main():
     parser.add_argument("--compute-ms", type=float, default=15)
     parser.add_argument("--hold", type=int, default=3, help="batches that a trainer holds, at most (%(default)s)")
     parser.add_argument("--placement", choices=("fixed", "local"), default="fixed")
+    parser.add_argument("--windows", dest="samples", action="store_const", const=WINDOWS, default=[],
+                        help="samples have several frames")
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
     parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
     parser.add_argument("--gap-s", type=float, default=1, help="the next so long after the recovery, at most (%(default)s)")
@@ -192,7 +199,7 @@ def main():
     runs = []
     try:
         dataset = make_dataset(folder)
-        expected = undisturbed(dataset, args.epochs, folder)
+        expected = undisturbed(dataset, args.epochs, folder, args.samples)
         seeds = [args.again] if args.again else [f"{args.seed}.{i}" for i in range(args.runs)]
         print(f"{len(seeds)} runs, {len(HOSTS) or args.readers} readers{' on hosts' if HOSTS else ''}, {args.trainers} "
               f"trainers, {len(expected)} samples in {args.epochs} epochs, seed {args.seed}", flush=True)

@@ -19,6 +19,8 @@ EXIT_FINAL = 4
 SLOTS = 4
 HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
 UNUSED_S = 5  # another job's segment is used by then
+WINDOWS = {"dataset.fields.latents.array": "base_frames", "dataset.fields.latents.steps": "-1:2",
+           "samples.pad_before": 1, "samples.pad_after": 1}
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
@@ -216,7 +218,7 @@ class Readers(RecoveryTest):
         os.kill(self.reader_pid(reader), signal.SIGKILL)
 
     def check(self, kill, readers=(2, 2), times=1, **more):
-        expected = self.expected()
+        expected = self.expected(**more)
         job = self.serve(readers[0], **more)
         trainers = self.start_trainers("--compute-ms", "10", readers=readers[0])
         for i in range(times):
@@ -235,6 +237,9 @@ class Readers(RecoveryTest):
     def test_a_reader_is_killed_that_sends_rows_as_stored(self):
         self.check(lambda _: self.kill_reader(reader=1), readers=(2, 3), times=2,
                    **{"readers.cache": "stored", "exchange.way": "tapes"})
+
+    def test_a_reader_of_windows_is_killed(self):
+        self.check(lambda _: self.kill_reader(reader=1), readers=(2, 3), **WINDOWS)
 
     def test_rank_0_is_killed_again_and_again(self):
         self.check(self.kill_reader, times=3)
@@ -504,9 +509,10 @@ class Trainers(RecoveryTest):
         os.kill(int(name.split(".")[1]), signal.SIGKILL)
         return name
 
-    def check_spawned(self, readers, lines=60, **more):
-        expected = self.expected(**{key: value for key, value in more.items() if key == "order.window_rows"})
-        job = self.spawn(readers, "", **more)
+    def check_spawned(self, readers, lines=60, order=(), **more):
+        """`order`: settings that decide what is delivered."""
+        expected = self.expected(**dict(order))
+        job = self.spawn(readers, "", **{**dict(order), **more})
         first = self.kill_rank(1, lines)
         self.assert_ends_well(job)
         self.assertEqual(self.processes_of(1)[0], first)
@@ -529,6 +535,9 @@ class Trainers(RecoveryTest):
         uri = server.url + "/" + os.path.basename(settings["dataset.uri"])
         self.check_spawned(2, **{"dataset.uri": uri, "readers.cache": "off"})
 
+    def test_spawned_with_windows(self):
+        self.check_spawned(2, order=WINDOWS)
+
     def test_spawned_by_one_reader(self):
         self.check_spawned(1)
 
@@ -541,8 +550,7 @@ class Trainers(RecoveryTest):
     def test_spawned_with_rows_sent_as_stored(self):
         for lines in (20, 110, 150):  # while few rows have a tape; while tapes are on their way
             with self.subTest(lines=lines):
-                self.check_spawned(3, lines, **{"readers.cache": "stored", "exchange.way": "tapes",
-                                                "order.window_rows": 4})
+                self.check_spawned(3, lines, {"order.window_rows": 4}, **{"readers.cache": "stored", "exchange.way": "tapes"})
                 for path in glob.glob(os.path.join(self.folder, "digest.*")):
                     os.remove(path)
 
