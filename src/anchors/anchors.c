@@ -84,9 +84,9 @@ static enum status check_packed(const void *bytes, size_t size, struct error *er
     if (fits) {
         memcpy(&header, bytes, sizeof header);
         fits = header.magic == BLOCK_MAGIC && header.bytes == size && header.row_length > 0 &&
-               header.stride > 0 && header.frames / 64 <= size && header.stores < size &&
-               header.episodes < size && header.runs < size && header.rows < size &&
-               anchors_block_bytes(&header) == size;
+               header.stride > 0 && (header.runs > 0 || header.frames / 64 <= size) &&
+               header.stores < size && header.episodes < size && header.runs < size &&
+               header.rows < size && anchors_block_bytes(&header) == size;
     }
     if (!fits)
         return error_set(err, STATUS_CORRUPT,

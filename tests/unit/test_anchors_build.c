@@ -252,6 +252,26 @@ static uint64_t check_made(struct made *made)
     return want.samples;
 }
 
+/* Runs say many frames in few bytes. */
+static void long_runs_are_packed(void **state)
+{
+    const uint64_t stores[] = {0, 2000000};
+    const struct anchors_options options = {
+        .store_frames = stores, .store_count = 1, .row_length = 100000, .stride = 1};
+    struct anchors_counts counts;
+    struct anchors *anchors, *copy;
+
+    (void)state;
+    assert_int_equal(anchors_build(&options, &anchors, &counts, NULL), STATUS_OK);
+    assert_true(anchors_bytes(anchors) < 1000);
+    assert_int_equal(
+        anchors_unpack(anchors_packed(anchors), anchors_bytes(anchors), false, &copy, NULL),
+        STATUS_OK);
+    assert_int_equal(anchors_frame_at(copy, 19, 99999), 1999999);
+    anchors_free(copy);
+    anchors_free(anchors);
+}
+
 static void agrees_with_brute_force(void **state)
 {
     uint64_t with = 0;
@@ -410,9 +430,10 @@ static void refuses_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_brute_force),  cmocka_unit_test(diffusion_policy),
-        cmocka_unit_test(hash_tells_anchors_apart), cmocka_unit_test(refuses_bad_episodes),
-        cmocka_unit_test(refuses_bad_steps),        cmocka_unit_test(refuses_nothing),
+        cmocka_unit_test(agrees_with_brute_force), cmocka_unit_test(long_runs_are_packed),
+        cmocka_unit_test(diffusion_policy),        cmocka_unit_test(hash_tells_anchors_apart),
+        cmocka_unit_test(refuses_bad_episodes),    cmocka_unit_test(refuses_bad_steps),
+        cmocka_unit_test(refuses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
