@@ -156,6 +156,23 @@ static void add_sample(struct run *run, const struct window *window, uint64_t wi
     run->sources[run->count++] = window->owners[window_row];
 }
 
+/* Adds `count` samples of a window from the position `unpadded` on, if this reader has them all:
+ * then they are in its list, where the window's planning has looked them up. */
+static bool add_listed(struct run *run, const struct window *window, uint64_t unpadded,
+                       uint64_t count)
+{
+    uint64_t first = unpadded - window->plan.first_position;
+    if (first + count > window->item_count)
+        return false;
+    const struct round_item *items = window->items + first;
+    for (uint64_t i = 0; i < count; i++)
+        if (items[i].position != unpadded + i)
+            return false;
+    for (uint64_t i = 0; i < count; i++)
+        add_sample(run, window, items[i].window_row, items[i].offset);
+    return true;
+}
+
 /* Looks up positions from `position` on, before `end`: as many as are in one window, and all
  * padding or none. */
 static void look_up(const struct round *round, uint64_t position, uint64_t end, struct run *ret_run)
@@ -167,6 +184,8 @@ static void look_up(const struct round *round, uint64_t position, uint64_t end, 
     uint64_t count = min_u64(min_u64(end - position, window_left), RUN_BLOCK);
     ret_run->valid = position < round->reach.epoch.plan.sample_count;
     ret_run->count = 0;
+    if (add_listed(ret_run, window, unpadded, count))
+        return;
     plan_locations_at(&window->plan, unpadded, count, locations);
     for (uint64_t i = 0; i < count; i++)
         add_sample(ret_run, window, locations[i].window_row, locations[i].offset);
