@@ -13,6 +13,7 @@ int cli_config(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
 int cli_plan(int argc, char **argv);
+int cli_samples(int argc, char **argv);
 int cli_rechunk(int argc, char **argv);
 int cli_verify(int argc, char **argv); /* 2: damage was found */
 

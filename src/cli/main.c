@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"verify", cli_verify, "read all of a dataset, list damaged chunks, hash the content"},
     {"rechunk", cli_rechunk, "write a dataset anew: Zarr v3, other chunks, shards and codecs"},
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
+    {"samples", cli_samples, "show what one sample of a run is made of"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

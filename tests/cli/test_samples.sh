@@ -1,0 +1,38 @@
+# What one sample is made of.
+. "$(dirname "$0")/lib.sh"
+
+"$penstock" synth robot --layout robot --samples 200 --episodes 4 --chunk 8 --shape 8,8,3 >/dev/null
+cat >policy.yaml <<'YAML'
+dataset:
+  uri: robot
+  fields:
+    img: {array: data/img, steps: "-1:1"}
+    action: {array: data/action, steps: "-1:15"}
+    state: data/state
+samples:
+  pad: {before: 1, after: 7}
+batch: {global_size: 8}
+YAML
+
+text=$("$penstock" samples -c policy.yaml --index 17 --show)
+contains "$text" "array data/action, frames 16 to 31, chunks 2 to 3 of 8 frames each"
+contains "$text" "array data/state, frame 17, chunk 2 of 8 frames each"
+contains "$text" "action.valid"
+contains "$text" "action          ################"
+contains "$text" "state           .#.............."
+
+first=$("$penstock" samples -c policy.yaml --show)
+contains "$first" "index           0"
+contains "$first" "missing steps -1: the episode's nearest frame stands there"
+contains "$first" "action          o###############"
+contains "$("$penstock" samples -c policy.yaml --set samples.fill=zero)" "zeros stand there"
+
+# Without a configuration of samples, each frame is one.
+contains "$("$penstock" samples --set dataset.uri=robot --index 199)" "of 8 frames each"
+
+# Two stores: chunks are those of the frame's own store.
+contains "$("$penstock" samples --set dataset.uri=robot,robot --index 201)" "frame 1 of store 2 of 2"
+
+refuses 4 "--index 200: the dataset has frames 0 to 199" samples -c policy.yaml --index 200
+refuses 4 "there is no sample at frame 199" samples -c policy.yaml --index 199
+refuses 4 "reach 0 frames before the episode and 14 behind" samples -c policy.yaml --index 199
