@@ -95,7 +95,7 @@ static void settle(struct bench *bench, uint32_t readers, uint64_t row_length)
 /* All rows are at the readers of the trainers that they are near. */
 static void open_window(struct bench *bench)
 {
-    struct divider trainers = divider_of(bench->plan.trainer_count);
+    struct locality_near near = locality_near(&bench->plan);
     plan_epoch_init(&bench->epoch, &bench->plan, 0);
     plan_window_at(&bench->window, &bench->epoch, 0);
     for (uint64_t i = 0; i < bench->window.row_count; i++)
@@ -103,12 +103,12 @@ static void open_window(struct bench *bench)
     plan_rows_at(&bench->epoch, bench->rows, bench->window.row_count);
     for (uint64_t i = 0; i < bench->window.row_count; i++)
         bench->owners[i] =
-            (uint16_t)bench->reader_of_trainer[locality_trainer(trainers, bench->rows[i])];
+            (uint16_t)bench->reader_of_trainer[locality_trainer(near, bench->rows[i])];
 }
 
 static void look_up(struct bench *bench, uint64_t first, uint64_t count)
 {
-    struct divider trainers = divider_of(bench->plan.trainer_count);
+    struct locality_near near = locality_near(&bench->plan);
     struct plan_location locations[BLOCK];
     for (uint64_t at = 0; at < count; at += BLOCK) {
         uint64_t block = count - at < BLOCK ? count - at : BLOCK;
@@ -117,7 +117,7 @@ static void look_up(struct bench *bench, uint64_t first, uint64_t count)
             uint64_t row = bench->rows[locations[i].window_row];
             bench->locations[at + i] =
                 (struct location){(uint32_t)locations[i].window_row, (uint32_t)locations[i].offset};
-            bench->destinations[at + i] = locality_trainer(trainers, row);
+            bench->destinations[at + i] = locality_trainer(near, row);
         }
     }
 }

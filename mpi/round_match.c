@@ -42,7 +42,7 @@ const struct window *round_window_at(const struct round *round, uint64_t positio
 
 /* Looks up positions from `position` on, `most` at most, that are in one window. Returns how many.
  */
-static uint64_t look_up_block(struct round *round, struct divider trainers, uint64_t position,
+static uint64_t look_up_block(struct round *round, struct locality_near near, uint64_t position,
                               uint64_t most)
 {
     uint64_t unpadded;
@@ -57,7 +57,7 @@ static uint64_t look_up_block(struct round *round, struct divider trainers, uint
     for (uint64_t i = 0; i < count; i++) {
         locations[i] =
             (struct round_location){(uint32_t)found[i].window_row, (uint32_t)found[i].offset};
-        destinations[i] = locality_trainer(trainers, window->rows[found[i].window_row]);
+        destinations[i] = locality_trainer(near, window->rows[found[i].window_row]);
     }
     return count;
 }
@@ -65,7 +65,7 @@ static uint64_t look_up_block(struct round *round, struct divider trainers, uint
 bool round_match_look_up(struct round *round)
 {
     struct round_matching *matching = round->matching;
-    struct divider trainers = divider_of(round->job->setup.plan.trainer_count);
+    struct locality_near near = locality_near(&round->job->setup.plan);
     if (matching->known)
         return true;
     for (;;) {
@@ -74,7 +74,7 @@ bool round_match_look_up(struct round *round)
             return false;
         uint64_t end = min_u64(begin + PORTION, matching->count);
         for (uint64_t at = begin; at < end;)
-            at += look_up_block(round, trainers, matching->first + at, end - at);
+            at += look_up_block(round, near, matching->first + at, end - at);
         if (atomic_fetch_add(&matching->looked_up, end - begin) + end - begin == matching->count)
             return true;
     }

@@ -150,7 +150,7 @@ static void count_step(struct job *job, uint64_t epoch, uint64_t step)
 static void count_window(struct job *job, const struct plan_epoch *epoch,
                          const struct plan_window *window, FILE *file)
 {
-    struct divider trainers = divider_of(job->plan.trainer_count);
+    struct locality_near near = locality_near(&job->plan);
     uint64_t end = window->first_position + window->sample_count;
     for (uint64_t position = window->first_position; position < end; position++) {
         struct plan_location location = plan_location_at(window, position);
@@ -158,7 +158,7 @@ static void count_window(struct job *job, const struct plan_epoch *epoch,
         job->sources[i] = job->owners[location.window_row] & ASSIGN_READER_MASK;
         if (job->matcher)
             job->destinations[i] = locality_trainer(
-                trainers, plan_row_at(epoch, window->first_row_position + location.window_row));
+                near, plan_row_at(epoch, window->first_row_position + location.window_row));
         if (i + 1 == job->plan.global_batch) {
             count_step(job, epoch->epoch, step);
             write_step(job, file);

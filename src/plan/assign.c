@@ -273,8 +273,8 @@ static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epo
     if (window->row_samples == 1 && position >= plan->position_count)
         return WANTED_BY_NONE;
     if (plan->locality)
-        return (uint16_t)assigner->reader_of_trainer[locality_trainer(
-            divider_of(plan->trainer_count), assigner->rows[window_row])];
+        return (uint16_t)assigner
+            ->reader_of_trainer[locality_trainer(locality_near(plan), assigner->rows[window_row])];
     if (window->row_samples > 1)
         return WANTED_BY_ANY;
     return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];

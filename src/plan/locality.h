@@ -5,10 +5,13 @@
  * shares allow, and only the imbalance travels. (Yang and Cong, "Accelerating Data Loading in Deep
  * Neural Network Training", HiPC 2019, doi 10.1109/HiPC.2019.00037.)
  *
- * Row r is near trainer r mod T, in all epochs. Its samples go to trainers of that trainer's
- * reader, then of its node, then of others. So each position of a step has a destination: an index
- * in the step's local batches, one after another. With order.placement fixed, a position is its own
- * destination. The assigner (assign.h) keeps each row at the reader of the trainer that it is near.
+ * Row r is near trainer r mod T, in all epochs. (With anchors it is near trainer floor(T * (r * g
+ * mod 2^64) / 2^64), g = 0x9e3779b97f4a7c15: with a stride, the rows that have samples may all be
+ * multiples of T. Multiples of the golden ratio are spread evenly whatever the stride.) Its samples
+ * go to trainers of that trainer's reader, then of its node, then of others. So each position of a
+ * step has a destination: an index in the step's local batches, one after another. With
+ * order.placement fixed, a position is its own destination. The assigner (assign.h) keeps each row
+ * at the reader of the trainer that it is near.
  *
  * Destinations depend on the plan and on the run's locality: not on who reads a row, nor on when.
  * So what a trainer gets at a step is the same before and after a death, and nothing is lost or
@@ -43,10 +46,24 @@ bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret
 uint32_t locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
                        uint32_t trainers);
 
-/* The trainer that a row is near, of `trainers`. */
-static inline uint32_t locality_trainer(struct divider trainers, uint64_t row)
+/* Which trainers rows are near. */
+struct locality_near {
+    struct divider trainers;
+    bool spread; /* with anchors */
+};
+
+static inline struct locality_near locality_near(const struct plan *plan)
 {
-    return (uint32_t)(row - divide(trainers, row) * trainers.divisor);
+    return (struct locality_near){divider_of(plan->trainer_count), plan->anchors != NULL};
+}
+
+/* The trainer that a row is near. */
+static inline uint32_t locality_trainer(struct locality_near near, uint64_t row)
+{
+    const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+    if (near.spread)
+        return (uint32_t)((unsigned __int128)(row * golden) * near.trainers.divisor >> 64);
+    return (uint32_t)(row - divide(near.trainers, row) * near.trainers.divisor);
 }
 
 /* Tables and counters for finding destinations. */

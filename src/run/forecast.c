@@ -115,7 +115,7 @@ static uint64_t count_moved(const struct model *model, const struct plan_epoch *
                             uint64_t step)
 {
     const struct plan *plan = &epoch->plan;
-    struct divider trainers = divider_of(plan->trainer_count);
+    struct locality_near near = locality_near(plan);
     uint64_t first = step * plan->global_batch, count = plan_step_samples(plan, step), moved = 0;
     struct plan_window window = {0};
     for (uint64_t i = 0; i < count; i++) {
@@ -125,7 +125,7 @@ static uint64_t count_moved(const struct model *model, const struct plan_epoch *
         uint64_t row_position =
             window.first_row_position + plan_location_at(&window, position).window_row;
         model->sources[i] = model->owners[row_position];
-        model->destinations[i] = locality_trainer(trainers, plan_row_at(epoch, row_position));
+        model->destinations[i] = locality_trainer(near, plan_row_at(epoch, row_position));
     }
     matcher_match(model->matcher, epoch->epoch, step, model->destinations);
     for (uint64_t i = 0; i < count; i++) {

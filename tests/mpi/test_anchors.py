@@ -105,7 +105,11 @@ class Anchors(JobTest):
 
 
 class Local(test_local.Page):
-    """Destinations as the page says: rows are near trainers by their numbers among all rows."""
+    """Destinations as the page says."""
+
+    def near(self, row):
+        """Spread by the golden ratio, from the row's number among all rows."""
+        return (row * 0x9E3779B97F4A7C15 % 2**64) * self.TRAINERS >> 64
 
     def settings(self, **more):
         return super().settings(**{"samples.stride": 3, "order.window_rows": 7, **more})

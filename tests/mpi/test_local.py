@@ -117,13 +117,17 @@ class Page(JobTest):
             k = [(k[0] + 0x9E3779B9) & word, (k[1] + 0xBB67AE85) & word]
         return x[1] << 32 | x[0]
 
+    def near(self, row):
+        """The trainer that a row is near."""
+        return row % self.TRAINERS
+
     def destinations(self, epoch, step, samples, readers):
         """By position of a step on one node. `samples`: the indices at the positions."""
         size, trainers = len(samples), self.TRAINERS
         group_of = [t * readers // trainers for t in range(trainers)]
         gets = [[d for t in range(trainers) if group_of[t] == group
                  for d in range(t * size // trainers, (t + 1) * size // trainers)] for group in range(readers)]
-        near = [group_of[index // self.CHUNK % trainers] for index in samples]
+        near = [group_of[self.near(index // self.CHUNK)] for index in samples]
         key = self.random_u64(self.random_u64(self.SEED, 4, epoch), 0, step)
         left, groups = [len(part) for part in gets], {}
         for rest in (False, True):

@@ -205,8 +205,8 @@ static double moved_share(uint32_t nodes, uint32_t samples_of_node, uint64_t ste
     plan_epoch_init(&epoch, &plan, 0);
     for (uint64_t step = 0; step < steps; step++) {
         for (uint64_t i = 0; i < batch; i++)
-            destinations[i] =
-                locality_trainer(divider_of(nodes), plan_sample_at(&epoch, step * batch + i));
+            destinations[i] = locality_trainer((struct locality_near){divider_of(nodes), false},
+                                               plan_sample_at(&epoch, step * batch + i));
         uint32_t near[MOST_POSITIONS];
         memcpy(near, destinations, batch * sizeof *near);
         matcher_match(matcher, 0, step, destinations);
@@ -263,9 +263,28 @@ static void chance_decides_what_moves(void **state)
         assert_in_range(from[i], STEPS * 4 / 4 / 2, STEPS * 4 / 4 * 2);
 }
 
+/* Whatever the stride, about as many of the rows are near one trainer as near another. */
+static void strides_are_near_all_trainers(void **state)
+{
+    (void)state;
+    enum { ROWS = 4096 };
+    for (uint32_t trainers = 1; trainers <= 16; trainers++) {
+        for (uint64_t stride = 1; stride <= 256; stride++) {
+            struct locality_near near = {divider_of(trainers), true};
+            uint32_t counts[MOST_TRAINERS] = {0};
+            for (uint64_t i = 0; i < ROWS; i++)
+                counts[locality_trainer(near, i * stride)]++;
+            for (uint32_t t = 0; t < trainers; t++)
+                assert_in_range(counts[t], ROWS / trainers - ROWS / 32,
+                                ROWS / trainers + ROWS / 32);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strides_are_near_all_trainers),
         cmocka_unit_test(numbers_come_back),
         cmocka_unit_test(large_nodes_and_many_have_numbers),
         cmocka_unit_test(nonsense_is_no_locality),

@@ -153,8 +153,7 @@ static void find_destinations(const struct plan_epoch *epoch, uint64_t step, uin
     assert_true(count <= MOST_BATCH);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t row = plan_sample_at(epoch, first + i) / plan->row_length;
-        destinations[i] =
-            plan->locality ? locality_trainer(divider_of(plan->trainer_count), row) : (uint32_t)i;
+        destinations[i] = plan->locality ? locality_trainer(locality_near(plan), row) : (uint32_t)i;
     }
     if (!plan->locality)
         return;
