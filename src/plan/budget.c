@@ -54,7 +54,8 @@ static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windo
         matching = add_sat(mul_sat(round_max_matched(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
                            matcher_bytes(d->plan));
     uint64_t home_table = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
-    uint64_t tables = plan_tables_bytes(d->plan, plan_epochs_at_once(d->plan, planned_windows));
+    uint64_t epochs = plan_epochs_at_once(d->plan, planned_windows);
+    uint64_t tables = add_sat(d->anchor_bytes, plan_tables_bytes(d->plan, epochs));
     return add_sat(
         add_sat(mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))),
                 add_sat(add_sat(home_table, tables), matching)),

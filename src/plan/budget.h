@@ -39,6 +39,7 @@ struct budget_demand {
     uint64_t messages;      /* of a record, for what is zero-copy */
     bool shifts;            /* records need rooms: see run/fragments.h */
     uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
+    uint64_t anchor_bytes;  /* of the anchors, which each reader has */
     uint64_t scratch_bytes; /* of one worker */
     uint64_t index_bytes;   /* for shards' indices, which they share */
     uint64_t ring_bytes;    /* of one trainer's ring */

@@ -131,6 +131,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .messages = fragments->messages,
         .shifts = fragments->shifts,
         .held_bytes = dataset->held_bytes,
+        .anchor_bytes = dataset->anchor_bytes,
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
