@@ -219,6 +219,16 @@ bool tapes_progress(struct tapes *tapes)
     return load_arrived(tapes) || active;
 }
 
+bool tapes_hold_up(const struct tapes *tapes, int32_t row_buffer)
+{
+    if (row_buffer == ROW_NONE)
+        return !tapes_may_expect(tapes);
+    for (uint32_t i = 0; tapes->expected_count > 0 && i < tapes->receive_count; i++)
+        if (tapes->receives[i] != MPI_REQUEST_NULL && tapes->receptions[i].row_buffer == row_buffer)
+            return true;
+    return false;
+}
+
 bool tapes_under_way(const struct tapes *tapes)
 {
     return tapes->expected_count > 0 || tapes->free_send_count < tapes->send_count;

@@ -38,6 +38,10 @@ void tapes_expect(struct tapes *tapes, uint32_t from, int32_t row_buffer, uint64
 /* Moves messages on, and hands rows to workers. True if anything moved. */
 bool tapes_progress(struct tapes *tapes);
 
+/* Whether a row waits for its tape; or, ROW_NONE, whether it may be that no tape can be expected.
+ */
+bool tapes_hold_up(const struct tapes *tapes, int32_t row_buffer);
+
 /* Whether a message is under way. */
 bool tapes_under_way(const struct tapes *tapes);
 

@@ -253,6 +253,11 @@ uint64_t windows_take_tape_bytes(struct windows *windows, uint64_t epoch)
     return bytes;
 }
 
+bool windows_wait_for_tape(const struct windows *windows, int32_t row_buffer)
+{
+    return windows->tapes && tapes_hold_up(windows->tapes, row_buffer);
+}
+
 bool windows_moving(const struct windows *windows)
 {
     return windows->tapes && tapes_under_way(windows->tapes);

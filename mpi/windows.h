@@ -85,6 +85,9 @@ uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch);
 /* How many bytes of rows as stored were sent to other readers for an epoch; likewise. */
 uint64_t windows_take_tape_bytes(struct windows *windows, uint64_t epoch);
 
+/* Whether it is a tape, and not reading, that a row waits for; ROW_NONE: that is not claimed. */
+bool windows_wait_for_tape(const struct windows *windows, int32_t row_buffer);
+
 /* Whether rows as stored are on their way. */
 bool windows_moving(const struct windows *windows);
 

@@ -96,6 +96,7 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
         !ways_init(&assigner->ways, readers, options->way, (double)options->record_bytes,
                    mean_row_samples(options->plan), assigner->share))
         return false;
+    assigner->ways.tape_bytes = (double)options->tape_bytes;
     if (assigner->replica_rows > 0) {
         assigner->replicas = calloc(assigner_replica_bytes(assigner->replica_rows, readers), 1);
         if (!assigner->replicas)
@@ -127,7 +128,6 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .most_rows = options->most_rows,
                                       .each_rows = options->each_rows,
                                       .replica_rows = options->replica_rows,
-                                      .tapes = options->tapes,
                                       .kept_are_read = options->kept_are_read};
     if (!assigner || !allocate(assigner, options)) {
         assigner_free(assigner);

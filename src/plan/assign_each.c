@@ -132,19 +132,14 @@ static bool may_load(const struct assigner *assigner, const struct assigner_task
            (!repeated && assigner->readers[reader].window_each < assigner->each_rows);
 }
 
-/* Whether rows that their homes keep as stored are to be sent as tapes. */
-static bool sends_tapes(const struct assigner *assigner)
+static void add_to_ways(struct ways *ways, enum ways_way way, const struct ways_row *row)
 {
-    return assigner->tapes && assigner->ways.choice == WAYS_TAPES;
-}
-
-/* The home sends the tape of a row of one sample. */
-static void take_single_tape(struct assigner *assigner, uint32_t wanting, uint64_t row)
-{
-    load(assigner, wanting, row, true);
-    assigner->lists++; /* the home is not on the list */
-    assigner->stats.each_rows++;
-    assigner->stats.tape_rows++;
+    if (way == WAY_SEND)
+        ways_add_sent(ways, row);
+    else if (way == WAY_EACH)
+        ways_add_each(ways, row);
+    else
+        ways_add_tape(ways, row);
 }
 
 bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task,
@@ -156,19 +151,18 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
     *ret_owner = (uint16_t)(home | ASSIGN_KEEP);
     if (is_reader(wanting)) {
         bool held = holds(assigner, wanting, row);
-        bool may = may_load(assigner, task, wanting, row);
-        if (wanting != home && may && !held && sends_tapes(assigner)) {
-            take_single_tape(assigner, wanting, row);
-            *ret_owner |= ASSIGN_EACH | ASSIGN_TAPE;
-            return true;
-        }
-        if (wanting == home ||
-            !ways_choose_single(ways, home, wanting, assigner->kept_are_read, held, may))
+        enum ways_way way = WAY_SEND;
+        if (wanting != home)
+            way = ways_choose_single(ways, home, wanting, assigner->kept_are_read, held,
+                                     may_load(assigner, task, wanting, row));
+        if (way == WAY_SEND)
             return false;
-        load(assigner, wanting, row, false);
-        assigner->stats.kept_rows += held;
+        load(assigner, wanting, row, way == WAY_TAPE);
+        assigner->lists++; /* the home is not on the list */
         assigner->stats.each_rows++;
-        *ret_owner = wanting;
+        assigner->stats.tape_rows += way == WAY_TAPE;
+        assigner->stats.kept_rows += held;
+        *ret_owner = way == WAY_TAPE ? *ret_owner | ASSIGN_EACH | ASSIGN_TAPE : wanting;
         return true;
     }
     if (wanting == WANTED_BY_NONE)
@@ -178,20 +172,19 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
                              .decodes = assigner->kept_are_read,
                              .holders = assigner->holders,
                              .holder_count = assigner->holder_count};
-    bool better = assigner->each_rows > 0 && ways_prefers_each(ways, &given);
-    bool allowed = (better && ways_allows_each(ways, &given)) || sends_tapes(assigner);
+    enum ways_way way = assigner->each_rows > 0 ? ways_prefer(ways, &given) : WAY_SEND;
+    bool allowed = way != WAY_SEND && ways_allows_each(ways, &given);
     if (allowed)
         list_loaders(assigner, task, window_row);
-    bool each = allowed && loaders_have_room(assigner, home, row);
-    if (each || (better && !allowed))
-        ways_add_each(ways, &given);
-    else
-        ways_add_sent(ways, &given);
-    if (!each)
+    if (allowed && !loaders_have_room(assigner, home, row))
+        way = WAY_SEND;
+    else if (allowed && way == WAY_TAPE && loaders_hold(assigner, home, row))
+        way = WAY_EACH;
+    add_to_ways(ways, way, &given);
+    if (!allowed || way == WAY_SEND)
         return false;
-    bool tape = sends_tapes(assigner) && !loaders_hold(assigner, home, row);
-    burden_loaders(assigner, home, row, tape);
-    *ret_owner |= tape ? ASSIGN_EACH | ASSIGN_TAPE : ASSIGN_EACH;
+    burden_loaders(assigner, home, row, way == WAY_TAPE);
+    *ret_owner |= way == WAY_TAPE ? ASSIGN_EACH | ASSIGN_TAPE : ASSIGN_EACH;
     return true;
 }
 
@@ -215,7 +208,7 @@ bool each_takes_other(struct assigner *assigner, const struct assigner_task *tas
 {
     uint64_t row = assigner->rows[window_row];
     struct ways_row given = {.from = sender, .reads = true};
-    if (assigner->each_rows == 0 || !ways_prefers_each(&assigner->ways, &given) ||
+    if (assigner->each_rows == 0 || ways_prefer(&assigner->ways, &given) == WAY_SEND ||
         !ways_allows_each(&assigner->ways, &given))
         return false;
     list_loaders(assigner, task, window_row);

@@ -27,7 +27,7 @@ struct assigner {
     uint64_t row_count;
     uint32_t reader_count, trainer_count;
     uint64_t keep_rows, most_rows, each_rows, replica_rows;
-    bool kept_are_read, tapes;
+    bool kept_are_read;
     const uint32_t *reader_of_trainer;
     struct candidate *readers; /* [reader_count] */
     double *share;             /* [reader_count] of the trainers that the reader serves */

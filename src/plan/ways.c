@@ -126,6 +126,15 @@ static struct ways_load move_load(const struct ways *ways, uint32_t reader, doub
     return (struct ways_load){.out = out * sample_ns, .in = in * sample_ns};
 }
 
+/* Of the tape of a row: `out` times sent, and `in` times received and decoded. */
+static struct ways_load tape_load(const struct ways *ways, uint32_t reader, double out, double in)
+{
+    const struct ways_rates *rates = &ways->rates[reader];
+    double tape_ns = ways->tape_bytes * rates->byte_ns;
+    return (struct ways_load){
+        .work = in * rates->row_ns * ways->burden, .out = out * tape_ns, .in = in * tape_ns};
+}
+
 static void add(struct ways_load *load, struct ways_load more, double times)
 {
     load->work += times * more.work;
@@ -177,25 +186,28 @@ static double samples(const struct ways *ways)
 /* Brings the loads of long rows, and the prices, up to date. */
 static void refresh(struct ways *ways)
 {
-    ways->in_price = ways->each_price = 0;
+    double all_rows = ways->sent_rows + ways->each_rows + ways->tape_rows;
+    ways->in_price = ways->each_price = ways->tape_price = 0;
     for (uint32_t r = 0; r < ways->reader_count; r++) {
         struct ways_load received = move_load(ways, r, 0, ways->share[r] * samples(ways));
-        struct ways_load read = read_load(ways, r, 1);
+        struct ways_load read = read_load(ways, r, 1), tape = tape_load(ways, r, 0, 1);
         add(&ways->loads[r], received, ways->sent_rows);
         add(&ways->plans[WAYS_CHOSEN][r], received, ways->sent_rows);
         add(&ways->loads[r], read, ways->each_rows * ways->wants[r]);
         add(&ways->plans[WAYS_CHOSEN][r], read, ways->each_rows * ways->wants[r]);
-        add(&ways->plans[WAYS_ALL_SEND][r], received, ways->sent_rows + ways->each_rows);
-        add(&ways->plans[WAYS_ALL_EACH][r], read,
-            (ways->sent_rows + ways->each_rows) * ways->wants[r]);
+        add(&ways->loads[r], tape, ways->tape_rows * ways->wants[r]);
+        add(&ways->plans[WAYS_CHOSEN][r], tape, ways->tape_rows * ways->wants[r]);
+        add(&ways->plans[WAYS_ALL_SEND][r], received, all_rows);
+        add(&ways->plans[WAYS_ALL_EACH][r], read, all_rows * ways->wants[r]);
     }
     for (uint32_t r = 0; r < ways->reader_count; r++) {
         struct ways_load received = move_load(ways, r, 0, ways->share[r] * samples(ways));
         ways->in_price += price(&ways->loads[r], received);
         ways->each_price +=
             ways->wants[r] * (price(&ways->loads[r], read_load(ways, r, 1)) + store_price(ways));
+        ways->tape_price += ways->wants[r] * price(&ways->loads[r], tape_load(ways, r, 0, 1));
     }
-    ways->sent_rows = ways->each_rows = 0;
+    ways->sent_rows = ways->each_rows = ways->tape_rows = 0;
     ways->stale = ways->reader_count / 8 + 1;
 }
 
@@ -285,26 +297,58 @@ static void add_single(struct ways *ways, enum ways_plan plan, uint32_t from, ui
         add_planned(ways, plan, from, read_load(ways, from, 0));
 }
 
-bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool holds,
-                        bool allowed)
+static enum ways_way cheapest(double send, double each, double tape)
 {
-    bool each = allowed && (ways->choice == WAYS_EACH || (ways->choice == WAYS_TAPES && holds));
+    if (tape < send && tape < each)
+        return WAY_TAPE;
+    return each < send ? WAY_EACH : WAY_SEND;
+}
+
+static enum ways_way cheapest_single(const struct ways *ways, uint32_t from, uint32_t to,
+                                     bool decodes, bool holds)
+{
+    const struct ways_load *sender = &ways->loads[from], *receiver = &ways->loads[to];
+    double send = price(sender, move_load(ways, from, samples(ways), 0)) +
+                  price(receiver, move_load(ways, to, 0, samples(ways))) +
+                  price(sender, memory_load(ways, from, decodes));
+    if (holds)
+        return !decodes || price(receiver, memory_load(ways, to, decodes)) < send ? WAY_EACH
+                                                                                  : WAY_SEND;
+    double each = price(receiver, read_load(ways, to, 1)) + store_price(ways);
+    double tape = ways->tape_bytes > 0 ? price(sender, tape_load(ways, from, 1, 0)) +
+                                             price(receiver, tape_load(ways, to, 0, 1))
+                                       : INFINITY;
+    return cheapest(send, each, tape);
+}
+
+/* The way that is forced on rows that others than their owner may load. */
+static enum ways_way forced(const struct ways *ways, bool all_hold)
+{
+    if (ways->choice == WAYS_TAPES)
+        return all_hold ? WAY_EACH : ways->tape_bytes > 0 ? WAY_TAPE : WAY_SEND;
+    return ways->choice == WAYS_EACH ? WAY_EACH : WAY_SEND;
+}
+
+enum ways_way ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes,
+                                 bool holds, bool allowed)
+{
+    enum ways_way way = allowed ? forced(ways, holds) : WAY_SEND;
     if (!ways->all_known)
-        return each;
-    if (allowed && ways->choice == WAYS_AUTO) {
-        const struct ways_load *sender = &ways->loads[from], *receiver = &ways->loads[to];
-        double send = price(sender, move_load(ways, from, samples(ways), 0)) +
-                      price(receiver, move_load(ways, to, 0, samples(ways))) +
-                      price(sender, memory_load(ways, from, decodes));
-        each = holds ? !decodes || price(receiver, memory_load(ways, to, decodes)) < send
-                     : price(receiver, read_load(ways, to, 1)) + store_price(ways) < send;
+        return way;
+    if (allowed && ways->choice == WAYS_AUTO)
+        way = cheapest_single(ways, from, to, decodes, holds);
+    if (way == WAY_TAPE) {
+        add_planned(ways, WAYS_CHOSEN, from, tape_load(ways, from, 1, 0));
+        add_planned(ways, WAYS_CHOSEN, to, tape_load(ways, to, 0, 1));
+    } else {
+        add_single(ways, WAYS_CHOSEN, from, to, decodes, holds, way == WAY_EACH);
     }
-    add_single(ways, WAYS_CHOSEN, from, to, decodes, holds, each);
-    add_single(ways, WAYS_ALL_SEND, from, to, decodes, holds, each && holds);
+    add_single(ways, WAYS_ALL_SEND, from, to, decodes, holds, way == WAY_EACH && holds);
     add_single(ways, WAYS_ALL_EACH, from, to, decodes, holds, allowed);
-    each = each && (ways->mixes || holds);
-    ways->each += each && !holds;
-    return each;
+    if (!ways->mixes && !holds)
+        way = WAY_SEND;
+    ways->each += way == WAY_EACH && !holds;
+    return way;
 }
 
 /* --- rows that many readers want ---------------------------------------------------------- */
@@ -338,11 +382,25 @@ static double each_price(const struct ways *ways, const struct ways_row *row)
     return sum;
 }
 
-bool ways_prefers_each(struct ways *ways, const struct ways_row *row)
+/* The price of TAPE for a row that the sender has as stored. */
+static double tape_price(const struct ways *ways, uint32_t from)
+{
+    const struct ways_load *load = &ways->loads[from];
+    double wants = ways->wants[from], sent = ways->wanted - wants;
+    struct ways_load own = tape_load(ways, from, sent, wants),
+                     all = tape_load(ways, from, 0, wants);
+    own.in = 0; /* its own tape is there */
+    return ways->tape_price - price(load, all) + price(load, own);
+}
+
+enum ways_way ways_prefer(struct ways *ways, const struct ways_row *row)
 {
     uint32_t from = row->from;
+    bool may_tape = ways->tape_bytes > 0 && !row->reads;
+    if (ways->choice == WAYS_TAPES)
+        return may_tape ? WAY_TAPE : WAY_SEND;
     if (ways->choice != WAYS_AUTO || !ways->all_known)
-        return ways->choice == WAYS_EACH;
+        return forced(ways, false);
     if (ways->stale == 0)
         refresh(ways);
     const struct ways_load *load = &ways->loads[from];
@@ -353,7 +411,9 @@ bool ways_prefers_each(struct ways *ways, const struct ways_row *row)
                   (row->reads || row->decodes ? own_read : 0) +
                   (row->reads ? store_price(ways) : 0);
     double each = each_price(ways, row);
-    return each < send || (row->holder_count > 0 && each <= 0);
+    if (row->holder_count > 0 && each <= 0)
+        return WAY_EACH;
+    return cheapest(send, each, may_tape ? tape_price(ways, from) : INFINITY);
 }
 
 bool ways_allows_each(const struct ways *ways, const struct ways_row *row)
@@ -415,6 +475,21 @@ void ways_add_each(struct ways *ways, const struct ways_row *row)
     ways->each_rows++;
     ways->each += ways->mixes;
     add_loaders(ways, WAYS_CHOSEN, row);
+    add_sender(ways, WAYS_ALL_SEND, row);
+    add_loaders(ways, WAYS_ALL_EACH, row);
+    count_row(ways);
+}
+
+void ways_add_tape(struct ways *ways, const struct ways_row *row)
+{
+    uint32_t from = row->from;
+    double wants = ways->wants[from];
+    if (!ways->all_known)
+        return;
+    ways->tape_rows++;
+    struct ways_load own = tape_load(ways, from, ways->wanted - wants, 0);
+    own.in = -tape_load(ways, from, 0, wants).in; /* refresh() adds what all receive */
+    add_planned(ways, WAYS_CHOSEN, from, own);
     add_sender(ways, WAYS_ALL_SEND, row);
     add_loaders(ways, WAYS_ALL_EACH, row);
     count_row(ways);

@@ -4,6 +4,7 @@
  *     SEND   one reader, the owner, has the row or reads it, and sends decoded samples
  *     EACH   every reader whose trainers get samples of the row loads the row by itself, from its
  *            memory, its disk cache or the store; nothing is sent
+ *     TAPE   as EACH, but the owner, which keeps the row as stored, sends the stored bytes
  *
  * The choice is greedy, row by row, so that the busiest resource is busy for as short as possible:
  * online load balancing (Aspnes, Azar, Fiat, Plotkin and Waarts, Journal of the ACM 44(3), 1997).
@@ -64,6 +65,9 @@ struct ways_load {
     double work, out, in;
 };
 
+/* How one row is to come to those who want it. */
+enum ways_way { WAY_SEND, WAY_EACH, WAY_TAPE };
+
 /* What the rows of a window would take in one way, or take as chosen. */
 enum ways_plan { WAYS_CHOSEN, WAYS_ALL_SEND, WAYS_ALL_EACH, WAYS_PLANS };
 
@@ -71,6 +75,7 @@ struct ways {
     uint32_t reader_count;
     enum ways_choice choice;
     double record_bytes;      /* of a sample */
+    double tape_bytes;        /* of a row as stored; 0: there is no TAPE */
     uint64_t row_samples;     /* of a row */
     struct ways_rates *rates; /* [reader_count] */
     const double *share;      /* [reader_count] of the samples; borrowed */
@@ -85,12 +90,13 @@ struct ways {
     double each;                /* rows given out that are not sent, of the last windows */
     double burden, burden_step; /* the latter: its logarithm changes by so much at most */
     /* Sums over readers that are looked at for each long row: brought up to date now and then. */
-    double in_price, each_price; /* of a whole row, at the loads of the last refresh */
-    double sent_rows, each_rows; /* since then */
-    uint32_t stale;              /* rows given out since then */
+    double in_price, each_price, tape_price; /* of a whole row, at the loads of the last refresh */
+    double sent_rows, each_rows, tape_rows;  /* since then */
+    uint32_t stale;                          /* rows given out since then */
 };
 
-/* All zero for so many readers, but for what is given. False: no memory. `share` is borrowed. */
+/* All zero for so many readers, but for what is given; `tape_bytes` may be set afterwards. False:
+ * no memory. `share` is borrowed. */
 bool ways_init(struct ways *ways, uint32_t reader_count, enum ways_choice choice,
                double record_bytes, uint64_t row_samples, const double *share);
 void ways_done(struct ways *ways);
@@ -113,11 +119,11 @@ void ways_begin_window(struct ways *ways);
 /* `reader` reads a row: the store's time, too, unless the row is in its memory, as stored. */
 void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory);
 
-/* A row whose samples all go to the reader `to`, and which `from` has in memory: whether `to` is to
- * load the row itself. `decodes`: rows in memory are as stored. `holds`: `to` has the row in
- * memory, too. Adds the choice. `allowed` false: it may not. */
-bool ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes, bool holds,
-                        bool allowed);
+/* The way of a row whose samples all go to the reader `to`, and which `from` has in memory.
+ * `decodes`: rows in memory are as stored. `holds`: `to` has the row in memory, too. Adds the
+ * choice. `allowed` false: `to` may not load the row. */
+enum ways_way ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes,
+                                 bool holds, bool allowed);
 
 /* A row whose samples go to many readers. */
 struct ways_row {
@@ -129,17 +135,18 @@ struct ways_row {
     uint32_t holder_count;
 };
 
-/* Whether all had better load such a row; and whether they may: while the mixture is not worth it,
- * only a row that all have in memory. Add nothing. What was better is added even if it may not be.
- */
-bool ways_prefers_each(struct ways *ways, const struct ways_row *row);
+/* The way that is best for such a row; and whether all may load the row: while the mixture is not
+ * worth it, only a row that all have in memory. Add nothing. What was better is added even if it
+ * may not be. */
+enum ways_way ways_prefer(struct ways *ways, const struct ways_row *row);
 bool ways_allows_each(const struct ways *ways, const struct ways_row *row);
 
 /* Adds such a row, sent by `from`. */
 void ways_add_sent(struct ways *ways, const struct ways_row *row);
 
-/* Adds such a row, loaded by those who want it. */
+/* Adds such a row, loaded by those who want it; and one whose tape `from` sends them. */
 void ways_add_each(struct ways *ways, const struct ways_row *row);
+void ways_add_tape(struct ways *ways, const struct ways_row *row);
 
 /* The busiest resource's time of the window: as chosen, if all rows were sent, if each reader read
  * for itself. 0 where rates are not known. */

@@ -444,7 +444,7 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .most_rows = setup->budget.most_rows,
         .each_rows = setup->budget.each_rows,
         .replica_rows = setup->budget.replica_rows,
-        .tapes = setup->budget.tape_buffers > 0,
+        .tape_bytes = setup->budget.tape_buffers > 0 ? max_u64(setup->stored_row_bytes, 1) : 0,
         .way = setup->way,
         .record_bytes = setup->record_bytes,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,

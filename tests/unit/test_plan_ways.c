@@ -30,7 +30,7 @@ static uint64_t take_single(struct ways *ways, uint64_t counts[READERS])
     uint64_t each = 0;
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t from = i % READERS, to = (from + 1 + i / READERS % (READERS - 1)) % READERS;
-        bool chosen = ways_choose_single(ways, from, to, false, false, true);
+        bool chosen = ways_choose_single(ways, from, to, false, false, true) == WAY_EACH;
         each += chosen;
         counts[to] += chosen;
     }
@@ -44,7 +44,7 @@ static uint64_t take_long(struct ways *ways)
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t from = i % READERS;
         struct ways_row row = {.from = from};
-        bool chosen = ways_prefers_each(ways, &row);
+        bool chosen = ways_prefer(ways, &row) == WAY_EACH;
         if (chosen)
             ways_add_each(ways, &row);
         else
@@ -224,9 +224,70 @@ static void rates_do_not_swing(void **state)
     ways_done(&ways);
 }
 
+/* Stored bytes are a quarter of the decoded ones: where links are scarce, tapes take a quarter of
+ * the time; where decoding is, rows are sent; and what is chosen takes no longer than the better of
+ * both. */
+static void tapes_where_links_are_scarce(void **state)
+{
+    (void)state;
+    static const double reading[] = {100, 2000, 8000, 60000};
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++) {
+        struct ways ways;
+        uint64_t tapes = 0;
+        bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = reading[i], .byte_ns = 8});
+        ways_note_store(&ways, &(struct ways_store){.row_ns = 20000, .row_bytes = 250});
+        ways.tape_bytes = 250;
+        for (uint32_t row = 0; row < ROWS; row++) {
+            uint32_t from = row % READERS,
+                     to = (from + 1 + row / READERS % (READERS - 1)) % READERS;
+            tapes += ways_choose_single(&ways, from, to, true, false, true) == WAY_TAPE;
+        }
+        double rows = (double)ROWS / READERS, took = ways_window_ns(&ways, WAYS_CHOSEN);
+        double send = rows * (reading[i] > 8000 ? reading[i] : 8000);
+        double tape = rows * (reading[i] > 2000 ? reading[i] : 2000);
+        assert_true(took < 1.15 * (send < tape ? send : tape));
+        assert_true(reading[i] > 8000 || tapes > ROWS / 2);
+        ways_done(&ways);
+    }
+}
+
+/* A tape goes to three readers, which all decode the row; sending takes three quarters of its
+ * samples. */
+static void tapes_of_long_rows(void **state)
+{
+    (void)state;
+    static const double reading[] = {1000, 200000, 10000000};
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++) {
+        struct ways ways;
+        uint64_t tapes = 0;
+        bench_init(&ways, WAYS_AUTO, 1000, (struct ways_rates){.row_ns = reading[i], .byte_ns = 8});
+        ways_note_store(&ways, &(struct ways_store){.row_ns = 30000, .row_bytes = 5000000});
+        ways.tape_bytes = 50000; /* a twentieth */
+        for (uint32_t row = 0; row < ROWS; row++) {
+            struct ways_row given = {.from = row % READERS, .decodes = true};
+            enum ways_way way = ways_prefer(&ways, &given);
+            tapes += way == WAY_TAPE;
+            if (way == WAY_EACH)
+                ways_add_each(&ways, &given);
+            else if (way == WAY_TAPE)
+                ways_add_tape(&ways, &given);
+            else
+                ways_add_sent(&ways, &given);
+        }
+        double rows = (double)ROWS / READERS;
+        double send = rows * (reading[i] > 750 * 8000 ? reading[i] : 750 * 8000.0);
+        double tape = rows * (4 * reading[i] > 3 * 400000 ? 4 * reading[i] : 3 * 400000.0);
+        assert_true(ways_window_ns(&ways, WAYS_CHOSEN) < 1.15 * (send < tape ? send : tape));
+        assert_true(i == 2 ? tapes < ROWS / 4 : tapes > ROWS / 2);
+        ways_done(&ways);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tapes_where_links_are_scarce),
+        cmocka_unit_test(tapes_of_long_rows),
         cmocka_unit_test(mixes_as_is_best),
         cmocka_unit_test(long_rows_mix),
         cmocka_unit_test(slow_readers_read_less),
