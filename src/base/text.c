@@ -41,7 +41,8 @@ void text_append(struct text *text, const char *format, ...)
 void text_append_bytes(struct text *text, const void *data, size_t size)
 {
     reserve(text, size);
-    memcpy(text->data + text->length, data, size);
+    if (size > 0) /* memcpy() takes no NULL */
+        memcpy(text->data + text->length, data, size);
     text->length += size;
     text->data[text->length] = '\0';
 }
