@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,6 +359,7 @@ enum status anchors_build(const struct anchors_options *options, struct anchors 
             status = nothing_left(options, &counts, err);
     }
     if (status == STATUS_OK) {
+        assert(anchors);
         anchors->header->samples = counts.samples;
         fill_tables(anchors, options, &episodes);
         status = fill_hash(anchors, err);

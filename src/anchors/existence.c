@@ -18,8 +18,12 @@ static const int32_t anchor_alone[] = {0};
 /* The steps, at least one. */
 static const int32_t *steps_of(const struct anchors_options *o, size_t *ret_count)
 {
-    *ret_count = o->step_count > 0 ? o->step_count : 1;
-    return o->step_count > 0 ? o->steps : anchor_alone;
+    if (o->step_count == 0) {
+        *ret_count = 1;
+        return anchor_alone;
+    }
+    *ret_count = o->step_count;
+    return o->steps;
 }
 
 /* The anchors of the episode [first, end) by stride and ends: from *ret_first on, in strides. */
@@ -42,10 +46,12 @@ static uint64_t find_interval(const struct anchors_options *o, uint64_t first, u
 static uint64_t next_episode(const struct episodes *episodes, size_t i, uint64_t *first,
                              uint64_t *ret_anchor, struct anchors_counts *counts)
 {
-    uint64_t end = episodes->ends[i], frames = end - *first;
-    uint64_t count = frames ? find_interval(episodes->options, *first, end, ret_anchor) : 0;
+    uint64_t end = episodes->ends[i], frames = end - *first, count = 0;
     uint64_t on_stride = size_divide_up(frames, episodes->options->stride);
 
+    *ret_anchor = *first;
+    if (frames > 0)
+        count = find_interval(episodes->options, *first, end, ret_anchor);
     counts->off_stride += frames - on_stride;
     counts->at_ends += on_stride - count;
     counts->short_episodes += frames > 0 && count == 0;

@@ -246,19 +246,19 @@ void split_block(const struct split *split, const struct split_groups *groups, u
 enum status split_block_range(uint64_t begin, uint64_t end, uint64_t gap, uint64_t frames,
                               uint64_t *blocked, struct error *err)
 {
-    end = end == UINT64_MAX ? frames : end;
-    if (end > frames)
+    uint64_t stop = end == UINT64_MAX ? frames : end;
+    if (stop > frames)
         return error_set(err, STATUS_INVALID,
                          "samples.split_range ends at frame %" PRIu64 ", but there are %" PRIu64
                          " frames",
-                         end, frames);
+                         stop, frames);
     uint64_t first = begin ? add_sat(begin, gap) : 0;
-    if (first >= end)
+    if (first >= stop)
         return error_set(err, STATUS_INVALID,
                          "samples.split_range %" PRIu64 ":%" PRIu64 " with a gap of %" PRIu64
                          " frame%s has no frame",
-                         begin, end, gap, count_plural(gap));
+                         begin, stop, gap, count_plural(gap));
     bits_set(blocked, 0, first);
-    bits_set(blocked, end, frames);
+    bits_set(blocked, stop, frames);
     return STATUS_OK;
 }
