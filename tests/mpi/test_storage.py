@@ -300,6 +300,19 @@ class Faults(Storage):
                 self.assertEqual(len(told), 2, outcome.output)
                 self.assert_nothing_left(before, outcome)
 
+    def test_copies_do_not_wait_for_a_read(self):
+        """The only worker of a reader is in a read that never returns: all steps that need nothing of it are delivered."""
+        uri, hangs = self.plain("plain-100", 100), 9
+        for readers in (1, 2):
+            with self.subTest(readers=readers):
+                outcome = self.reader(readers, {**self.settings(uri), "store.timeout": 5, "delivery.trainers": 2,
+                                                "readers.threads": 1, "order.shuffle": "false",
+                                                "exchange.steps_per_round": 1},
+                                      ["--digest", os.path.join(self.folder, "digest.{rank}")],
+                                      env=self.faulty(hang=f"data/{hangs}.0"))
+                self.assertIn(outcome.code, FAILED, outcome.output)
+                self.assertEqual(len(self.digest_lines()), hangs * self.CHUNK, outcome.output)
+
     def test_metadata_that_never_comes(self):
         """The main thread of reader 0 hangs, before there are trainers."""
         uri = self.plain("plain-100", 100)
