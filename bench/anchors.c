@@ -12,6 +12,8 @@
  * the process has had so far, with the masks and ends that it was given. Prints one JSON object.
  * Judges nothing.
  */
+#include "program.h"
+
 #include "anchors/anchors.h"
 #include "base/clock.h"
 #include "base/number.h"
@@ -34,12 +36,6 @@ struct case_spec {
 
 static const struct case_spec cases[] = {
     {"windows", true, false, false}, {"where", false, false, true}, {"missing", true, true, false}};
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "penstock-bench-anchors: error: %s\n", what);
-    exit(EXIT_FAILURE);
-}
 
 /* Each bit is set with a probability of 2^-draws. */
 static uint64_t *make_mask(uint64_t frames, int draws)
@@ -172,11 +168,9 @@ static void measure_plan(const struct anchors *anchors, uint64_t *sum)
 
     error_clear(&err);
     uint64_t start = clock_process_cpu_ns();
-    if (plan_init(&plan, &options, &err) != STATUS_OK)
-        fail(err.message);
+    check(plan_init(&plan, &options, &err), &err);
     uint64_t epochs = plan_epochs_at_once(&plan, PLANNED_WINDOWS);
-    if (plan_tables_new(&plan, epochs, &err) != STATUS_OK)
-        fail(err.message);
+    check(plan_tables_new(&plan, epochs, &err), &err);
     double plan_s = (double)(clock_process_cpu_ns() - start) / 1e9;
     start = clock_process_cpu_ns();
     plan_epoch_init(&epoch, &plan, 0);
@@ -218,8 +212,7 @@ static void measure(const struct case_spec *spec, uint64_t frames)
 
     error_clear(&err);
     uint64_t start = clock_process_cpu_ns();
-    if (anchors_build(&options, &anchors, &counts, &err) != STATUS_OK)
-        fail(err.message);
+    check(anchors_build(&options, &anchors, &counts, &err), &err);
     double build_s = (double)(clock_process_cpu_ns() - start) / 1e9;
     free(mask);
     free(ends);
@@ -237,11 +230,9 @@ static void measure(const struct case_spec *spec, uint64_t frames)
 
 int main(int argc, char **argv)
 {
-    char *end = "";
-    uint64_t frames = argc == 2 ? strtoull(argv[1], &end, 10) : 0;
+    static const char usage[] = "usage: penstock-bench-anchors FRAMES";
+    uint64_t frames = parse_number(argc == 2 ? argv[1] : "", UINT64_MAX, usage);
 
-    if (frames == 0 || *end)
-        fail("usage: penstock-bench-anchors FRAMES");
     printf("{\"frames\":%" PRIu64 ",", frames);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         measure(&cases[i], frames);

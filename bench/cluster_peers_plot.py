@@ -3,11 +3,7 @@
 
     cluster_peers_plot.py CLUSTER_PEERS_JSON [FOLDER]
 """
-import json
-import pathlib
-import sys
-
-from scaling_plot import STYLE, TEXT, plt, save
+from scaling_plot import STYLE, TEXT, main, plt, save
 
 NAMES = {"penstock": "Penstock", "penstock-local": "Penstock,\nplacement local", "insitubatch-own": "insitubatch,\nown share",
          "streaming": "MosaicML\nStreaming", "zarrs": "zarr-python\nwith zarrs"}
@@ -78,12 +74,5 @@ def plot(figures, folder):
         return save(figure, folder, "cluster_peers")
 
 
-def main():
-    path = pathlib.Path(sys.argv[1])
-    folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else path.parent
-    for written in plot(json.loads(path.read_text(encoding="utf-8")), folder):
-        print(written)
-
-
 if __name__ == "__main__":
-    main()
+    main(plot)

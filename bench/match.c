@@ -8,6 +8,8 @@
  * and windows of the default size. Times are of the processor that the program has, so that what
  * else runs does not count. Prints one JSON object: medians over steps, in ms. Judges nothing.
  */
+#include "program.h"
+
 #include "base/clock.h"
 #include "base/divide.h"
 #include "plan/assign.h"
@@ -16,6 +18,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+static const char usage[] = "usage: penstock-bench-match READERS [ROW_LENGTH]";
 
 enum { TRAINERS_PER_READER = 8, BATCH = 32, STEPS = 7, BLOCK = 256 };
 
@@ -39,29 +43,6 @@ struct bench {
 
 enum stage { LOOK_UP, MATCH, LIST, STAGE_COUNT };
 
-static void fail(const char *what)
-{
-    fprintf(stderr, "penstock-bench-match: error: %s\n", what);
-    exit(EXIT_FAILURE);
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (!memory)
-        fail("out of memory");
-    return memory;
-}
-
-static uint64_t parse_number(const char *text, uint64_t most)
-{
-    char *end;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (*end || number < 1 || number > most)
-        fail("usage: penstock-bench-match READERS [ROW_LENGTH]");
-    return number;
-}
-
 static void settle(struct bench *bench, uint32_t readers, uint64_t row_length)
 {
     uint32_t trainers = readers * TRAINERS_PER_READER;
@@ -77,8 +58,7 @@ static void settle(struct bench *bench, uint32_t readers, uint64_t row_length)
     };
     struct error err;
     error_clear(&err);
-    if (plan_init(&bench->plan, &options, &err) != STATUS_OK)
-        fail(err.message);
+    check(plan_init(&bench->plan, &options, &err), &err);
     bench->me = readers / 2;
     bench->reader_of_trainer = allocate(trainers, sizeof *bench->reader_of_trainer);
     for (uint32_t t = 0; t < trainers; t++)
@@ -169,8 +149,8 @@ int main(int argc, char **argv)
     if (argc < 2 || argc > 3)
         fail("usage: penstock-bench-match READERS [ROW_LENGTH]");
     struct bench bench = {.me = 0};
-    settle(&bench, (uint32_t)parse_number(argv[1], 8191),
-           argc > 2 ? parse_number(argv[2], UINT32_MAX) : 1);
+    settle(&bench, (uint32_t)parse_number(argv[1], 8191, usage),
+           argc > 2 ? parse_number(argv[2], UINT32_MAX, usage) : 1);
     open_window(&bench);
     double times[STAGE_COUNT][STEPS], all[STEPS] = {0};
     for (uint64_t step = 0; step < STEPS; step++) {

@@ -15,8 +15,9 @@
  * what the resident memory of the process has grown by, after the memory has been used, so that
  * nothing is counted before it is touched. Prints one JSON object. Judges nothing.
  */
+#include "program.h"
+
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/size.h"
 #include "plan/assign.h"
 #include "plan/round.h"
@@ -27,6 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static const char usage[] = "usage: penstock-bench-plan SAMPLES READERS [ROW_LENGTH]";
 
 enum {
     WINDOW_ROWS = 4096,
@@ -54,27 +57,6 @@ struct series {
     uint64_t count, capacity;
     uint64_t *ns;
 };
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "penstock-bench-plan: error: %s\n", what);
-    exit(EXIT_FAILURE);
-}
-
-static void check(enum status status, const struct error *err)
-{
-    if (status != STATUS_OK)
-        fail(err->message);
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (!memory)
-        fail("out of memory");
-    memory_touch(memory, count * size);
-    return memory;
-}
 
 static uint64_t resident_bytes(void)
 {
@@ -352,15 +334,6 @@ static void measure_readers(const struct scale *scale)
 
 /* ---- */
 
-static uint64_t parse_number(const char *text, uint64_t most)
-{
-    char *end;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (*end || number < 1 || number > most)
-        fail("usage: penstock-bench-plan SAMPLES READERS [ROW_LENGTH]");
-    return number;
-}
-
 static double settle_plan(struct scale *scale, uint64_t samples, uint64_t row_length)
 {
     const struct plan_options options = {
@@ -384,9 +357,10 @@ int main(int argc, char **argv)
 {
     if (argc < 3 || argc > 4)
         fail("usage: penstock-bench-plan SAMPLES READERS [ROW_LENGTH]");
-    struct scale scale = {.reader_count = (uint32_t)parse_number(argv[2], ASSIGN_MAX_READERS)};
-    uint64_t samples = parse_number(argv[1], UINT64_C(1) << 48);
-    uint64_t row_length = argc > 3 ? parse_number(argv[3], UINT32_MAX) : DEFAULT_ROW_LENGTH;
+    struct scale scale = {.reader_count =
+                              (uint32_t)parse_number(argv[2], ASSIGN_MAX_READERS, usage)};
+    uint64_t samples = parse_number(argv[1], UINT64_C(1) << 48, usage);
+    uint64_t row_length = argc > 3 ? parse_number(argv[3], UINT32_MAX, usage) : DEFAULT_ROW_LENGTH;
     double plan_ms = settle_plan(&scale, samples, row_length);
     const struct plan *plan = &scale.plan;
     scale.window_count = plan->window_count < KEPT_WINDOWS ? plan->window_count : KEPT_WINDOWS;

@@ -140,12 +140,13 @@ def plot(figures, folder):
         return plot_rates(figures, folder) + plot_bytes(figures, folder)
 
 
-def main():
+def main(plot_to):
+    """FILE [FOLDER] on the command line: plot_to(what FILE says, FOLDER) returns the files that it writes."""
     path = pathlib.Path(sys.argv[1])
     folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else path.parent
-    for written in plot(json.loads(path.read_text(encoding="utf-8")), folder):
+    for written in plot_to(json.loads(path.read_text(encoding="utf-8")), folder):
         print(written)
 
 
 if __name__ == "__main__":
-    main()
+    main(plot)

@@ -3,17 +3,8 @@
 
     ways_plot.py WAYS_JSON [FOLDER]
 """
-import json
-import pathlib
-import sys
-
-import matplotlib
-
-matplotlib.use("Agg")
-# pylint: disable=wrong-import-position
-import matplotlib.pyplot as plt  # noqa: E402
-
-import scaling_plot  # noqa: E402
+import scaling_plot
+from scaling_plot import plt
 
 BARS = (("send", "all sent", "#d1642a"), ("each", "each reads for itself", "#8a8a8a"),
         ("auto", "as chosen", "#0b6fa4"))
@@ -24,10 +15,7 @@ def label(case):
     return f"{case['hosts']} hosts, {case['store']},\nrows of {case['rows']}, {case['ratio']}x{local}"
 
 
-def main():
-    path = pathlib.Path(sys.argv[1])
-    folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else path.parent
-    cases = json.loads(path.read_text(encoding="utf-8"))
+def plot(cases, folder):
     plt.rcParams.update(scaling_plot.STYLE)
     figure, axis = plt.subplots(figsize=(8, 1.2 + 0.62 * len(cases)))
     for at, case in enumerate(cases):
@@ -39,8 +27,8 @@ def main():
     axis.invert_yaxis()
     axis.set_xlabel("thousand samples/s of all hosts, later epochs")
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
-    print(" ".join(str(written) for written in scaling_plot.save(figure, folder, "ways")))
+    return scaling_plot.save(figure, folder, "ways")
 
 
 if __name__ == "__main__":
-    main()
+    scaling_plot.main(plot)

@@ -12,6 +12,8 @@
  */
 #include "schedule.h"
 
+#include "../program.h"
+
 #include "base/divide.h"
 #include "base/size.h"
 #include "plan/assign.h"
@@ -38,35 +40,6 @@ struct job {
     uint16_t *sources;       /* [global batch] readers that send the samples of a step */
     uint32_t *destinations;  /* [global batch] */
 };
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "penstock-bench-schedule: error: %s\n", what);
-    exit(EXIT_FAILURE);
-}
-
-static void check(enum status status, const struct error *err)
-{
-    if (status != STATUS_OK)
-        fail(err->message);
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (!memory)
-        fail("out of memory");
-    return memory;
-}
-
-static uint64_t parse_number(const char *text, uint64_t most)
-{
-    char *end;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (*end || number < 1 || number > most)
-        fail(usage);
-    return number;
-}
 
 /* Whether a word is the second of two that are allowed. */
 static bool choose(const char *text, const char *first, const char *second)
@@ -181,18 +154,18 @@ static void run_epoch(struct job *job, uint64_t index, FILE *file)
 
 static void print_shape(char **numbers)
 {
-    struct job job = {.reader_count = (uint32_t)parse_number(numbers[0], ASSIGN_MAX_READERS),
+    struct job job = {.reader_count = (uint32_t)parse_number(numbers[0], ASSIGN_MAX_READERS, usage),
                       .step_count = 1 << 16};
     settle_plan(&job, 1, 1, false);
     free(job.reader_of_trainer);
     struct round_shape shape;
     struct error err;
     error_clear(&err);
-    uint64_t record = parse_number(numbers[1], UINT32_MAX);
+    uint64_t record = parse_number(numbers[1], UINT32_MAX, usage);
     uint64_t packed = record < ROUND_ZERO_COPY_BYTES ? record : 0;
-    if (round_shape_choose(&job.plan, job.reader_count, (uint32_t)parse_number(numbers[2], 1 << 20),
-                           record, packed, 0, parse_number(numbers[3], UINT64_MAX), &shape,
-                           &err) == STATUS_OK)
+    if (round_shape_choose(&job.plan, job.reader_count,
+                           (uint32_t)parse_number(numbers[2], 1 << 20, usage), record, packed, 0,
+                           parse_number(numbers[3], UINT64_MAX, usage), &shape, &err) == STATUS_OK)
         printf("{\"steps\":%u,\"stripes\":%u}\n", shape.steps_per_round, shape.stripes_per_step);
     else
         printf("{\"error\":\"%s\"}\n", err.message);
@@ -207,9 +180,10 @@ int main(int argc, char **argv)
     if (argc != 8)
         fail(usage);
     bool warm = choose(argv[6], "cold", "warm"), local = choose(argv[7], "fixed", "local");
-    struct job job = {.reader_count = (uint32_t)parse_number(argv[2], ASSIGN_MAX_READERS),
-                      .step_count = (uint32_t)parse_number(argv[3], 1 << 20)};
-    settle_plan(&job, parse_number(argv[4], UINT32_MAX), parse_number(argv[5], UINT64_MAX), local);
+    struct job job = {.reader_count = (uint32_t)parse_number(argv[2], ASSIGN_MAX_READERS, usage),
+                      .step_count = (uint32_t)parse_number(argv[3], 1 << 20, usage)};
+    settle_plan(&job, parse_number(argv[4], UINT32_MAX, usage),
+                parse_number(argv[5], UINT64_MAX, usage), local);
     make_assigner(&job);
     FILE *file = fopen(argv[1], "wb");
     struct schedule_header header = {.reader_count = job.reader_count,

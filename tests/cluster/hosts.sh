@@ -290,6 +290,15 @@ host_cgroup() {
     grep -qsxF "$group" "$dir/$host.cgroup" || printf '%s\n' "$group" >>"$dir/$host.cgroup"
 }
 
+# A limit of the host's control group: file and text of version 2, then of version 1.
+write_limit() {
+    if [[ -e $group/$1 ]]; then
+        echo "$2" >"$group/$1"
+    else
+        echo "$4" >"$group/$3"
+    fi
+}
+
 limit_cpus() {
     local folder group part quota
     [[ $cpus ]] || return 0
@@ -298,11 +307,7 @@ limit_cpus() {
         quota=$(awk -v cores="${part#*=}" 'BEGIN { printf "%d", cores * 100000 }')
         ((quota >= 1000)) || misused "--cpus: ${part%=*} gets at least 0.01 cores"
         host_cgroup "${part%=*}" --cpus
-        if [[ -e $group/cpu.max ]]; then
-            echo "$quota 100000" >"$group/cpu.max"
-        else
-            echo "$quota" >"$group/cpu.cfs_quota_us"
-        fi
+        write_limit cpu.max "$quota 100000" cpu.cfs_quota_us "$quota"
     done
 }
 
@@ -312,11 +317,7 @@ limit_memory() {
     cluster_cgroup memory --memory
     for part in ${memory//,/ }; do
         host_cgroup "${part%=*}" --memory
-        if [[ -e $group/memory.max ]]; then
-            echo "${part#*=}" >"$group/memory.max"
-        else
-            echo "${part#*=}" >"$group/memory.limit_in_bytes"
-        fi
+        write_limit memory.max "${part#*=}" memory.limit_in_bytes "${part#*=}"
     done
 }
 
