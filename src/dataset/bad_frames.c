@@ -1,7 +1,6 @@
 /* Which samples touch frames that cannot be had. Pure; any thread. */
 #include "dataset/dataset_internal.h"
 
-#include "anchors/anchors.h"
 #include "base/number.h"
 
 #include <string.h>

@@ -44,6 +44,7 @@
 #ifndef PENSTOCK_DATASET_DATASET_H
 #define PENSTOCK_DATASET_DATASET_H
 
+#include "anchors/anchors.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/error.h"
@@ -54,7 +55,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct anchors;
 struct bad_log;
 
 enum {
@@ -210,19 +210,20 @@ struct dataset_read_stats {
     uint64_t decode_ns;           /* in codecs and copies */
 };
 
-/* Opens the stores, the hierarchy and the disk cache, settles the fields, and checks everything
- * that can be checked without reading chunks. Blocks on the store. The caller frees *ret_dataset.
+/* Opens the stores, the hierarchy and the disk cache, settles the fields, reads the arrays that the
+ * spec of samples names, and checks everything that can be checked without reading other chunks.
+ * Blocks on the store. The caller frees *ret_dataset.
  *
  * NOT_FOUND: there is no dataset, or no such array; the message lists arrays that are there.
  * INVALID: no arrays, sample counts that differ, an index array that is not one-dimensional or not
  * of integers, a name used twice, a joined array beyond the hold limit, no direct field at all, a
  * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
  * nothing, a slice of an axis or of indices that an array does not have, or with coordinates that no
- * axis has (also NOT_FOUND); or stores that differ in a field's dtype, sample shape or chunks, or in what CF
- * attributes say of its values (the message names both stores). UNSUPPORTED: an array that a field
- * needs uses something we do not read; the message names the array and the thing. CORRUPT: metadata
- * that is not valid. NO_MEMORY. Other errors as of store_open_joined(), store_get_text() and
- * disk_cache_open(). */
+ * axis has (also NOT_FOUND); steps or a spec of samples that make no sense, or leave no sample; or
+ * stores that differ in a field's dtype, sample shape or chunks, or in what CF attributes say of its
+ * values (the message names both stores). UNSUPPORTED: an array that a field needs uses something we
+ * do not read; the message names the array and the thing. CORRUPT: metadata that is not valid.
+ * NO_MEMORY. Other errors as of store_open_joined(), store_get_text() and disk_cache_open(). */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
                                   struct dataset **ret_dataset, struct error *err);
 
@@ -272,6 +273,10 @@ void dataset_attach(struct dataset *dataset, const void *memory);
 /* Returns where frame `index` of the held field `field` (an index into fields) lies: frame_bytes
  * bytes, borrowed. Only after dataset_hold() or dataset_attach(). Any thread; does not block. */
 const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index);
+
+/* How many frames there are, and how many are no anchors, and why. All zero without anchors, and in
+ * an unpacked dataset. */
+struct anchors_counts dataset_anchor_counts(const struct dataset *dataset);
 
 /* How many frames row `row` has: row_length, or less in the last row of a store. */
 uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row);

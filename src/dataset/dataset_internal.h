@@ -59,10 +59,11 @@ struct dataset_private {
     bool continuous;       /* the end of a store is no end of an episode */
     uint64_t pad_before, pad_after;
     enum samples_fill fill;
-    uint64_t row_chunks;     /* as the options say; 0: to be chosen */
-    int32_t *steps;          /* owned: the steps of all fields, one after another */
-    struct anchors *anchors; /* owned; NULL: each frame is a sample */
-    uint64_t *document_ends; /* owned, [document_count], rising: over all stores; NULL: none */
+    uint64_t row_chunks;          /* as the options say; 0: to be chosen */
+    int32_t *steps;               /* owned: the steps of all fields, one after another */
+    struct anchors *anchors;      /* owned; NULL: each frame is a sample */
+    struct anchors_counts counts; /* of frames that are no anchors; zero after unpacking */
+    uint64_t *document_ends;      /* owned, [document_count], rising: over all stores; NULL: none */
     size_t document_count;
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */
@@ -110,6 +111,17 @@ MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
  * group. */
 MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
                                  struct zarr_hierarchy **ret_hierarchy, struct error *err);
+
+/* select.c: opens the hierarchy of some arrays of one store, at most SELECT_MOST_ARRAYS; and finds
+ * one of these, borrowed from the hierarchy (NULL: there is no such array). Paths count from the
+ * group, as those of fields do. */
+enum { SELECT_MOST_ARRAYS = 8 };
+MUST_USE enum status select_open_arrays(const struct dataset_options *options,
+                                        const struct store *store, const char *const *paths,
+                                        size_t count, struct zarr_hierarchy **ret_hierarchy,
+                                        struct error *err);
+const struct zarr_node *select_find(const struct dataset_options *options,
+                                    const struct zarr_hierarchy *hierarchy, const char *path);
 
 /* select.c: adds to *err (NOT_FOUND) some of the arrays that are there, if these can be listed.
  * Returns NOT_FOUND. */
@@ -220,8 +232,8 @@ MUST_USE enum status made_fields_add(struct dataset *dataset, struct error *err)
 
 /* samples.c: reads the arrays that the spec names, and makes the anchors, if the spec or any field
  * asks for them. Blocks on the store. Errors as of dataset_open(). */
-MUST_USE enum status samples_settle(struct dataset *dataset,
-                                    const struct dataset_samples_spec *spec, struct error *err);
+MUST_USE enum status samples_settle(struct dataset *dataset, const struct dataset_options *options,
+                                    struct error *err);
 
 /* bad_frames.c: marks the samples of a row bad that touch the frames [begin, end) of the row field
  * `field`, which leads. `valid` has a byte for each frame of the row. */

@@ -6,8 +6,6 @@
  */
 #include "dataset/dataset_internal.h"
 
-#include "anchors/anchors.h"
-
 #include <inttypes.h>
 #include <xxhash.h>
 

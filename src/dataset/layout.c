@@ -2,7 +2,6 @@
  * Pure; called while opening. */
 #include "dataset/dataset_internal.h"
 
-#include "anchors/anchors.h"
 #include "base/number.h"
 #include "base/size.h"
 #include "zarr/chunk.h"
@@ -442,6 +441,8 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     size_t leader = find_leader(dataset);
 
     dataset->anchors = anchors;
+    dataset->anchor_bytes = (anchors ? anchors_bytes(anchors) : 0) +
+                            dataset->private->document_count * sizeof(uint64_t);
     dataset->sample_count = anchors ? anchors_count(anchors) : dataset->frame_count;
     enum status status = settle_sources(dataset, leader, err);
     if (status == STATUS_OK)

@@ -1,8 +1,6 @@
 /* Made fields: what a sample says of the steps of another field. See dataset.h. */
 #include "dataset/select_internal.h"
 
-#include "anchors/anchors.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,14 +76,13 @@ static size_t document_of(const struct dataset_private *private, uint64_t frame)
     return low;
 }
 
-/* Segments and positions begin anew in each sample: `segment` counts documents from the sample's
- * first real step on, and a position counts from there, too. */
+/* Documents and positions are counted anew in each sample: the first document begins with the
+ * sample's first real step. */
 static void make_documents(const struct dataset *dataset, const struct dataset_field *field,
                            uint64_t frame, struct anchors_episode episode, int32_t *out)
 {
     const struct dataset_private *private = dataset->private;
-    size_t document = 0;
-    uint64_t begin = 0, end = 0; /* of the document, as far as it is in the sample */
+    uint64_t begin = 0, end = 0; /* of the document that the step is in */
     int32_t segment = 0;
 
     for (size_t i = 0; i < field->step_count; i++) {
@@ -95,14 +92,11 @@ static void make_documents(const struct dataset *dataset, const struct dataset_f
             out[i] = 0;
             continue;
         }
-        if (segment == 0 || at >= end) {
-            uint64_t first = at;
-            document = document_of(private, at);
-            end =
-                document < private->document_count ? private->document_ends[document] : UINT64_MAX;
-            if (segment > 0) /* the document's own first frame, which may be no step */
-                first = private->document_ends[document - 1];
-            begin = first;
+        if (at >= end) {
+            size_t document = document_of(private, at);
+
+            begin = segment > 0 ? private->document_ends[document - 1] : at;
+            end = private->document_ends[document];
             segment++;
         }
         out[i] = field->made == MADE_SEGMENT ? segment : (int32_t)(at - begin);

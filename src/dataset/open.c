@@ -1,8 +1,6 @@
 /* A dataset: opened, asked, freed. See dataset.h. */
 #include "dataset/dataset_internal.h"
 
-#include "anchors/anchors.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +65,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status == STATUS_OK)
         status = layout_settle_rows(dataset, err);
     if (status == STATUS_OK && !private->anchors)
-        status = samples_settle(dataset, &options->samples, err);
+        status = samples_settle(dataset, options, err);
     if (status == STATUS_OK)
         status = layout_settle(dataset, err);
     if (status != STATUS_OK)
@@ -213,6 +211,11 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
     }
     *ret_dataset = dataset;
     return STATUS_OK;
+}
+
+struct anchors_counts dataset_anchor_counts(const struct dataset *dataset)
+{
+    return dataset->private->counts;
 }
 
 void dataset_log_bad(struct dataset *dataset, struct bad_log *log)

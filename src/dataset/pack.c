@@ -5,7 +5,6 @@
  */
 #include "dataset/dataset_internal.h"
 
-#include "anchors/anchors.h"
 #include "zarr/packed.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* What a row is read from. See dataset_internal.h. Pure; any thread. */
 #include "dataset/dataset_internal.h"
 
-#include "anchors/anchors.h"
 #include "base/number.h"
 
 #include <assert.h>

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 enum {
-    DATASET_MAX_STEPS = 65536,  /* of a field */
-    DATASET_MAX_STEP = 1 << 30, /* a step is in [-DATASET_MAX_STEP, DATASET_MAX_STEP] */
+    DATASET_MAX_STEPS = 65536,        /* of a field */
+    DATASET_MAX_STEP = (1 << 24) - 1, /* a step is in [-DATASET_MAX_STEP, DATASET_MAX_STEP] */
 };
 
 /* What stands at steps that lie outside the sample's episode. */

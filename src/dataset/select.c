@@ -2,6 +2,7 @@
  * default (select_default.c). Called while opening, by one thread. */
 #include "dataset/select_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +289,36 @@ enum status select_open(const struct dataset_options *options, const struct stor
         wanted[i] = paths[i].text;
     return zarr_hierarchy_open_wanted(
         store, &(struct zarr_wanted){.paths = wanted, .path_count = count}, ret_hierarchy, err);
+}
+
+enum status select_open_arrays(const struct dataset_options *options, const struct store *store,
+                               const char *const *paths, size_t count,
+                               struct zarr_hierarchy **ret_hierarchy, struct error *err)
+{
+    struct full_path full[SELECT_MOST_ARRAYS];
+    const char *wanted[SELECT_MOST_ARRAYS];
+    struct choice choice;
+    enum status status = choice_init(options, &choice, err);
+
+    assert(count <= SELECT_MOST_ARRAYS);
+    if (status != STATUS_OK)
+        return status;
+    for (size_t i = 0; i < count; i++) {
+        full[i] = full_path(&choice, paths[i]);
+        wanted[i] = full[i].text;
+    }
+    return zarr_hierarchy_open_wanted(
+        store, &(struct zarr_wanted){.paths = wanted, .path_count = count}, ret_hierarchy, err);
+}
+
+const struct zarr_node *select_find(const struct dataset_options *options,
+                                    const struct zarr_hierarchy *hierarchy, const char *path)
+{
+    struct choice choice;
+
+    if (choice_init(options, &choice, NULL) != STATUS_OK)
+        return NULL;
+    return zarr_hierarchy_find(hierarchy, full_path(&choice, path).text);
 }
 
 enum status select_refuse(const struct dataset_options *options, const struct store *store,

@@ -1,93 +1,11 @@
 /* Fields with steps: rows with halos against the whole arrays, for random shapes, stores and steps;
  * what a bad chunk makes of samples, by brute force; made fields; packing; and refusals. */
 #include "anchors/anchors.h"
-#include "base/number.h"
 #include "dataset/bad_log.h"
-#include "dataset/dataset.h"
+#include "dataset_world.h"
 #include "zarr/chunk.h"
-#include "zarr_fixture.h"
 
-enum { MOST_STORES = 3, MOST_STEPS = 8, MEBIBYTE = 1 << 20, A_BYTES = 12, B_BYTES = 6, FIELDS = 4 };
-
-/* Arrays a, float32 [n, 3], and b, uint16 [n, 3], in each store. */
-struct stores {
-    char folder[64];
-    struct fixture fixtures[MOST_STORES];
-    size_t count;
-    uint64_t first[MOST_STORES + 1];
-    unsigned char *a, *b; /* of all stores, one after another */
-};
-
-static void put_store(struct stores *stores, size_t i, uint64_t seed, uint64_t frames)
-{
-    static const char *const codecs[] = {NULL, "{\"id\": \"zstd\", \"level\": 1}",
-                                         "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, "
-                                         "\"shuffle\": 1, \"blocksize\": 64}"};
-    struct fixture *fixture = &stores->fixtures[i];
-    struct recipe a = {.path = "a",
-                       .rank = 2,
-                       .shape = {frames, 3},
-                       .chunks = {1 + random_below(random_u64(seed, 1, 1), 9), 3},
-                       .dtype = DTYPE_FLOAT32,
-                       .codec = codecs[random_below(random_u64(seed, 1, 2), 3)]};
-    struct recipe b = {.path = "b",
-                       .rank = 2,
-                       .shape = {frames, 3},
-                       .chunks = {1 + random_below(random_u64(seed, 1, 3), 9), 2},
-                       .dtype = DTYPE_UINT16,
-                       .codec = codecs[random_below(random_u64(seed, 1, 4), 3)]};
-    struct zarr_array array;
-    struct error err;
-
-    snprintf(fixture->path, sizeof fixture->path, "%.40s/%" PRIu64 "%c.zarr", stores->folder, seed,
-             (char)('a' + i));
-    assert_ok(store_create(fixture->path, false, &fixture->store, &err), &err);
-    fixture_put(fixture, ".zgroup", "{\"zarr_format\": 2}");
-    recipe_put(fixture, &a, stores->a + stores->first[i] * A_BYTES, &array);
-    recipe_put(fixture, &b, stores->b + stores->first[i] * B_BYTES, &array);
-}
-
-static void put_stores(const char *folder, uint64_t seed, struct stores *stores)
-{
-    *stores = (struct stores){.count = 1 + random_below(random_u64(seed, 0, 0), MOST_STORES)};
-    snprintf(stores->folder, sizeof stores->folder, "%s", folder);
-    for (size_t i = 0; i < stores->count; i++)
-        stores->first[i + 1] = stores->first[i] + 1 + random_below(random_u64(seed, 0, i + 1), 40);
-    stores->a = random_items(seed, stores->first[stores->count] * A_BYTES);
-    stores->b = random_items(seed + 1, stores->first[stores->count] * B_BYTES);
-    for (size_t i = 0; i < stores->count; i++)
-        put_store(stores, i, seed, stores->first[i + 1] - stores->first[i]);
-}
-
-static void stores_done(struct stores *stores)
-{
-    for (size_t i = 0; i < stores->count; i++)
-        store_free(stores->fixtures[i].store);
-    free(stores->a);
-    free(stores->b);
-}
-
-static struct text list_of(const struct stores *stores)
-{
-    struct text list = {0};
-
-    for (size_t i = 0; i < stores->count; i++)
-        text_list_put(&list, stores->fixtures[i].path);
-    return list;
-}
-
-/* Some steps around 0, with holes. */
-static size_t draw_steps(uint64_t seed, uint64_t stream, int32_t *steps)
-{
-    size_t count = random_below(random_u64(seed, stream, 0), MOST_STEPS + 1);
-    int32_t step = (int32_t)random_below(random_u64(seed, stream, 1), 9) - 6;
-
-    for (size_t i = 0; i < count; i++) {
-        steps[i] = step;
-        step += 1 + (int32_t)(random_below(random_u64(seed, stream, i + 2), 4) == 0);
-    }
-    return count;
-}
+enum { FIELDS = 4 };
 
 /* What is opened: two fields of `a`, one of `b`, and `b` converted. */
 struct world {
@@ -128,6 +46,11 @@ static bool open_world(const char *folder, uint64_t seed, bool mask, struct worl
                     .pad_after = random_below(random_u64(seed, 2, 4), 4),
                     .fill = (enum samples_fill)random_below(random_u64(seed, 2, 5), 2),
                     .row_chunks = random_below(random_u64(seed, 2, 6), 4)}};
+    static const char *const ends[] = {NULL, "ends", NULL};
+    static const char *const ids[] = {NULL, NULL, "meta/ids"};
+    size_t episodes = random_below(random_u64(seed, 2, 7), 3);
+    world->options.samples.episodes_ends = ends[episodes];
+    world->options.samples.episodes_id = ids[episodes];
     enum status status = dataset_open(&world->options, &world->dataset, &err);
     /* Windows may be longer than stores, and pads than windows; and chunks differ. */
     if (status != STATUS_OK && status != STATUS_INVALID)
@@ -169,21 +92,42 @@ static size_t spec_of(const struct world *world, const char *name)
     return 0;
 }
 
+/* Frames that a window of `anchor` may have, by the stored ends. */
+static void find_episode(const struct world *world, uint64_t anchor, uint64_t *low, uint64_t *high)
+{
+    const struct dataset_samples_spec *samples = &world->options.samples;
+    const struct stores *stores = &world->stores;
+    bool cuts = samples->episodes_ends || samples->episodes_id;
+
+    *low = 0;
+    *high = stores->first[stores->count];
+    for (size_t s = 0; s < stores->count; s++)
+        for (size_t k = 0; k < (cuts ? stores->end_count[s] : 1); k++) {
+            uint64_t end = cuts ? stores->first[s] + (uint64_t)stores->ends[s * MOST_RUNS + k]
+                                : stores->first[s + 1];
+
+            if (!cuts && samples->continuous)
+                continue;
+            if (end <= anchor)
+                *low = end;
+            else
+                *high = min_u64(*high, end);
+        }
+}
+
 static void expect_sample(const struct world *world, const struct dataset *dataset, size_t i,
                           const unsigned char *row, uint64_t row_first, uint64_t anchor)
 {
     const struct dataset_field *field = &dataset->fields[i];
-    const struct stores *stores = &world->stores;
-    size_t f = spec_of(world, field->name), s = 0;
-    bool continuous = world->options.samples.continuous;
+    uint64_t low, high;
+    size_t f = spec_of(world, field->name);
 
-    while (anchor >= stores->first[s + 1])
-        s++;
-    uint64_t low = continuous ? 0 : stores->first[s];
-    uint64_t high = continuous ? stores->first[stores->count] : stores->first[s + 1];
+    find_episode(world, anchor, &low, &high);
     for (size_t k = 0; k < max_u64(field->step_count, 1); k++) {
         int64_t at = (int64_t)anchor + (field->step_count > 0 ? field->steps[k] : 0);
         uint64_t frame = at < (int64_t)low ? low : at >= (int64_t)high ? high - 1 : (uint64_t)at;
+        if (frame != (uint64_t)at && field->fill == SAMPLES_FILL_ZERO)
+            continue;
         const unsigned char *found =
             field->source == FIELD_HELD
                 ? dataset_held_sample(dataset, i, frame)

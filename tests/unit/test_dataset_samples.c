@@ -1,0 +1,272 @@
+/* What frames are samples, as arrays of the stores say: against the definition, frame by frame, for
+ * random arrays; splits; documents; and refusals. */
+#include "anchors/anchors.h"
+#include "dataset_world.h"
+
+struct world {
+    struct stores stores;
+    struct text list;
+    struct dataset_field_spec field;
+    int32_t steps[MOST_STEPS];
+    struct dataset_options options;
+};
+
+static void put_world(const char *folder, uint64_t seed, struct world *world)
+{
+    memset(world, 0, sizeof *world);
+    put_stores(folder, seed, &world->stores);
+    world->list = list_of(&world->stores);
+    world->field = (struct dataset_field_spec){.name = "b",
+                                               .array = "b",
+                                               .steps = world->steps,
+                                               .step_count = draw_steps(seed, 3, world->steps)};
+    world->options = (struct dataset_options){
+        .uri = world->list.data, .fields = &world->field, .field_count = 1, .hold_limit_bytes = 1};
+}
+
+static void world_done(struct world *world)
+{
+    stores_done(&world->stores);
+    text_done(&world->list);
+}
+
+/* Marks the frames in one of the frames' episodes [low, high). */
+static bool is_anchor(const struct world *world, uint64_t frame, uint64_t low, uint64_t high)
+{
+    const struct dataset_samples_spec *samples = &world->options.samples;
+    const struct stores *stores = &world->stores;
+    size_t count = max_u64(world->field.step_count, 1);
+    uint64_t before = 0, after = 0;
+
+    if ((frame - low) % max_u64(samples->stride, 1) != 0)
+        return false;
+    for (size_t k = 0; k < count; k++) {
+        int64_t at = (int64_t)frame + (world->field.step_count > 0 ? world->steps[k] : 0);
+
+        before += at < (int64_t)low;
+        after += at >= (int64_t)high;
+        if (at < (int64_t)low || at >= (int64_t)high || !samples->missing)
+            continue;
+        if (strcmp(samples->missing, "missing") == 0 && stores->missing[at])
+            return false;
+        for (size_t s = 0; strcmp(samples->missing, "gone") == 0 && s < stores->count; s++)
+            for (size_t g = 0; g < stores->gone_count[s]; g++)
+                if (stores->first[s] + stores->gone[s * MOST_RUNS + g] == (uint64_t)at)
+                    return false;
+    }
+    return before <= samples->pad_before && after <= samples->pad_after &&
+           (!samples->where || stores->where[frame]);
+}
+
+/* Whether `frame` is the first one of its episode. */
+static bool begins(const struct world *world, uint64_t frame)
+{
+    const struct dataset_samples_spec *samples = &world->options.samples;
+    const struct stores *stores = &world->stores;
+
+    for (size_t s = 0; s < stores->count; s++) {
+        if (frame == stores->first[s] &&
+            (!samples->continuous || samples->episodes_ends || samples->episodes_id))
+            return true;
+        for (size_t k = 0; k < stores->end_count[s]; k++)
+            if ((samples->episodes_ends || samples->episodes_id) &&
+                stores->first[s] + (uint64_t)stores->ends[s * MOST_RUNS + k] == frame)
+                return true;
+    }
+    return frame == 0;
+}
+
+/* All anchors of the dataset against the definition. */
+static void check_anchors(const struct world *world, const struct dataset *dataset)
+{
+    uint64_t frames = world->stores.first[world->stores.count], low = 0, samples = 0;
+    struct anchors_counts counts = dataset_anchor_counts(dataset);
+
+    for (uint64_t i = 0; i < frames; i++) {
+        uint64_t high = i + 1, row;
+
+        low = begins(world, i) ? i : low;
+        while (high < frames && !begins(world, high))
+            high++;
+        bool found =
+            dataset->anchors ? anchors_offset_of(dataset->anchors, i, &row) != UINT64_MAX : true;
+        assert_int_equal(found, is_anchor(world, i, low, high));
+        samples += found;
+    }
+    assert_int_equal(dataset->sample_count, samples);
+    assert_int_equal(dataset->frame_count, frames);
+    assert_true(!dataset->anchors || (counts.samples == samples && counts.frames == frames));
+}
+
+static void test_anchors(void **state)
+{
+    static const char *const ends[] = {NULL, "ends", NULL}, *const ids[] = {NULL, NULL, "meta/ids"},
+                             *const missing[] = {NULL, "missing", "gone"};
+    const struct fixture *fixture = *state;
+    size_t opened = 0;
+
+    for (uint64_t seed = 1; seed <= 120; seed++) {
+        size_t episodes = random_below(random_u64(seed, 2, 0), 3);
+        struct dataset *dataset;
+        struct world world;
+        struct error err;
+
+        put_world(fixture->path, seed, &world);
+        world.options.samples = (struct dataset_samples_spec){
+            .episodes_ends = ends[episodes],
+            .episodes_id = ids[episodes],
+            .continuous = random_below(random_u64(seed, 2, 1), 2),
+            .stride = random_below(random_u64(seed, 2, 2), 4),
+            .pad_before = random_below(random_u64(seed, 2, 3), 3),
+            .pad_after = random_below(random_u64(seed, 2, 4), 3),
+            .missing = missing[random_below(random_u64(seed, 2, 5), 3)],
+            .where = random_below(random_u64(seed, 2, 6), 2) ? "where" : ""};
+        if (!world.options.samples.where[0])
+            world.options.samples.where = NULL;
+        enum status status = dataset_open(&world.options, &dataset, &err);
+        if (status != STATUS_OK && !strstr(err.message, "no sample is left") &&
+            !strstr(err.message, "samples.pad lets"))
+            fail_msg("%s", err.message);
+        if (status == STATUS_OK) {
+            opened++;
+            check_anchors(&world, dataset);
+            dataset_free(dataset);
+        }
+        world_done(&world);
+    }
+    assert_true(opened > 60);
+}
+
+/* Each frame is in exactly one part, and all frames of a group are in the same one. */
+static void test_splits(void **state)
+{
+    static const struct samples_part parts[] = {{"train", 0.5}, {"val", 0.3}, {"test", 0.2}};
+    static const char *const by[] = {NULL, "episode", "sample", "group"};
+    const struct fixture *fixture = *state;
+
+    for (uint64_t seed = 200; seed < 240; seed++) {
+        struct world world;
+        uint64_t frames, in_parts = 0;
+        int part_of[MOST_STORES * 64] = {0}, part_of_group[16] = {0};
+
+        put_world(fixture->path, seed, &world);
+        frames = world.stores.first[world.stores.count];
+        world.field.step_count = 0;
+        for (int p = 0; p < 3; p++) {
+            struct dataset *dataset;
+            struct error err;
+            uint64_t row;
+
+            world.options.samples = (struct dataset_samples_spec){.episodes_ends = "ends",
+                                                                  .split_part = parts[p].name,
+                                                                  .split_by = by[seed % 4],
+                                                                  .split_parts = parts,
+                                                                  .split_part_count = 3,
+                                                                  .split_seed = seed};
+            if (dataset_open(&world.options, &dataset, &err) != STATUS_OK) {
+                assert_non_null(strstr(err.message, "need at least as many groups"));
+                in_parts = frames;
+                continue;
+            }
+            in_parts += dataset->sample_count;
+            for (uint64_t i = 0; i < frames; i++)
+                if (anchors_offset_of(dataset->anchors, i, &row) != UINT64_MAX) {
+                    int *of_group = &part_of_group[world.stores.group[i] + 5];
+                    assert_int_equal(part_of[i], 0);
+                    part_of[i] = p + 1;
+                    if (seed % 4 == 3) {
+                        assert_true(*of_group == 0 || *of_group == p + 1);
+                        *of_group = p + 1;
+                    } else if (seed % 4 < 2 && i > 0 &&
+                               world.stores.ids[i] == world.stores.ids[i - 1])
+                        assert_true(part_of[i - 1] == p + 1);
+                }
+            dataset_free(dataset);
+        }
+        assert_int_equal(in_parts, frames);
+        world_done(&world);
+    }
+}
+
+static void test_range(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct dataset *dataset;
+    struct world world;
+    struct error err;
+    uint64_t row, frames;
+
+    put_world(fixture->path, 300, &world);
+    frames = world.stores.first[world.stores.count];
+    assert_true(frames > 12);
+    world.field.step_count = 0;
+    world.options.samples =
+        (struct dataset_samples_spec){.split_begin = 4, .split_end = UINT64_MAX, .split_gap = 3};
+    assert_ok(dataset_open(&world.options, &dataset, &err), &err);
+    for (uint64_t i = 0; i < frames; i++)
+        assert_int_equal(anchors_offset_of(dataset->anchors, i, &row) != UINT64_MAX, i >= 7);
+    dataset_free(dataset);
+    world_done(&world);
+}
+
+/* Segments and positions of each step, against the ends of documents. */
+static void test_documents(void **state)
+{
+    const struct fixture *fixture = *state;
+
+    for (uint64_t seed = 400; seed < 430; seed++) {
+        struct dataset *dataset;
+        struct world world;
+        struct error err;
+
+        put_world(fixture->path, seed, &world);
+        for (int32_t k = 0; k < MOST_STEPS; k++)
+            world.steps[k] = k - 1;
+        world.field.step_count = MOST_STEPS;
+        world.field.segments = true;
+        world.options.samples = (struct dataset_samples_spec){
+            .segments = "ends", .pad_before = 1, .pad_after = 6, .stride = 2, .continuous = true};
+        assert_ok(dataset_open(&world.options, &dataset, &err), &err);
+        assert_int_equal(dataset->field_count, 4);
+        assert_string_equal(dataset->fields[1].name, "b.position");
+        assert_string_equal(dataset->fields[2].name, "b.segment");
+        assert_string_equal(dataset->fields[3].name, "b.valid");
+        for (uint64_t r = 0; r < dataset->row_count; r++)
+            for (uint32_t k = 0; k < anchors_row_samples(dataset->anchors, r); k++) {
+                uint64_t anchor = anchors_frame_at(dataset->anchors, r, k);
+                int32_t position[MOST_STEPS], segment[MOST_STEPS], expected = 0, at = 0;
+
+                dataset_make(dataset, 1, anchor, position);
+                dataset_make(dataset, 2, anchor, segment);
+                for (size_t i = 0; i < MOST_STEPS; i++) {
+                    int64_t frame = (int64_t)anchor + world.steps[i];
+                    bool real = frame >= 0 && frame < (int64_t)dataset->frame_count, first = false;
+
+                    for (size_t s = 0; s < world.stores.count; s++)
+                        for (size_t e = 0; e < world.stores.end_count[s]; e++)
+                            first |= (int64_t)world.stores.first[s] +
+                                         world.stores.ends[s * MOST_RUNS + e] ==
+                                     frame;
+                    if (real && (first || expected == 0)) {
+                        expected++;
+                        at = 0;
+                    }
+                    assert_int_equal(segment[i], real ? expected : 0);
+                    assert_int_equal(position[i], real ? at++ : 0);
+                }
+            }
+        dataset_free(dataset);
+        world_done(&world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_anchors, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_splits, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_range, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_documents, fixture_setup, fixture_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
