@@ -187,41 +187,6 @@ static enum status check_split(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
-/* What is read and not done: refused, rather than passed over in silence. */
-static enum status refuse_samples(const struct config *config, struct error *err)
-{
-    struct config preset;
-    enum status status = config_init(&preset, err);
-    if (status)
-        return status;
-    for (size_t i = 0; i < OPTION_COUNT && !status; i++) {
-        struct text here = {0}, there = {0};
-        static const char *const done[] = {"samples.continuous", "samples.stride",
-                                           "samples.pad_before", "samples.pad_after",
-                                           "samples.fill",       "samples.row_chunks"};
-        bool is_done = strncmp(options[i].key, "samples.", 8) != 0;
-        for (size_t d = 0; d < sizeof done / sizeof done[0]; d++)
-            is_done = is_done || strcmp(options[i].key, done[d]) == 0;
-        if (is_done)
-            continue;
-        option_print(config, &options[i], &here);
-        option_print(&preset, &options[i], &there);
-        if (strcmp(here.data, there.data) != 0)
-            status = error_set(err, STATUS_UNSUPPORTED, "%s is not done by this version: remove it",
-                               options[i].key);
-        text_done(&here);
-        text_done(&there);
-    }
-    for (size_t i = 0; i < config->field_count && !status; i++)
-        if (config->fields[i].segments)
-            status = error_set(err, STATUS_UNSUPPORTED,
-                               "dataset.fields.%s: segments are not done by this "
-                               "version: remove them",
-                               config->fields[i].name);
-    config_done(&preset);
-    return status;
-}
-
 enum status config_check(const struct config *config, struct error *err)
 {
     if (!*config->uri)
@@ -241,8 +206,6 @@ enum status config_check(const struct config *config, struct error *err)
     status = config_store_settings(config, &settings, err);
     if (!status)
         status = check_split(config, err);
-    if (!status)
-        status = refuse_samples(config, err);
     if (status)
         return status;
     return check_global_batch(config->global_batch, config->trainers, err);
