@@ -220,10 +220,21 @@ uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t wind
            plan_window_row_lack(window, window_row + 1);
 }
 
+/* Of a window that was not in use before, the table comes from memory while the permutation is
+ * computed. */
+static void fetch_row_begins(const struct plan_window *window)
+{
+    enum { LINE = 64 / sizeof(uint32_t), MOST_LINES = 16 };
+    for (uint64_t i = 0; i < min_u64(window->row_count, LINE * MOST_LINES); i += LINE)
+        __builtin_prefetch(window->row_begins + i);
+}
+
 struct plan_location plan_location_at(const struct plan_window *window, uint64_t position)
 {
     assert(position - window->first_position < window->sample_count);
     uint64_t i = position - window->first_position;
+    if (window->row_begins)
+        fetch_row_begins(window);
     if (window->shuffle)
         i = permutation_apply(&window->samples, i);
     if (window->row_begins) {
