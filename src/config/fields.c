@@ -20,6 +20,8 @@ void config_free_field(struct dataset_field_spec *field)
     free((char *)field->array);
     free((char *)field->index);
     free((char *)field->sample_axis);
+    free((char *)field->mean);
+    free((char *)field->std);
     free((int32_t *)field->steps);
     for (size_t i = 0; i < field->slice_count; i++)
         free_slice(&field->slices[i]);
@@ -91,9 +93,10 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 9 };
+enum { FIELD_PROPERTIES = 12 };
 static const char *const field_properties[FIELD_PROPERTIES] = {
-    "array", "index", "cast", "scale", "offset", "sample_axis", "steps", "slice", "segments"};
+    "array", "index", "cast", "scale", "offset", "sample_axis",
+    "cf",    "mean",  "std",  "steps", "slice",  "segments"};
 
 enum property_kind config_property_kind(const char *property)
 {
@@ -195,6 +198,10 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return put_text(&field->sample_axis, value, err);
     if (strcmp(property, "cast") == 0)
         return put_cast(&field->cast, value, err);
+    if (strcmp(property, "mean") == 0 || strcmp(property, "std") == 0)
+        return put_text(property[0] == 'm' ? &field->mean : &field->std, value, err);
+    if (strcmp(property, "cf") == 0)
+        return put_bool(&field->cf, value, err);
     if (strcmp(property, "steps") == 0)
         return put_steps(field, value, err);
     if (strcmp(property, "segments") == 0)
@@ -230,7 +237,7 @@ enum status config_check_property(const char *name, const char *property, struct
                          nearest);
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
-                     "offset, sample_axis, steps, slice, segments",
+                     "offset, sample_axis, cf, mean, std, steps, slice, segments",
                      name, property);
 }
 

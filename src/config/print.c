@@ -27,6 +27,15 @@ static void print_real(const char *key, double number, struct text *out)
     config_print_real(number, out);
 }
 
+/* NULL: nothing. */
+static void print_text(const char *key, const char *value, struct text *out)
+{
+    if (!value)
+        return;
+    text_append(out, ", %s: ", key);
+    print_quoted(value, out);
+}
+
 static void print_slices(const struct dataset_field_spec *field, struct text *out)
 {
     for (size_t i = 0; i < field->slice_count; i++) {
@@ -48,20 +57,18 @@ static void print_fields(const struct config *config, struct text *out)
         print_quoted(field->name, out);
         text_append(out, ": {array: ");
         print_quoted(field->array, out);
-        if (field->index) {
-            text_append(out, ", index: ");
-            print_quoted(field->index, out);
-        }
+        print_text("index", field->index, out);
         if (field->cast != DTYPE_NONE)
             text_append(out, ", cast: %s", dtype_name(field->cast));
         if (field->scale < 0.0 || field->scale > 0.0)
             print_real("scale", field->scale, out);
         if (field->offset < 0.0 || field->offset > 0.0)
             print_real("offset", field->offset, out);
-        if (field->sample_axis) {
-            text_append(out, ", sample_axis: ");
-            print_quoted(field->sample_axis, out);
-        }
+        print_text("sample_axis", field->sample_axis, out);
+        if (field->cf)
+            text_append(out, ", cf: true");
+        print_text("mean", field->mean, out);
+        print_text("std", field->std, out);
         if (field->step_count > 0) {
             text_append(out, ", steps: ");
             config_print_steps(field->steps, field->step_count, out);
@@ -108,7 +115,8 @@ void config_help(struct text *out)
     text_append(
         out, "  %-26s %s\n", "dataset.fields.NAME.PROPERTY",
         "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
-        "float64), scale, offset, steps (a:b or a list), slice.AXIS (a:b, a list, an index or a "
+        "float64), scale, offset, cf, mean, std, steps (a:b or a list), slice.AXIS (a:b, a list, "
+        "an index or a "
         "name), segments");
 }
 
@@ -128,12 +136,12 @@ void config_help_markdown(struct text *out)
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X, "
-        "steps: "
-        "\"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an index or a name}, segments: true}`, "
+        "cf: true, mean: M, std: D, steps: \"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an "
+        "index or a name}, segments: true}`, "
         "all properties optional | yes | fields of a sample; a field without `array` has the array "
-        "of "
-        "its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
-        "(float16, bfloat16, float32, float64); steps are frames from the sample's own; a slice "
-        "has the "
-        "indices along an axis, or names of its coordinates |\n");
+        "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
+        "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "
+        "subtracted, and "
+        "std divides; steps are frames from the sample's own; a slice has the indices along an "
+        "axis, or names of its coordinates |\n");
 }

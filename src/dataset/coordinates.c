@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/spelling.h"
 #include "base/text.h"
-#include "zarr/chunk.h"
+#include "dataset/dataset_internal.h"
 #include "zarr/view.h"
 
 #include <inttypes.h>
@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_BYTES = 64 << 20 };
 
 /* "group/channel" of "group/x" and the dimension "channel". */
 static enum status find_path(const struct zarr_node *node, int axis, struct coordinates *ret,
@@ -128,29 +126,7 @@ static enum status check_array(const struct zarr_array *array, uint64_t length, 
                          "array '%s' is not one of coordinates: it takes %" PRIu64
                          " numbers, or strings of fixed length, along one axis",
                          array->path, length);
-    if (array->total_bytes > MOST_BYTES)
-        return error_set(err, STATUS_INVALID, "array '%s' has too many coordinates", array->path);
     return STATUS_OK;
-}
-
-static enum status read_array(const struct store *store, const struct zarr_array *array,
-                              struct coordinates *ret, struct error *err)
-{
-    struct zarr_read_stats stats = {0};
-    struct zarr_chunk_reader *reader;
-    unsigned char *items = malloc(array->total_bytes);
-
-    if (!items)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for coordinates");
-    enum status status = zarr_chunk_reader_new(store, &array, 1, &reader, err);
-    if (status == STATUS_OK) {
-        status = zarr_read_samples(reader, array, 0, array->shape[0], items, &stats, err);
-        zarr_chunk_reader_free(reader);
-    }
-    if (status == STATUS_OK)
-        status = take_items(array, items, ret, err);
-    free(items);
-    return status;
 }
 
 enum status coordinates_read(const struct store *store, const struct zarr_node *node, int axis,
@@ -158,32 +134,29 @@ enum status coordinates_read(const struct store *store, const struct zarr_node *
 {
     struct coordinates coordinates = {0};
     struct zarr_hierarchy *hierarchy = NULL;
-    const struct zarr_node *found = NULL;
+    unsigned char *items = NULL;
+    const struct zarr_node *found;
     enum status status = find_path(node, axis, &coordinates, err);
 
     if (status != STATUS_OK)
         return status;
-    const char *paths[] = {coordinates.path};
-    status = zarr_hierarchy_open_wanted(
-        store, &(struct zarr_wanted){.paths = paths, .path_count = 1}, &hierarchy, err);
-    if (status == STATUS_OK)
-        found = zarr_hierarchy_find(hierarchy, coordinates.path);
-    if (status == STATUS_NOT_FOUND || (status == STATUS_OK && !found))
-        status =
-            error_set(err, STATUS_NOT_FOUND, "there is no array '%s' of coordinates: write numbers",
-                      coordinates.path);
-    else if (status == STATUS_OK && found->status != STATUS_OK)
-        status =
-            error_set(err, found->status, "coordinates '%s': %s", coordinates.path, found->reason);
+    status = small_array_read(store, coordinates.path, &hierarchy, &found, &items, err);
     if (status == STATUS_OK)
         status = check_array(&found->array, node->array.shape[axis], err);
     if (status == STATUS_OK)
-        status = read_array(store, &found->array, &coordinates, err);
+        status = take_items(&found->array, items, &coordinates, err);
     zarr_hierarchy_free(hierarchy);
-    if (status == STATUS_OK)
+    free(items);
+    if (status == STATUS_OK) {
         *ret_coordinates = coordinates;
+        return STATUS_OK;
+    }
+    if (status == STATUS_NOT_FOUND)
+        error_set(err, status, "there is no array '%s' of coordinates: write numbers",
+                  coordinates.path);
     else
-        coordinates_done(&coordinates);
+        error_prefix(err, status, "coordinates: ");
+    coordinates_done(&coordinates);
     return status;
 }
 

@@ -56,6 +56,7 @@
 #include <stdint.h>
 
 struct bad_log;
+struct zarr_normal;
 
 enum {
     DATASET_MAX_FIELDS = 64,
@@ -95,6 +96,14 @@ struct dataset_field_spec {
      * floating dtype, and integers become float32. */
     enum dtype cast;      /* DTYPE_NONE: none */
     double scale, offset; /* a scale of 0 stands for 1 */
+    /* Items are scaled by the attributes scale_factor and add_offset of their array, and those that
+     * are _FillValue or missing_value become NaN. Excludes scale and offset. */
+    bool cf;
+    /* Paths of arrays in the first store, NULL: none. Then an item x, scaled or not, becomes
+     * (x - mean) / std (zarr/normal.h), without a cast a float32. normals.c says which entry of the
+     * arrays belongs to which item. */
+    const char *mean, *std;
+    const struct zarr_normal *normal; /* instead, in a dataset that is unpacked: as settled */
     /* Frames of a sample, relative to its anchor, rising. NULL: the anchor alone, and no axis of
      * steps. */
     const int32_t *steps; /* [step_count] */
@@ -218,12 +227,13 @@ struct dataset_read_stats {
  * INVALID: no arrays, sample counts that differ, an index array that is not one-dimensional or not
  * of integers, a name used twice, a joined array beyond the hold limit, no direct field at all, a
  * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
- * nothing, a slice of an axis or of indices that an array does not have, or with coordinates that no
- * axis has (also NOT_FOUND); steps or a spec of samples that make no sense, or leave no sample; or
- * stores that differ in a field's dtype, sample shape or chunks, or in what CF attributes say of its
- * values (the message names both stores). UNSUPPORTED: an array that a field needs uses something we
- * do not read; the message names the array and the thing. CORRUPT: metadata that is not valid.
- * NO_MEMORY. Other errors as of store_open_joined(), store_get_text() and disk_cache_open(). */
+ * nothing, a slice of an axis or of indices that an array does not have, or with coordinates that
+ * no axis has (also NOT_FOUND), a mean or std that does not fit; steps or a spec of samples that
+ * make no sense, or leave no sample; or stores that differ in a field's dtype, sample shape or
+ * chunks, or in what CF attributes say of its values (the message names both stores). UNSUPPORTED:
+ * an array that a field needs uses something we do not read; the message names the array and the
+ * thing. CORRUPT: metadata that is not valid. NO_MEMORY. Other errors as of store_open_joined(),
+ * store_get_text() and disk_cache_open(). */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
                                   struct dataset **ret_dataset, struct error *err);
 

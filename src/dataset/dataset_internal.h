@@ -37,6 +37,7 @@ struct field_origin {
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
     struct field_slice slices[ZARR_MAX_RANK]; /* of the array's axes */
+    struct zarr_normal *normal;               /* owned, with its tables; NULL: none */
     bool scale_is_given;  /* the configuration gives a scale or an offset, even 1 or 0 */
     const int32_t *steps; /* [step_count], borrowed: from the spec, later from the dataset */
     size_t step_count;
@@ -162,6 +163,31 @@ void slices_put(const struct field_slice *slice, struct text *out);
 
 /* slices.c: frees slices and selections of a field. */
 void slices_free(struct field_origin *origin, size_t store_count);
+
+/* normals.c: takes the means, standard deviations and missing values of the options' fields, whose
+ * slices are settled. Asks the first store for the arrays. INVALID: an array does not fit its
+ * field, or has an entry that is no finite number, or a std of 0; an attribute is no number. Other
+ * errors as of small_array_read(). */
+MUST_USE enum status normals_settle(struct dataset *dataset, const struct dataset_options *options,
+                                    struct error *err);
+
+/* normals.c: NULL is fine. */
+void normals_free(struct zarr_normal *normal);
+
+/* small_array.c: reads all of an array of a store, of at most 64 MiB. *ret_node is in
+ * *ret_hierarchy, and *ret_items malloc'ed: both are the caller's. NOT_FOUND: there is no such
+ * array. Other errors as of zarr_hierarchy_open_wanted() and zarr_read_samples(). */
+MUST_USE enum status small_array_read(const struct store *store, const char *path,
+                                      struct zarr_hierarchy **ret_hierarchy,
+                                      const struct zarr_node **ret_node, unsigned char **ret_items,
+                                      struct error *err);
+
+/* encoding.c: sets scale and offset by the array's attributes. INVALID: they are no numbers. */
+MUST_USE enum status encoding_scale(const struct zarr_node *node, struct convert *convert,
+                                    struct error *err);
+
+/* encoding.c: the values that the array's attributes call missing; returns how many. */
+int encoding_missing(const struct zarr_node *node, double ret_values[2]);
 
 /* encoding.c: compares the attributes of `node`, in store number `store`, with those of the field's
  * array in the first store. INVALID: they contradict each other about the values. */

@@ -5,11 +5,50 @@
 #include "zarr/attributes.h"
 #include "zarr/separator.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 enum { MANY_STORES = 16 }; /* those behind are not asked about names of chunks */
 
 static const char *or_none(const char *value)
 {
     return value[0] ? value : "none";
+}
+
+static bool parse_number(const char *text, double *ret_number)
+{
+    char *end;
+
+    *ret_number = strtod(text, &end);
+    return end > text && *end == '\0';
+}
+
+enum status encoding_scale(const struct zarr_node *node, struct convert *convert, struct error *err)
+{
+    struct zarr_encoding encoding;
+
+    zarr_node_encoding(node, &encoding);
+    if ((encoding.scale_factor[0] && !parse_number(encoding.scale_factor, &convert->scale)) ||
+        (encoding.add_offset[0] && !parse_number(encoding.add_offset, &convert->offset)))
+        return error_set(err, STATUS_INVALID,
+                         "attributes scale_factor '%s' and add_offset '%s' of array '%s' are not "
+                         "numbers, which cf takes them for",
+                         encoding.scale_factor, encoding.add_offset, node->array.path);
+    return STATUS_OK;
+}
+
+int encoding_missing(const struct zarr_node *node, double ret_values[2])
+{
+    struct zarr_encoding encoding;
+    int count = 0;
+
+    zarr_node_encoding(node, &encoding);
+    if (encoding.fill_value[0] && parse_number(encoding.fill_value, &ret_values[count]))
+        count++;
+    if (encoding.missing_value[0] && parse_number(encoding.missing_value, &ret_values[count]))
+        count++;
+    return count;
 }
 
 enum status encoding_check(const struct dataset *dataset, size_t store,
@@ -43,17 +82,9 @@ static void describe_encoding(const struct field_origin *origin, struct text *ou
     text_append(out, "warning: field '%s': array '%s' has ", text_shown(origin->name).text,
                 text_shown(origin->array->array.path).text);
     zarr_encoding_describe(&encoding, out);
-    text_append(out, " (as xarray writes them), and comes as it is stored: ");
-    if (encoding.scale_factor[0] || encoding.add_offset[0])
-        text_append(out,
-                    "set scale: %s, offset: %s of the field to convert it, or scale: 1 if "
-                    "this is meant",
-                    encoding.scale_factor[0] ? text_shown(encoding.scale_factor).text : "1",
-                    encoding.add_offset[0] ? text_shown(encoding.add_offset).text : "0");
-    else
-        text_append(out, "missing values are that number; set scale: 1 of the field if this is "
-                         "meant");
-    text_append(out, " (dataset.fields)\n");
+    text_append(out,
+                " (as xarray writes them), and comes as it is stored: set cf: true of the field "
+                "to convert it, or scale: 1 if this is meant (dataset.fields)\n");
 }
 
 static void describe_names(const struct dataset *dataset, const struct zarr_array *array,

@@ -57,6 +57,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status == STATUS_OK)
         status = slices_settle(dataset, options, err);
     if (status == STATUS_OK)
+        status = normals_settle(dataset, options, err);
+    if (status == STATUS_OK)
         status = made_fields_add(dataset, err);
     if (status == STATUS_OK)
         status = steps_keep(dataset, err);
@@ -263,6 +265,7 @@ void dataset_free(struct dataset *dataset)
     disk_cache_free(private->cache);
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++) {
         slices_free(&private->origins[i], private->store_count);
+        normals_free(private->origins[i].normal);
         free(private->origins[i].store_fields);
     }
     for (size_t i = 0; private->hierarchies && i < private->store_count; i++)

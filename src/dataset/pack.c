@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 7";
+static const char pack_magic[] = "penstock dataset 8";
 
 static void put_string(struct text *out, const char *string)
 {
@@ -37,6 +37,15 @@ static void put_slices(struct text *out, const struct field_origin *origin)
     }
 }
 
+static void put_normal(struct text *out, const struct zarr_normal *normal)
+{
+    size_t bytes = normal ? normal->count * dtype_bytes(normal->work) : 0;
+
+    packed_put_run(out, normal, normal ? sizeof *normal : 0);
+    packed_put_run(out, normal ? normal->mean : NULL, normal && normal->mean ? bytes : 0);
+    packed_put_run(out, normal ? normal->std : NULL, normal && normal->std ? bytes : 0);
+}
+
 static void put_spec(struct text *out, const struct field_origin *origin)
 {
     const char axis[] = {(char)('0' + origin->axis), '\0'};
@@ -51,6 +60,7 @@ static void put_spec(struct text *out, const struct field_origin *origin)
     put_real(out, origin->convert.scale);
     put_real(out, origin->convert.offset);
     put_slices(out, origin);
+    put_normal(out, origin->normal);
     packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
     packed_put_number(out, origin->segments);
 }
@@ -163,8 +173,40 @@ static bool take_slices(struct packed *packed, struct dataset_field_spec *spec)
     return true;
 }
 
+/* A table of a normal, borrowed and perhaps not aligned; NULL: there is none. */
+static bool take_table(struct packed *packed, const struct zarr_normal *normal, void **ret_table)
+{
+    const char *bytes;
+    size_t size;
+
+    if (!packed_take_run(packed, &bytes, &size) ||
+        (size > 0 && size / dtype_bytes(normal->work) != normal->count))
+        return false;
+    *ret_table = size > 0 ? (void *)bytes : NULL;
+    return true;
+}
+
+/* As plain bytes, like the settings. */
+static bool take_normal(struct packed *packed, struct zarr_normal *normal,
+                        struct dataset_field_spec *spec)
+{
+    const char *bytes;
+    size_t size;
+
+    *normal = (struct zarr_normal){.work = DTYPE_FLOAT32};
+    if (!packed_take_run(packed, &bytes, &size) || (size != 0 && size != sizeof *normal))
+        return false;
+    if (size > 0) {
+        memcpy(normal, bytes, size);
+        spec->normal = normal;
+    }
+    return (normal->work == DTYPE_FLOAT32 || normal->work == DTYPE_FLOAT64) &&
+           take_table(packed, normal, &normal->mean) && take_table(packed, normal, &normal->std);
+}
+
 /* The specs' steps are malloc'ed, the caller's, on failure too. */
-static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, uint64_t count)
+static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
+                       struct zarr_normal *normals, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         struct dataset_field_spec spec = {0};
@@ -175,7 +217,7 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs, 
             !packed_take_number(packed, &has_index) || !packed_take_string(packed, &spec.index) ||
             !packed_take_string(packed, &spec.sample_axis) || !packed_take_number(packed, &cast) ||
             !take_real(packed, &spec.scale) || !take_real(packed, &spec.offset) ||
-            !take_slices(packed, &spec) ||
+            !take_slices(packed, &spec) || !take_normal(packed, &normals[i], &spec) ||
             !take_items(packed, sizeof *spec.steps, &steps, &spec.step_count))
             return false;
         spec.steps = specs[i].steps = steps;
@@ -223,6 +265,7 @@ struct unpacked {
     struct dataset_options options;
     uint64_t identity, spec_count;
     struct dataset_field_spec specs[DATASET_MAX_FIELDS]; /* their steps are owned */
+    struct zarr_normal normals[DATASET_MAX_FIELDS];      /* their tables are borrowed */
     void *document_ends;                                 /* owned */
     size_t document_count;
     const char *anchors; /* borrowed */
@@ -264,7 +307,7 @@ static bool take_options(struct packed *packed, struct unpacked *to)
         !packed_take_number(packed, &options->coalesce_bytes) ||
         !take_settings(packed, &options->store) || !take_samples(packed, to) ||
         !packed_take_number(packed, &to->spec_count) || to->spec_count > DATASET_MAX_FIELDS ||
-        !take_specs(packed, to->specs, to->spec_count))
+        !take_specs(packed, to->specs, to->normals, to->spec_count))
         return false;
     options->mask = mask;
     options->missing_is_bad = missing_is_bad;

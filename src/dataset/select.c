@@ -108,19 +108,32 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
     enum dtype from = origin->array->array.dtype;
     struct convert convert = {.from = from, .to = spec->cast, .scale = 1.0, .offset = spec->offset};
 
+    bool normalises = spec->mean || spec->std || spec->normal;
+    bool given = spec->scale < 0.0 || spec->scale > 0.0 || spec->offset < 0.0 || spec->offset > 0.0;
+
     if (spec->scale < 0.0 || spec->scale > 0.0)
         convert.scale = spec->scale;
+    if (spec->cf && given)
+        return error_set(
+            err, STATUS_INVALID,
+            "cf: true takes scale and offset from the array's attributes: remove scale "
+            "and offset, or cf");
+    if (spec->cf) {
+        enum status status = encoding_scale(origin->array, &convert, err);
+        if (status != STATUS_OK)
+            return status;
+    }
     if (!isfinite(spec->scale) || !isfinite(spec->offset))
         return error_set(err, STATUS_INVALID, "scale and offset must be finite numbers");
     if (convert.to == DTYPE_NONE) {
         convert.to = dtype_is_floating(from) ? from : DTYPE_FLOAT32;
         bool scaled = convert.scale < 1.0 || convert.scale > 1.0 || convert.offset < 0.0 ||
                       convert.offset > 0.0;
-        convert.to = scaled ? convert.to : DTYPE_NONE;
+        convert.to = scaled || spec->cf ? convert.to : DTYPE_NONE;
+        convert.to = normalises ? DTYPE_FLOAT32 : convert.to;
     }
     origin->convert = convert;
-    origin->scale_is_given =
-        spec->scale < 0.0 || spec->scale > 0.0 || spec->offset < 0.0 || spec->offset > 0.0;
+    origin->scale_is_given = given || spec->cf;
     return STATUS_OK;
 }
 
@@ -247,6 +260,16 @@ static enum status choice_init(const struct dataset_options *options, struct cho
         .exclude = options->exclude ? options->exclude : ""};
     memcpy(choice->group, group, length);
     return STATUS_OK;
+}
+
+struct select_path select_path(const struct dataset_options *options, const char *path)
+{
+    struct choice choice = {0};
+    struct select_path out;
+
+    (void)!choice_init(options, &choice, NULL); /* valid by now */
+    snprintf(out.text, sizeof out.text, "%s", full_path(&choice, path).text);
+    return out;
 }
 
 enum status select_fields(const struct zarr_hierarchy *hierarchy,

@@ -17,6 +17,12 @@ struct choice {
  * array. */
 int select_axis(const struct zarr_node *node, const char *text);
 
+/* select.c: the path from the root of an array that the configuration names. */
+struct select_path {
+    char text[2 * ZARR_PATH_BYTES];
+};
+struct select_path select_path(const struct dataset_options *options, const char *path);
+
 /* select.c: says which axes there are; `purpose` of the axis: "along which ...". Returns INVALID.
  */
 enum status select_no_axis(const struct zarr_node *node, const char *text, const char *purpose,

@@ -110,7 +110,8 @@ static bool same_convert(const struct convert *a, const struct convert *b)
 static bool same_view(const struct field_origin *a, const struct field_origin *b)
 {
     return a->array == b->array && !a->index && !b->index && a->axis == b->axis &&
-           same_convert(&a->convert, &b->convert) && slices_same(a, b);
+           same_convert(&a->convert, &b->convert) && slices_same(a, b) &&
+           normal_same(a->normal, b->normal);
 }
 
 static size_t leader_of(const struct dataset *dataset, size_t i)

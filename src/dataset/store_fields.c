@@ -81,7 +81,8 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
 {
     struct store_field *here = &origin->store_fields[store];
     const struct zarr_node *array, *index = NULL;
-    struct zarr_view view = {.first_axis = origin->axis, .convert = origin->convert};
+    struct zarr_view view = {
+        .first_axis = origin->axis, .convert = origin->convert, .normal = origin->normal};
     enum status status = find_node(dataset, store, origin->array->array.path, &array, err);
 
     (void)store_joined_at(dataset->private->store, store, &view.prefix);
@@ -102,6 +103,7 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
         return status;
     view.first_axis = 0;
     view.convert = (struct convert){0};
+    view.normal = NULL;
     memset(view.selections, 0, sizeof view.selections);
     status = find_node(dataset, store, origin->index->array.path, &index, err);
     if (status == STATUS_OK)

@@ -170,6 +170,8 @@ void zarr_array_identify(const struct zarr_array *array, struct text *out)
     if (array->convert.to != DTYPE_NONE)
         text_append(out, " from %s * %a + %a", dtype_name(array->convert.from),
                     array->convert.scale, array->convert.offset);
+    if (array->normal)
+        normal_identify(array->normal, out);
     for (int i = 0; i < array->rank; i++)
         if (array->selections[i])
             identify_selection(i, array->selections[i], out);

@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "codec/codec.h"
+#include "zarr/normal.h"
 #include "zarr/selection.h"
 
 #include <stdbool.h>
@@ -96,6 +97,9 @@ struct zarr_array {
     /* The indices along each axis but the first that a view has; NULL: all. Borrowed. `shape` and
      * `total_bytes` count these alone; the chunk grid is that of the array. */
     const struct zarr_selection *selections[ZARR_MAX_RANK];
+    /* How items are normalised, in a view that converts; NULL: not. Borrowed. Then `fill` is as the
+     * array has it. */
+    const struct zarr_normal *normal;
 };
 
 /* Parses the metadata document (`text_bytes` of `text`) of the array at `path`. Messages do not

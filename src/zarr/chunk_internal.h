@@ -109,6 +109,7 @@ bool chunk_walk_next_value(struct chunk_walk *walk);
 struct chunk_overlap {
     struct scatter scatter; /* merged */
     size_t from, to;        /* bytes from the start of the decoded chunk, and of the destination */
+    size_t entry;           /* of a normal's tables */
     uint64_t first, count;  /* along axis 0 of the destination */
     bool is_only;           /* there is no other box of the chunk */
     size_t portions[ZARR_MAX_RANK]; /* of axes with a selection: which portion of the chunk's */

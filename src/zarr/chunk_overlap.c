@@ -70,7 +70,7 @@ static void find_box(const struct zarr_array *array, const uint64_t *chunk_index
     assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
     *scatter = (struct scatter){.rank = array->rank, .item_bytes = array->item_bytes};
     overlap->from = array->item_offset;
-    overlap->to = 0;
+    overlap->to = overlap->entry = 0;
     overlap->is_only = true;
     chunk_strides(array, scatter->from);
     for (int i = array->rank - 1; i >= 0; i--) {
@@ -78,6 +78,10 @@ static void find_box(const struct zarr_array *array, const uint64_t *chunk_index
 
         scatter->lengths[i] = stretch.count;
         scatter->to[i] = stride;
+        if (array->normal) {
+            scatter->entries[i] = array->normal->strides[i];
+            overlap->entry += stretch.to * array->normal->strides[i];
+        }
         overlap->from += stretch.from * scatter->from[i];
         overlap->to += stretch.to * stride;
         stride *= stretch.width;

@@ -60,13 +60,29 @@ static void put_overlap(const struct zarr_array *array, const struct stored_chun
     bool swaps = array->byte_swapped && zarr_array_is_member(array);
 
     if (array->convert.to != DTYPE_NONE) {
-        scatter_convert(scatter, &array->convert, swaps ? dtype_swap_bytes(array->convert.from) : 1,
+        scatter_convert(scatter, &array->convert, array->normal, overlap->entry,
+                        swaps ? dtype_swap_bytes(array->convert.from) : 1,
                         decoded + (overlap->from - chunk->begin), destination + overlap->to);
         return;
     }
     scatter_copy(scatter, decoded + (overlap->from - chunk->begin), destination + overlap->to);
     if (swaps)
         scatter_swap(scatter, dtype_swap_bytes(array->dtype), destination + overlap->to);
+}
+
+/* Of a missing chunk: the fill value, which becomes another item for each entry of a normal. */
+static void fill_overlap(const struct zarr_array *array, const struct chunk_overlap *overlap,
+                         unsigned char *destination)
+{
+    struct scatter scatter = overlap->scatter;
+
+    if (!array->normal) {
+        scatter_fill(&scatter, array->fill, destination + overlap->to);
+        return;
+    }
+    memset(scatter.from, 0, sizeof scatter.from);
+    scatter_convert(&scatter, &array->convert, array->normal, overlap->entry, 1, array->fill,
+                    destination + overlap->to);
 }
 
 /* Puts all boxes of the chunk where they belong, which was not done while decoding. */
@@ -81,7 +97,7 @@ static void put_overlaps(const struct request *request, const struct stored_chun
         if (decoded)
             put_overlap(array, chunk, overlap, decoded, request->destination);
         else
-            scatter_fill(&overlap->scatter, array->fill, request->destination + overlap->to);
+            fill_overlap(array, overlap, request->destination);
     } while (chunk_overlap_next(array, chunk->index, request->begin, request->end, overlap));
     request->stats->decode_ns += clock_now_ns() - start_ns;
 }

@@ -24,11 +24,13 @@ void scatter_merge(struct scatter *scatter)
             continue;
         int last = rank - 1;
         bool is_one = last >= 0 && scatter->from[last] == scatter->lengths[i] * scatter->from[i] &&
-                      scatter->to[last] == scatter->lengths[i] * scatter->to[i];
+                      scatter->to[last] == scatter->lengths[i] * scatter->to[i] &&
+                      scatter->entries[last] == scatter->lengths[i] * scatter->entries[i];
         int at = is_one ? last : rank++;
         scatter->lengths[at] = (is_one ? scatter->lengths[at] : 1) * scatter->lengths[i];
         scatter->from[at] = scatter->from[i];
         scatter->to[at] = scatter->to[i];
+        scatter->entries[at] = scatter->entries[i];
     }
     scatter->rank = rank;
 }
@@ -58,8 +60,9 @@ size_t scatter_bytes(const struct scatter *scatter)
 struct walk {
     int rank;
     uint64_t lengths[SCATTER_MAX_RANK], position[SCATTER_MAX_RANK];
-    size_t from[SCATTER_MAX_RANK], to[SCATTER_MAX_RANK];
+    size_t from[SCATTER_MAX_RANK], to[SCATTER_MAX_RANK], entries[SCATTER_MAX_RANK];
     size_t from_at, to_at; /* byte offsets of the present position */
+    size_t entry;          /* in a normal's tables */
 };
 
 /* Over all axes but the innermost and `axis` (-1: none). */
@@ -72,6 +75,7 @@ static struct walk walk_begin(const struct scatter *scatter, int axis)
             continue;
         walk.lengths[walk.rank] = scatter->lengths[i];
         walk.from[walk.rank] = scatter->from[i];
+        walk.entries[walk.rank] = scatter->entries[i];
         walk.to[walk.rank++] = scatter->to[i];
     }
     return walk;
@@ -82,10 +86,12 @@ static bool walk_next(struct walk *walk)
     for (int i = walk->rank - 1; i >= 0; i--) {
         walk->from_at += walk->from[i];
         walk->to_at += walk->to[i];
+        walk->entry += walk->entries[i];
         if (++walk->position[i] < walk->lengths[i])
             return true;
         walk->from_at -= walk->lengths[i] * walk->from[i];
         walk->to_at -= walk->lengths[i] * walk->to[i];
+        walk->entry -= walk->lengths[i] * walk->entries[i];
         walk->position[i] = 0;
     }
     return false;
@@ -201,12 +207,14 @@ void scatter_copy(const struct scatter *scatter, const void *source, void *desti
     while (walk_next(&walk));
 }
 
-enum { CONVERT_ITEMS = 512 };
+enum { CONVERT_ITEMS = NORMAL_ITEMS };
 
 /* Items of one line on their way through the first-level cache: put together where they do not lie
  * so, converted, and put where they belong. */
 struct conversion {
     const struct convert *convert;
+    const struct zarr_normal *normal; /* NULL: none */
+    size_t entry, entry_stride;       /* of the line's first item, and from one to the next */
     size_t swap_bytes;
     size_t from_bytes, from_stride, to_bytes, to_stride;
 };
@@ -218,7 +226,7 @@ static void convert_line(const struct conversion *line, uint64_t count, const un
     bool gathers = line->from_stride != line->from_bytes || line->swap_bytes > 1;
     bool spreads = line->to_stride != line->to_bytes;
 
-    if (!gathers && !spreads) {
+    if (!gathers && !spreads && !line->normal) {
         convert_items(line->convert, from, count, to);
         return;
     }
@@ -236,29 +244,37 @@ static void convert_line(const struct conversion *line, uint64_t count, const un
 
         if (spreads)
             target = out;
-        convert_items(line->convert, source, items, target);
+        if (line->normal)
+            normal_items(line->normal, line->convert, line->entry + done * line->entry_stride,
+                         line->entry_stride, source, items, target);
+        else
+            convert_items(line->convert, source, items, target);
         for (uint64_t i = 0; spreads && i < items; i++)
             memcpy(to + (done + i) * line->to_stride, target + i * line->to_bytes, line->to_bytes);
     }
 }
 
 void scatter_convert(const struct scatter *scatter, const struct convert *convert,
-                     size_t swap_bytes, const void *source, void *destination)
+                     const struct zarr_normal *normal, size_t entry, size_t swap_bytes,
+                     const void *source, void *destination)
 {
     int last = scatter->rank - 1;
     struct conversion line = {.convert = convert,
+                              .normal = normal,
                               .swap_bytes = swap_bytes,
                               .from_bytes = dtype_bytes(convert->from),
                               .to_bytes = dtype_bytes(convert->to)};
     struct walk walk = walk_begin(scatter, -1);
 
+    line.entry_stride = last < 0 ? 0 : scatter->entries[last];
     line.from_stride = last < 0 ? line.from_bytes : scatter->from[last];
     line.to_stride = last < 0 ? line.to_bytes : scatter->to[last];
-    do
+    do {
+        line.entry = entry + walk.entry;
         convert_line(&line, last < 0 ? 1 : scatter->lengths[last],
                      (const unsigned char *)source + walk.from_at,
                      (unsigned char *)destination + walk.to_at);
-    while (walk_next(&walk));
+    } while (walk_next(&walk));
 }
 
 /* Repeats the item over `size` bytes, doubling what is already there. */

@@ -11,6 +11,7 @@
 #define PENSTOCK_ZARR_SCATTER_H
 
 #include "base/convert.h"
+#include "zarr/normal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@ struct scatter {
     size_t
         from[SCATTER_MAX_RANK];  /* bytes from one index to the next along an axis, at the source */
     size_t to[SCATTER_MAX_RANK]; /* the same at the destination */
+    size_t entries[SCATTER_MAX_RANK]; /* the same in a normal's tables, in entries; 0: no normal */
 };
 
 /* Drops axes of one index, and merges axes that lie alike on both sides. The box has the same items
@@ -43,10 +45,13 @@ size_t scatter_bytes(const struct scatter *scatter);
  */
 void scatter_copy(const struct scatter *scatter, const void *source, void *destination);
 
-/* As scatter_copy(), and converts items. Before conversion, the bytes of each unit of `swap_bytes`
- * are turned round (1: not). The box's item_bytes and `to` are those of converted items. */
+/* As scatter_copy(), and converts items. With `normal` (NULL: none) items are normalised; the box's
+ * first item has the tables' entry `entry`. Before conversion, the bytes of each unit of
+ * `swap_bytes` are turned round (1: not). The box's item_bytes and `to` are those of converted
+ * items. */
 void scatter_convert(const struct scatter *scatter, const struct convert *convert,
-                     size_t swap_bytes, const void *source, void *destination);
+                     const struct zarr_normal *normal, size_t entry, size_t swap_bytes,
+                     const void *source, void *destination);
 
 /* Writes `item` to all items of the destination. */
 void scatter_fill(const struct scatter *scatter, const void *item, void *destination);

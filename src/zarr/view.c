@@ -57,7 +57,8 @@ static enum status convert(const struct convert *convert, struct zarr_array *vie
                          dtype_name(convert->to));
     view->convert = *convert;
     memcpy(fill, view->fill, view->item_bytes);
-    convert_items(convert, fill, 1, view->fill);
+    if (!view->normal)
+        convert_items(convert, fill, 1, view->fill);
     view->total_bytes = total_bytes;
     view->item_bytes = dtype_bytes(convert->to);
     view->dtype = convert->to;
@@ -90,7 +91,8 @@ enum status zarr_view_make(const struct zarr_array *array, const struct zarr_vie
     *ret_view = *array;
     turn_axes(array, view->first_axis, ret_view);
     select_indices(view, array->rank, ret_view);
-    if (convert_is_needed(&view->convert))
+    ret_view->normal = view->normal;
+    if (view->normal || convert_is_needed(&view->convert))
         status = convert(&view->convert, ret_view, err);
     if (status != STATUS_OK || !view->prefix)
         return status;

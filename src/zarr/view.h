@@ -19,6 +19,8 @@ struct zarr_view {
     /* The indices along each of the array's axes that the view has; NULL: all. Not of the first
      * axis. Borrowed, as long as the view. */
     const struct zarr_selection *selections[ZARR_MAX_RANK];
+    /* With a conversion: how items are normalised; NULL: not. Borrowed, as long as the view. */
+    const struct zarr_normal *normal;
     const char *prefix; /* in front of the path, and so of keys, with a '/' behind; NULL: none */
 };
 

@@ -178,11 +178,13 @@ text=$("$penstock" inspect xarray 2>&1)
 if grep -F "hint: with what" <<<"$text"; then fail "a coordinate is no index"; fi
 contains "$text" "t2m: scale_factor 0.01, add_offset 273.15, _FillValue -32767, units K"
 contains "$text" "warning: field 't2m': array 't2m' has scale_factor 0.01, add_offset 273.15, _FillValue -32767 (as"
-contains "$text" "set scale: 0.01, offset: 273.15 of the field to convert it"
+contains "$text" "set cf: true of the field to convert it"
 plan=$("$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray 2>&1)
 contains "$plan" "warning: field 't2m': array 't2m' has scale_factor 0.01"
 plan=$("$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray --set dataset.fields.t2m.scale=0.01 \
     --set dataset.fields.t2m.offset=273.15 2>&1)
+[[ $plan != *warning* ]] || fail "the field says what to do: $plan"
+plan=$("$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray --set dataset.fields.t2m.cf=true 2>&1)
 [[ $plan != *warning* ]] || fail "the field says what to do: $plan"
 "$penstock" inspect xarray --json 2>/dev/null | python3 -c '
 import json, sys

@@ -1,4 +1,4 @@
-"""Slices of fields must be NumPy's, and read no chunk that holds nothing of them.
+"""Slices of fields must be NumPy's, and read no chunk that holds nothing of them; so must normalised fields.
 
 Writes arrays with zarr-python 3 (plain, compressed, sharded, transposed, with missing chunks; v2 and v3), gives fields
 random slices and sample axes, reads them with the test tool dump_field, and compares the bytes and the number of chunks.
@@ -26,7 +26,7 @@ except ImportError as error:
     sys.exit(SKIPPED)
 
 DTYPES = ["uint8", "int16", "float32", "float64"]
-ARRAYS = 40
+ARRAYS = 24
 
 
 def values(dice, shape, dtype):
@@ -132,6 +132,72 @@ def check_slices(dice, dump, root, name):
             raise AssertionError(f"{name} {data.shape} {chunks} axis {axis} {texts}: {read} chunks, not {rows}")
 
 
+def work_type(dtype):
+    return np.dtype("float64" if dtype.itemsize > 2 and dtype.kind in "iu" or dtype.itemsize == 8 else "float32")
+
+
+def random_statistic(dice, group, name, shape):
+    """An array of means, say; returns its items, as they broadcast against samples of that shape."""
+    kept = dice.randrange(len(shape)) if dice.random() < 0.5 else None
+    own = [n if dice.random() < 0.6 else 1 for n in shape] if kept is None else [n if i >= kept else 1 for i, n in enumerate(shape)]
+    data = np.random.default_rng(dice.randrange(1000)).normal(3, 2, own).astype(dice.choice(["float32", "float64"]))
+    data[data == 0] = 1
+    cut = data.reshape(own[kept:]) if kept is not None else data
+    if len(shape) > 1 and cut.ndim == 1 and cut.shape[0] in (shape[0], 1):
+        cut = data  # one axis that is as long as the first one is the first one
+    group.create_array(name, data=cut, chunks=cut.shape)
+    return data
+
+
+def check_normals(dice, dump, root, name):
+    rank = dice.randint(2, 4)
+    shape = [dice.randint(1, 9)] + [dice.choice([2, 3, 5, 8, 70]) for _ in range(rank - 1)]
+    chunks = [dice.randint(1, n) for n in shape]
+    dtype = np.dtype(dice.choice(["uint8", "int16", "int32", "float32", "float64"]))
+    group = zarr.create_group(store=str(root / name), zarr_format=dice.choice([2, 3]))
+    data = values(dice, shape, dtype)
+    cf = dice.random() < 0.5
+    x = group.create_array("x", shape=shape, chunks=chunks, dtype=dtype, fill_value=0)
+    x[...] = data
+    if shape[0] > 2:  # some chunks are missing
+        x[-1:] = 0
+        x[-chunks[0] :] = 0
+        data = x[...]
+    settings = {"dataset.uri": root / name, "dataset.fields.x": "x"}
+    work = work_type(dtype)
+    expected = data.astype(work)
+    if cf:
+        missing = data.flat[0].item()
+        x.attrs.update({"scale_factor": 0.25, "add_offset": -3.5, "_FillValue": missing})
+        settings["dataset.fields.x.cf"] = "true"
+        expected = np.where(expected == work.type(missing), work.type(np.nan), expected)
+        expected = expected * work.type(0.25) + work.type(-3.5)
+    out = "float32" if not cf or dtype.kind != "f" else dtype.name
+    if dice.random() < 0.8 or not cf:
+        expected = expected - random_statistic(dice, group, "mean", shape[1:]).astype(work)
+        settings["dataset.fields.x.mean"] = "mean"
+        out = "float32"
+    if dice.random() < 0.7:
+        expected = expected / random_statistic(dice, group, "std", shape[1:]).astype(work)
+        settings["dataset.fields.x.std"] = "/std"
+        out = "float32"
+    if dice.random() < 0.3:
+        settings["dataset.fields.x.cast"] = out = dice.choice(["float16", "float64"])
+    slices = {}
+    for axis in range(1, rank):
+        if dice.random() < 0.4:
+            settings[f"dataset.fields.x.slice.{axis}"], slices[axis] = random_slice(dice, shape[axis])
+    with np.errstate(over="ignore"):
+        expected = pick(expected.astype(out), 0, slices)
+    got, _ = dump(**settings)
+    got = np.frombuffer(got, out).reshape(expected.shape)
+    if not np.array_equal(got, expected, equal_nan=True):
+        wrong = np.flatnonzero(~((got == expected) | (np.isnan(got) & np.isnan(expected))))[0]
+        raise AssertionError(
+            f"{name} {shape} {chunks} {dtype} {settings}: item {wrong} is {got.flat[wrong]}, not {expected.flat[wrong]}"
+        )
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dump", required=True)
@@ -141,7 +207,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.arrays):
             check_slices(random.Random(number), dump, pathlib.Path(folder), f"a{number}.zarr")
-    print(f"{arguments.arrays} arrays, {6 * arguments.arrays} fields")
+        for number in range(2 * arguments.arrays):
+            check_normals(random.Random(1000 + number), dump, pathlib.Path(folder), f"n{number}.zarr")
+    print(f"{arguments.arrays} arrays, {6 * arguments.arrays} slices, {2 * arguments.arrays} normalised fields")
 
 
 if __name__ == "__main__":

@@ -250,6 +250,9 @@ static void prints_what_it_reads(void **state)
         "dataset.sample_axis=time",
         "dataset.fields.t.steps=-3:4",
         "dataset.fields.t.segments=true",
+        "dataset.fields.t.mean=stats/mean",
+        "dataset.fields.t.std=stats/std",
+        "dataset.fields.t.cf=true",
         "dataset.fields.t.slice.lat=10:20",
         "dataset.fields.t.slice.a \"channel\".x=[t2m,u\\,v]",
         "dataset.fields.a: b.steps=0,6,12",
@@ -294,7 +297,9 @@ static void prints_what_it_reads(void **state)
     assert_true(again.seed == UINT64_MAX);
     assert_int_equal(again.fields[1].step_count, 7);
     assert_int_equal(again.fields[1].steps[0], -3);
-    assert_true(again.fields[1].segments);
+    assert_true(again.fields[1].segments && again.fields[1].cf);
+    assert_string_equal(again.fields[1].mean, "stats/mean");
+    assert_string_equal(again.fields[1].std, "stats/std");
     assert_string_equal(again.fields[1].slices[0].indices, "10:20");
     assert_string_equal(again.fields[1].slices[1].axis, "a \"channel\".x");
     assert_string_equal(again.fields[1].slices[1].indices, "[t2m,u\\,v]");

@@ -1,0 +1,65 @@
+/* Small arrays beside the fields: coordinates, means. Called while opening, by one thread. */
+#include "dataset/dataset_internal.h"
+
+#include "base/size.h"
+
+#include <stdlib.h>
+
+enum { MOST_BYTES = 64 << 20 };
+
+static enum status find_array(const struct store *store, const char *path,
+                              struct zarr_hierarchy **ret_hierarchy,
+                              const struct zarr_node **ret_node, struct error *err)
+{
+    const struct zarr_wanted wanted = {.paths = &path, .path_count = 1};
+    const struct zarr_node *node = NULL;
+    enum status status = zarr_hierarchy_open_wanted(store, &wanted, ret_hierarchy, err);
+
+    if (status == STATUS_OK)
+        node = zarr_hierarchy_find(*ret_hierarchy, path);
+    if (status == STATUS_NOT_FOUND || (status == STATUS_OK && !node))
+        return error_set(err, STATUS_NOT_FOUND, "there is no array '%s'", path);
+    if (status != STATUS_OK)
+        return status;
+    if (node->status != STATUS_OK)
+        return error_set(err, node->status, "array '%s': %s", path, node->reason);
+    if (node->array.total_bytes > MOST_BYTES)
+        return error_set(err, STATUS_INVALID, "array '%s' has %s, more than %s", path,
+                         size_format(node->array.total_bytes).text, size_format(MOST_BYTES).text);
+    *ret_node = node;
+    return STATUS_OK;
+}
+
+enum status small_array_read(const struct store *store, const char *path,
+                             struct zarr_hierarchy **ret_hierarchy,
+                             const struct zarr_node **ret_node, unsigned char **ret_items,
+                             struct error *err)
+{
+    struct zarr_hierarchy *hierarchy = NULL;
+    struct zarr_read_stats stats = {0};
+    struct zarr_chunk_reader *reader;
+    const struct zarr_node *node;
+    unsigned char *items = NULL;
+    enum status status = find_array(store, path, &hierarchy, &node, err);
+
+    if (status == STATUS_OK) {
+        const struct zarr_array *array = &node->array;
+
+        items = malloc(array->total_bytes);
+        status = items ? zarr_chunk_reader_new(store, &array, 1, &reader, err)
+                       : error_set(err, STATUS_NO_MEMORY, "no memory for array '%s'", path);
+        if (status == STATUS_OK) {
+            status = zarr_read_samples(reader, array, 0, array->shape[0], items, &stats, err);
+            zarr_chunk_reader_free(reader);
+        }
+    }
+    if (status != STATUS_OK) {
+        free(items);
+        zarr_hierarchy_free(hierarchy);
+        return status;
+    }
+    *ret_hierarchy = hierarchy;
+    *ret_node = node;
+    *ret_items = items;
+    return STATUS_OK;
+}
