@@ -17,6 +17,9 @@ ENVIRONMENTS = {
     "torch": (["numpy", "zarr>=3", "torch==2.13.0", "tensorstore", "zarrs", "obstore", "fsspec", "aiohttp", "grain"],
               ["torch", "zarr", "tensorstore"], (3, 9)),
     "insitubatch": (["insitubatch"], ["insitubatch"], (3, 12)),
+    "xbatcher": (["numpy", "zarr>=3", "torch==2.13.0", "xarray", "xbatcher"], ["torch", "zarr", "xbatcher"], (3, 11)),
+    "robomimic": (["robomimic", "zarr>=3"], ["robomimic.utils.dataset", "zarr"], (3, 11)),
+    "lerobot": (["lerobot", "zarr>=3"], ["lerobot.datasets.lerobot_dataset", "zarr"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
 }
 LAST_MINOR = 20

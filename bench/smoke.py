@@ -38,8 +38,13 @@ def main():
     assert all(rate > 0 for rate in rates.values()), rates
     share = last_line(build, "idle", *small)
     assert list(share) == ["readers_cpu_share", "waiting_cpu_share"] and min(share.values()) > 0, share
+    windows = last_line(build, "windows", "--frames", "400", "--batch", "16", "--rounds", "1", "--no-peers")
+    for rates in windows.values():
+        assert rates.pop("best_peer_cold") is None and rates.pop("best_peer_warm") is None, windows
+        assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm"] and min(rates.values()) > 0, windows
     costs = last_line(build, "plan_at_scale", "--most", "1000000")
     assert costs["readers"] == 1024 and costs["rank0_mb"] > 0 and costs["counts_ms"] > 0, costs
+    assert min(min(anchors.values()) for anchors in costs["anchors"].values()) > 0, costs
     rates = last_line(build, "decode", "--rounds", "1", "--most", "64", "--no-peers")["decode"]
     assert {rate["bytes"] for rate in rates} == {65536}, rates
     assert all(rate["rate"] > 0 for rate in rates), rates
