@@ -1,0 +1,75 @@
+"""The uses that configs/ has files for: each runs, on a dataset of its layout, with the same samples on other shapes.
+
+The files name datasets that are elsewhere; here `penstock synth` writes small ones.
+"""
+import pathlib
+import subprocess
+import unittest
+
+import job
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+ROBOT = ["--layout", "robot", "--samples", "600", "--episodes", "12", "--shape", "8,8,3"]
+USES = {
+    "diffusion-policy": ROBOT,
+    "action-chunks": ROBOT,
+    "weather-windows": ["--layout", "weather", "--samples", "400", "--shape", "69,4,4"],
+    "latents-validation": ["--samples", "800"],
+    "packed-documents": ["--layout", "tokens", "--samples", "300000", "--documents", "500"],
+}
+
+
+class Uses(job.JobTest):
+    def data(self, name):
+        path = pathlib.Path(self.datasets) / name
+        if not path.exists():
+            made = job.run([job.program("penstock"), "synth", str(path), *USES[name]])
+            self.assertEqual(made.code, 0, made.output)
+        return path
+
+    def samples(self, name, readers, trainers, **settings):
+        """Index and digest of each sample of one epoch, in order."""
+        settings = {"dataset.uri": self.data(name), "order.epochs": 1, "batch.global_size": 12,
+                    "batch.last": "partial", **settings}
+        lines = self.digests(readers, trainers, settings, options=["-c", str(CONFIGS / f"{name}.yaml")])
+        return [(int(line[3]), line[4]) for line in lines]
+
+    def use(self, name, count=None):
+        """The samples of one reader and one trainer; other shapes have the same."""
+        one = self.samples(name, 1, 1)
+        self.assertEqual(self.samples(name, 3, 2), one)
+        self.assertEqual(sorted(self.samples(name, 2, 3, **{"order.placement": "local"})), sorted(one))
+        self.assertEqual(len({index for index, _ in one}), len(one))
+        if count is not None:
+            self.assertEqual(len(one), count)
+        return {index for index, _ in one}
+
+    def test_diffusion_policy(self):
+        """Each of the 12 episodes lacks its last 7 frames, and no episode is that short."""
+        self.use("diffusion-policy", 600 - 12 * 7)
+
+    def test_action_chunks(self):
+        """Every frame of the part's episodes; both parts together have all frames."""
+        train = self.use("action-chunks")
+        val = {index for index, _ in self.samples("action-chunks", 1, 1, **{"samples.split_part": "val"})}
+        self.assertTrue(train and val and not train & val)
+        self.assertEqual(train | val, set(range(600)))
+
+    def test_weather_windows(self):
+        """No sample touches a frame of validation, and some frames are missing."""
+        indices = self.use("weather-windows")
+        self.assertLess(max(indices), 298)
+        self.assertTrue(200 < len(indices) < 298, len(indices))
+
+    def test_latents_validation(self):
+        val = self.use("latents-validation")
+        train = {index for index, _ in self.samples("latents-validation", 1, 1, **{"samples.split_part": "train"})}
+        self.assertTrue(val and train and not train & val)
+        self.assertEqual(train | val, set(range(800)))
+
+    def test_packed_documents(self):
+        self.assertEqual(self.use("packed-documents", -(-300000 // 4096)), set(range(0, 300000, 4096)))
+
+
+if __name__ == "__main__":
+    unittest.main()
