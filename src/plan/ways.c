@@ -24,7 +24,7 @@ bool ways_init(struct ways *ways, uint32_t reader_count, enum ways_choice choice
                           .record_bytes = record_bytes,
                           .row_samples = row_samples,
                           .share = share,
-                          .mixes = choice == WAYS_EACH,
+                          .mixes = choice == WAYS_EACH || choice == WAYS_TAPES,
                           .burden = 1,
                           .burden_step = FIRST_STEP};
     ways->rates = calloc(reader_count, sizeof *ways->rates);
@@ -224,23 +224,31 @@ double ways_window_ns(struct ways *ways, enum ways_plan plan)
     return most;
 }
 
-/* How many times faster the best mixture is than sending, for rows that are all in memory at their
- * homes: of the rows the share s is loaded by those who want them. Links are busy for
+/* How many times faster the best mixture is than sending: links are busy for
  * (1 - s) * sent + s * stored, workers or the store for s * read. */
-static double promised_gain(const struct ways *ways)
+static double best_gain(double sent, double stored, double read)
 {
-    double elsewhere = 1 - 1.0 / ways->reader_count, sent = 0, stored = 0;
-    double read = ways->wanted * elsewhere * ways->store.row_ns * ways->burden;
-    for (uint32_t r = 0; r < ways->reader_count; r++) {
-        struct ways_load load = read_load(ways, r, 1);
-        sent = fmax(sent, elsewhere * move_load(ways, r, 0, ways->share[r] * samples(ways)).in);
-        stored = fmax(stored, elsewhere * ways->wants[r] * load.in);
-        read = fmax(read, elsewhere * ways->wants[r] * load.work);
-    }
     if (sent <= stored)
         return 1;
     double share = fmin(sent / (sent - stored + read), 1);
     return sent / fmax((1 - share) * sent + share * stored, share * read);
+}
+
+/* The same of EACH or of TAPE, for rows that are all in memory at their homes: of the rows the
+ * share s is loaded by those who want them. */
+static double promised_gain(const struct ways *ways)
+{
+    double elsewhere = 1 - 1.0 / ways->reader_count, sent = 0, stored = 0, tape = 0, decode = 0;
+    for (uint32_t r = 0; r < ways->reader_count; r++) {
+        struct ways_load read = read_load(ways, r, 1), received = tape_load(ways, r, 0, 1);
+        sent = fmax(sent, elsewhere * move_load(ways, r, 0, ways->share[r] * samples(ways)).in);
+        stored = fmax(stored, elsewhere * ways->wants[r] * read.in);
+        tape = fmax(tape, elsewhere * ways->wants[r] * received.in);
+        decode = fmax(decode, elsewhere * ways->wants[r] * read.work);
+    }
+    double store = ways->wanted * elsewhere * ways->store.row_ns * ways->burden;
+    double each = best_gain(sent, stored, fmax(decode, store));
+    return ways->tape_bytes > 0 ? fmax(each, best_gain(sent, tape, decode)) : each;
 }
 
 static void settle_mixing(struct ways *ways)

@@ -172,8 +172,8 @@ class Ways(JobTest):
                 self.assertTrue(0.9 * stored < sum(epoch["stored_bytes"] for epoch in epochs) <= stored)
                 sent = sum(epoch["tape_bytes"] for epoch in epochs)  # to each reader but its home, the first time
                 self.assertTrue(0.9 * (readers - 1) * stored < sent < 1.4 * (readers - 1) * stored)
-                self.assertEqual([epoch["sent_bytes"] for epoch in epochs[1:]],
-                                 [epoch["tape_bytes"] for epoch in epochs[1:]])
+                decoded = sum(epoch["sent_bytes"] - epoch["tape_bytes"] for epoch in epochs[1:])
+                self.assertLess(decoded, 0.1 * sent, "only where there are no buffers")
 
     def test_stripes(self):
         """A step in several rounds, several steps a round, windows smaller than a step."""
