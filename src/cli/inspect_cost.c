@@ -51,9 +51,9 @@ static void add_field(const struct inspection *inspection, size_t i, struct layo
     const struct dataset *dataset = inspection->dataset;
     const struct dataset_field *field = &dataset->fields[i];
     const struct zarr_array *array = dataset_field_array(dataset, i);
-    uint64_t stored_bytes = stored_bytes_of(inspection, array);
     if (field->source != FIELD_ROW)
         return;
+    uint64_t stored_bytes = stored_bytes_of(inspection, array);
     double share = stored_bytes == STORED_UNKNOWN
                        ? (double)zarr_array_sample_bytes(array)
                        : (double)stored_bytes / (double)dataset->sample_count *

@@ -11,6 +11,7 @@
 #include "cli/assume.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/plan_dataset.h"
 #include "cli/plan_quality.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
@@ -140,42 +141,6 @@ static enum status settle(const struct options *options, const struct config *co
     return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
 }
 
-static void describe_fields(const struct dataset *dataset, struct text *out)
-{
-    for (size_t f = 0; f < dataset->field_count; f++) {
-        const struct dataset_field *field = &dataset->fields[f];
-        text_append(out, "%-11s%s %s", f == 0 ? "fields" : "", field->name,
-                    dtype_name(field->dtype));
-        for (int d = 0; d < field->rank; d++)
-            text_append(out, "%s%" PRIu64 "%s", d == 0 ? " (" : ", ", field->shape[d],
-                        d + 1 == field->rank ? ")" : "");
-        struct convert convert = dataset_field_convert(dataset, f);
-        if (convert.to != DTYPE_NONE)
-            text_append(out, ", from %s", dtype_name(convert.from));
-        if (convert.to != DTYPE_NONE && (convert.scale < 1.0 || convert.scale > 1.0))
-            text_append(out, " * %g", convert.scale);
-        if (convert.to != DTYPE_NONE && (convert.offset < 0.0 || convert.offset > 0.0))
-            text_append(out, " + %g", convert.offset);
-        text_append(out, ", %s a sample, %s\n", size_format(field->sample_bytes).text,
-                    field->source == FIELD_ROW ? "read row by row" : "held in memory");
-    }
-}
-
-static void describe_dataset(const struct config *config, const struct dataset *dataset,
-                             struct text *out)
-{
-    text_append(out, "%-11s%s: %s sample%s of %s, fingerprint %016" PRIx64 "\n", "dataset",
-                config->uri, count_format(dataset->sample_count).text,
-                count_plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
-                dataset->fingerprint);
-    if (dataset->store_count > 1)
-        text_append(out, "%-11s%zu, one after another\n", "stores", dataset->store_count);
-    describe_fields(dataset, out);
-    text_append(out, "%-11s%s of %s sample%s, %s each\n", "chunk rows",
-                count_format(dataset->row_count).text, count_format(dataset->row_length).text,
-                count_plural(dataset->row_length), size_format(dataset->row_bytes).text);
-}
-
 static const char *last_text(enum plan_last last, bool shuffled)
 {
     switch (last) {
@@ -226,13 +191,16 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
                 count_plural(setup->demand.trainers_served));
 }
 
-/* Bytes of rows that a reader decodes, for each sample. */
-static uint64_t row_bytes_per_sample(const struct dataset *dataset)
+/* Bytes that a reader decodes for a row, halos included, on average. */
+static double decoded_row_bytes(const struct dataset *dataset)
 {
-    uint64_t bytes = 0;
-    for (size_t f = 0; f < dataset->field_count; f++)
-        if (dataset->fields[f].source == FIELD_ROW)
-            bytes += dataset->fields[f].sample_bytes;
+    double frames = (double)dataset->frame_count / (double)dataset->row_count, bytes = 0;
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->source == FIELD_ROW && field->row_leader == f)
+            bytes += (double)field->frame_bytes *
+                     (frames + (double)(field->halo_before + field->halo_after));
+    }
     return bytes;
 }
 
@@ -250,8 +218,7 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
                               const struct run_forecast *forecast, struct text *out)
 {
     double reading[RUN_FORECAST_EPOCHS], exchange[RUN_FORECAST_EPOCHS];
-    double row_bytes = (double)row_bytes_per_sample(dataset) * (double)dataset->sample_count /
-                       (double)dataset->row_count;
+    double row_bytes = decoded_row_bytes(dataset);
     for (uint32_t e = 0; e < forecast->epoch_count; e++) {
         reading[e] = forecast->epochs[e].rows_read * row_bytes;
         exchange[e] = forecast->epochs[e].exchanged_bytes;
@@ -366,7 +333,7 @@ static void print_summary(const struct config *config, const struct dataset *dat
                           const struct forecasts *forecasts)
 {
     struct text out = {0};
-    describe_dataset(config, dataset, &out);
+    plan_describe_dataset(config, dataset, &out);
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);
     describe_forecast(dataset, setup, &forecasts->own, &out);

@@ -31,6 +31,31 @@ refuses 1 "readers.memory_limit" plan --set dataset.uri=rows --set batch.global_
     --set readers.memory_limit=4KiB
 refuses 4 "--nodes 4: there are only 2 readers" plan --set dataset.uri=rows --readers 2 --nodes 4
 
+# Samples of steps: which frames are none, and why; rows of several chunks; halos.
+"$penstock" synth robot --layout robot --samples 4000 --episodes 4 --chunk 8 --shape 8,8,3 >/dev/null
+cat >robot.yaml <<'YAML'
+dataset:
+  uri: robot
+  hold_limit: 1
+  fields:
+    action: {array: data/action, steps: "-1:15"}
+    img: {array: data/img, steps: "-1:1"}
+    later: {array: data/img, steps: "0:2"}
+samples:
+  episodes: {ends: meta/episode_ends}
+  pad: {before: 1, after: 7}
+batch: {global_size: 8}
+YAML
+text=$("$penstock" plan -c robot.yaml)
+contains "$text" "at 3,972 of 4,000 frames, in 4 episodes; the others are: 28 too near an end of their episode"
+contains "$text" "13 of 320 frames, which are 40 chunks (samples.row_chunks)"
+contains "$text" "img uint8 (2, 8, 8, 3), 2 steps from -1 to 0, 384 B a sample, read row by row, with halos of 1 and 1 frames: each chunk is decoded 1.05 times"
+contains "$text" "later uint8 (2, 8, 8, 3), 2 steps from 0 to 1, 384 B a sample, read row by row with img"
+contains "$text" "action.valid bool (16), 16 B a sample, made for each sample"
+contains "$("$penstock" plan --set dataset.uri=robot --set dataset.fields.img=data/img --set samples.split_part=val \
+    --set batch.global_size=8 --set samples.split_by=sample --set samples.split_parts=train:.5,val:.5)" \
+    "single frames: 494 of 500 chunk rows have samples of this part"
+
 command -v python3 >/dev/null || { echo "no python3: JSON is not checked"; exit 77; }
 
 # The order id: 6,000 samples of 8 MiB, whose windows end where memory would; nothing is there but metadata.

@@ -1,0 +1,13 @@
+/* What `penstock plan` says of a dataset: fields, samples and rows. */
+#ifndef PENSTOCK_CLI_PLAN_DATASET_H
+#define PENSTOCK_CLI_PLAN_DATASET_H
+
+#include "base/text.h"
+#include "config/config.h"
+#include "dataset/dataset.h"
+
+/* Appends lines. With anchors: which frames are no samples, and why; and what halos cost. */
+void plan_describe_dataset(const struct config *config, const struct dataset *dataset,
+                           struct text *out);
+
+#endif
