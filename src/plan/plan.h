@@ -173,7 +173,7 @@ struct plan_window {
     uint64_t first_position;
     uint64_t sample_count;
     uint64_t row_samples;       /* of each row but for the short ones */
-    const uint32_t *row_begins; /* [row_count] samples of the rows before; NULL: there are shorts */
+    const uint32_t *row_begins; /* [row_count] samples of the rows before; NULL: of equal rows */
     const struct plan_short *shorts; /* [short_count], and one more: borrowed from the epoch */
     size_t short_count;
     bool shuffle;

@@ -91,7 +91,7 @@ struct round_item {
     uint64_t position;
     uint64_t round;      /* index in the epoch */
     uint32_t window_row; /* of its row */
-    uint32_t offset;     /* of the sample in its row */
+    uint32_t offset;     /* the sample's number in its row */
 };
 
 /* All samples of `window` whose rows `reader` owns, and of rows that each reader loads for itself
