@@ -1,5 +1,6 @@
 """Where only some frames are anchors: orders as docs/order.md says, on any number of readers and trainers."""
 
+import json
 import os
 import sys
 import unittest
@@ -11,7 +12,27 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden"))
 import order_v1  # noqa: E402
 
 
-class Anchors(JobTest):
+def write_mask(uri, values):
+    """An array of a truth value for each frame, beside `data`."""
+    folder = os.path.join(uri, "mask")
+    array = {"zarr_format": 2, "shape": [len(values)], "chunks": [len(values)], "dtype": "|b1", "compressor": None,
+             "filters": None, "fill_value": False, "order": "C"}
+    if os.path.exists(folder):
+        return
+    os.mkdir(folder)
+    with open(os.path.join(folder, ".zarray"), "w", encoding="ascii") as file:
+        json.dump(array, file)
+    with open(os.path.join(folder, "0"), "wb") as file:
+        file.write(bytes(values))
+    path = os.path.join(uri, ".zmetadata")
+    with open(path, encoding="ascii") as file:
+        consolidated = json.load(file)
+    consolidated["metadata"]["mask/.zarray"] = array
+    with open(path, "w", encoding="ascii") as file:
+        json.dump(consolidated, file)
+
+
+class Orders(JobTest):
     """Three stores in rows of 8 frames; each is an episode, so that a stride begins anew in each."""
 
     FRAMES, CHUNK, BATCH, SEED, EPOCHS = (37, 200, 61), 8, 12, 17, 3
@@ -25,12 +46,12 @@ class Anchors(JobTest):
         begins = [sum(self.FRAMES[:i]) for i in range(len(self.FRAMES))]
         return {t for begin, count in zip(begins, self.FRAMES) for t in range(begin, begin + count, stride)}
 
-    def steps(self, stride, window_rows, last, epochs):
+    def steps(self, stride, window_rows, last, epochs, shuffle):
         """The indices of each step, by epoch and step: worked out from the page."""
         order_v1.C, order_v1.W, order_v1.SEED = self.CHUNK, window_rows, self.SEED
         anchors, steps = self.anchors(stride), {}
         for epoch in range(epochs):
-            order = list(order_v1.epoch_order(epoch, self.FRAMES, anchors.__contains__))
+            order = list(order_v1.epoch_order(epoch, self.FRAMES, anchors.__contains__)) if shuffle else sorted(anchors)
             end = len(order) // self.BATCH * self.BATCH if last == "drop" else len(order)
             for p in range(0, end, self.BATCH):
                 steps[epoch, p // self.BATCH] = order[p:min(p + self.BATCH, end)]
@@ -41,14 +62,14 @@ class Anchors(JobTest):
         """The digest of each frame's data."""
         if not hasattr(cls, "digest_of"):
             lines = test.digests(1, 1, test.settings(**{"order.epochs": 1}))
-            cls.digest_of = {int(line[3]): line[5:] for line in lines}
+            cls.digest_of = {int(line[3]): line[4:] for line in lines}
             assert len(cls.digest_of) == sum(cls.FRAMES)
         return cls.digest_of
 
     def expected(self, settings):
         """Epoch, step, position and index of each sample."""
         steps = self.steps(settings["samples.stride"], settings["order.window_rows"], settings["batch.last"],
-                           settings["order.epochs"])
+                           settings["order.epochs"], settings.get("order.shuffle") != "false")
         return sorted([*step, p, index] for step, samples in steps.items() for p, index in enumerate(samples))
 
     def check(self, readers, trainers, stride, window_rows, **more):
@@ -58,7 +79,11 @@ class Anchors(JobTest):
         lines = self.digests(readers, trainers, settings)
         self.assertEqual([[int(word) for word in line[:4]] for line in lines], expected)
         for line in lines:
-            self.assertEqual(line[5:], contents[int(line[3])])
+            self.assertEqual(line[4:], contents[int(line[3])])
+
+
+class Anchors(Orders):
+    """Samples at a stride."""
 
     def test_unequal_rows(self):
         for readers, trainers in ((1, 1), (2, 3), (3, 4), (4, 2)):
@@ -102,6 +127,32 @@ class Anchors(JobTest):
             with self.subTest(shape=shape):
                 tail = self.digests(*shape, settings, options=["--resume", path + ".0"])
                 self.assertEqual([[int(word) for word in line[:4]] for line in head + tail], expected)
+
+
+class Where(Orders):
+    """A quarter of the frames, and none in the middle of the second store."""
+
+    def anchors(self, stride):
+        return {t for t in range(sum(self.FRAMES)) if order_v1.random_u64(5, 5, t) % 4 == 0 and not 90 <= t < 190}
+
+    def settings(self, **more):
+        settings = super().settings(**more)
+        first = 0
+        for uri, count in zip(settings["dataset.uri"].split(","), self.FRAMES):
+            write_mask(uri, [first + i in self.anchors(1) for i in range(count)])
+            first += count
+        return settings
+
+    def check_where(self, readers, trainers, window_rows, **more):
+        self.check(readers, trainers, 1, window_rows, **{"samples.where": "mask", **more})
+
+    def test_windows(self):
+        for window_rows, last in ((1, "pad"), (4, "partial"), (1000, "drop")):
+            with self.subTest(window_rows=window_rows):
+                self.check_where(3, 4, window_rows, **{"batch.last": last})
+
+    def test_not_shuffled(self):
+        self.check_where(2, 2, 4, **{"order.shuffle": "false"})
 
 
 class Local(test_local.Page):
