@@ -1,0 +1,354 @@
+"""Samples of several frames: random configurations against the brute-force model of samples_oracle.py.
+
+Every sample that any trainer gets is compared, by its digest, with what NumPy makes of the arrays at its index. Each
+epoch has the samples that the model says there are. Runs of other shapes deliver the same.
+
+Run by a Python with NumPy, xxhash and zarr 3.
+
+    PENSTOCK_BIN=build/release/bin python test_samples.py --long            500 configurations
+    PENSTOCK_BIN=build/release/bin python test_samples.py --long 40 --seed 7
+
+PENSTOCK_TEST_SEED and PENSTOCK_TEST_RUNS do the same.
+"""
+
+import collections
+import glob
+import json
+import os
+import random
+import sys
+import unittest
+
+from job import SANITIZED, JobTest, environment
+
+try:
+    import numpy as np
+    import xxhash
+    import zarr
+except ImportError as error:
+    print(f"skipped: {sys.executable}: {error}")
+    sys.exit(77)
+if zarr.__version__.startswith("2."):
+    print(f"skipped: zarr {zarr.__version__}: zarr 3 writes the stores")
+    sys.exit(77)
+
+from samples_oracle import Samples  # noqa: E402
+
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "5" if SANITIZED else "24"))
+PADDING = ["--digest-padding"]
+EXIT_STOPPED_EARLY = 3
+TABLE = 9  # rows of the array that joins look up
+
+ITEMS = {"action": ("f4", (3,)), "state": ("i2", ()), "image": ("u1", (5, 4)), "depth": ("f2", (2, 3))}
+LARGE = ("f4", (9000,))  # of more than 32 KiB a frame: zero-copy
+
+
+def write_store(path, arrays, chunks, shards):
+    group = zarr.open_group(path, mode="w")
+    for name, values in arrays.items():
+        options = {"shards": shards[name]} if name in shards else {}
+        array = group.create_array(name, shape=values.shape, chunks=chunks[name], dtype=values.dtype,
+                                   config={"write_empty_chunks": True}, **options)
+        array[:] = values
+
+
+class World:
+    """A random dataset, what a sample is, and fields: in memory, in stores, and as a configuration."""
+
+    def __init__(self, rng, folder):
+        self.rng, self.folder = rng, folder
+        self.numbers = np.random.default_rng(rng.randint(0, 2**32))
+        self.counts = [rng.choice((1, 2, 7, 13, 30, 64, 90)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+        self.items = dict(ITEMS)
+        if rng.random() < 0.25:
+            self.items["image"] = LARGE
+        self.samples, self.fields = {}, {}
+        self.chunks = {name: (rng.choice((1, 3, 8, 8, 16, 25)), *shape) for name, (_, shape) in self.items.items()}
+        if rng.random() < 0.3:  # chunks cut along the other axes, too
+            self.chunks["action"] = (self.chunks["action"][0], 2)
+        self.shards = {}
+        if rng.random() < 0.2:
+            self.shards["state"] = (2 * self.chunks["state"][0],)
+        self.stores = [self.make_store(count) for count in self.counts]
+        self.make_fields()
+        self.make_samples()
+        self.model = Samples(self.stores, self.samples, self.fields)
+
+    def make_store(self, count):
+        arrays = {}
+        for name, (dtype, shape) in self.items.items():
+            values = self.numbers.integers(0, 255, (count, *shape))
+            arrays[name] = (values if dtype[0] in "iu" else values / 8).astype(dtype)
+        arrays["video"] = self.numbers.integers(0, TABLE, count)
+        arrays["text"] = self.numbers.integers(0, 99, (TABLE, 4)).astype("f4")
+        self.chunks |= {"video": (40,), "text": (4, 4)}
+        return arrays
+
+    def add(self, name, make, chunk=11):
+        """An array of each store: make(number of frames)."""
+        for store, count in zip(self.stores, self.counts):
+            store[name] = make(count)
+        self.chunks[name] = (chunk,)
+        return name
+
+    def cuts(self, count, mean, empty=False):
+        """Ends of runs of frames."""
+        ends, at = [], 0
+        while at < count:
+            at = min(count, at + self.rng.choice((1, 1, mean, mean, 2 * mean, int(self.numbers.integers(1, 3 * mean)))))
+            ends.append(at)
+            if empty and self.rng.random() < 0.1:
+                ends.append(at)
+        return np.array(ends, "i8")
+
+    def make_steps(self):
+        rng = self.rng
+        if rng.random() < 0.6:
+            first = rng.randint(-4, 2)
+            return f"{first}:{first + rng.randint(1, 9)}"
+        return sorted(rng.sample(range(-5, 8), rng.randint(1, 5)))
+
+    def make_fields(self):
+        rng = self.rng
+        arrays = ["action", *rng.sample(["action", "state", "state", "image", "depth", "text"], rng.randint(0, 4))]
+        for i, array in enumerate(arrays):
+            field = {"array": array}
+            if array == "text":
+                field["index"] = "video"
+            if rng.random() < 0.75:
+                field["steps"] = self.make_steps()
+            if rng.random() < 0.15 and array in ("state", "depth"):
+                field |= {"cast": "float32", "scale": 0.5}
+            self.fields[f"{array[0]}{i}" if rng.random() < 0.7 else f"z{i}"] = field
+
+    def make_episodes(self, split_by_episode):
+        rng, mean = self.rng, self.rng.choice((2, 6, 12, 30))
+        kind = rng.choice(("none", "ends", "ends", "id"))
+        if kind == "ends":
+            name = self.add("ends", lambda count: self.cuts(count, mean, not split_by_episode), 4)
+            self.samples["episodes"] = {"ends": name}
+        elif kind == "id":
+            used = iter(rng.sample(range(-500, 500), 500))
+
+            def ids(count):
+                ends = self.cuts(count, mean)
+                return np.repeat([next(used) for _ in ends], np.diff(ends, prepend=0)).astype("i8")
+            self.samples["episodes"] = {"id": self.add("episode", ids)}
+        elif rng.random() < 0.5:
+            self.samples["continuous"] = True
+
+    def make_pads(self):
+        rng = self.rng
+        union = Samples(self.stores, {}, self.fields).union
+        if len(union) > 1 and rng.random() < 0.7:
+            before = rng.randint(0, len(union) - 1)
+            self.samples["pad"] = {"before": before, "after": rng.randint(0, len(union) - 1 - before)}
+        if rng.random() < 0.4:
+            self.samples["fill"] = rng.choice(("edge", "zero"))
+
+    def make_masks(self):
+        rng = self.rng
+        share = rng.choice((0.02, 0.1))
+        if rng.random() < 0.15:
+            self.samples["missing"] = self.add("missing", lambda n: self.numbers.random(n) < share)
+        elif rng.random() < 0.15:
+            self.samples["missing"] = self.add("missing", lambda n: np.flatnonzero(self.numbers.random(n) < share)[:2]
+                                               if n > 1 else np.zeros(0, "i8"))
+            if any(len(store["missing"]) == 0 for store in self.stores):
+                self.add("missing", lambda n: np.zeros(1, "i8"))  # arrays of at least one item
+        if rng.random() < 0.2:
+            self.samples["where"] = self.add("where", lambda n: self.numbers.random(n) < 0.6)
+
+    def make_split(self, kind):
+        rng, frames = self.rng, sum(self.counts)
+        if kind == "range":
+            begin = rng.choice((0, frames // 3))
+            end = rng.choice(("", frames - frames // 4))
+            self.samples["split"] = {"range": f"{begin or ''}:{end}" if rng.random() < 0.5 else f"{begin}:{end}",
+                                     "gap": rng.randint(0, 5)}
+        elif kind:
+            by = kind if kind != "array" else self.add("group", lambda n: self.numbers.integers(-9, 9, n))
+            self.samples["split"] = {"part": rng.choice(("train", "val")), "by": by,
+                                     "parts": {"train": 0.6, "val": 0.4}, "seed": rng.randint(0, 99)}
+
+    def make_samples(self):
+        rng = self.rng
+        split = rng.choice((None, None, None, "range", "episode", "array", "sample"))
+        self.make_episodes(split == "episode")
+        if rng.random() < 0.4:
+            self.samples["stride"] = rng.randint(1, 4)
+        self.make_pads()
+        self.make_masks()
+        self.make_split(split)
+        stepped = [field for field in self.fields.values() if "steps" in field]
+        if stepped and rng.random() < 0.3:
+            self.samples["segments"] = self.add("documents", lambda count: self.cuts(count, 5), 7)
+            for field in rng.sample(stepped, rng.randint(1, len(stepped))):
+                field["segments"] = True
+        if rng.random() < 0.3:
+            self.samples["row_chunks"] = rng.randint(1, 3)
+
+    def write(self):
+        """Writes stores and configuration. Returns the configuration's path."""
+        uris = []
+        for i, store in enumerate(self.stores):
+            uris.append(os.path.join(self.folder, f"store{i}.zarr"))
+            write_store(uris[-1], store, self.chunks, self.shards)
+        path = os.path.join(self.folder, "run.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"dataset": {"uri": uris, "fields": self.fields}, "samples": self.samples}, file)
+        return path
+
+    def damage(self):
+        """Removes a chunk of a field's array. Returns the anchors whose samples are bad then."""
+        array = self.rng.choice([field["array"] for field in self.fields.values() if field["array"] not in self.shards])
+        store = self.rng.randrange(len(self.stores))
+        length = self.chunks[array][0]
+        chunk = self.rng.randrange(-(-self.counts[store] // length))
+        folder = os.path.join(self.folder, f"store{store}.zarr", array, "c", str(chunk))
+        os.remove(next(os.path.join(path, files[0]) for path, _, files in os.walk(folder) if files)
+                  if os.path.isdir(folder) else folder)
+        first = int(self.model.first[store]) + chunk * length
+        frames = set(range(first, min(first + length, int(self.model.first[store + 1]))))
+        return {t for t in self.model.anchors() if self.model.touches(t, frames, array)}
+
+    def digest(self, t, good=True):
+        """What penstock-trainer --digest writes of the sample at an anchor."""
+        digest = xxhash.xxh3_64()
+        for value in self.model.sample(t).values():
+            digest.update(value.tobytes() if good else bytes(value.nbytes))
+        return digest.hexdigest()
+
+    def __str__(self):
+        return json.dumps({"counts": self.counts, "samples": self.samples, "fields": self.fields,
+                           "chunks": self.chunks, "shards": self.shards})
+
+
+def make_world(rng, folder):
+    """A world with at least four samples, and a group for each part."""
+    while True:
+        world = World(rng, folder)
+        anchors, split = world.model.anchors(), world.samples.get("split", {})
+        if len(anchors) >= 4 and ("parts" not in split or len(set(world.model.groups(split["by"]))) > 1):
+            return world, anchors
+
+
+def by_index(lines):
+    """Each step's samples as a set: without their positions."""
+    return sorted((*line[:2], *line[3:]) for line in lines)
+
+
+class Model(JobTest):
+    """penstock-trainer's digests against the model."""
+
+    def order(self, rng, count):
+        trainers = rng.choice((1, 2, 3, 4))
+        batch = trainers * rng.randint(1, max(1, min(count // trainers, 12)))
+        while batch > count:
+            batch, trainers = 1, 1
+        return {"batch.global_size": batch, "batch.last": rng.choice(("drop", "pad", "partial")),
+                "order.seed": rng.randint(0, 2**64 - 1), "order.epochs": rng.randint(1, 2),
+                "order.window_rows": rng.choice(("auto", 1, 2, 5)),
+                "dataset.hold_limit": rng.choice(("0", "1KiB", "1GiB")),
+                "order.shuffle": rng.choice(("true", "true", "false"))}, trainers
+
+    @staticmethod
+    def shape(rng):
+        return {"readers.threads": rng.randint(1, 3), "delivery.slots": rng.choice((2, 4)),
+                "readers.cache": rng.choice(("auto", "decoded", "stored", "off")),
+                "exchange.steps_per_round": rng.choice(("auto", 1))}
+
+    def check(self, world, anchors, bad, order, lines):
+        """Every sample is what the model makes of it, and each epoch has all of the samples."""
+        expected = {str(t): world.digest(t, t not in bad) for t in anchors}
+        for line in lines:
+            self.assertIn(line[3], expected, f"no sample is at frame {line[3]}: {world}")
+            self.assertEqual(line[4], expected[line[3]], f"sample {line[3]}, line {line}: {world}")
+        batch, count = order["batch.global_size"], len(anchors)
+        delivered = {"drop": count // batch * batch, "pad": -(-count // batch) * batch,
+                     "partial": count}[order["batch.last"]]
+        for epoch in range(order["order.epochs"]):
+            seen = collections.Counter(line[3] for line in lines if line[0] == str(epoch))
+            self.assertEqual(sum(seen.values()), delivered, f"epoch {epoch}: {world}")
+            self.assertEqual(len(seen), min(delivered, count), f"epoch {epoch}: {world}")
+
+    def try_world(self, rng):
+        world, anchors = make_world(rng, self.folder)
+        order, trainers = self.order(rng, len(anchors))
+        if any("index" in field for field in world.fields.values()):
+            order["dataset.hold_limit"] = "1GiB"
+        options, bad = ["--config", world.write()], set()
+        if order["dataset.hold_limit"] != "1GiB" and rng.random() < 0.4:
+            bad = world.damage()
+            order |= {"dataset.hold_limit": "0", "errors.bad_sample": "mask", "errors.max_bad": 1000000,
+                      "errors.missing_chunk": "fail", "errors.report": ""}
+        lines = self.digests(1, 1, order, PADDING, options)
+        self.check(world, anchors, bad, order, lines)
+        return len(lines) + self.try_shape(rng, trainers, order, lines, options, world)
+
+    def try_shape(self, rng, trainers, order, lines, options, world):
+        """A run of another shape delivers the same: in one go, or stopped and resumed."""
+        other, readers = {**order, **self.shape(rng)}, rng.randint(1, 5)
+        steps = int(lines[-1][1]) + 1
+        if rng.random() < 0.4:
+            other["order.placement"] = "local"
+            got = self.digests(readers, trainers, other, PADDING, options)
+            self.assertEqual(by_index(got), by_index(lines), f"{readers} {other} {world}")
+        elif rng.random() < 0.3 and steps > 1:
+            state = os.path.join(self.folder, "state")
+            stop = ["--steps", str(rng.randint(1, steps - 1)), "--state", state]
+            got = self.digests(readers, 1, other, PADDING + stop, options, expect=EXIT_STOPPED_EARLY)
+            got += self.digests(rng.randint(1, 3), trainers, order, PADDING, [*options, "--resume", state])
+            self.assertEqual(got, lines, f"{readers} {trainers} {other} {world}")
+        else:
+            got = self.digests(readers, trainers, other, PADDING, options)
+            self.assertEqual(got, lines, f"{readers} {trainers} {other} {world}")
+        return len(got)
+
+    def test_random_configurations(self):
+        compared = 0
+        for number in range(RUNS):
+            with self.subTest(seed=SEED, run=number):
+                compared += self.try_world(random.Random(SEED * 1000003 + number))
+        print(f"{compared} samples of {RUNS} configurations equal to the model")
+
+
+class Python(JobTest):
+    """What a trainer in Python gets: arrays with an axis of steps, and masks."""
+
+    def test_arrays_and_masks(self):
+        world = make_world(random.Random(5), self.folder)[0]
+        world.fields = {"state": {"array": "state"}, "action": {"array": "action", "steps": "-2:3"},
+                        "image": {"array": "image", "steps": [0, 2]}}
+        world.samples = {"pad": {"before": 2, "after": 1}}
+        world.model = Samples(world.stores, world.samples, world.fields)
+        anchors, got = world.model.anchors(), []
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "samples_trainer.py")
+        env = environment(PYTHONPATH=os.path.join(os.path.dirname(script), "..", "..", "python"))
+        outcome = self.reader(2, {"delivery.trainers": 2, "batch.global_size": 4, "batch.last": "partial"},
+                              (sys.executable, script, self.folder), ["--config", world.write()], env=env)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        for path in glob.glob(os.path.join(self.folder, "*.npz")):
+            with np.load(path) as batch:
+                for i, t in enumerate(batch["indices"].tolist()):
+                    for name, value in world.model.sample(t).items():
+                        self.assertEqual(batch[name].dtype, value.dtype, name)
+                        np.testing.assert_array_equal(batch[name][i], value, f"{name} of sample {t}")
+                    got.append(t)
+                np.testing.assert_array_equal(batch["valid of action"], batch["action.valid"])
+                self.assertEqual({name for name in batch if name.startswith("valid of")},
+                                 {"valid of action", "valid of image"})
+        self.assertEqual(sorted(got), anchors)
+
+
+if __name__ == "__main__":
+    if "--long" in sys.argv:
+        at = sys.argv.index("--long")
+        RUNS = int(sys.argv.pop(at + 1)) if at + 1 < len(sys.argv) and sys.argv[at + 1].isdigit() else 500
+        sys.argv.remove("--long")
+    if "--seed" in sys.argv:
+        at = sys.argv.index("--seed")
+        SEED = int(sys.argv[at + 1])
+        del sys.argv[at:at + 2]
+    unittest.main()
