@@ -102,12 +102,16 @@ class Memory(JobTest):
                          r".* there, .*; set it to .*, or to auto$")
 
     def test_auto_stays_within_a_group(self):
-        """Half of what the group leaves, shared by two readers, is less than all rows."""
-        group = self.make_group(260 * MIB)
-        outcome = self.run_in(group, 2, self.settings(), ["--steps", "200"])
-        self.assertIn(outcome.code, (0, 3), outcome.output)
-        self.assertIn(self.killed(group), (0, None))
-        self.assertNotIn("of at most 4", outcome.output)
+        """Half of what the group leaves, shared by two readers, is less than all rows decoded. As stored all stay, and
+        replicas and tapes take no more than there is."""
+        for more in ({}, {"exchange.way": "each"}, {"exchange.way": "tapes", "readers.cache": "stored"}):
+            with self.subTest(**more):
+                group = self.make_group(260 * MIB)
+                outcome = self.run_in(group, 2, {**self.settings(), **more}, ["--steps", "200"])
+                self.assertIn(outcome.code, (0, 3), outcome.output)
+                self.assertIn(self.killed(group), (0, None))
+                self.assertNotIn("of at most 4", outcome.output)
+                self.remove_group()
 
     def test_auto_that_is_too_little_is_refused(self):
         group = self.make_group(100 * MIB)

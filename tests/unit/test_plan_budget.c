@@ -305,6 +305,38 @@ static void rows_kept_as_stored(void **state)
     assert_int_equal(settle(&demand).stored_bytes, 0);
 }
 
+/* Buffers for rows that are sent as stored: counted as exchange, bounded, and none where memory is
+ * short. */
+static void tapes_take_little(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    demand.keep = BUDGET_KEEP_STORED;
+    demand.stored_row_bytes = 100 * 1024;
+    uint64_t without = settle(&demand).exchange_bytes;
+    demand.tape_bytes = 200 * 1024;
+    demand.tape_limit_bytes = GIB;
+    struct budget b = settle(&demand);
+    assert_int_equal(b.tape_buffers, 64);
+    uint64_t marks = b.planned_windows * 4 * sizeof(uint64_t);
+    assert_int_equal(b.tapes_bytes, 129 * demand.tape_bytes + marks);
+    assert_int_equal(b.exchange_bytes, without + b.tapes_bytes);
+    demand.tape_limit_bytes = 4 * MIB; /* 20 buffers and a bit */
+    b = settle(&demand);
+    assert_int_equal(b.tape_buffers, 9);
+    assert_true(b.tapes_bytes <= demand.tape_limit_bytes);
+    demand.tape_limit_bytes = GIB;
+    demand.limit_bytes = b.least_bytes + 100 * buffer_bytes(&demand);
+    assert_int_equal(settle(&demand).tape_buffers, 0);
+    demand.limit_bytes = 2 * GIB;
+    demand.without_each = true;
+    assert_int_equal(settle(&demand).tapes_bytes, 0);
+    demand.without_each = false;
+    plan.locality = locality_number((struct locality){.nodes = 4, .readers = 1});
+    assert_int_equal(settle(&demand).tapes_bytes, 0);
+}
+
 static void too_low_a_limit(void **state)
 {
     (void)state;
@@ -384,6 +416,7 @@ int main(void)
         cmocka_unit_test(replicas_last),
         cmocka_unit_test(reading_ahead_before_keeping),
         cmocka_unit_test(rows_kept_as_stored),
+        cmocka_unit_test(tapes_take_little),
         cmocka_unit_test(row_rules),
         cmocka_unit_test(too_low_a_limit),
         cmocka_unit_test(large_sizes_saturate),
