@@ -88,15 +88,31 @@ static void suggest(const struct dataset *dataset, double window_samples, struct
     cost->chunk_reads = (double)fields * cost->chunk_amplification / (double)length;
 }
 
+/* The rows of a window: as configured, or as many as a run takes by itself. */
+static uint64_t count_window_rows(const struct dataset *dataset, uint64_t window_rows,
+                                  uint64_t global_batch)
+{
+    const struct plan_options options = {.sample_count = dataset->sample_count,
+                                         .row_length = dataset->row_length,
+                                         .store_frames = dataset->store_frames,
+                                         .store_rows = dataset->store_rows,
+                                         .store_count = dataset->store_count,
+                                         .anchors = dataset->anchors,
+                                         .window_rows = window_rows,
+                                         .row_bytes = dataset->order_row_bytes,
+                                         .global_batch = global_batch,
+                                         .last = PLAN_PARTIAL,
+                                         .trainer_count = 1};
+    struct plan plan;
+    return plan_init(&plan, &options, NULL) == STATUS_OK ? plan.window_rows : dataset->row_count;
+}
+
 void inspect_count_cost(const struct inspection *inspection, uint64_t window_rows,
                         uint64_t global_batch, uint64_t memory_bytes, struct layout_cost *ret_cost)
 {
     const struct dataset *dataset = inspection->dataset;
     struct layout_cost cost = {.memory_bytes = memory_bytes};
-    if (window_rows == 0)
-        window_rows = plan_default_window_rows(dataset->row_count, dataset->row_length,
-                                               dataset->order_row_bytes, global_batch);
-    cost.window_rows = min_u64(window_rows, dataset->row_count);
+    cost.window_rows = count_window_rows(dataset, window_rows, global_batch);
     cost.window_bytes = mul_sat(cost.window_rows, dataset->row_bytes);
     if (dataset->row_length == 1)
         cost.window_bytes = 0; /* each row is one sample's, and given up after it */
