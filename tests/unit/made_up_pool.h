@@ -2,11 +2,14 @@
 #ifndef PENSTOCK_TESTS_MADE_UP_POOL_H
 #define PENSTOCK_TESTS_MADE_UP_POOL_H
 
+#include "base/clock.h"
 #include "read/pool.h"
 #include "topology/topology.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +41,30 @@ static inline struct pool *made_up_pool(uint32_t numa_count, uint32_t worker_cou
     if (pool_new(&placement, NULL, capacity, waker, &pool, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return pool;
+}
+
+/* Holds the pool's workers inside a task until it is opened. */
+struct gate {
+    _Atomic uint32_t inside;
+    _Atomic bool open;
+};
+
+static inline void wait_at_gate(struct pool_worker *worker, void *argument, uint64_t begin,
+                                uint64_t end)
+{
+    (void)worker, (void)begin, (void)end;
+    struct gate *gate = argument;
+    gate->inside++;
+    while (!gate->open)
+        clock_sleep_ns(100000);
+}
+
+/* Occupies the only worker of NUMA node 0. */
+static inline void occupy(struct pool *pool, struct gate *gate)
+{
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, wait_at_gate, gate, 0, 0));
+    while (gate->inside == 0)
+        clock_sleep_ns(100000);
 }
 
 #endif
