@@ -99,7 +99,8 @@ void windows_retire(struct windows *windows, uint64_t serial);
 uint64_t windows_posted(const struct windows *windows);
 
 /* Ends windows at once: posts assignments until there are `count`, completes all of them and plans
- * their windows, without workers and without reading. True: done; otherwise call again. */
+ * their windows, without workers and without reading; ends the tapes that are on their way
+ * (tapes_drain()). True: done; otherwise call again. */
 bool windows_drain(struct windows *windows, uint64_t count);
 
 #endif

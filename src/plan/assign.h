@@ -23,6 +23,9 @@
  * that its recipient's reader reads, although another reader has it in memory, is simply that
  * reader's, and not kept. Homes stay in either case. Until rates are known, rows are sent.
  *
+ * If kept rows are kept as stored, their home may send these bytes to the readers that load the row
+ * (ASSIGN_TAPE), which then read nothing from the store.
+ *
  * Where memory is to spare, a reader keeps rows that it loads and is not home of, too: those below
  * `replica_rows`. All know which without a message, and nothing has to be set right when a session
  * ends early. The assigner only notes who has loaded such a row, since the next load of the row

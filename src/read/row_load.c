@@ -1,44 +1,66 @@
 /* See row_store.h and row_store_internal.h: loading rows. A worker loads a row from the store, from
- * fetched bytes, or from a row kept as stored. */
+ * fetched bytes, from a row kept as stored, or from a tape that another reader has sent. */
 #include "read/row_store_internal.h"
 
-/* The task of row_store_load(). */
+/* The tapes of one load: of the row in this reader's memory, and as another reader has sent it. */
+struct load_tapes {
+    int32_t stored, received; /* STORED_ROWS_NONE, RECEIVED_NONE: there is none */
+    uint64_t received_bytes;
+    struct stored_rows_pass stored_pass, received_pass;
+};
+
+/* The tape that the load plays or records; NULL: none. */
+static struct zarr_tape *start_tapes(struct row_store *store, uint32_t numa,
+                                     struct load_tapes *tapes)
+{
+    struct zarr_tape *source = NULL;
+    if (tapes->stored != STORED_ROWS_NONE) {
+        stored_rows_start(store->stored, tapes->stored, numa, &tapes->stored_pass);
+        source = &tapes->stored_pass.tape;
+    }
+    if (tapes->received == RECEIVED_NONE || (source && source->play))
+        return source;
+    received_tapes_start(store->received, tapes->received, tapes->received_bytes,
+                         &tapes->received_pass);
+    return &tapes->received_pass.tape;
+}
+
+/* A received tape is kept, if the row is to be. */
+static void end_tapes(struct row_store *store, struct load_tapes *tapes, bool loaded)
+{
+    if (tapes->received != RECEIVED_NONE) {
+        if (tapes->stored != STORED_ROWS_NONE)
+            stored_rows_record_whole(&tapes->stored_pass,
+                                     received_tapes_memory(store->received, tapes->received),
+                                     tapes->received_bytes);
+        received_tapes_give_back(store->received, tapes->received);
+    }
+    if (tapes->stored != STORED_ROWS_NONE)
+        stored_rows_end(&tapes->stored_pass, loaded);
+}
+
+/* The task of row_store_load() and row_store_load_tape(). */
 static void load_row(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     (void)end;
     struct row_store *store = argument;
     int32_t buffer = (int32_t)begin;
     uint64_t row = row_store_row(store, buffer);
-    int32_t tape = store->buffers[buffer].tape, fetch_buffer = store->buffers[buffer].fetch_buffer;
-    int32_t received = store->buffers[buffer].received;
-    struct stored_rows_pass pass, received_pass;
-    struct zarr_tape *source = NULL;
+    const struct buffer *own = &store->buffers[buffer];
+    int32_t fetch_buffer = own->fetch_buffer;
+    struct load_tapes tapes = {
+        .stored = own->tape, .received = own->received, .received_bytes = own->received_bytes};
     struct error err;
     struct fetched *fetched = NULL;
     if (fetch_buffer != FETCH_NONE)
         fetched = fetch_stage_fetched(store->stage, fetch_buffer);
-    if (tape != STORED_ROWS_NONE) {
-        stored_rows_start(store->stored, tape, worker->numa, &pass);
-        source = &pass.tape;
-    }
-    if (received != RECEIVED_NONE && !(source && source->play)) {
-        received_tapes_start(store->received, received, store->buffers[buffer].received_bytes,
-                             &received_pass);
-        source = &received_pass.tape;
-    }
+    struct zarr_tape *tape = start_tapes(store, worker->numa, &tapes);
     enum status status = dataset_read_row_with(worker->reader, row, row_store_data(store, buffer),
-                                               source, fetched, &worker->stats, &err);
+                                               tape, fetched, &worker->stats, &err);
     bool incomplete = dataset_reader_may_try_again(worker->reader);
     if (fetch_buffer != FETCH_NONE)
         fetch_stage_give_back(store->stage, fetch_buffer);
-    if (received != RECEIVED_NONE) {
-        if (tape != STORED_ROWS_NONE)
-            stored_rows_record_whole(&pass, received_tapes_memory(store->received, received),
-                                     store->buffers[buffer].received_bytes);
-        received_tapes_give_back(store->received, received);
-    }
-    if (tape != STORED_ROWS_NONE)
-        stored_rows_end(&pass, status == STATUS_OK && !incomplete);
+    end_tapes(store, &tapes, status == STATUS_OK && !incomplete);
     if (status != STATUS_OK)
         row_store_failed(store, buffer, &err);
     else if (incomplete)
