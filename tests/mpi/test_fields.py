@@ -523,6 +523,27 @@ class Layouts(FieldTest):
         self.check(uri, {"data": {"cast": "float16"}}, {"data": data.astype("f2")},
                    order__shuffle="false")
 
+    def test_slices_and_normalised_fields(self):
+        """Some channels and a part of the grid, twice of one array; joined, masked, and cached."""
+        values = (np.arange(23 * 6 * 5 * 4).reshape(23, 6, 5, 4) % 2003).astype("i2")
+        mean, std = np.linspace(-3, 5, 6).astype("f4"), np.linspace(1, 2, 6).astype("f4")
+        small = np.arange(7 * 6 * 3).reshape(7, 6, 3).astype("f4")
+        index = (np.arange(23) * 3 % 7).astype("i4")
+        options = {"shards": (4, 6, 5, 4)} if FORMAT == 3 else {}
+        uri = write(self.path("sliced.zarr"), {
+            "x": (values, (2, 1, 5, 4), options), "small": (small, (7, 2, 3)), "index": (index, (23,)),
+            "stats/mean": (mean, (6,)), "stats/std": (std, (6,))})
+        chosen = values[:, [4, 0, 5]][:, :, 1:4]
+        fields = {"a": {"array": "x", "slice.1": "[4,0,5]", "slice.2": "1:4"},
+                  "b": {"array": "x", "slice.1": "[4,0,5]", "slice.2": "1:4", "mean": "stats/mean", "std": "stats/std"},
+                  "c": {"array": "x", "slice.1": "-1", "cast": "float64"},
+                  "d": {"array": "small", "index": "index", "slice.1": "2:4", "mean": "stats/mean"}}
+        normal = (chosen.astype("f4") - mean[[4, 0, 5], None, None]) / std[[4, 0, 5], None, None]
+        expected = {"a": chosen, "b": normal, "c": values[:, 5].astype("f8"), "d": (small[:, 2:4] - mean[2:4, None])[index]}
+        self.check(uri, fields, expected, resume_at=1)
+        self.check(uri, fields, expected, **{"errors.bad_sample": "mask", "readers.cache_dir": self.path("cache")})
+        self.assertIn("'6' is out of range", self.refused(uri, {"a": {"array": "x", "slice.1": "6"}}))
+
     def test_episodes(self):
         rng = np.random.default_rng(8)
         arrays = {"data/img": (rng.random((64, 6, 6, 3)).astype("f4"), (16, 6, 6, 3)),
