@@ -158,6 +158,19 @@ static enum status check_uris(const char *list, struct error *err)
                      list);
 }
 
+static enum status check_crops(const struct config *config, struct error *err)
+{
+    for (size_t i = 0; i < config->field_count; i++) {
+        const struct dataset_field_spec *field = &config->fields[i];
+        if ((field->crop_count > 0) != field->crop_center)
+            return error_set(err, STATUS_INVALID,
+                             "dataset.fields.%s.crop: write lengths of axes and where they are cut "
+                             "out: {lat: 64, lon: 64, at: center}",
+                             field->name);
+    }
+    return STATUS_OK;
+}
+
 static enum status check_split(const struct config *config, struct error *err)
 {
     const struct config_shares *parts = &config->split_parts;
@@ -206,6 +219,8 @@ enum status config_check(const struct config *config, struct error *err)
     status = config_store_settings(config, &settings, err);
     if (!status)
         status = check_split(config, err);
+    if (!status)
+        status = check_crops(config, err);
     if (status)
         return status;
     return check_global_batch(config->global_batch, config->trainers, err);

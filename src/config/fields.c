@@ -25,6 +25,8 @@ void config_free_field(struct dataset_field_spec *field)
     free((int32_t *)field->steps);
     for (size_t i = 0; i < field->slice_count; i++)
         free_slice(&field->slices[i]);
+    for (size_t i = 0; i < field->crop_count; i++)
+        free((char *)field->crops[i].axis);
 }
 
 static enum status check_field(const char *name, const char *array, const char *index,
@@ -93,14 +95,14 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 12 };
+enum { FIELD_PROPERTIES = 13 };
 static const char *const field_properties[FIELD_PROPERTIES] = {
-    "array", "index", "cast", "scale", "offset", "sample_axis",
-    "cf",    "mean",  "std",  "steps", "slice",  "segments"};
+    "array", "index", "cast",  "scale", "offset", "sample_axis", "cf",
+    "mean",  "std",   "steps", "slice", "crop",   "segments"};
 
 enum property_kind config_property_kind(const char *property)
 {
-    if (strcmp(property, "slice") == 0)
+    if (strcmp(property, "slice") == 0 || strcmp(property, "crop") == 0)
         return PROPERTY_MAP;
     return strcmp(property, "steps") == 0 ? PROPERTY_LIST : PROPERTY_VALUE;
 }
@@ -186,6 +188,43 @@ static enum status put_slice(struct dataset_field_spec *field, const char *axis,
     return STATUS_OK;
 }
 
+static enum status put_crop_at(struct dataset_field_spec *field, const char *value,
+                               struct error *err)
+{
+    if (strcmp(value, "center") != 0)
+        return error_set(err, STATUS_INVALID, "'%s' is not a choice; it takes center", value);
+    field->crop_center = true;
+    return STATUS_OK;
+}
+
+/* Adds the crop of an axis, or replaces that of the same one. */
+static enum status put_crop(struct dataset_field_spec *field, const char *axis, const char *value,
+                            struct error *err)
+{
+    char *end;
+    uint64_t length = strtoull(value, &end, 10);
+    size_t i = 0;
+    if (strcmp(axis, "at") == 0)
+        return put_crop_at(field, value, err);
+    if (!*axis || strlen(axis) >= OPTION_KEY_BYTES)
+        return error_set(err, STATUS_INVALID, "an axis has a number or a name of 1 to %d bytes",
+                         OPTION_KEY_BYTES - 1);
+    if (end == value || *end || !strchr("123456789", value[0]) || end - value > 15)
+        return error_set(err, STATUS_INVALID, "'%s' is not a number of indices above 0", value);
+    while (i < field->crop_count && strcmp(field->crops[i].axis, axis) != 0)
+        i++;
+    if (i == DATASET_MAX_RANK)
+        return error_set(err, STATUS_INVALID, "crops of more than %d axes", DATASET_MAX_RANK);
+    if (i == field->crop_count) {
+        enum status status = put_text(&field->crops[i].axis, axis, err);
+        if (status)
+            return status;
+        field->crop_count++;
+    }
+    field->crops[i].length = length;
+    return STATUS_OK;
+}
+
 static enum status put_property(struct dataset_field_spec *field, const char *property,
                                 const char *value, struct error *err)
 {
@@ -206,6 +245,8 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return put_steps(field, value, err);
     if (strcmp(property, "segments") == 0)
         return put_bool(&field->segments, value, err);
+    if (strncmp(property, "crop.", 5) == 0)
+        return put_crop(field, property + 5, value, err);
     if (strncmp(property, "slice.", 6) == 0)
         return put_slice(field, property + 6, value, err);
     if (strcmp(property, "scale") == 0)
@@ -237,7 +278,7 @@ enum status config_check_property(const char *name, const char *property, struct
                          nearest);
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
-                     "offset, sample_axis, cf, mean, std, steps, slice, segments",
+                     "offset, sample_axis, cf, mean, std, steps, slice, crop, segments",
                      name, property);
 }
 
@@ -253,11 +294,12 @@ enum status config_put_field_property(struct config *config, const char *name, c
     return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property) : STATUS_OK;
 }
 
-/* The property of "NAME.slice.AXIS", cut off: "slice.AXIS". */
+/* The property of "NAME.slice.AXIS" or "NAME.crop.AXIS", cut off: "slice.AXIS". */
 static const char *cut_map(char *name)
 {
-    static const char map[] = ".slice.";
-    char *found = strstr(name, map);
+    char *found = strstr(name, ".slice.");
+    if (!found)
+        found = strstr(name, ".crop.");
     if (!found || found == name)
         return NULL;
     *found = '\0';

@@ -47,6 +47,18 @@ static void print_slices(const struct dataset_field_spec *field, struct text *ou
     text_append(out, field->slice_count > 0 ? "}" : "");
 }
 
+static void print_crops(const struct dataset_field_spec *field, struct text *out)
+{
+    for (size_t i = 0; i < field->crop_count; i++) {
+        text_append(out, i == 0 ? ", crop: {" : ", ");
+        print_quoted(field->crops[i].axis, out);
+        text_append(out, ": %llu", (unsigned long long)field->crops[i].length);
+    }
+    if (field->crop_center)
+        text_append(out, "%sat: center", field->crop_count > 0 ? ", " : ", crop: {");
+    text_append(out, field->crop_count > 0 || field->crop_center ? "}" : "");
+}
+
 static void print_fields(const struct config *config, struct text *out)
 {
     if (config->field_count > 0)
@@ -74,6 +86,7 @@ static void print_fields(const struct config *config, struct text *out)
             config_print_steps(field->steps, field->step_count, out);
         }
         print_slices(field, out);
+        print_crops(field, out);
         if (field->segments)
             text_append(out, ", segments: true");
         text_append(out, "}\n");
@@ -117,7 +130,7 @@ void config_help(struct text *out)
         "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
         "float64), scale, offset, cf, mean, std, steps (a:b or a list), slice.AXIS (a:b, a list, "
         "an index or a "
-        "name), segments");
+        "name), crop.AXIS, crop.at (center), segments");
 }
 
 void config_help_markdown(struct text *out)
@@ -137,7 +150,7 @@ void config_help_markdown(struct text *out)
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X, "
         "cf: true, mean: M, std: D, steps: \"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an "
-        "index or a name}, segments: true}`, "
+        "index or a name}, crop: {AXIS: n, at: center}, segments: true}`, "
         "all properties optional | yes | fields of a sample; a field without `array` has the array "
         "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
         "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "

@@ -84,6 +84,12 @@ struct dataset_slice_spec {
     const char *indices;
 };
 
+/* How many indices in the middle of an axis, or of its slice, a field has. */
+struct dataset_crop_spec {
+    const char *axis; /* as of dataset_slice_spec */
+    uint64_t length;
+};
+
 /* One field that the configuration asks for. */
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
@@ -110,7 +116,10 @@ struct dataset_field_spec {
     size_t step_count;
     struct dataset_slice_spec slices[DATASET_MAX_RANK];
     size_t slice_count;
-    bool segments; /* fields NAME.segment and NAME.position are made for the field */
+    struct dataset_crop_spec crops[DATASET_MAX_RANK];
+    size_t crop_count;
+    bool crop_center; /* said of the crops */
+    bool segments;    /* fields NAME.segment and NAME.position are made for the field */
 };
 
 /* How a dataset is opened. All pointers are borrowed during the call, but for `watch`. */

@@ -2,6 +2,7 @@
  * one thread. Names of coordinates become numbers here, so that other ranks need not read them. */
 #include "dataset/dataset_internal.h"
 
+#include "base/number.h"
 #include "dataset/coordinates.h"
 #include "dataset/select_internal.h"
 
@@ -177,8 +178,7 @@ static enum status find_axis(const struct field_origin *origin,
     if (axis < 0)
         return select_no_axis(origin->array, spec->axis, "which is to be sliced", err);
     if (axis == origin->axis)
-        return error_set(err, STATUS_INVALID,
-                         "axis '%s' is the sample axis: a slice goes along another one",
+        return error_set(err, STATUS_INVALID, "axis '%s' is the sample axis: it takes another one",
                          spec->axis);
     if (origin->slices[axis].runs)
         return error_set(err, STATUS_INVALID, "axis %d has two slices", axis);
@@ -203,6 +203,54 @@ static enum status settle_slice(const struct dataset *dataset, struct field_orig
     return status;
 }
 
+/* The middle `length` of `count` indices, one more behind than before if that is uneven. */
+static enum status crop_runs(struct field_slice *slice, uint64_t count, uint64_t length,
+                             struct error *err)
+{
+    uint64_t skip = (count - length) / 2, left = length;
+    size_t kept = 0;
+
+    if (length > count)
+        return error_set(err, STATUS_INVALID, "%" PRIu64 " indices of %" PRIu64, length, count);
+    for (size_t i = 0; i < slice->run_count; i++) {
+        struct zarr_run run = slice->runs[i];
+        uint64_t skipped = min_u64(skip, run.count);
+
+        run.first += skipped;
+        run.count = min_u64(run.count - skipped, left);
+        skip -= skipped;
+        left -= run.count;
+        if (run.count > 0)
+            slice->runs[kept++] = run;
+    }
+    slice->run_count = kept;
+    return STATUS_OK;
+}
+
+static enum status settle_crop(struct field_origin *origin, const struct dataset_crop_spec *spec,
+                               struct error *err)
+{
+    struct dataset_slice_spec all = {.axis = spec->axis};
+    struct zarr_run *runs;
+    uint64_t count = 0;
+    int axis = select_axis(origin->array, spec->axis);
+
+    if (axis < 0 || axis == origin->axis)
+        return find_axis(origin, &all, &axis, err);
+    struct field_slice *slice = &origin->slices[axis];
+    if (!slice->runs) {
+        runs = malloc(sizeof *runs);
+        if (!runs)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for a crop");
+        *runs = (struct zarr_run){0, origin->array->array.shape[axis]};
+        slice->runs = runs;
+        slice->run_count = 1;
+    }
+    for (size_t i = 0; i < slice->run_count; i++)
+        count += slice->runs[i].count;
+    return crop_runs(slice, count, spec->length, err);
+}
+
 enum status slices_settle(struct dataset *dataset, const struct dataset_options *options,
                           struct error *err)
 {
@@ -217,6 +265,12 @@ enum status slices_settle(struct dataset *dataset, const struct dataset_options 
             if (status != STATUS_OK)
                 return error_prefix(err, status, "field '%s': slice of axis '%s': ", spec->name,
                                     spec->slices[i].axis);
+        }
+        for (size_t i = 0; i < spec->crop_count; i++) {
+            enum status status = settle_crop(origin, &spec->crops[i], err);
+            if (status != STATUS_OK)
+                return error_prefix(err, status, "field '%s': crop of axis '%s': ", spec->name,
+                                    spec->crops[i].axis);
         }
     }
     return STATUS_OK;

@@ -71,6 +71,9 @@ static void assignments(void **state)
         "as dataset.fields.a.slice.AXIS");
     expect_refused("dataset.fields.a.slice.=3", "an axis has a number or a name of 1 to 63 bytes");
     expect_refused("dataset.fields.a.steps=1,1", "step 1 comes after 1");
+    expect_refused("dataset.fields.a.crop.at=random", "'random' is not a choice; it takes center");
+    expect_refused("dataset.fields.a.crop.lat=0", "'0' is not a number of indices above 0");
+    expect_refused("dataset.fields.a.crop.lat=1:2", "'1:2' is not a number of indices above 0");
     expect_refused("samples.pad=1", "unknown key 'samples.pad'");
     expect_refused("samples.split_rang=1:2", "did you mean 'samples.split_range'?");
     expect_refused("batch.size=8", "unknown key 'batch.size': batch has: global_size, last");
@@ -250,6 +253,10 @@ static void prints_what_it_reads(void **state)
         "dataset.sample_axis=time",
         "dataset.fields.t.steps=-3:4",
         "dataset.fields.t.segments=true",
+        "dataset.fields.t.crop.lat=4",
+        "dataset.fields.t.crop.1=7",
+        "dataset.fields.t.crop.1=8",
+        "dataset.fields.t.crop.at=center",
         "dataset.fields.t.mean=stats/mean",
         "dataset.fields.t.std=stats/std",
         "dataset.fields.t.cf=true",
@@ -300,6 +307,9 @@ static void prints_what_it_reads(void **state)
     assert_true(again.fields[1].segments && again.fields[1].cf);
     assert_string_equal(again.fields[1].mean, "stats/mean");
     assert_string_equal(again.fields[1].std, "stats/std");
+    assert_true(again.fields[1].crop_count == 2 && again.fields[1].crop_center);
+    assert_string_equal(again.fields[1].crops[1].axis, "1");
+    assert_int_equal(again.fields[1].crops[1].length, 8);
     assert_string_equal(again.fields[1].slices[0].indices, "10:20");
     assert_string_equal(again.fields[1].slices[1].axis, "a \"channel\".x");
     assert_string_equal(again.fields[1].slices[1].indices, "[t2m,u\\,v]");

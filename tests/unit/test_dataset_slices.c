@@ -166,6 +166,39 @@ static void lists_and_names(void **state)
     }
 }
 
+/* A crop is a slice of what the slice leaves. */
+static void crops(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct dataset_field_spec spec = {.name = "f",
+                                      .array = "x",
+                                      .slices = {{"channel", "[6,0:3,5]"}},
+                                      .slice_count = 1,
+                                      .crops = {{"1", 2}, {"lat", 3}},
+                                      .crop_count = 2,
+                                      .crop_center = true};
+    char uri[128];
+    struct dataset *dataset;
+    float items[6];
+    struct error err;
+
+    snprintf(uri, sizeof uri, "%s/a", fixture->path);
+    const struct dataset_options options = {.uri = uri, .fields = &spec, .field_count = 1};
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    assert_int_equal(read_row(dataset, 2, items, 6), 2);
+    assert_memory_equal(items, ((float[]){200, 201, 202, 210, 211, 212}), sizeof items);
+    dataset_free(dataset);
+    spec.crops[0].length = 6;
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "field 'f': crop of axis '1': 6 indices of 5"));
+    spec.crops[0] = (struct dataset_crop_spec){"time", 2};
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "axis 'time' is the sample axis"));
+    spec.crops[0] = (struct dataset_crop_spec){"4", 2};
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "has no axis '4', which is to be sliced"));
+}
+
 static uint64_t fingerprint(const struct fixture *fixture, const char *indices)
 {
     const struct dataset_slice_spec slice = {"channel", indices};
@@ -314,8 +347,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_and_names), cmocka_unit_test(fingerprints),
-        cmocka_unit_test(two_fields),      cmocka_unit_test(several_stores),
-        cmocka_unit_test(mistakes),        cmocka_unit_test(no_coordinates),
+        cmocka_unit_test(crops),           cmocka_unit_test(two_fields),
+        cmocka_unit_test(several_stores),  cmocka_unit_test(mistakes),
+        cmocka_unit_test(no_coordinates),
     };
     return cmocka_run_group_tests(tests, setup, fixture_teardown);
 }

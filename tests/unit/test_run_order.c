@@ -271,11 +271,17 @@ static void the_table_says_what_changes_the_order(void **state)
 static void fields_change_the_order(void **state)
 {
     const struct walk arrays = {"dataset.fields.x", {"x", "label"}, NULL},
-                      casts = {"dataset.fields.x.cast", {"float32", "float16"}, NULL};
+                      casts = {"dataset.fields.x.cast", {"float32", "float16"}, NULL},
+                      slices = {"dataset.fields.x.slice.1", {"0:2", "0:1"}, NULL},
+                      others = {"dataset.fields.x.slice.1", {"1", "0"}, NULL};
     struct seen a = look(*state, &arrays, 0), b = look(*state, &arrays, 1);
     assert_true(a.id != b.id && a.order != b.order);
     a = look(*state, &casts, 0), b = look(*state, &casts, 1);
     assert_true(a.id != b.id && a.order != b.order); /* twice as many rows in 16 GiB */
+    a = look(*state, &slices, 0), b = look(*state, &slices, 1);
+    assert_true(a.id != b.id && a.order != b.order);
+    a = look(*state, &others, 0), b = look(*state, &others, 1);
+    assert_true(a.id != b.id && a.order == b.order);
 }
 
 static void an_id_is_of_this_text(void **state)
