@@ -1,5 +1,6 @@
 penstock_unit_test(store directory THREADS LINKS store)
 penstock_unit_test(store disk_cache THREADS LINKS store)
+penstock_unit_test(store disk_cache_room THREADS LINKS store)
 penstock_unit_test(store watch THREADS LINKS store)
 penstock_unit_test(store http THREADS LINKS store)
 penstock_unit_test(store fetched LINKS store)
