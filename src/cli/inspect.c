@@ -68,17 +68,22 @@ static enum status collect(const char *uri, const struct config *config,
     struct text list = {0}; /* of one: a comma in the name is no separator */
     text_list_put(&list, uri);
     struct dataset_options all = config_dataset_options(config, NULL);
+    inspection->configured = all.fields;
     struct dataset_options options = {.uri = list.data ? list.data : uri,
                                       .group = config->group,
                                       .hold_limit_bytes = config->hold_limit_bytes,
                                       .retries = all.retries,
-                                      .store = all.store};
+                                      .store = all.store,
+                                      .fields = all.fields,
+                                      .field_count = all.field_count,
+                                      .samples = all.samples};
     bool opened =
         dataset_open(&options, &inspection->dataset, &inspection->dataset_error) == STATUS_OK;
     if (opened) {
         error_clear(&inspection->dataset_error);
         dataset_describe_doubts(inspection->dataset, &inspection->doubts);
-        inspect_find_joins(inspection, &options);
+        if (!options.fields)
+            inspect_find_joins(inspection, &options);
     }
     text_done(&list);
     if (!opened)

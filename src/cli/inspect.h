@@ -44,7 +44,8 @@ struct inspection {
     struct error listing_error; /* why the store did not list sizes; OK: nothing failed */
     struct error
         sizes_error; /* why some sizes are unknown: decoded ones count there; OK: all are known */
-    struct dataset *dataset;       /* with default fields; NULL: the arrays make no dataset */
+    struct dataset *dataset;       /* NULL: the arrays make no dataset */
+    bool configured;               /* its fields are those of the configuration, not by default */
     struct error dataset_error;    /* why not */
     struct layout_cost cost;       /* of the dataset, if there is one */
     const char *group;             /* the inspected group; "": all */

@@ -51,14 +51,14 @@ static void add_field(const struct inspection *inspection, size_t i, struct layo
     const struct dataset *dataset = inspection->dataset;
     const struct dataset_field *field = &dataset->fields[i];
     const struct zarr_array *array = dataset_field_array(dataset, i);
-    if (field->source != FIELD_ROW)
+    if (field->source != FIELD_ROW || field->row_leader != i)
         return;
     uint64_t stored_bytes = stored_bytes_of(inspection, array);
     double share = stored_bytes == STORED_UNKNOWN
                        ? (double)zarr_array_sample_bytes(array)
-                       : (double)stored_bytes / (double)dataset->sample_count *
+                       : (double)stored_bytes / (double)dataset->frame_count *
                              (chunk_count(array) / (double)zarr_array_chunk_count(array));
-    double chunks = chunk_count(array) / (double)dataset->sample_count;
+    double chunks = chunk_count(array) / (double)dataset->frame_count;
     cost->stored_bytes += share;
     cost->read_bytes += share * field->decode_amplification;
     cost->chunks += chunks * field->decode_amplification;

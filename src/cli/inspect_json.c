@@ -7,14 +7,12 @@
  *                  "attributes": of scale_factor, add_offset, _FillValue, missing_value, units and
  *                  calendar those that there are, as text,
  *                  "stored_bytes", "stored_estimated", "decoded_bytes"}],
- *      "dataset": {"samples", "sample_bytes", "row_length", "rows", "row_bytes", "fingerprint",
- *                  "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
- *                  "cost": {"window_rows", "window_bytes", "memory_bytes",
- *                           "stored_bytes", "read_bytes": of a sample, null: not known,
- *                           "amplification", "chunks": decoded for one,
- *                           "findings": of small, large, across, unaligned, memory,
- *                           "suggestion": {"chunk", "amplification", "chunks"} or null}},
- *      "dataset_error": why "dataset" is null}
+ *      "dataset": {"frames", "samples", "sample_bytes", "row_length", "rows", "row_bytes",
+ * "fingerprint", "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}], "cost":
+ * {"window_rows", "window_bytes", "memory_bytes", "stored_bytes", "read_bytes": of a sample, null:
+ * not known, "amplification", "chunks": decoded for one, "findings": of small, large, across,
+ * unaligned, memory, "suggestion": {"chunk", "amplification", "chunks"} or null}}, "dataset_error":
+ * why "dataset" is null}
  */
 #include "base/dtype.h"
 #include "base/text.h"
@@ -170,6 +168,7 @@ static struct json_object *dataset_json(const struct inspection *inspection)
     char fingerprint[17];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
     struct json_object *object = json_object_new_object();
+    add_count(object, "frames", dataset->frame_count);
     add_count(object, "samples", dataset->sample_count);
     add_count(object, "sample_bytes", dataset->sample_bytes);
     add_count(object, "row_length", dataset->row_length);

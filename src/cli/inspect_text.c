@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "cli/inspect.h"
+#include "cli/plan_dataset.h"
 #include "codec/codec.h"
 #include "zarr/attributes.h"
 #include "zarr/view.h"
@@ -257,19 +258,26 @@ static void print_cost(const struct inspection *inspection)
 
 static const char *source_text(const struct dataset_field *field)
 {
-    return field->source == FIELD_ROW ? "read row by row" : "held in memory";
+    return field->source == FIELD_ROW    ? "read row by row"
+           : field->source == FIELD_HELD ? "held in memory"
+                                         : "made for each sample";
 }
 
 static void print_dataset(const struct inspection *inspection)
 {
     const struct dataset *dataset = inspection->dataset;
-    printf("\nA run delivers by default:\n"
-           "  %s sample%s of %s\n"
-           "  %s chunk row%s of %s sample%s, %s each\n",
-           count_format(dataset->sample_count).text, count_plural(dataset->sample_count),
-           size_format(dataset->sample_bytes).text, count_format(dataset->row_count).text,
+    struct text samples = {0};
+    plan_describe_samples(dataset, "  ", &samples);
+    printf("\nA run delivers%s:\n"
+           "  %s sample%s of %s\n%s"
+           "  %s chunk row%s of %s %s%s, %s each\n",
+           inspection->configured ? "" : " by default", count_format(dataset->sample_count).text,
+           count_plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
+           samples.data ? samples.data : "", count_format(dataset->row_count).text,
            count_plural(dataset->row_count), count_format(dataset->row_length).text,
-           count_plural(dataset->row_length), size_format(dataset->row_bytes).text);
+           dataset->anchors ? "frame" : "sample", count_plural(dataset->row_length),
+           size_format(dataset->row_bytes).text);
+    text_done(&samples);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
         printf("  field %-20s %s [%s], %s, %s\n", field->name, dtype_name(field->dtype),

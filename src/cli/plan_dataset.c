@@ -84,12 +84,12 @@ static uint64_t rows_without(const struct dataset *dataset)
     return count;
 }
 
-static void describe_samples(const struct dataset *dataset, struct text *out)
+void plan_describe_samples(const struct dataset *dataset, const char *before, struct text *out)
 {
     struct anchors_counts counts = dataset_anchor_counts(dataset);
     if (!dataset->anchors)
         return;
-    text_append(out, "%-11sat %s of %s frame%s, in %s episode%s; the others are: %s", "samples",
+    text_append(out, "%sat %s of %s frame%s, in %s episode%s; the others are: %s", before,
                 count_format(counts.samples).text, count_format(counts.frames).text,
                 count_plural(counts.frames), count_format(counts.episodes).text,
                 count_plural(counts.episodes), counts.samples == counts.frames ? "none" : "");
@@ -142,7 +142,7 @@ void plan_describe_dataset(const struct config *config, const struct dataset *da
                 dataset->fingerprint);
     if (dataset->store_count > 1)
         text_append(out, "%-11s%zu, one after another\n", "stores", dataset->store_count);
-    describe_samples(dataset, out);
+    plan_describe_samples(dataset, "samples    ", out);
     if (dataset->anchors)
         describe_split(config, dataset, out);
     describe_fields(dataset, out);

@@ -6,6 +6,10 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 
+/* Appends a line: how many samples at how many frames, and why there are none at the others.
+ * Nothing without anchors. `before` comes in front. */
+void plan_describe_samples(const struct dataset *dataset, const char *before, struct text *out);
+
 /* Appends lines. With anchors: which frames are no samples, and why; and what halos cost. */
 void plan_describe_dataset(const struct config *config, const struct dataset *dataset,
                            struct text *out);

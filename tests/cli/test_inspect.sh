@@ -281,3 +281,15 @@ refuses 1 "empty" inspect empty
 refuses 4 "not supported" inspect gs://bucket/key
 mkdir broken && echo '{"zarr_format": 2}' >broken/.zgroup && echo '{"metadata"' >broken/.zmetadata
 refuses 4 "broken" inspect broken
+
+# A configuration with samples of several frames: which frames are none.
+"$penstock" synth robot --layout robot --samples 200 --episodes 4 --chunk 8 --shape 8,8,3 >/dev/null
+cat >robot.yaml <<'YAML'
+dataset:
+  uri: robot
+  fields: {action: {array: data/action, steps: "-1:15"}}
+samples: {episodes: {ends: meta/episode_ends}, stride: 2, pad: {before: 1, after: 7}}
+YAML
+text=$("$penstock" inspect robot -c robot.yaml)
+contains "$text" "at 86 of 200 frames, in 4 episodes; the others are: 98 not at the stride, 16 too near an end"
+contains "$text" "field action.valid         bool [16], 16 B, made for each sample"
