@@ -1,12 +1,13 @@
-/* One round: its samples, and where each sample goes. A worker plans the round (round_plan.h),
- * workers copy samples (round_copy.h), and the main thread sends zero-copy fields (transfer.h).
+/* One round: its samples, and where each sample goes. A worker plans the round (round_plan.h) and
+ * writes what does not come with rows (round_dress.h), workers copy samples (round_copy.h), and the
+ * main thread sends zero-copy fragments (transfer.h).
  *
- * A sample reaches its trainer's slot on one of three ways. Between two readers the size of a
- * fragment decides which (run/fragments.h):
+ * A sample reaches its trainer's slot on one of three ways. `local`: the row's reader is the
+ * trainer's. Between two readers the size of a fragment decides which (run/fragments.h):
  *
- *     row  --fill-->  slot                                      the row's reader is the trainer's
- * reader row  --fill-->  send buffer  ~~~  receive buffer  --scatter-->  slot row  ~~~  slot
- * zero-copy
+ *     local      row --fill--> slot
+ *     packed     row --fill--> send buffer ~~~ receive buffer --scatter--> slot
+ *     zero-copy  row ~~~ slot
  */
 #ifndef PENSTOCK_MPI_ROUND_H
 #define PENSTOCK_MPI_ROUND_H
@@ -82,7 +83,7 @@ struct round {
     struct fill *fills;
     struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
     uint64_t fill_count, fill_next;
-    uint64_t sent_next;  /* zero-copy fields: index of the first fill whose row is still needed */
+    uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
     uint64_t sent_count; /* how many of the fills before sent_next go to other readers */
     struct round_matching *matching; /* borrowed from the rounds */
     struct arrival *arrivals;

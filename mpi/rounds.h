@@ -3,7 +3,7 @@
  *     PLANNING     a worker lists what goes where, and writes indices, keys and held fields into
  *                  the local slots
  *     FILLING      workers copy samples from rows, as they become ready: to local slots, or packed
- *                  into the send buffer; zero-copy fields are sent
+ *                  into the send buffer; zero-copy fragments are sent
  *     FILLED       waits for earlier rounds to be posted
  *     EXCHANGING   the lane's MPI_Ialltoallv and messages are under way
  *     SCATTERING   workers copy received records to local slots

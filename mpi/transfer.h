@@ -1,10 +1,10 @@
-/* Sends a round's zero-copy fields from rows to other readers' slots, without a copy on either
+/* Sends a round's zero-copy fragments from rows to other readers' slots, without a copy on either
  * side. See exchange.h.
  *
  * A round begins when its slots are free, and then posts all its receives. A sample is sent when
  * its row is ready, and its row counts as used once the sample is sent. Sends to one reader are in
  * order of position, and so are the reader's receives. Main thread only; nothing blocks. Where all
- * fields are packed, nothing here does anything.
+ * fragments are packed, nothing here does anything.
  */
 #ifndef PENSTOCK_MPI_TRANSFER_H
 #define PENSTOCK_MPI_TRANSFER_H
