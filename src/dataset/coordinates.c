@@ -106,6 +106,7 @@ static enum status take_items(const struct zarr_array *array, const unsigned cha
     bool ok;
 
     ret->count = array->shape[0];
+    ret->is_single = array->dtype == DTYPE_FLOAT32;
     if (are_names(array))
         ok = (ret->names = calloc(ret->count, sizeof *ret->names)) != NULL;
     else
@@ -184,10 +185,12 @@ static enum status no_number(const struct coordinates *coordinates, const char *
                      coordinates->count, coordinates->path, nearest);
 }
 
-/* A number as written is that of the coordinates if both are the same in single precision. */
-static bool same_number(double a, double b)
+/* Whether a number as written is that coordinate, in the coordinates' precision. */
+static bool same_number(const struct coordinates *coordinates, double coordinate, double written)
 {
-    return !(a < b || a > b) || !((float)a < (float)b || (float)a > (float)b);
+    if (coordinates->is_single)
+        written = (double)(float)written;
+    return !(coordinate < written || coordinate > written) && !isnan(coordinate);
 }
 
 enum status coordinates_find(const struct coordinates *coordinates, const char *text,
@@ -206,7 +209,7 @@ enum status coordinates_find(const struct coordinates *coordinates, const char *
     }
     for (uint64_t i = 0; i < coordinates->count; i++) {
         if (coordinates->names ? strcmp(coordinates->names[i], text) != 0
-                               : !same_number(coordinates->values[i], value))
+                               : !same_number(coordinates, coordinates->values[i], value))
             continue;
         if (found < coordinates->count)
             return error_set(err, STATUS_INVALID,

@@ -7,6 +7,7 @@
 #include "store/store.h"
 #include "zarr/hierarchy.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct coordinates {
     uint64_t count;
     char **names;   /* [count], owned; NULL: they are numbers */
     double *values; /* [count], owned; NULL: they are names */
+    bool is_single; /* the numbers are float32 */
 };
 
 /* Reads the coordinates of an axis of the array `node` in `store`. Blocks on the store. NOT_FOUND:

@@ -39,7 +39,7 @@ static void put_weather(const struct fixture *fixture, const char *folder, const
 {
     uint32_t letters[CHANNELS][3] = {{0}};
     static const float lats[LATS] = {90.0f, 52.3f, -52.3f, -90.0f};
-    static const int32_t levels[CHANNELS] = {1000, 925, 850, 700, 500, 300, 300};
+    static const int32_t levels[CHANNELS] = {1000, 925, 850, 20200101, 20200102, 300, 300};
     char path[ZARR_KEY_BYTES];
 
     for (int c = 0; c < CHANNELS; c++)
@@ -250,6 +250,20 @@ static void two_fields(void **state)
     dataset_free(dataset);
 }
 
+/* Neighbours that are one number in single precision. */
+static void long_numbers(void **state)
+{
+    const struct dataset_slice_spec slice = {"level", "[=20200102]"};
+    struct dataset *dataset;
+    struct error err;
+    float items[1];
+
+    assert_ok(open_slices(*state, "a", "y", &slice, 1, &dataset, &err), &err);
+    read_row(dataset, 1, items, 1);
+    assert_true(items[0] == item(1, 4, 0));
+    dataset_free(dataset);
+}
+
 static void several_stores(void **state)
 {
     const struct dataset_slice_spec slice = {"channel", "[t2m]"};
@@ -347,9 +361,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_and_names), cmocka_unit_test(fingerprints),
-        cmocka_unit_test(crops),           cmocka_unit_test(two_fields),
-        cmocka_unit_test(several_stores),  cmocka_unit_test(mistakes),
-        cmocka_unit_test(no_coordinates),
+        cmocka_unit_test(crops),           cmocka_unit_test(long_numbers),
+        cmocka_unit_test(two_fields),      cmocka_unit_test(several_stores),
+        cmocka_unit_test(mistakes),        cmocka_unit_test(no_coordinates),
     };
     return cmocka_run_group_tests(tests, setup, fixture_teardown);
 }
