@@ -4,7 +4,7 @@
     bench/run.sh windows [OPTION...]
 
 The dataset is a robot's, of `penstock synth --layout robot`, twice: with 8 and with 64 frames a chunk. A sample is image, state
-and action at steps -1 to 14, 442 KB; an episode's end lets 1 step before and 7 after be missing. All frames are in the page cache.
+and action at steps -1 to 14, 442 KB with images of 96 x 96; an episode's end lets 1 step before and 7 after be missing. All frames are in the page cache.
 
   limit cold  the slower of two: the reader's workers decode each row once with its halo, and do nothing else; and limit warm
   limit warm  the same workers copy windows from decoded rows in memory into a ring of batches, in the order of an epoch
@@ -71,12 +71,12 @@ def run(command, timeout, **options):
 
 def make_dataset(arguments, chunk):
     """Written under another name first: a dataset that is there is complete."""
-    path = arguments.work / f"robot-{arguments.frames}-{chunk}.zarr"
+    path = arguments.work / f"robot-{arguments.side}-{arguments.frames}-{chunk}.zarr"
     if not path.exists():
         say(f"writing {path}")
         part = path.with_suffix(".part")
         run([arguments.build / "bin/penstock", "synth", part, "--overwrite", "--layout", "robot", "--samples", arguments.frames,
-             "--chunk", chunk], 600)
+             "--shape", f"{arguments.side},{arguments.side},3", "--chunk", chunk], 600)
         part.rename(path)
     return path
 
@@ -192,7 +192,8 @@ def parse():
     parser.add_argument("--environments", type=pathlib.Path, help="where peers are installed (environments in --work)")
     parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
     parser.add_argument("--peer-rounds", type=int, default=2, help="(%(default)s)")
-    parser.add_argument("--frames", type=int, default=20000, help="of each dataset, 27 KiB each (%(default)s)")
+    parser.add_argument("--frames", type=int, default=20000, help="of each dataset (%(default)s)")
+    parser.add_argument("--side", type=int, default=96, help="of an image, in pixels of 3 bytes (%(default)s)")
     parser.add_argument("--batch", type=int, default=64, help="(%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of the reader (one a cpu)")
     parser.add_argument("--timeout", type=int, default=300, help="seconds that one peer may take (%(default)s)")

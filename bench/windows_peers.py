@@ -135,7 +135,7 @@ def robomimic_rates(arguments):
     from robomimic.utils import obs_utils
     from robomimic.utils.dataset import SequenceDataset
 
-    path = arguments.work / f"windows-{arguments.frames}-{arguments.cached}.hdf5"
+    path = arguments.work / f"{pathlib.Path(arguments.dataset).stem}-{arguments.frames}-{arguments.cached}.hdf5"
     if not path.exists():
         write_hdf5(path.with_suffix(".part"), arguments)
         path.with_suffix(".part").rename(path)
@@ -173,7 +173,7 @@ def lerobot_rates(arguments):
     os.environ["HF_HUB_OFFLINE"] = "1"
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    path = written(arguments.work / f"windows-{arguments.frames}.lerobot", lambda part: write_lerobot(part, arguments))
+    path = written(arguments.work / f"{pathlib.Path(arguments.dataset).stem}-{arguments.frames}.lerobot", lambda part: write_lerobot(part, arguments))
     offsets = [(step - BEFORE) / RATE for step in range(STEPS)]
     dataset = LeRobotDataset("penstock/windows", root=path, delta_timestamps={field: offsets for field in FIELDS})
     measured = best_rate(lambda: dataset, arguments)

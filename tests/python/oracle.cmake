@@ -80,3 +80,11 @@ if(PENSTOCK_ZARR3_PYTHON)
   set_tests_properties(conformance.fields PROPERTIES
     LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
+
+# The model of samples beside packages that are too heavy to install for a test; what there is of them is used.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME python.sample_peers
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_sample_peers.py)
+  set_tests_properties(python.sample_peers PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
