@@ -188,6 +188,7 @@ static void check_all(const struct world *world, struct dataset *dataset)
 {
     unsigned char *row = aligned_alloc(64, dataset->row_bytes);
     void *held = aligned_alloc(64, dataset->held_bytes + 64);
+    struct dataset_stored_row stored;
     struct dataset_reader *reader;
     struct error err;
     uint64_t samples = 0;
@@ -197,6 +198,8 @@ static void check_all(const struct world *world, struct dataset *dataset)
     for (uint64_t r = 0; r < dataset->row_count; r++)
         samples += check_row(world, dataset, reader, r, row);
     assert_int_equal(samples, dataset->sample_count);
+    assert_ok(dataset_stored_row_bytes(dataset, &stored, &err), &err);
+    assert_true(stored.max_bytes > 0);
     dataset_reader_free(reader);
     free(held);
     free(row);
