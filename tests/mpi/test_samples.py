@@ -141,9 +141,10 @@ class World:
     def make_pads(self):
         rng = self.rng
         union = Samples(self.stores, {}, self.fields).union
-        if len(union) > 1 and rng.random() < 0.7:
+        if len(union) > 1 and rng.random() < 0.85:
             before = rng.randint(0, len(union) - 1)
-            self.samples["pad"] = {"before": before, "after": rng.randint(0, len(union) - 1 - before)}
+            most = len(union) - 1 - before
+            self.samples["pad"] = {"before": before, "after": rng.choice((most, rng.randint(0, most)))}
         if rng.random() < 0.4:
             self.samples["fill"] = rng.choice(("edge", "zero"))
 
