@@ -114,13 +114,16 @@ static enum status nothing_left(const struct anchors_options *o, const struct an
                                 struct error *err)
 {
     return error_set(err, STATUS_INVALID,
-                     "no sample is left of %" PRIu64 " frame%s in %" PRIu64 " episode%s: %" PRIu64
-                     " are not at the stride of %" PRIu64 ", %" PRIu64
-                     " are too near an end of their episode, %" PRIu64
-                     " touch a frame that is missing or outside the split's part, and %" PRIu64
-                     " are not in samples.where; %s",
-                     c->frames, count_plural(c->frames), c->episodes, count_plural(c->episodes),
-                     c->off_stride, o->stride, c->at_ends, c->blocked, c->unwanted, advice(c));
+                     "no sample is left of %s frame%s in %s episode%s: %s are not at the stride of "
+                     "%s, %s are too "
+                     "near an end of their episode, %s touch a frame that is missing or outside "
+                     "the split's part, "
+                     "and %s are not in samples.where; %s",
+                     count_format(c->frames).text, count_plural(c->frames),
+                     count_format(c->episodes).text, count_plural(c->episodes),
+                     count_format(c->off_stride).text, count_format(o->stride).text,
+                     count_format(c->at_ends).text, count_format(c->blocked).text,
+                     count_format(c->unwanted).text, advice(c));
 }
 
 void run_list_add(struct run_list *list, uint64_t first, uint64_t count)
