@@ -86,7 +86,8 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
     if (job->setup.budget.each_rows > 0 && windows->round_count > 2 * PACE_ROUNDS) {
         struct round_reach last; /* before others, since its epoch may be far ahead */
         round_reach_at(&last, &job->setup, &windows->span, 2 * PACE_ROUNDS - 1);
-        windows->unmeasured = last.last_window + 1;
+        windows->unmeasured = max_u64(
+            last.last_window + 1, span_serial(&windows->span, windows->span.first_epoch + 1, 0));
     }
     round_reach_at(&windows->reach, &job->setup, &windows->span, 0);
     windows->send_reach = windows->reach;
@@ -438,8 +439,9 @@ static bool more_to_post(const struct windows *windows)
            windows->posted < windows->retired + windows->count;
 }
 
-/* Rank 0 gives out no more windows than the first rounds need until it knows how fast readers are
- * (pace.h): the choice of ways depends on that. */
+/* Rank 0 gives out no more windows than the first epoch and the first rounds need until it knows
+ * how fast readers are (pace.h): the choice of ways depends on that. In the first epoch there is
+ * little to choose, and reading ahead must not wait. */
 static bool may_assign(const struct windows *windows)
 {
     const struct job *job = windows->job;
