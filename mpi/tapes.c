@@ -33,8 +33,8 @@ struct tapes {
     struct reception *receptions; /* [receive_count] */
     uint32_t expected_count;      /* receptions under way */
     uint32_t arrived_count;
-    int *indices; /* [of the larger count] for MPI_Testsome() */
-    MPI_Status *statuses;
+    int *indices;                      /* [of the larger count], for MPI_Testsome() */
+    MPI_Status *statuses;              /* likewise */
     struct tape_counts *mine, *theirs; /* [readers] theirs: when a session ends */
     MPI_Request settle, sink;          /* of these counts; of a message that nobody expected */
     bool settling, settled;
@@ -138,7 +138,7 @@ static bool test_sends(struct tapes *tapes)
     int count = 0;
     if (tapes->free_send_count == tapes->send_count)
         return false;
-    MPI_Testsome((int)tapes->send_count, tapes->sends, &count, tapes->indices, MPI_STATUSES_IGNORE);
+    MPI_Testsome((int)tapes->send_count, tapes->sends, &count, tapes->indices, tapes->statuses);
     for (int i = 0; count != MPI_UNDEFINED && i < count; i++)
         tapes->free_sends[tapes->free_send_count++] = (uint32_t)tapes->indices[i];
     return count != MPI_UNDEFINED && count > 0;
