@@ -114,10 +114,12 @@ void tapes_free(struct tapes *tapes)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
+/* Synchronous: memory is free once the message is matched, so that MPI holds no more messages than
+ * there are buffers. */
 static void send(struct tapes *tapes, uint32_t to, uint32_t slot, size_t bytes)
 {
-    MPI_Isend(send_memory(tapes, slot), (int)bytes, MPI_BYTE, (int)to, TAG, tapes->job->comm.tapes,
-              &tapes->sends[slot]);
+    MPI_Issend(send_memory(tapes, slot), (int)bytes, MPI_BYTE, (int)to, TAG, tapes->job->comm.tapes,
+               &tapes->sends[slot]);
     tapes->mine[to].sent++;
 }
 
@@ -301,11 +303,12 @@ bool tapes_drain(struct tapes *tapes)
     give_up_arrived(tapes);
     if (!settle(tapes))
         return false;
+    bool made_up = true;
     for (int reader = 0; reader < tapes->job->comm.size; reader++)
-        if (!make_up_sends(tapes, reader))
-            return false;
+        made_up &= make_up_sends(tapes, reader);
+    /* Also while sends wait for a buffer: others may wait in the same way for what is sunk here. */
     for (int reader = 0; reader < tapes->job->comm.size; reader++)
         if (!make_up_receives(tapes, reader))
-            return false;
-    return !tapes_under_way(tapes);
+            return false; /* there is one sink */
+    return made_up && !tapes_under_way(tapes);
 }

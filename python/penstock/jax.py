@@ -32,7 +32,8 @@ class Batch(dict):
     __slots__ = ("epoch", "step", "indices", "keys", "valid")
 
 
-def _check(info, sharding):
+def _check(loader, sharding):
+    info = loader.info
     narrow = not jax.config.jax_enable_x64
     for field in info.fields:
         if narrow and field.dtype.itemsize // (2 if field.dtype.kind == "c" else 1) == 8:
@@ -50,6 +51,11 @@ def _check(info, sharding):
         raise Invalid(
             f"{info.batch_size} samples of a local batch do not divide among {local} devices of this process: "
             "choose another batch.global_size"
+        )
+    if loader.state()["last"] == "partial" and info.dataset_samples % info.global_batch_size:
+        raise Invalid(
+            "the last step of an epoch is short, and need not divide among devices and processes: set batch.last to "
+            "drop or pad"
         )
 
 
@@ -83,7 +89,7 @@ def batches(loader, sharding, *, ahead=1):
     ahead     at most delivery.slots - 2
     """
     info = loader.info
-    _check(info, sharding)
+    _check(loader, sharding)
     if not 0 <= ahead <= info.slot_count - 2:
         raise Invalid(
             f"ahead is {ahead}, and the service has {info.slot_count} slots for each trainer: at most "

@@ -148,6 +148,7 @@ class Loader:
         self._state = None  # of load_state_dict(), for the connection to come
         self._cursor = None  # epoch and step of the next batch to hand out
         self._open = None  # the epoch that is being iterated
+        self._ended = False
         self._ahead = collections.deque()  # (batch, event): copies under way, or complete
         self._copying = collections.deque()  # (memory, event): what copies read
         if loader is not None:
@@ -156,7 +157,7 @@ class Loader:
     def _begin(self, loader):
         """The connection is there."""
         info = loader.info
-        self._cursor = (info.start_epoch, info.start_step)
+        self._cursor = loader._cursor
         if self._device and self._depth > info.slot_count - 2:
             raise Invalid(
                 f"depth is {self._depth}, and the service has {info.slot_count} slots for each trainer: "
@@ -204,14 +205,18 @@ class Loader:
         return self
 
     def __exit__(self, kind, error, trace):
-        self._drop()
-        if self._loader is not None:
-            self._loader.__exit__(kind, error, trace)
+        try:
+            self._drop()
+        finally:  # a device that is broken is no reason to say nothing
+            if self._loader is not None:
+                self._loader.__exit__(kind, error, trace)
 
     def close(self):
-        self._drop()
-        if self._loader is not None:
-            self._loader.close()
+        try:
+            self._drop()
+        finally:
+            if self._loader is not None:
+                self._loader.close()
 
     def _drop(self):
         """Forgets what is copied ahead."""
@@ -261,6 +266,7 @@ class Loader:
                 f"{self._cursor[0]} step {self._cursor[1]}: load the state before the first batch"
             )
         self._skip_to(*cursor)
+        self._open = None  # its epoch goes on here
 
     def __iter__(self):
         """The next epoch, or the rest of the one that a state or the service starts in."""
@@ -279,6 +285,14 @@ class Loader:
             return None
         self._cursor = self._after(batch)
         return batch
+
+    def _end_if_done(self):
+        """Behind the last batch of all, waits until all trainers have theirs: if the service has to start
+        again, the others need this trainer, too."""
+        if self._cursor[0] >= self.info.epochs and not self._ended:
+            self._ended = True
+            self._drop()
+            self._loader._await_end()
 
     def _take(self):
         return _tensors(self._lease(None), lambda tensor: tensor)
@@ -336,6 +350,7 @@ class _Epoch:
 
     def __next__(self):
         if self._loader._cursor[0] != self.number:
+            self._loader._end_if_done()
             raise StopIteration
         batch = self._loader._next()
         if batch is None:

@@ -20,11 +20,11 @@ static enum status attach(struct loader *loader, struct connection *connection,
         return status;
     loader->reconnect_ms = terms->reconnect_ms;
     loader->expected = start;
-    loader->taken = 0;
     loader->lost = loader->ended = loader->said_done = false;
     pthread_mutex_lock(&loader->lock);
     struct attached_ring *old = loader->attached, *done = NULL;
     loader->attached = attached;
+    atomic_store_explicit(&loader->taken, 0, memory_order_relaxed);
     attached->generation = old ? old->generation + 1 : 1;
     if (old && atomic_load(&old->leased) > 0) {
         connection_hang_up(&old->connection);

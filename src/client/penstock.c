@@ -316,6 +316,9 @@ void penstock_close(struct penstock *connection)
         pthread_mutex_unlock(&connection->lock);
         pthread_cond_destroy(&connection->outside);
         pthread_mutex_destroy(&connection->lock);
+    } else {
+        connection->watch =
+            (struct penstock_ring_watch){0}; /* the parent's rings stay registered */
     }
     loader_close(connection->loader);
     free(connection);

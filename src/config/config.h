@@ -71,8 +71,8 @@ struct config_range {
     X("samples.fill", fill, CHOICE_FILL, "edge", 0, 0, CHANGES_ORDER,                              \
       "what stands at missing steps: edge (the nearest frame of the episode) or zero")             \
     X("samples.missing", missing, STRING, "", 0, 0, CHANGES_ORDER,                                 \
-      "frames that no sample may have: array of a truth value for each frame, array of numbers "   \
-      "of frames, or an attribute that lists these")                                               \
+      "frames that no sample may have: array of a truth value for each frame, or of numbers of "   \
+      "frames")                                                                                    \
     X("samples.where", where, STRING, "", 0, 0, CHANGES_ORDER,                                     \
       "array of a truth value for each frame: frames at which there may be samples")               \
     X("samples.split_part", split_part, STRING, "", 0, 0, CHANGES_ORDER,                           \

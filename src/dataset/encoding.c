@@ -38,15 +38,21 @@ enum status encoding_scale(const struct zarr_node *node, struct convert *convert
     return STATUS_OK;
 }
 
+/* NaN is missing already, and compares with nothing. */
+static bool parse_value(const char *text, double *ret_value)
+{
+    return parse_number(text, ret_value) && !isnan(*ret_value);
+}
+
 int encoding_missing(const struct zarr_node *node, double ret_values[2])
 {
     struct zarr_encoding encoding;
     int count = 0;
 
     zarr_node_encoding(node, &encoding);
-    if (encoding.fill_value[0] && parse_number(encoding.fill_value, &ret_values[count]))
+    if (encoding.fill_value[0] && parse_value(encoding.fill_value, &ret_values[count]))
         count++;
-    if (encoding.missing_value[0] && parse_number(encoding.missing_value, &ret_values[count]))
+    if (encoding.missing_value[0] && parse_value(encoding.missing_value, &ret_values[count]))
         count++;
     return count;
 }

@@ -232,7 +232,9 @@ static enum status use_where(struct making *making, const struct frame_array *ar
 static enum status use_missing(struct making *making, const struct frame_array *array,
                                struct error *err)
 {
-    if (array->view.dtype == DTYPE_BOOL)
+    enum dtype dtype = array->view.dtype; /* xarray writes bools as integers of 8 bits */
+
+    if (dtype == DTYPE_BOOL || dtype == DTYPE_INT8 || dtype == DTYPE_UINT8)
         return read_bools(array, making->blocked, err);
     enum status status = frame_array_expect_integers(array, err);
     if (status == STATUS_OK)

@@ -39,8 +39,8 @@ struct dataset_samples_spec {
     uint64_t stride;           /* between anchors, from an episode's first frame; 0 stands for 1 */
     uint64_t pad_before, pad_after; /* how many steps of the union of all fields may be missing */
     enum samples_fill fill;
-    const char *missing; /* frames that no sample may touch: array of bool, one a frame, or of
-                          * integers, numbers of frames; or an attribute that lists such numbers */
+    const char *missing; /* frames that no sample may touch: array of bool (or int8, uint8), one a
+                          * frame; or of wider integers, numbers of frames */
     const char *where;   /* array of bool, one a frame: frames that may be anchors */
     /* Split into parts by groups of frames; split_part NULL: no such split. */
     const char *split_part; /* the part whose samples the dataset has */

@@ -2,6 +2,7 @@
  */
 #include "dataset/dataset_internal.h"
 
+#include "anchors/anchors.h"
 #include "zarr/chunk.h"
 
 #include <assert.h>
@@ -132,26 +133,63 @@ static uint64_t most_questions(const struct dataset *dataset)
     return store_is_remote(dataset->private->store) ? MAX_REMOTE_QUESTIONS : MAX_QUESTIONS;
 }
 
-/* All rows have about as many chunks as the first one. */
-static uint64_t rows_to_ask(const struct dataset *dataset)
+/* Rows that have samples: no other row is read. */
+struct read_rows {
+    const struct dataset *dataset;
+    uint64_t row;   /* the row that is looked at */
+    uint64_t count; /* rows that have samples before it */
+};
+
+static bool is_read(const struct read_rows *rows)
 {
-    uint64_t boxes, chunks = count_chunks(dataset, 0, &boxes);
+    const struct anchors *anchors = rows->dataset->anchors;
+
+    return !anchors || anchors_row_samples(anchors, rows->row) > 0;
+}
+
+static uint64_t count_read_rows(const struct dataset *dataset)
+{
+    struct read_rows rows = {.dataset = dataset};
+
+    if (!dataset->anchors)
+        return dataset->row_count;
+    for (; rows.row < dataset->row_count; rows.row++)
+        rows.count += is_read(&rows);
+    return rows.count;
+}
+
+/* Goes on to the `number`-th row that has samples, which is not before. */
+static uint64_t seek_row(struct read_rows *rows, uint64_t number)
+{
+    if (!rows->dataset->anchors)
+        return number;
+    for (; rows->count < number || !is_read(rows); rows->row++)
+        rows->count += is_read(rows);
+    return rows->row;
+}
+
+/* All rows have about as many chunks as the row `first`. */
+static uint64_t rows_to_ask(const struct dataset *dataset, uint64_t first, uint64_t row_count)
+{
+    uint64_t boxes, chunks = count_chunks(dataset, first, &boxes);
     uint64_t rows = most_questions(dataset) / (chunks > 0 ? chunks : 1);
 
     rows = rows < MIN_ROWS ? MIN_ROWS : rows > MAX_ROWS ? MAX_ROWS : rows;
-    return rows < dataset->row_count ? rows : dataset->row_count;
+    return rows < row_count ? rows : row_count;
 }
 
 enum status dataset_stored_row_bytes(const struct dataset *dataset,
                                      struct dataset_stored_row *ret_row, struct error *err)
 {
-    struct dataset_stored_row sample = {.row_count = rows_to_ask(dataset)};
-    uint64_t total = 0;
+    struct read_rows rows = {.dataset = dataset};
+    uint64_t row_count = count_read_rows(dataset), total = 0;
+    struct dataset_stored_row sample = {.row_count =
+                                            rows_to_ask(dataset, seek_row(&rows, 0), row_count)};
 
     assert(sample.row_count > 0);
     for (uint64_t i = 0; i < sample.row_count; i++) {
         uint64_t bytes = 0;
-        uint64_t row = spread(dataset->row_count, i, sample.row_count);
+        uint64_t row = seek_row(&rows, spread(row_count, i, sample.row_count));
         enum status status =
             add_row(dataset, row, most_questions(dataset) / sample.row_count, &bytes, err);
 

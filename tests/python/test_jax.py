@@ -97,6 +97,9 @@ class Refusals(unittest.TestCase):
     def test_a_batch_that_does_not_divide(self):
         self.refuse("3 samples of a local batch do not divide among 2 devices", batch=3)
 
+    def test_a_short_last_step(self):
+        self.refuse("the last step of an epoch is short", samples=SAMPLES, last="partial")
+
     def test_a_rank_that_jax_does_not_have(self):
         with Demo(trainers=2) as demo:
             loaders = []

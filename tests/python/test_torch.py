@@ -131,6 +131,31 @@ class States(unittest.TestCase):
                 loader.load_state_dict(state)
 
 
+    def test_a_state_in_an_epoch_that_was_begun(self):
+        with Demo(samples=SAMPLES, epochs=2) as demo, open_loader(demo) as loader:
+            self.assertEqual(next(iter(loader)).step, 0)
+            loader.load_state_dict(loader.state_dict() | {"epoch": 0, "step": 5})
+            self.assertEqual([(batch.epoch, batch.step) for batch in loader], [(0, n) for n in range(5, STEPS)])
+
+    def test_a_connection_that_gave_batches_before(self):
+        with Demo(samples=SAMPLES, epochs=2) as demo:
+            connection = penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10)
+            for _ in range(STEPS + 2):
+                connection.next()
+            with penstock.torch.Loader(connection) as loader:
+                self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (1, 2))
+                self.assertEqual([batch.step for batch in loader], list(range(2, STEPS)))
+
+    def test_the_end_is_heard(self):
+        """Whoever has the last batch waits for the service's end: if it has to start again, others need this one."""
+        for device in (None, FakeDevice()):
+            with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, open_loader(demo, device=device) as loader:
+                list(loader)
+                self.assertFalse(loader.connection._ended)
+                list(loader)
+                self.assertTrue(loader.connection._ended)
+
+
 class Device(unittest.TestCase):
     def test_late_copies_are_right(self):
         device = FakeDevice(pause=0.002)

@@ -16,6 +16,7 @@
  * all trainers are gone. */
 #include "base/clock.h"
 #include "base/random.h"
+#include "plan/plan.h"
 #include "server/server.h"
 
 #include <inttypes.h>
@@ -109,6 +110,7 @@ static void describe(struct demo *demo)
                                                     .global_batch = (uint32_t)global,
                                                     .row_length = 1,
                                                     .window_rows = 64,
+                                                    .last = demo->partial ? PLAN_PARTIAL : PLAN_PAD,
                                                     .shuffle = 1}};
 }
 

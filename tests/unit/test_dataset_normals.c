@@ -40,6 +40,10 @@ static int setup(void **state)
               "\"_FillValue\": 21, \"missing_value\": 22}",
               items, sizeof items);
     put_array(*state, "y", "[3, 4, 5]", "<i2", "{\"add_offset\": \"none\"}", items, sizeof items);
+    put_array(*state, "nan", "[3, 4, 5]", "<i2",
+              "{\"_ARRAY_DIMENSIONS\": [\"time\", \"channel\", \"lat\"], \"scale_factor\": 2.0, "
+              "\"missing_value\": \"NaN\"}",
+              items, sizeof items);
     put_array(*state, "empty", "[3, 4, 5]", "<i2", "{}", NULL, 0);
     put_array(*state, "mean", "[4]", "<f4", "{}", mean, sizeof mean);
     put_array(*state, "other", "[4]", "<f4", "{}", other, sizeof other);
@@ -116,6 +120,9 @@ static void values(void **state)
     expect_sample(*state, spec, (float[]){8, 4.125f, 5, 2.625f}, 4);
     spec.cf = true; /* halves, and 21 and 22 are missing */
     expect_sample(*state, spec, (float[]){3.5f, 1.8125f, nan, nan}, 4);
+    spec.array = "nan"; /* no item is NaN */
+    spec.mean = spec.std = NULL;
+    expect_sample(*state, spec, (float[]){72, 74, 42, 44}, 4);
     spec = (struct dataset_field_spec){.array = "empty", .mean = "mean", .slices = {{"2", "0"}}};
     spec.slice_count = 1; /* the fill value is 7 */
     expect_sample(*state, spec, (float[]){6, 5, 4, 3}, 4);

@@ -199,7 +199,7 @@ static void check_all(const struct world *world, struct dataset *dataset)
         samples += check_row(world, dataset, reader, r, row);
     assert_int_equal(samples, dataset->sample_count);
     assert_ok(dataset_stored_row_bytes(dataset, &stored, &err), &err);
-    assert_true(stored.max_bytes > 0);
+    assert_true(stored.mean_bytes > 0); /* rows without samples are not asked about */
     dataset_reader_free(reader);
     free(held);
     free(row);
