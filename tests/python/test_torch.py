@@ -150,9 +150,10 @@ class States(unittest.TestCase):
         """Whoever has the last batch waits for the service's end: if it has to start again, others need this one."""
         for device in (None, FakeDevice()):
             with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, open_loader(demo, device=device) as loader:
-                list(loader)
-                self.assertFalse(loader.connection._ended)
-                list(loader)
+                for _batch in loader:
+                    self.assertFalse(loader.connection._ended)
+                for _batch in loader:
+                    self.assertFalse(loader.connection._ended)
                 self.assertTrue(loader.connection._ended)
 
 
