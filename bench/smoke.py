@@ -44,7 +44,7 @@ def main():
         assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm"] and min(rates.values()) > 0, windows
     costs = last_line(build, "plan_at_scale", "--most", "1000000")
     assert costs["readers"] == 1024 and costs["rank0_mb"] > 0 and costs["counts_ms"] > 0, costs
-    assert min(min(anchors.values()) for anchors in costs["anchors"].values()) > 0, costs
+    assert all(min(found.values()) >= 0 < max(found.values()) for found in costs["anchors"].values()), costs
     rates = last_line(build, "decode", "--rounds", "1", "--most", "64", "--no-peers")["decode"]
     assert {rate["bytes"] for rate in rates} == {65536}, rates
     assert all(rate["rate"] > 0 for rate in rates), rates
