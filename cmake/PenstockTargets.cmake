@@ -56,7 +56,8 @@ function(penstock_unit_test module thing)
   target_link_libraries(${target} PRIVATE penstock-options ${ARG_LINKS} ${ARG_SYSTEM} PkgConfig::CMOCKA)
   add_test(NAME unit.${module}.${thing} COMMAND ${target})
   set_tests_properties(unit.${module}.${thing} PROPERTIES
-    LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300
+    ENVIRONMENT TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitizers/tsan.supp)
   if(ARG_THREADS)
     add_dependencies(threads ${target})
     set_property(TEST unit.${module}.${thing} APPEND PROPERTY LABELS threads)
