@@ -274,7 +274,7 @@ class Epochs(unittest.TestCase):
         with Demo(samples=12, batch=4) as demo, connect(demo) as loader:
             state = {"version": 2, "dataset": "0123456789abcdef", "order_id": "fedcba9876543210",
                      "seed": 17, "global_batch": 4, "row_length": 1, "window_rows": 64,
-                     "shuffle": True, "last": "drop"}
+                     "shuffle": True, "last": "pad"}
             self.assertEqual(loader.state(), {**state, "epoch": 0, "step": 0})
             next(loader)
             self.assertEqual(loader.state(), {**state, "epoch": 0, "step": 1})
