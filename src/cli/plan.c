@@ -425,16 +425,8 @@ static enum status show_summary(const struct options *options, const struct conf
 
 static enum status run(const struct options *options, struct config *config, struct error *err)
 {
-    enum status status = cli_settings_read(&options->settings, config, err);
-    if (!status)
-        status = config_check(config, err);
-    if (status)
-        return status;
-    struct dataset_options dataset_options = config_dataset_options(config, NULL);
-    dataset_options.cache_dir = NULL; /* planning writes nothing */
     struct dataset *dataset;
-
-    status = dataset_open(&dataset_options, &dataset, err);
+    enum status status = cli_settings_open(&options->settings, config, &dataset, err);
     if (status)
         return status;
     struct run_setup setup;

@@ -36,6 +36,19 @@ enum status cli_open_store(const struct config *config, const char *uri, struct 
     return store_open_with(uri, &options, ret_store, err);
 }
 
+enum status cli_settings_open(const struct cli_settings *settings, struct config *ret_config,
+                              struct dataset **ret_dataset, struct error *err)
+{
+    enum status status = cli_settings_read(settings, ret_config, err);
+    if (!status)
+        status = config_check(ret_config, err);
+    if (status)
+        return status;
+    struct dataset_options options = config_dataset_options(ret_config, NULL);
+    options.cache_dir = NULL;
+    return dataset_open(&options, ret_dataset, err);
+}
+
 void cli_settings_done(struct cli_settings *settings)
 {
     free(settings->assignments);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "dataset/dataset.h"
 #include "store/store.h"
 
 #include <stddef.h>
@@ -31,6 +32,13 @@ MUST_USE enum status cli_settings_read(const struct cli_settings *settings,
  * store_open(). */
 MUST_USE enum status cli_open_store(const struct config *config, const char *uri,
                                     struct store **ret_store, struct error *err);
+
+/* Reads and checks the configuration, and opens the dataset as a run would, but for the disk cache:
+ * looking writes nothing. Errors as of cli_settings_read(), config_check() and dataset_open();
+ * *ret_dataset is the caller's. */
+MUST_USE enum status cli_settings_open(const struct cli_settings *settings,
+                                       struct config *ret_config, struct dataset **ret_dataset,
+                                       struct error *err);
 
 void cli_settings_done(struct cli_settings *settings);
 

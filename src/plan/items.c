@@ -240,20 +240,29 @@ static void number_rounds(const struct plan *plan, struct round_shape shape,
     }
 }
 
+static struct collector collector_of(const struct plan *plan, const struct plan_window *window,
+                                     struct round_shape shape, const uint16_t *owners,
+                                     uint32_t reader, const uint32_t *reader_of_trainer,
+                                     struct round_item *items)
+{
+    bool last = window->index + 1 == plan->window_count;
+    return (struct collector){.plan = plan,
+                              .window = window,
+                              .shape = shape,
+                              .owners = owners,
+                              .reader = reader,
+                              .reader_of_trainer = reader_of_trainer,
+                              .period = last ? window->sample_count : 0,
+                              .items = items};
+}
+
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
                             const uint32_t *reader_of_trainer, struct round_item *ret_items)
 {
     const struct plan *plan = &epoch->plan;
-    bool last = window->index + 1 == plan->window_count;
-    struct collector c = {.plan = plan,
-                          .window = window,
-                          .shape = shape,
-                          .owners = owners,
-                          .reader = reader,
-                          .reader_of_trainer = reader_of_trainer,
-                          .period = last ? window->sample_count : 0,
-                          .items = ret_items};
+    struct collector c =
+        collector_of(plan, window, shape, owners, reader, reader_of_trainer, ret_items);
     bool by_position = shape.stripes_per_step == 1 || plan->locality;
     if (by_position && has_many(&c))
         collect_in_order(&c);
@@ -313,15 +322,8 @@ uint64_t round_window_tapes(const struct plan_epoch *epoch, const struct plan_wi
                             uint64_t *marks, struct round_item *ret_items)
 {
     const struct plan *plan = &epoch->plan;
-    bool last = window->index + 1 == plan->window_count;
-    struct collector c = {.plan = plan,
-                          .window = window,
-                          .shape = shape,
-                          .owners = owners,
-                          .reader = reader,
-                          .reader_of_trainer = reader_of_trainer,
-                          .period = last ? window->sample_count : 0,
-                          .items = ret_items};
+    struct collector c =
+        collector_of(plan, window, shape, owners, reader, reader_of_trainer, ret_items);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
         marks[reader_of_trainer[t]] = 0;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)

@@ -6,6 +6,7 @@ Only the standard library. The environment says where things are:
 """
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -126,6 +127,15 @@ class JobTest(unittest.TestCase):
         elif trainer is not None:
             command += ["--", program("penstock-trainer"), *trainer]
         return run(command, timeout, env, send, self.folder)
+
+    def plan(self, readers, settings):
+        """What `penstock plan --json` says of a run."""
+        command = [program("penstock"), "plan", "--json", "--readers", str(readers)]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        made = run(command)
+        self.assertEqual(made.code, 0, made.output)
+        return json.loads(made.output)
 
     def digests(self, readers, trainers, settings, trainer=(), options=(), expect=0):
         """Runs a job and returns the digest lines of all trainers, sorted by (epoch, step, position)."""

@@ -5,7 +5,7 @@ import json
 import os
 import unittest
 
-from job import JobTest, chunk_bytes, program, run
+from job import JobTest, chunk_bytes
 
 THREADS = 1
 
@@ -20,14 +20,6 @@ class Cache(JobTest):
                 "order.epochs": 4, "order.window_rows": 96 // chunk, "readers.threads": THREADS,
                 "delivery.trainers": 4, "delivery.slots": 2, "readers.memory_limit": "1GiB",
                 **{key.replace("__", "."): value for key, value in more.items()}}
-
-    def plan(self, readers, settings):
-        command = [program("penstock"), "plan", "--json", "--readers", str(readers)]
-        for key, value in settings.items():
-            command += ["--set", f"{key}={value}"]
-        made = run(command)
-        self.assertEqual(made.code, 0, made.output)
-        return json.loads(made.output)
 
     def limit_for(self, readers, settings, share):
         """A memory limit with which the readers keep about `share` of the rows."""

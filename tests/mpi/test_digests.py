@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from job import SANITIZED, JobTest, chunk_bytes, environment, program, run
+from job import SANITIZED, JobTest, chunk_bytes, environment, program
 
 
 class Digests(JobTest):
@@ -99,14 +99,6 @@ class Ways(JobTest):
 
     def test_long_rows_dropped(self):
         self.check(8, "drop", shapes=((3, 3),), caches=("decoded", "stored"))
-
-    def plan(self, readers, settings):
-        command = [program("penstock"), "plan", "--json", "--readers", str(readers)]
-        for key, value in settings.items():
-            command += ["--set", f"{key}={value}"]
-        made = run(command)
-        self.assertEqual(made.code, 0, made.output)
-        return json.loads(made.output)
 
     def check_replicas(self, readers, settings, expected):
         """The report's epochs are as `penstock plan` says."""
