@@ -108,6 +108,9 @@ MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
                                    struct field_origin *origins, size_t *ret_count,
                                    struct error *err);
 
+/* select.c: the origin of the field of that name, which there is. */
+struct field_origin *dataset_origin(const struct dataset *dataset, const char *name);
+
 /* select.c: opens the hierarchy of one store: the arrays that fields name, or all arrays in the
  * group. */
 MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,

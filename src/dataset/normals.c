@@ -358,10 +358,8 @@ enum status normals_settle(struct dataset *dataset, const struct dataset_options
 {
     for (size_t f = 0; options->fields && f < options->field_count; f++) {
         const struct dataset_field_spec *spec = &options->fields[f];
-        struct field_origin *origin = dataset->private->origins;
+        struct field_origin *origin = dataset_origin(dataset, spec->name);
 
-        while (strcmp(origin->name, spec->name) != 0)
-            origin++;
         enum status status = settle(dataset, options, spec, origin, err);
         if (status != STATUS_OK)
             return error_prefix(err, status, "field '%s': ", spec->name);

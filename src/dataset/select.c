@@ -366,3 +366,12 @@ enum status select_refuse(const struct dataset_options *options, const struct st
     free(origins);
     return STATUS_NOT_FOUND;
 }
+
+struct field_origin *dataset_origin(const struct dataset *dataset, const char *name)
+{
+    struct field_origin *origin = dataset->private->origins;
+
+    while (strcmp(origin->name, name) != 0)
+        origin++;
+    return origin;
+}

@@ -256,10 +256,8 @@ enum status slices_settle(struct dataset *dataset, const struct dataset_options 
 {
     for (size_t f = 0; options->fields && f < options->field_count; f++) {
         const struct dataset_field_spec *spec = &options->fields[f];
-        struct field_origin *origin = dataset->private->origins;
+        struct field_origin *origin = dataset_origin(dataset, spec->name);
 
-        while (strcmp(origin->name, spec->name) != 0)
-            origin++;
         for (size_t i = 0; i < spec->slice_count; i++) {
             enum status status = settle_slice(dataset, origin, &spec->slices[i], err);
             if (status != STATUS_OK)
