@@ -38,6 +38,11 @@
  * had makes the samples bad that have, or repeat, its frames. Without steps, a bad sample is zero
  * in all row fields. With steps, samples share frames, and the byte alone tells.
  *
+ * A mix is a dataset whose samples are those of several others, its sources, which have the same
+ * fields. The rows of all sources are numbered through. A row has the layout of its source, so the
+ * offsets, halos and steps of a mix's own `fields` say nothing: dataset_source() has the dataset
+ * that says. A mix has one more field, "source": the number of the sample's source.
+ *
  * A dataset does not change after opening (and holding). Any number of threads may read the
  * dataset, each with a `struct dataset_reader` of its own.
  */
@@ -63,6 +68,7 @@ enum {
     DATASET_MAX_RANK = 8,
     DATASET_NAME_BYTES = 64,
     DATASET_MAX_STORE_FIELDS = 1024, /* fields x stores */
+    DATASET_MAX_SOURCES = 64,
 };
 
 enum field_source { FIELD_ROW, FIELD_HELD, FIELD_MADE };
@@ -72,6 +78,7 @@ enum field_made {
     MADE_VALID,    /* bool: the step is in the sample's episode */
     MADE_SEGMENT,  /* int32: the document, from 1 in each sample; 0: the step is missing */
     MADE_POSITION, /* int32: frames from where the document begins in the sample */
+    MADE_SOURCE,   /* int32: of a mix: the number of the sample's source */
 };
 
 /* Which indices along one axis of its array a field has. */
@@ -165,7 +172,8 @@ struct dataset_field {
     enum samples_fill fill; /* of steps outside the sample's episode */
     enum field_source source;
     enum field_made made; /* FIELD_MADE: what it says */
-    size_t made_for;      /* FIELD_MADE: the field whose steps it is about (an index into fields) */
+    size_t made_for;      /* FIELD_MADE: the field whose steps it is about (an index into fields);
+                           * of MADE_SOURCE itself */
     size_t row_leader;    /* FIELD_ROW: the field (an index into fields) with whose read this one
                            * comes: both have one memory in rows; mostly the field itself */
     size_t halo_before, halo_after; /* FIELD_ROW: frames in the memory before and behind those of
@@ -211,8 +219,18 @@ struct dataset {
     uint64_t fingerprint; /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
     size_t field_count;
     struct dataset_field *fields; /* in order of name */
+    uint32_t source_count;        /* of a mix; 0: the dataset is no mix */
+    struct dataset **sources;     /* [source_count], owned; none is a mix */
     struct dataset_private *private;
 };
+
+/* A source of a mix; of a dataset that is no mix: itself (`source` is 0). Pure. */
+const struct dataset *dataset_source(const struct dataset *dataset, uint32_t source);
+
+/* The source that has row `row`, and that row's number there: in a dataset that is no mix 0, and
+ * `row`. O(log sources). Pure. */
+uint32_t dataset_source_of_row(const struct dataset *dataset, uint64_t row,
+                               uint64_t *ret_row_in_source);
 
 /* Time and bytes that reading took. dataset_read_row() adds to them, and never resets them. */
 struct dataset_read_stats {

@@ -56,8 +56,9 @@ struct dataset_private {
     size_t store_count;
     uint64_t *first_frame; /* [store_count + 1]: the first sample of each store; then N */
     uint64_t *first_row;   /* [store_count + 1]: the first row of each store; then M */
-    bool has_steps;        /* of any field */
-    bool continuous;       /* the end of a store is no end of an episode */
+    uint64_t source_rows[DATASET_MAX_SOURCES + 1]; /* a mix: the first row of each source; then M */
+    bool has_steps;                                /* of any field */
+    bool continuous;                               /* the end of a store is no end of an episode */
     uint64_t pad_before, pad_after;
     enum samples_fill fill;
     uint64_t row_chunks;          /* as the options say; 0: to be chosen */
