@@ -1,14 +1,15 @@
 /* See environment.h. */
 #include "client/environment.h"
+#include "base/inode.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* A number below a count: a rank and its world. */
 struct pair {
@@ -152,11 +153,11 @@ static enum status fill_local_rank(struct dial_options *options, struct error *e
 /* However they are spelt, where both are there. */
 static bool same_directory(const char *a, const char *b)
 {
-    struct stat first, second;
+    struct inode first, second;
     if (strcmp(a, b) == 0)
         return true;
-    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
+    return inode_at(AT_FDCWD, a, 0, &first) && inode_at(AT_FDCWD, b, 0, &second) &&
+           inode_same(&first, &second);
 }
 
 enum status environment_fill(struct dial_options *options, struct error *err)

@@ -1,6 +1,7 @@
 /* See rundir.h. A socket's address is /proc/self/fd/<dir>/reader-<r>.sock, since there is no
  * bindat(). */
 #include "delivery/rundir.h"
+#include "base/inode.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -38,20 +39,20 @@ static struct name lock_name(uint32_t reader)
 
 static enum status check_directory(int dir, const char *path, struct error *err)
 {
-    struct stat info;
-    if (fstat(dir, &info) < 0)
+    struct inode info;
+    if (!inode_of(dir, &info))
         return error_set_errno(err, STATUS_IO, "run directory '%s'", path);
-    if (info.st_uid != geteuid())
+    if (info.owner != geteuid())
         return error_set(err, STATUS_REFUSED,
                          "run directory '%s' belongs to user %ju, this process runs as %ju; choose "
                          "a directory of your own",
-                         path, (uintmax_t)info.st_uid, (uintmax_t)geteuid());
-    if (info.st_mode & 077)
+                         path, (uintmax_t)info.owner, (uintmax_t)geteuid());
+    if (info.mode & 077)
         return error_set(
             err, STATUS_REFUSED,
             "run directory '%s' is open to others (mode %04o); chmod 700 it, or choose "
             "a new one",
-            path, (unsigned)(info.st_mode & 07777));
+            path, (unsigned)(info.mode & 07777));
     return STATUS_OK;
 }
 
@@ -99,9 +100,9 @@ static enum status write_pid(int lock, const char *name, struct error *err)
  * between our open() and our lock. */
 static bool still_there(int dir, const char *name, int lock)
 {
-    struct stat ours, theirs;
-    return fstat(lock, &ours) == 0 && fstatat(dir, name, &theirs, AT_SYMLINK_NOFOLLOW) == 0 &&
-           ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+    struct inode ours, theirs;
+    return inode_of(lock, &ours) && inode_at(dir, name, AT_SYMLINK_NOFOLLOW, &theirs) &&
+           inode_same(&ours, &theirs);
 }
 
 static enum status take_lock(int dir, uint32_t reader, int *ret_lock, struct error *err)

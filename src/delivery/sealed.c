@@ -1,9 +1,9 @@
 /* See sealed.h. */
 #include "delivery/sealed.h"
+#include "base/inode.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
@@ -17,9 +17,9 @@ enum status sealed_make(int memfd, struct error *err)
 bool sealed_check(int memfd, uint64_t *ret_bytes)
 {
     int seals = fcntl(memfd, F_GET_SEALS);
-    struct stat info;
-    if (seals < 0 || (seals & SEALS) != SEALS || fstat(memfd, &info) < 0)
+    struct inode info;
+    if (seals < 0 || (seals & SEALS) != SEALS || !inode_of(memfd, &info))
         return false;
-    *ret_bytes = (uint64_t)info.st_size;
+    *ret_bytes = info.bytes;
     return true;
 }
