@@ -69,7 +69,7 @@ skipped() {
 # whatever else comes first in PATH.
 mapfile -t packages < <(build_packages)
 packages+=(libcmocka-dev python3 python3-venv)
-more_packages=(python3-numpy python3-zarr python3-xxhash nginx-light openssl zstd)
+more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd)
 [[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
 if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
@@ -99,6 +99,7 @@ fill_venv() {
     has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' || true
     has_module build/venv/bin/python tensorstore || in_venv tensorstore || true
     has_module build/venv/bin/python moto.server || in_venv 'moto[server]' || true
+    has_module build/venv/bin/python auditwheel || in_venv wheel auditwheel || true
     has_module build/venv/bin/python jax || in_venv jax || true
     has_module build/venv/bin/python torch && return
     # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
@@ -125,6 +126,7 @@ use_venv() {
     else
         skipped "tests of S3: pip cannot install moto's server, see build/venv.log"
     fi
+    has_module "$in_it" auditwheel || skipped "auditwheel, which looks at the wheel: pip cannot install it, see build/venv.log"
     has_module "$in_it" jax || skipped "tests that need JAX: pip cannot install it, see build/venv.log"
     has_module "$in_it" torch || skipped "tests that need PyTorch: not installed; --with-torch installs it"
 }

@@ -13,7 +13,7 @@ import sys
 
 import retired
 
-FOLDERS = ("src", "mpi", "python", "docs", "tests", "bench", "launch", "configs")
+FOLDERS = ("src", "mpi", "python", "docs", "tests", "bench", "launch", "configs", "packaging")
 FILES = ("README.md", "CONTRIBUTING.md", "launch/penstock-run")
 SUFFIXES = {".c", ".h", ".py", ".md", ".sh", ".txt", ".cmake", ".yaml", ".sbatch"}
 NOT_READ = ("tests/structure/retired.py", "tests/structure/refusals.py")  # name retired words
