@@ -46,6 +46,8 @@ if(TARGET penstock-reader)
   install(TARGETS penstock-sieve DESTINATION libexec/penstock COMPONENT reader)
 endif()
 
+include(cmake/PenstockMan.cmake)
+
 if(BUILD_SHARED_LIBS)
   file(WRITE ${PROJECT_BINARY_DIR}/penstock-python.cmake "set(penstock_PYTHON_DIR \"${PROJECT_SOURCE_DIR}/python\")\n")
 endif()
@@ -88,6 +90,7 @@ if(BUILD_TESTING)
   if(BUILD_SHARED_LIBS) # else install.static says the same
     penstock_install_test(consumer ${PROJECT_BINARY_DIR})
     penstock_install_test(components ${PROJECT_BINARY_DIR})
+    penstock_install_test(man ${PROJECT_BINARY_DIR})
     find_package(Python3 COMPONENTS Interpreter)
     if(Python3_FOUND)
       penstock_install_test(wheel ${PROJECT_BINARY_DIR} ${Python3_EXECUTABLE})

@@ -138,6 +138,7 @@ PENSTOCK_MPIEXEC=/no/mpirun refuses 1 "'/no/mpirun'" -c run.yaml -- true
 help=$("$penstock" --help)
 contains "$help" "Usage: penstock-run"
 [ "$help" = "$("$penstock" -h)" ] || fail "-h is not --help"
+[[ $("$penstock" --version) =~ ^penstock-run\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "--version"
 
 # Another MPI's mpirun, as the reader sees it.
 other=PMI_SIZE

@@ -65,7 +65,7 @@ static const struct argp_option options[] = {
 
 static const char description[] =
     "Consumes batches from the Penstock service of this node, instead of a training process."
-    "\vIn FILE names {rank} stands for the rank. Examples:\n\n"
+    "\vIn FILE names {rank} stands for the rank.\n\nExamples:\n"
     "  Does the service keep up with 8 trainers of 50 ms a step?\n"
     "    mpirun -n 2 penstock-reader -c run.yaml -- penstock-trainer --compute-ms 50 --json\n\n"
     "  Are two runs the same, sample by sample?\n"
