@@ -61,8 +61,7 @@ enum status job_share_dataset(struct job *job, struct error *err)
     void *bytes = NULL;
     size_t size = 0;
     if (job->comm.rank == 0) {
-        struct dataset_options options = config_dataset_options(&job->config, job->watch);
-        status = dataset_open(&options, &job->dataset, err);
+        status = config_open_dataset(&job->config, true, job->watch, &job->dataset, err);
         if (status == STATUS_OK)
             status = dataset_pack(job->dataset, &bytes, &size, err);
     }

@@ -44,9 +44,7 @@ enum status cli_settings_open(const struct cli_settings *settings, struct config
         status = config_check(ret_config, err);
     if (status)
         return status;
-    struct dataset_options options = config_dataset_options(ret_config, NULL);
-    options.cache_dir = NULL;
-    return dataset_open(&options, ret_dataset, err);
+    return config_open_dataset(ret_config, false, NULL, ret_dataset, err);
 }
 
 void cli_settings_done(struct cli_settings *settings)

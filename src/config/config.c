@@ -33,6 +33,7 @@ void config_done(struct config *config)
     for (size_t i = 0; i < config->field_count; i++)
         config_free_field(&config->fields[i]);
     free(config->fields);
+    mix_clear(config);
     *config = (struct config){0};
 }
 
@@ -41,6 +42,8 @@ static enum status set_key(struct config *config, char *key, char *value, struct
     size_t prefix = sizeof FIELDS_PREFIX - 1;
     if (strncmp(key, FIELDS_PREFIX, prefix) == 0)
         return config_set_field(config, key + prefix, value, err);
+    if (strcmp(key, "mix.sources") == 0)
+        return mix_set(config, value, err);
     const struct option *option = option_find(key);
     return option ? option_store(config, option, value, err) : option_unknown(key, err);
 }
@@ -200,7 +203,7 @@ static enum status check_split(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
-enum status config_check(const struct config *config, struct error *err)
+enum status config_check_dataset(const struct config *config, struct error *err)
 {
     if (!*config->uri)
         return error_set(
@@ -208,6 +211,16 @@ enum status config_check(const struct config *config, struct error *err)
             "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
             "dataset.uri=PATH");
     enum status status = check_uris(config->uri, err);
+    if (!status)
+        status = check_split(config, err);
+    return status ? status : check_crops(config, err);
+}
+
+enum status config_check(const struct config *config, struct error *err)
+{
+    enum status status = mix_check(config, err);
+    if (!status && config->source_count == 0)
+        status = config_check_dataset(config, err);
     if (status)
         return status;
     if (*config->cache_dir && config->cache_dir[0] != '/')
@@ -217,10 +230,6 @@ enum status config_check(const struct config *config, struct error *err)
                          config->cache_dir);
     struct store_settings settings;
     status = config_store_settings(config, &settings, err);
-    if (!status)
-        status = check_split(config, err);
-    if (!status)
-        status = check_crops(config, err);
     if (status)
         return status;
     return check_global_batch(config->global_batch, config->trainers, err);

@@ -93,6 +93,8 @@ struct config_range {
     X("samples.row_chunks", row_chunks, AUTO_U64, "auto", 1, UINT32_MAX, CHANGES_ORDER,            \
       "chunks along the sample axis that are read as one row; auto: as few as keep what is read "  \
       "twice at 5%")                                                                               \
+    X("mix.samples", mix_samples, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,              \
+      "samples of an epoch of a mix; auto: as many as its sources have together")                  \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
       "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \
@@ -233,12 +235,26 @@ enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 #define CONFIG_C_CHOICE_EARLY_LEAVE   enum config_early_leave
 #define CONFIG_C_CHOICE_ADDRESSING    enum store_addressing
 
+struct config;
+
+/* A dataset of a mix. */
+struct config_source {
+    char *name;        /* owned: the source's file, or else what messages call the source */
+    char *weight_text; /* owned: as given */
+    uint32_t weight;   /* of the ratio of all weights in whole numbers, without common divisor; at
+                        * most 2^31 */
+    struct config *config; /* owned. Of its own it has `dataset` without hold_limit, `samples`,
+                            * order.window_rows and order.shuffle; nothing else counts */
+};
+
 struct config {
 #define CONFIG_MEMBER(key, member, type, preset, low, high, order, help) CONFIG_C_##type member;
     CONFIG_TABLE(CONFIG_MEMBER)
 #undef CONFIG_MEMBER
     struct dataset_field_spec *fields; /* dataset.fields; NULL: default fields */
     size_t field_count;
+    struct config_source *sources; /* mix.sources */
+    uint32_t source_count;         /* 0: no mix */
 };
 
 /* Defaults. NO_MEMORY. */
@@ -247,11 +263,13 @@ MUST_USE enum status config_init(struct config *ret_config, struct error *err);
 /* Reads a YAML file over what is set. NOT_FOUND/IO: the file. INVALID: not YAML, an unknown key
  * (with file, line and the nearest known key), a key given twice, a value of the wrong type or out
  * of range. After a failure some options of the file may have been set. Fields of a file add to
- * those there are, one of the same name replaces it. */
+ * those there are, one of the same name replaces it. Sources of a mix replace all. The files of
+ * sources are read, too: a path that is relative starts at the folder of the file that has the
+ * path. */
 MUST_USE enum status config_read_file(struct config *config, const char *path, struct error *err);
 
 /* Like config_read_file(), for text in memory. `name` is the file's name in messages; relative URIs
- * start at `folder`.
+ * and sources start at `folder`. With `folder` NULL URIs stay as they are, and no source is a file.
  */
 MUST_USE enum status config_read_text(struct config *config, const char *text, size_t size,
                                       const char *name, const char *folder, struct error *err);
@@ -261,14 +279,14 @@ MUST_USE enum status config_read_text(struct config *config, const char *text, s
  * (PENSTOCK_RUN_DIR) are not looked at. */
 MUST_USE enum status config_read_environment(struct config *config, struct error *err);
 
-/* One "section.key=value", and also "dataset.fields.NAME=ARRAY", "dataset.fields.NAME=ARRAY[INDEX]"
- * and, for one property of a field, "dataset.fields.NAME.PROPERTY=value", PROPERTY being array,
- * index, cast, scale, offset or sample_axis. A field that has no array yet gets the one of its
- * name. */
+/* One "section.key=value", and also "mix.sources=FILE:WEIGHT,FILE:WEIGHT",
+ * "dataset.fields.NAME=ARRAY", "dataset.fields.NAME=ARRAY[INDEX]" and, for one property of a field,
+ * "dataset.fields.NAME.PROPERTY=value", PROPERTY being array, index, cast, scale, offset or
+ * sample_axis. A field that has no array yet gets the one of its name. */
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
-/* Checks across options: a dataset.uri is given, readers.cache_dir is absolute, the store's
- * settings make sense, the global batch is a multiple of the trainers. */
+/* Checks across options: a dataset.uri or a mix is given, readers.cache_dir is absolute, the
+ * store's settings make sense, the global batch is a multiple of the trainers. */
 MUST_USE enum status config_check(const struct config *config, struct error *err);
 
 /* The whole configuration as YAML that config_read_text() reads back to the same; also how rank 0
@@ -287,8 +305,15 @@ void config_done(struct config *config);
 MUST_USE enum status config_store_settings(const struct config *config,
                                            struct store_settings *ret_settings, struct error *err);
 
-/* The options for opening the dataset, from a configuration that config_check() accepted. Borrows
- * the configuration's strings, and `watch`, which may be NULL. */
+/* Opens the dataset, or the mix, of a configuration that config_check() accepted. `caches`: with
+ * readers.cache_dir. `watch` may be NULL, and is borrowed. Errors as of dataset_open() and
+ * dataset_open_mix(). */
+MUST_USE enum status config_open_dataset(const struct config *config, bool caches,
+                                         struct store_watch *watch, struct dataset **ret_dataset,
+                                         struct error *err);
+
+/* The options for opening the dataset, from a configuration without a mix that config_check()
+ * accepted. Borrows the configuration's strings, and `watch`, which may be NULL. */
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch);
 

@@ -111,6 +111,50 @@ void config_print_steps(const int32_t *steps, size_t count, struct text *out);
 /* Appends a number in the fewest digits that give the same number again. */
 void config_print_real(double number, struct text *out);
 
+/* The sources of a mix: mix.c
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Whether a source of a mix has a value of its own of the option. All other options are those of
+ * the configuration that has the mix. */
+bool mix_is_own(const struct option *option);
+
+/* A source with default options and this weight, both texts copied; to be freed by
+ * mix_free_source(). NO_MEMORY. */
+MUST_USE enum status mix_new_source(const char *name, const char *weight,
+                                    struct config_source *ret_source, struct error *err);
+void mix_free_source(struct config_source *source);
+
+/* Adds a source, which is the configuration's then, also after a failure. INVALID: too many.
+ * NO_MEMORY. */
+MUST_USE enum status mix_add(struct config *config, struct config_source source, struct error *err);
+
+/* Settles the ratio of the sources' weights. INVALID: a weight is no positive decimal number; the
+ * weights neither are whole numbers nor sum to 1; their ratio is too fine. */
+MUST_USE enum status mix_settle(struct config *config, struct error *err);
+
+/* mix.sources of --set: "FILE:WEIGHT,...", which replaces all sources. Errors as of
+ * config_read_file() and mix_settle(). */
+MUST_USE enum status mix_set(struct config *config, const char *value, struct error *err);
+
+/* Removes all sources. */
+void mix_clear(struct config *config);
+
+/* INVALID: something is wrong across options of a source, or is set where the sources have it. */
+MUST_USE enum status mix_check(const struct config *config, struct error *err);
+
+/* INVALID: a source is a mix. */
+enum status mix_refuse_nested(struct error *err);
+
+/* Appends mix.sources as YAML, each with the options of its own. */
+void mix_print(const struct config *config, struct text *out);
+
+/* config.c: the checks of config_check() of what a source has of its own. */
+MUST_USE enum status config_check_dataset(const struct config *config, struct error *err);
+
+/* print.c: appends the options, and the fields, for which `wanted` is true (NULL: for all). */
+void config_print_some(const struct config *config, bool (*wanted)(const struct option *option),
+                       struct text *out);
+
 /* The fields of the dataset: fields.c
  * ---------------------------------------------------------------------------------------------- */
 

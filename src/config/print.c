@@ -93,27 +93,31 @@ static void print_fields(const struct config *config, struct text *out)
     }
 }
 
-/* Whether option i is the first of its section: options of a section follow one another in the
- * table. */
-static bool starts_section(size_t i)
+void config_print_some(const struct config *config, bool (*wanted)(const struct option *option),
+                       struct text *out)
 {
-    size_t length = option_section_length(options[i].key);
-    return i == 0 || strncmp(options[i].key, options[i - 1].key, length + 1) != 0;
+    const char *section = "";
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        size_t length = option_section_length(option->key);
+        if (wanted && !wanted(option))
+            continue;
+        if (strncmp(option->key, section, length + 1) != 0) /* of a section follow one another */
+            text_append(out, "%.*s:\n", (int)length, option->key);
+        section = option->key;
+        text_append(out, "  %s: ", option->key + length + 1);
+        option_print(config, option, out);
+        text_append(out, "\n");
+        if (strcmp(option->key, "dataset.uri") == 0)
+            print_fields(config, out);
+        else if (strcmp(option->key, "mix.samples") == 0)
+            mix_print(config, out);
+    }
 }
 
 void config_print(const struct config *config, struct text *out)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        int section_length = (int)option_section_length(options[i].key);
-        bool first = starts_section(i);
-        if (first)
-            text_append(out, "%.*s:\n", section_length, options[i].key);
-        text_append(out, "  %s: ", options[i].key + section_length + 1);
-        option_print(config, &options[i], out);
-        text_append(out, "\n");
-        if (strcmp(options[i].key, "dataset.uri") == 0)
-            print_fields(config, out);
-    }
+    config_print_some(config, NULL, out);
 }
 
 void config_help(struct text *out)
@@ -157,4 +161,11 @@ void config_help_markdown(struct text *out)
         "subtracted, and "
         "std divides; steps are frames from the sample's own; a slice has the indices along an "
         "axis, or names of its coordinates |\n");
+    text_append(
+        out,
+        "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "
+        "with --set `FILE:WEIGHT`, with commas between | yes | the datasets of a mix: C is the "
+        "file of a configuration, which has `dataset`, `samples`, `order.window_rows` and "
+        "`order.shuffle` of the source, or a map like such a file; weights are decimals that sum "
+        "to 1, or whole numbers, whose ratio counts |\n");
 }

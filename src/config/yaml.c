@@ -7,81 +7,14 @@
  */
 #include "config/config.h"
 
-#include "config/options.h"
+#include "config/yaml_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
-
-struct yaml_reader {
-    yaml_document_t document;
-    const char *name;   /* of the file, for messages */
-    const char *folder; /* for relative URIs; NULL leaves them */
-    struct config *config;
-    bool seen[OPTION_COUNT];
-    bool seen_fields;
-};
-
-/* Puts "name:line: " in front of the message. */
-static enum status at_line(const struct yaml_reader *reader, size_t line, enum status status,
-                           struct error *err)
-{
-    return error_prefix(err, status, "%s:%zu: ", reader->name, line + 1);
-}
-
-static enum status at_node(const struct yaml_reader *reader, const yaml_node_t *node,
-                           enum status status, struct error *err)
-{
-    return at_line(reader, node->start_mark.line, status, err);
-}
-
-static yaml_node_t *node_at(struct yaml_reader *reader, int index)
-{
-    return yaml_document_get_node(&reader->document, index);
-}
-
-/* A scalar's text; NULL for other nodes and for text with a NUL in it. */
-static const char *scalar_text(const yaml_node_t *node)
-{
-    if (node->type != YAML_SCALAR_NODE)
-        return NULL;
-    const char *text = (const char *)node->data.scalar.value;
-    return strlen(text) == node->data.scalar.length ? text : NULL;
-}
-
-/* "key:" with nothing after it. */
-static bool is_empty(const yaml_node_t *node)
-{
-    return node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0 &&
-           node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-}
-
-/* Whether `key` stands in `map` before `key_node`. */
-static bool given_before(struct yaml_reader *reader, const yaml_node_t *map, const char *key,
-                         const yaml_node_t *key_node)
-{
-    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *other = node_at(reader, pair->key);
-        if (other == key_node)
-            return false;
-        const char *text = scalar_text(other);
-        if (text && strcmp(text, key) == 0)
-            return true;
-    }
-    return false;
-}
-
-static enum status given_twice(struct yaml_reader *reader, const char *key,
-                               const yaml_node_t *key_node, struct error *err)
-{
-    return at_node(reader, key_node, error_set(err, STATUS_INVALID, "'%s' is given twice", key),
-                   err);
-}
 
 /* The key of an entry of the map at `path`: "order" in the file, "order.seed" in a section,
  * "order.window_rows" in the map of a key. Cut if it is longer than any key. */
@@ -389,6 +322,8 @@ static enum status read_option(struct yaml_reader *reader, const char *path, con
     const char *key = full.text;
     if (strcmp(key, "dataset.fields") == 0)
         return read_fields(reader, key_node, value, err);
+    if (strcmp(key, "mix.sources") == 0)
+        return yaml_read_sources(reader, value, err);
     const struct option *option = option_find(key);
     if (!option)
         return read_nested(reader, key, key_node, value, err);
@@ -413,7 +348,14 @@ static enum status read_section(struct yaml_reader *reader, const char *path, co
     (void)path;
     if (!option_section_exists(section))
         return at_node(reader, key_node, option_unknown(section, err), err);
+    if (reader->is_source && strcmp(section, "mix") == 0)
+        return at_node(reader, key_node, mix_refuse_nested(err), err);
     return each_entry(reader, value, section, read_option, err);
+}
+
+enum status yaml_read_sections(struct yaml_reader *reader, yaml_node_t *map, struct error *err)
+{
+    return each_entry(reader, map, "", read_section, err);
 }
 
 static enum status syntax_error(const yaml_parser_t *parser, const char *name, struct error *err)
@@ -448,23 +390,29 @@ static enum status read_document(yaml_parser_t *parser, struct yaml_reader *read
     if (root) {
         status = check_end(parser, reader->name, err);
         if (!status)
-            status = each_entry(reader, root, "", read_section, err);
+            status = yaml_read_sections(reader, root, err);
     }
     yaml_document_delete(&reader->document);
+    return status;
+}
+
+static enum status read_yaml(struct yaml_reader *reader, const char *text, size_t size,
+                             struct error *err)
+{
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser))
+        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", reader->name);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
+    enum status status = read_document(&parser, reader, err);
+    yaml_parser_delete(&parser);
     return status;
 }
 
 enum status config_read_text(struct config *config, const char *text, size_t size, const char *name,
                              const char *folder, struct error *err)
 {
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
     struct yaml_reader reader = {.name = name, .folder = folder, .config = config};
-    enum status status = read_document(&parser, &reader, err);
-    yaml_parser_delete(&parser);
-    return status;
+    return read_yaml(&reader, text, size, err);
 }
 
 /* The whole file; *ret_text is malloc'ed. */
@@ -498,7 +446,8 @@ static char *folder_of(const char *path)
     return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-enum status config_read_file(struct config *config, const char *path, struct error *err)
+enum status yaml_read_file(struct config *config, const char *path, bool is_source,
+                           struct error *err)
 {
     FILE *file = fopen(path, "re");
     if (!file)
@@ -509,10 +458,17 @@ enum status config_read_file(struct config *config, const char *path, struct err
     enum status status = read_whole(file, path, &text, &size, err);
     if (!status && !folder)
         status = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
+    struct yaml_reader reader = {
+        .name = path, .folder = folder, .config = config, .is_source = is_source};
     if (!status)
-        status = config_read_text(config, text, size, path, folder, err);
+        status = read_yaml(&reader, text, size, err);
     free(folder);
     free(text);
     fclose(file);
     return status;
+}
+
+enum status config_read_file(struct config *config, const char *path, struct error *err)
+{
+    return yaml_read_file(config, path, false, err);
 }

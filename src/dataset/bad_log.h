@@ -15,6 +15,7 @@
 
 /* A bad chunk, and its samples. Travels between readers as plain bytes. */
 struct bad_chunk {
+    uint32_t source; /* of a mix: the source's number; else 0 */
     char array[ZARR_PATH_BYTES];
     struct zarr_index_text chunk;
     uint64_t first_sample, sample_count;

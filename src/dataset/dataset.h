@@ -39,9 +39,11 @@
  * in all row fields. With steps, samples share frames, and the byte alone tells.
  *
  * A mix is a dataset whose samples are those of several others, its sources, which have the same
- * fields. The rows of all sources are numbered through. A row has the layout of its source, so the
- * offsets, halos and steps of a mix's own `fields` say nothing: dataset_source() has the dataset
- * that says. A mix has one more field, "source": the number of the sample's source.
+ * fields, and one more each: "source", the number of the sample's source. The rows of all sources
+ * are numbered through. A row has the layout of its source: dataset_source() has the offsets,
+ * halos and steps of the row's fields, those of the mix say nothing. Sizes of a mix (row_length,
+ * row_bytes, record_bytes) are those of the source that has most; counts, held_bytes and the memory
+ * of readers, of all sources together. A mix has neither store_frames, store_rows nor anchors.
  *
  * A dataset does not change after opening (and holding). Any number of threads may read the
  * dataset, each with a `struct dataset_reader` of its own.
@@ -221,6 +223,7 @@ struct dataset {
     struct dataset_field *fields; /* in order of name */
     uint32_t source_count;        /* of a mix; 0: the dataset is no mix */
     struct dataset **sources;     /* [source_count], owned; none is a mix */
+    uint32_t source;              /* of a source of a mix: its number */
     struct dataset_private *private;
 };
 
@@ -263,6 +266,21 @@ struct dataset_read_stats {
  * store_get_text() and disk_cache_open(). */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
                                   struct dataset **ret_dataset, struct error *err);
+
+/* A source of a mix. */
+struct dataset_mix_source {
+    const char *name;               /* in messages */
+    struct dataset_options options; /* those of stores, caches, masking and errors are the same for
+                                     * all sources */
+};
+
+/* Opens a mix of [source_count] datasets, 1 to DATASET_MAX_SOURCES. The limit of
+ * index_cache_bytes is one for all sources, that of hold_limit_bytes for each array. INVALID also:
+ * a source has a field that another has not, or of another dtype or shape; the message names the
+ * field and both sources. Other errors as of dataset_open(), with the source's name. */
+MUST_USE enum status dataset_open_mix(const struct dataset_mix_source *sources,
+                                      uint32_t source_count, struct dataset **ret_dataset,
+                                      struct error *err);
 
 /* Packs the dataset's fields, options and metadata documents into one run of bytes (malloc'ed,
  * returned). Rank 0 opens a dataset and packs the dataset; the other ranks unpack. NO_MEMORY. */
@@ -308,21 +326,23 @@ MUST_USE enum status dataset_hold_with(struct dataset *dataset,
 void dataset_attach(struct dataset *dataset, const void *memory);
 
 /* Returns where frame `index` of the held field `field` (an index into fields) lies: frame_bytes
- * bytes, borrowed. Only after dataset_hold() or dataset_attach(). Any thread; does not block. */
+ * bytes, borrowed. Only after dataset_hold() or dataset_attach(). Any thread; does not block. The
+ * dataset is no mix. */
 const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index);
 
-/* How many frames there are, and how many are no anchors, and why. All zero without anchors, and in
- * an unpacked dataset. */
+/* How many frames there are, and how many are no anchors, and why. All zero without anchors, in a
+ * mix, and in an unpacked dataset. */
 struct anchors_counts dataset_anchor_counts(const struct dataset *dataset);
 
-/* How many frames row `row` has: row_length, or less in the last row of a store. */
+/* How many frames row `row` has: row_length, or less in the last row of a store. Of a mix: the row
+ * of its source. */
 uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row);
 
-/* The first frame of row `row`. */
+/* The first frame of row `row`. Of a mix: the frame in the row's source. */
 uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row);
 
 /* Writes the made field `field` (an index into fields) of the sample at the anchor `frame` to `out`
- * (sample_bytes). Any thread; does not block. */
+ * (sample_bytes). Any thread; does not block. The dataset is no mix. */
 void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, void *out);
 
 /* A reader: one thread's decode contexts and scratch memory. dataset_reader_new() takes and touches
@@ -426,7 +446,8 @@ void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes);
 /* Ends all fetches of the dataset's stores, and all later reads: see fetch_stop(). */
 void dataset_stop_fetches(const struct dataset *dataset);
 
-/* The disk cache, for its counts and warnings; borrowed; NULL: none. */
+/* The disk cache, for its counts and warnings; borrowed; NULL: none. Each source of a mix has its
+ * own, which share their directory's limit; the mix has none. */
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
@@ -436,9 +457,10 @@ struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
  * sizes; blocks. */
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
-/* The arrays that were found in the (first) store; and the views (zarr/view.h) that the field
- * `field` (an index into fields) is made of in that store. Axis 0 of a view is the sample axis. The
- * index array is NULL for a direct field. All borrowed from the dataset. */
+/* Of a dataset that is no mix: the arrays that were found in the (first) store; and the views
+ * (zarr/view.h) that the field `field` (an index into fields) is made of in that store. Axis 0 of a
+ * view is the sample axis. The index array is NULL for a direct field. All borrowed from the
+ * dataset. */
 struct zarr_hierarchy;
 struct zarr_array;
 const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);

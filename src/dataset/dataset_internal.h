@@ -77,9 +77,12 @@ struct dataset_private {
     bool missing_is_bad;
     uint32_t retries;
     struct store_settings settings;
-    _Atomic int64_t second_room; /* shared by the stores' options */
+    _Atomic int64_t own_second_room; /* shared by the stores' options, unless of a mix */
+    _Atomic int64_t *second_room;    /* what the stores share: the own one, or the mix's */
+    const struct dataset *mix;       /* borrowed: of a source; NULL: the dataset is no source */
+    size_t source_held[DATASET_MAX_SOURCES]; /* a mix: each source's part of the held memory */
     uint64_t index_cache_bytes;
-    struct zarr_read_options read;       /* its cache of indices is owned */
+    struct zarr_read_options read;       /* its cache of indices is owned, by the mix if any */
     struct store_watch *watch;           /* borrowed; NULL: none */
     struct bad_log *bad_log;             /* borrowed; NULL: none */
     struct zarr_hierarchy **hierarchies; /* [store_count] */
@@ -92,6 +95,36 @@ struct dataset_private {
  * dataset_free(), whatever the next steps return. NO_MEMORY. */
 MUST_USE enum status dataset_allocate(const struct dataset_options *options,
                                       struct dataset **ret_dataset, struct error *err);
+
+/* open.c: makes the dataset source number `source` of a mix (NULL: of none), which it borrows.
+ * Before its stores are opened. */
+void dataset_join_mix(struct dataset *dataset, struct dataset *mix, uint32_t source);
+
+/* open.c: dataset_open(), of a source of a mix, or with `mix` NULL. */
+MUST_USE enum status dataset_open_source(const struct dataset_options *options, struct dataset *mix,
+                                         uint32_t source, struct dataset **ret_dataset,
+                                         struct error *err);
+
+/* mix.c: a mix without sources; `options` as of any source. NO_MEMORY. */
+MUST_USE enum status mix_new(const struct dataset_options *options, uint32_t source_count,
+                             struct dataset **ret_mix, struct error *err);
+
+/* mix.c: with all sources there, settles everything else. `names` are those of messages. INVALID:
+ * the sources' fields differ. NO_MEMORY. */
+MUST_USE enum status mix_settle_sources(struct dataset *mix, const char *const *names,
+                                        struct error *err);
+
+/* pack.c: dataset_unpack(), of a source of a mix, or with `mix` NULL. */
+MUST_USE enum status dataset_unpack_source(const void *bytes, size_t size,
+                                           struct store_watch *watch, struct dataset *mix,
+                                           uint32_t source, struct dataset **ret_dataset,
+                                           struct error *err);
+
+/* mix_pack.c: dataset_pack() and dataset_unpack() of a mix; and whether the bytes are one. */
+void mix_pack(const struct dataset *mix, struct text *out);
+bool mix_is_packed(const void *bytes, size_t size);
+MUST_USE enum status mix_unpack(const void *bytes, size_t size, struct store_watch *watch,
+                                struct dataset **ret_mix, struct error *err);
 
 /* open.c: opens the stores. Errors as of store_open_joined(). */
 MUST_USE enum status dataset_open_stores(struct dataset *dataset, struct error *err);
@@ -238,8 +271,10 @@ MUST_USE enum status dataset_note_versions(struct dataset *dataset, struct error
 MUST_USE enum status dataset_check_unchanged(const struct dataset *dataset,
                                              const struct zarr_array *array, struct error *err);
 
-/* fingerprint.c: the fingerprint of a dataset that is otherwise settled. */
+/* fingerprint.c: the fingerprint of a dataset that is otherwise settled; and of a mix of datasets
+ * that have theirs. */
 uint64_t fingerprint_of(const struct dataset *dataset);
+uint64_t fingerprint_of_mix(const struct dataset *mix);
 
 /* steps.c: INVALID: the spec's steps do not rise, or are out of range. */
 MUST_USE enum status steps_check(const struct dataset_field_spec *spec, struct error *err);

@@ -107,7 +107,9 @@ static void describe_names(const struct dataset *dataset, const struct zarr_arra
 
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
 {
-    for (size_t i = 0; i < dataset->field_count; i++) {
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        dataset_describe_doubts(dataset->sources[d], out);
+    for (size_t i = 0; i < dataset->field_count && dataset->source_count == 0; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
         if (!origin->array)

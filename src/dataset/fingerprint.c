@@ -95,6 +95,8 @@ static void describe_all(const struct dataset *dataset, struct text *text)
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
+        if (dataset->fields[i].source == FIELD_MADE && origin->made == MADE_SOURCE)
+            continue; /* alone, the dataset has no such field */
         text_append(text, "field '%s' ", origin->name);
         for (size_t store = 0; origin->array && store < dataset->private->store_count; store++)
             describe_store(origin, store, text);
@@ -114,16 +116,38 @@ static uint64_t take_hash(struct text *text, int bits)
     return hash;
 }
 
+static uint64_t join_hashes(struct text *all, struct text aspects[ASPECT_COUNT])
+{
+    uint64_t fingerprint = take_hash(all, 64 - ASPECT_COUNT * ASPECT_BITS);
+
+    for (int i = 0; i < ASPECT_COUNT; i++)
+        fingerprint = fingerprint << ASPECT_BITS | take_hash(&aspects[i], ASPECT_BITS);
+    return fingerprint;
+}
+
 uint64_t fingerprint_of(const struct dataset *dataset)
 {
     struct text all = {0}, aspects[ASPECT_COUNT] = {0};
 
     describe_all(dataset, &all);
     describe_aspects(dataset, aspects);
-    uint64_t fingerprint = take_hash(&all, 64 - ASPECT_COUNT * ASPECT_BITS);
-    for (int i = 0; i < ASPECT_COUNT; i++)
-        fingerprint = fingerprint << ASPECT_BITS | take_hash(&aspects[i], ASPECT_BITS);
-    return fingerprint;
+    return join_hashes(&all, aspects);
+}
+
+/* All sources' bits of each aspect together. */
+uint64_t fingerprint_of_mix(const struct dataset *mix)
+{
+    struct text all = {0}, aspects[ASPECT_COUNT] = {0};
+
+    for (uint32_t d = 0; d < mix->source_count; d++) {
+        uint64_t source = mix->sources[d]->fingerprint;
+
+        text_append(&all, "%016" PRIx64 "\n", source);
+        for (int i = 0; i < ASPECT_COUNT; i++)
+            text_append(&aspects[i], "%" PRIx64,
+                        source >> (ASPECT_COUNT - 1 - i) * ASPECT_BITS & ((1 << ASPECT_BITS) - 1));
+    }
+    return join_hashes(&all, aspects);
 }
 
 void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out)

@@ -98,6 +98,13 @@ static enum status list_held(const struct dataset *dataset, unsigned char *memor
     return STATUS_OK;
 }
 
+static void held_list_done(struct held_list *list)
+{
+    free(list->arrays);
+    free(list->indexed);
+    free(list->indices);
+}
+
 /* Loads what is listed, then settles the indices, those before an array that could not be read
  * first: the first thing that is wrong is the error. */
 static enum status hold_listed(const struct dataset *dataset, const struct held_list *list,
@@ -117,19 +124,76 @@ static enum status hold_listed(const struct dataset *dataset, const struct held_
     return status;
 }
 
+static uint64_t count_chunks(const struct dataset *dataset)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+
+        if (dataset->fields[i].source != FIELD_HELD || dataset->fields[i].row_leader != i)
+            continue;
+        for (size_t s = 0; s < dataset->store_count; s++) {
+            count += hold_chunks(&origin->store_fields[s].array);
+            count += origin->index ? hold_chunks(&origin->store_fields[s].index) : 0;
+        }
+    }
+    return count;
+}
+
+/* Whom the holding of a mix tells its progress. */
+struct mix_progress {
+    const struct dataset_hold_options *options;
+    uint64_t chunks_before, bytes_before; /* of the sources before */
+    uint64_t bytes;                       /* of these, and of the one under way */
+    uint64_t chunk_count;                 /* of all sources */
+};
+
+static void add_progress(void *argument, uint64_t chunks, uint64_t chunk_count, uint64_t bytes)
+{
+    struct mix_progress *sum = argument;
+
+    (void)chunk_count;
+    sum->bytes = sum->bytes_before + bytes;
+    if (sum->options->progress)
+        sum->options->progress(sum->options->argument, sum->chunks_before + chunks,
+                               sum->chunk_count, sum->bytes);
+}
+
+static enum status hold_mix(struct dataset *mix, const struct dataset_hold_options *options,
+                            void *memory, struct error *err)
+{
+    struct mix_progress sum = {.options = options};
+    struct dataset_hold_options each = *options;
+    enum status status = STATUS_OK;
+
+    each.progress = add_progress;
+    each.argument = &sum;
+    for (uint32_t d = 0; d < mix->source_count; d++)
+        sum.chunk_count += count_chunks(mix->sources[d]);
+    for (uint32_t d = 0; d < mix->source_count && status == STATUS_OK; d++) {
+        status = dataset_hold_with(mix->sources[d], &each,
+                                   (unsigned char *)memory + mix->private->source_held[d], err);
+        sum.chunks_before += count_chunks(mix->sources[d]);
+        sum.bytes_before = sum.bytes;
+    }
+    return status;
+}
+
 enum status dataset_hold_with(struct dataset *dataset, const struct dataset_hold_options *options,
                               void *memory, struct error *err)
 {
     struct held_list list;
+
+    if (dataset->source_count > 0)
+        return hold_mix(dataset, options, memory, err);
 
     if (dataset->held_bytes == 0)
         return STATUS_OK;
     enum status status = list_held(dataset, memory, &list, err);
     if (status == STATUS_OK)
         status = hold_listed(dataset, &list, options, err);
-    free(list.arrays);
-    free(list.indexed);
-    free(list.indices);
+    held_list_done(&list);
     if (status != STATUS_OK && dataset->mask)
         status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
     if (status == STATUS_OK)
@@ -147,6 +211,9 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
 void dataset_attach(struct dataset *dataset, const void *memory)
 {
     dataset->private->held = memory;
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        dataset_attach(dataset->sources[d],
+                       (const unsigned char *)memory + dataset->private->source_held[d]);
 }
 
 const void *dataset_held_sample(const struct dataset *dataset, size_t field, uint64_t index)

@@ -19,6 +19,9 @@ MUST_USE enum status hold_load(const struct dataset *dataset, const struct hold_
                                size_t count, const struct dataset_hold_options *options,
                                size_t *ret_failed, struct error *err);
 
+/* hold_load.c: how many chunks an array has. */
+uint64_t hold_chunks(const struct zarr_array *array);
+
 /* A fetcher: fetches what a thread is going to read, all at once, and waits for it. Belongs to one
  * thread. */
 struct hold_fetcher;

@@ -54,6 +54,11 @@ static uint64_t chunks_of(const struct zarr_array *array, uint64_t begin, uint64
     return count;
 }
 
+uint64_t hold_chunks(const struct zarr_array *array)
+{
+    return chunks_of(array, 0, array->shape[0]);
+}
+
 /* How many samples a stretch has: an equal share for each thread, but no more than can be fetched
  * at once. Where nothing is fetched a quarter of that, since threads may be of different speed. */
 static uint64_t stretch_samples(const struct load *load, const struct zarr_array *array)
@@ -309,7 +314,7 @@ enum status hold_load(const struct dataset *dataset, const struct hold_array *ar
     if (status != STATUS_OK)
         return status;
     for (size_t i = 0; i < count; i++)
-        load.chunk_count += chunks_of(arrays[i].array, 0, arrays[i].array->shape[0]);
+        load.chunk_count += hold_chunks(arrays[i].array);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&load.ended, &monotonic);

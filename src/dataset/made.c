@@ -8,6 +8,8 @@
 static const char *const suffixes[] = {
     [MADE_VALID] = "valid", [MADE_SEGMENT] = "segment", [MADE_POSITION] = "position"};
 
+static const char source_name[] = "source";
+
 static enum status add(struct dataset *dataset, const struct field_origin *of, enum field_made made,
                        struct error *err)
 {
@@ -38,6 +40,26 @@ static enum status add_for(struct dataset *dataset, size_t i, struct error *err)
     return status;
 }
 
+/* The field that tells the sources of a mix apart. */
+static enum status add_source(struct dataset *dataset, struct error *err)
+{
+    struct field_origin *origin = &dataset->private->origins[dataset->field_count];
+
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (strcmp(dataset->private->origins[i].name, source_name) == 0)
+            return error_set(err, STATUS_INVALID,
+                             "a field is named '%s', as is the field of a mix that says which "
+                             "source a sample is of: give the field another name in dataset.fields",
+                             source_name);
+    if (dataset->field_count == DATASET_MAX_FIELDS)
+        return error_set(err, STATUS_INVALID, "more than %d fields, with '%s'", DATASET_MAX_FIELDS,
+                         source_name);
+    *origin = (struct field_origin){.made = MADE_SOURCE};
+    memcpy(origin->made_for, source_name, sizeof source_name);
+    dataset->field_count++;
+    return select_set_name(origin, source_name, err);
+}
+
 enum status made_fields_add(struct dataset *dataset, struct error *err)
 {
     size_t count = dataset->field_count;
@@ -45,6 +67,8 @@ enum status made_fields_add(struct dataset *dataset, struct error *err)
 
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         status = add_for(dataset, i, err);
+    if (status == STATUS_OK && dataset->private->mix)
+        status = add_source(dataset, err);
     if (status == STATUS_OK && dataset->field_count > count)
         status = select_sort(dataset->private->origins, dataset->field_count, err);
     return status;
@@ -107,7 +131,11 @@ void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, v
 {
     const struct dataset_field *made = &dataset->fields[field];
 
-    assert(made->source == FIELD_MADE);
+    assert(made->source == FIELD_MADE && dataset->source_count == 0);
+    if (made->made == MADE_SOURCE) {
+        *(int32_t *)out = (int32_t)dataset->source;
+        return;
+    }
     struct anchors_episode episode = anchors_episode_of(dataset->anchors, frame);
     if (made->made == MADE_VALID)
         make_valid(made, frame, episode, out);

@@ -24,7 +24,8 @@ enum status dataset_allocate(const struct dataset_options *options, struct datas
     dataset->private->read.coalesce_bytes = options->coalesce_bytes;
     dataset->private->settings =
         options->store.timeout_s ? options->store : store_settings_default();
-    dataset->private->second_room = (int64_t)(dataset->private->settings.fetch_bytes / 8);
+    dataset->private->own_second_room = (int64_t)(dataset->private->settings.fetch_bytes / 8);
+    dataset->private->second_room = &dataset->private->own_second_room;
     dataset->private->read.direct = dataset->private->settings.direct;
     dataset->private->watch = options->watch;
     dataset->private->continuous = options->samples.continuous;
@@ -42,6 +43,15 @@ enum status dataset_allocate(const struct dataset_options *options, struct datas
     }
     *ret_dataset = dataset;
     return STATUS_OK;
+}
+
+void dataset_join_mix(struct dataset *dataset, struct dataset *mix, uint32_t source)
+{
+    if (!mix)
+        return;
+    dataset->source = source;
+    dataset->private->mix = mix;
+    dataset->private->second_room = &mix->private->own_second_room;
 }
 
 static enum status settle_fields(struct dataset *dataset, const struct dataset_options *options,
@@ -75,13 +85,13 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     return STATUS_OK;
 }
 
-/* The cache of shards' indices, if there are any. */
+/* The cache of shards' indices, if there are any. Sources of a mix share one. */
 static enum status make_index_cache(struct dataset *dataset, struct error *err)
 {
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays);
 
-    if (dataset->index_bytes == 0)
+    if (dataset->index_bytes == 0 || dataset->private->mix)
         return STATUS_OK;
     return shard_cache_new(arrays, count, dataset->private->index_cache_bytes,
                            &dataset->private->read.indices, err);
@@ -125,7 +135,7 @@ enum status dataset_open_stores(struct dataset *dataset, struct error *err)
     struct store_options options = {.retries = private->retries,
                                     .watch = private->watch,
                                     .settings = &private->settings,
-                                    .second_room = &private->second_room};
+                                    .second_room = private->second_room};
     char *uris[DATASET_MAX_STORE_FIELDS];
     size_t count;
     enum status status = cut_uris(private->uri, uris, &count, err);
@@ -194,14 +204,15 @@ enum status dataset_settle(struct dataset *dataset, const struct dataset_options
     return status;
 }
 
-enum status dataset_open(const struct dataset_options *options, struct dataset **ret_dataset,
-                         struct error *err)
+enum status dataset_open_source(const struct dataset_options *options, struct dataset *mix,
+                                uint32_t source, struct dataset **ret_dataset, struct error *err)
 {
     struct dataset *dataset;
     enum status status = dataset_allocate(options, &dataset, err);
 
     if (status != STATUS_OK)
         return status;
+    dataset_join_mix(dataset, mix, source);
     status = dataset_open_stores(dataset, err);
     if (status == STATUS_OK)
         status = open_hierarchies(dataset, options, err);
@@ -215,6 +226,12 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
     return STATUS_OK;
 }
 
+enum status dataset_open(const struct dataset_options *options, struct dataset **ret_dataset,
+                         struct error *err)
+{
+    return dataset_open_source(options, NULL, 0, ret_dataset, err);
+}
+
 struct anchors_counts dataset_anchor_counts(const struct dataset *dataset)
 {
     return dataset->private->counts;
@@ -223,6 +240,8 @@ struct anchors_counts dataset_anchor_counts(const struct dataset *dataset)
 void dataset_log_bad(struct dataset *dataset, struct bad_log *log)
 {
     dataset->private->bad_log = log;
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        dataset->sources[d]->private->bad_log = log;
 }
 
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset)
@@ -261,7 +280,11 @@ void dataset_free(struct dataset *dataset)
     if (!dataset)
         return;
     struct dataset_private *private = dataset->private;
-    shard_cache_free(private->read.indices);
+    if (!private->mix)
+        shard_cache_free(private->read.indices);
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        dataset_free(dataset->sources[d]);
+    free(dataset->sources);
     disk_cache_free(private->cache);
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++) {
         slices_free(&private->origins[i], private->store_count);

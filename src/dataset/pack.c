@@ -101,6 +101,12 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     struct text out = {0};
 
     (void)err; /* growing the text does not fail */
+    if (dataset->source_count > 0) {
+        mix_pack(dataset, &out);
+        *ret_bytes = out.data;
+        *ret_size = out.length;
+        return STATUS_OK;
+    }
     put_string(&out, pack_magic);
     put_string(&out, dataset->private->uri);
     packed_put_number(&out, dataset->private->hold_limit_bytes);
@@ -343,8 +349,9 @@ static void unpacked_done(struct unpacked *unpacked)
     free(unpacked->document_ends);
 }
 
-enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
-                           struct dataset **ret_dataset, struct error *err)
+enum status dataset_unpack_source(const void *bytes, size_t size, struct store_watch *watch,
+                                  struct dataset *mix, uint32_t source,
+                                  struct dataset **ret_dataset, struct error *err)
 {
     struct packed packed = {bytes, size};
     struct unpacked from = {.options.watch = watch};
@@ -353,8 +360,10 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
                              ? dataset_allocate(&from.options, &dataset, err)
                              : error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
 
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        dataset_join_mix(dataset, mix, source);
         status = settle(dataset, &packed, &from, err);
+    }
     unpacked_done(&from);
     if (status != STATUS_OK) {
         dataset_free(dataset);
@@ -362,4 +371,12 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
     }
     *ret_dataset = dataset;
     return STATUS_OK;
+}
+
+enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
+                           struct dataset **ret_dataset, struct error *err)
+{
+    if (mix_is_packed(bytes, size))
+        return mix_unpack(bytes, size, watch, ret_dataset, err);
+    return dataset_unpack_source(bytes, size, watch, NULL, 0, ret_dataset, err);
 }

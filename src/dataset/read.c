@@ -11,7 +11,10 @@
 #include <string.h>
 
 struct dataset_reader {
-    const struct dataset *dataset; /* borrowed */
+    const struct dataset *dataset;   /* borrowed */
+    struct dataset_reader **sources; /* owned, of a mix: a reader of each source, which has all the
+                                      * rest */
+    struct dataset_reader *last;     /* of a mix: the one that has read last */
     struct zarr_chunk_reader *chunks;
     struct zarr_faults faults;
     uint64_t checked_ns;         /* when the metadata was last looked at */
@@ -50,7 +53,8 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
     struct dataset_reader *reader = reader_of(faults);
     const struct dataset *dataset = reader->dataset;
     uint64_t first = dataset->store_frames[reader->span->store] + begin;
-    struct bad_chunk bad = {.chunk = zarr_index_format(array, chunk_index),
+    struct bad_chunk bad = {.source = dataset->source,
+                            .chunk = zarr_index_format(array, chunk_index),
                             .first_sample = first,
                             .sample_count = end - begin,
                             .cause = *cause};
@@ -68,9 +72,34 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
     return STATUS_OK;
 }
 
+static enum status new_mix_reader(const struct dataset *mix, struct dataset_reader **ret_reader,
+                                  struct error *err)
+{
+    struct dataset_reader *reader = calloc(1, sizeof *reader);
+    enum status status = STATUS_OK;
+
+    if (reader)
+        reader->sources = calloc(mix->source_count, sizeof *reader->sources);
+    if (!reader || !reader->sources)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for a dataset reader");
+    else
+        reader->dataset = mix;
+    for (uint32_t d = 0; d < mix->source_count && status == STATUS_OK; d++)
+        status = dataset_reader_new(mix->sources[d], &reader->sources[d], err);
+    if (status == STATUS_OK) {
+        reader->last = reader->sources[0];
+        *ret_reader = reader;
+    } else {
+        dataset_reader_free(reader);
+    }
+    return status;
+}
+
 enum status dataset_reader_new(const struct dataset *dataset, struct dataset_reader **ret_reader,
                                struct error *err)
 {
+    if (dataset->source_count > 0)
+        return new_mix_reader(dataset, ret_reader, err);
     _Static_assert(2 * DATASET_MAX_STORE_FIELDS <= ZARR_READER_MAX_ARRAYS,
                    "with indices, a reader's");
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
@@ -98,6 +127,9 @@ void dataset_reader_free(struct dataset_reader *reader)
 {
     if (!reader)
         return;
+    for (uint32_t d = 0; reader->sources && d < reader->dataset->source_count; d++)
+        dataset_reader_free(reader->sources[d]);
+    free(reader->sources);
     zarr_chunk_reader_free(reader->chunks);
     free(reader);
 }
@@ -159,6 +191,10 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
                                   struct zarr_tape *tape, struct fetched *fetched,
                                   struct dataset_read_stats *stats, struct error *err)
 {
+    if (reader->sources) {
+        reader->last = reader->sources[dataset_source_of_row(reader->dataset, row, &row)];
+        reader = reader->last;
+    }
     const struct dataset *dataset = reader->dataset;
     struct row_walk walk = row_begin(dataset, row);
     struct zarr_read_stats row_stats = {0};
@@ -182,5 +218,5 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
 
 bool dataset_reader_may_try_again(const struct dataset_reader *reader)
 {
-    return reader->may_try_again;
+    return reader->sources ? reader->last->may_try_again : reader->may_try_again;
 }

@@ -14,13 +14,16 @@
 void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes)
 {
     struct dataset_private *private = dataset->private;
-    atomic_fetch_add(&private->second_room,
+    atomic_fetch_add(private->second_room,
                      (int64_t)bytes - (int64_t)(private->settings.fetch_bytes / 8));
 }
 
 void dataset_stop_fetches(const struct dataset *dataset)
 {
-    fetch_stop(dataset->private->store);
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        fetch_stop(dataset->sources[d]->private->store);
+    if (dataset->source_count == 0)
+        fetch_stop(dataset->private->store);
 }
 
 struct demand {
@@ -122,19 +125,31 @@ static struct demand field_demand(const struct dataset *dataset, size_t f)
     return most;
 }
 
-void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uint64_t *ret_bytes)
+static struct demand row_demand(const struct dataset *dataset)
 {
-    struct demand most = {0};
+    struct demand sum = {0};
 
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW && dataset->fields[f].row_leader == f)
-            add(&most, field_demand(dataset, f));
+            add(&sum, field_demand(dataset, f));
+    return sum;
+}
+
+void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uint64_t *ret_bytes)
+{
+    struct demand most = {0};
+    uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
+
+    for (uint32_t d = 0; d < count; d++)
+        raise(&most, row_demand(dataset_source(dataset, d)));
     *ret_pieces = most.pieces;
     *ret_bytes = most.bytes;
 }
 
 struct dataset_lister {
-    const struct dataset *dataset; /* borrowed */
+    const struct dataset *dataset;   /* borrowed */
+    struct dataset_lister **sources; /* owned, of a mix: a lister of each source, which has all the
+                                      * rest */
     struct zarr_chunk_reader *chunks;
     /* of the row that is being listed */
     dataset_piece_visit *visit;
@@ -151,8 +166,19 @@ static struct zarr_read_options lister_options(const struct dataset *dataset)
     return options;
 }
 
+static size_t mix_lister_bytes(const struct dataset *mix)
+{
+    size_t bytes = sizeof(struct dataset_lister);
+
+    for (uint32_t d = 0; d < mix->source_count; d++)
+        bytes += sizeof(struct dataset_lister *) + dataset_lister_bytes(mix->sources[d]);
+    return bytes;
+}
+
 size_t dataset_lister_bytes(const struct dataset *dataset)
 {
+    if (dataset->source_count > 0)
+        return mix_lister_bytes(dataset);
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     struct zarr_read_options options = lister_options(dataset);
     size_t count = dataset_row_arrays(dataset, arrays);
@@ -160,9 +186,32 @@ size_t dataset_lister_bytes(const struct dataset *dataset)
     return sizeof(struct dataset_lister) + zarr_chunk_reader_bytes_with(arrays, count, &options);
 }
 
+static enum status new_mix_lister(const struct dataset *mix, struct dataset_lister **ret_lister,
+                                  struct error *err)
+{
+    struct dataset_lister *lister = calloc(1, sizeof *lister);
+    enum status status = STATUS_OK;
+
+    if (lister)
+        lister->sources = calloc(mix->source_count, sizeof(struct dataset_lister *));
+    if (!lister || !lister->sources)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory to list what rows are read from");
+    else
+        lister->dataset = mix;
+    for (uint32_t d = 0; d < mix->source_count && status == STATUS_OK; d++)
+        status = dataset_lister_new(mix->sources[d], &lister->sources[d], err);
+    if (status == STATUS_OK)
+        *ret_lister = lister;
+    else
+        dataset_lister_free(lister);
+    return status;
+}
+
 enum status dataset_lister_new(const struct dataset *dataset, struct dataset_lister **ret_lister,
                                struct error *err)
 {
+    if (dataset->source_count > 0)
+        return new_mix_lister(dataset, ret_lister, err);
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     struct zarr_read_options options = lister_options(dataset);
     struct dataset_lister *lister = calloc(1, sizeof *lister);
@@ -186,6 +235,9 @@ void dataset_lister_free(struct dataset_lister *lister)
 {
     if (!lister)
         return;
+    for (uint32_t d = 0; lister->sources && d < lister->dataset->source_count; d++)
+        dataset_lister_free(lister->sources[d]);
+    free(lister->sources);
     zarr_chunk_reader_free(lister->chunks);
     free(lister);
 }
@@ -212,6 +264,8 @@ static enum status pass_on(void *argument, const struct zarr_piece *piece, struc
 void dataset_row_pieces(struct dataset_lister *lister, uint64_t row, dataset_piece_visit *visit,
                         void *argument)
 {
+    if (lister->sources)
+        lister = lister->sources[dataset_source_of_row(lister->dataset, row, &row)];
     struct row_walk walk = row_begin(lister->dataset, row);
     struct row_span span;
 
@@ -225,8 +279,24 @@ void dataset_row_pieces(struct dataset_lister *lister, uint64_t row, dataset_pie
     }
 }
 
+static bool has_array(const struct dataset *dataset, const struct zarr_array *array)
+{
+    const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
+    size_t count = dataset_row_arrays(dataset, arrays), i = 0;
+
+    while (i < count && arrays[i] != array)
+        i++;
+    return i < count;
+}
+
 void dataset_take_index(struct dataset_lister *lister, const struct zarr_piece *piece,
                         const void *bytes, uint64_t value_bytes)
 {
+    uint32_t source = 0;
+
+    while (lister->sources && !has_array(lister->sources[source]->dataset, piece->array))
+        source++;
+    if (lister->sources)
+        lister = lister->sources[source];
     (void)!zarr_take_index(lister->chunks, piece, bytes, value_bytes, NULL);
 }

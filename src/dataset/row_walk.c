@@ -86,16 +86,23 @@ bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_s
     return true;
 }
 
+static struct row_walk begin_anywhere(const struct dataset *dataset, uint64_t row)
+{
+    uint32_t source = dataset_source_of_row(dataset, row, &row);
+
+    return row_begin(dataset_source(dataset, source), row);
+}
+
 uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row)
 {
-    struct row_walk walk = row_begin(dataset, row);
+    struct row_walk walk = begin_anywhere(dataset, row);
 
     return walk.end - walk.first;
 }
 
 uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row)
 {
-    return row_begin(dataset, row).first;
+    return begin_anywhere(dataset, row).first;
 }
 
 size_t dataset_row_arrays(const struct dataset *dataset,

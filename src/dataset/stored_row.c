@@ -178,9 +178,36 @@ static uint64_t rows_to_ask(const struct dataset *dataset, uint64_t first, uint6
     return rows < row_count ? rows : row_count;
 }
 
+/* The mean over all rows that are read. */
+static enum status mix_row_bytes(const struct dataset *mix, struct dataset_stored_row *ret_row,
+                                 struct error *err)
+{
+    struct dataset_stored_row sum = {0};
+    double bytes = 0, rows = 0;
+
+    for (uint32_t d = 0; d < mix->source_count; d++) {
+        struct dataset_stored_row row;
+        double count = (double)count_read_rows(mix->sources[d]);
+        enum status status = dataset_stored_row_bytes(mix->sources[d], &row, err);
+
+        if (status != STATUS_OK)
+            return status;
+        bytes += count * (double)row.mean_bytes;
+        rows += count;
+        sum.row_count += row.row_count;
+        if (row.max_bytes > sum.max_bytes)
+            sum.max_bytes = row.max_bytes;
+    }
+    sum.mean_bytes = (uint64_t)(bytes / rows);
+    *ret_row = sum;
+    return STATUS_OK;
+}
+
 enum status dataset_stored_row_bytes(const struct dataset *dataset,
                                      struct dataset_stored_row *ret_row, struct error *err)
 {
+    if (dataset->source_count > 0)
+        return mix_row_bytes(dataset, ret_row, err);
     struct read_rows rows = {.dataset = dataset};
     uint64_t row_count = count_read_rows(dataset), total = 0;
     struct dataset_stored_row sample = {.row_count =

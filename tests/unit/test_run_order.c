@@ -248,7 +248,12 @@ static const struct walk *walk_of(const char *key)
 static void the_table_says_what_changes_the_order(void **state)
 {
     int wrong = 0;
+    size_t of_mixes = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (strncmp(options[i].key, "mix.", 4) == 0) {
+            of_mixes++; /* they say nothing of one dataset */
+            continue;
+        }
         const struct walk *walk = walk_of(options[i].key);
         assert_string_not_equal(walk->values[0], walk->values[1]);
         struct seen a = look(*state, walk, 0), b = look(*state, walk, 1);
@@ -264,7 +269,7 @@ static void the_table_says_what_changes_the_order(void **state)
         wrong++;
     }
     assert_int_equal(wrong, 0);
-    assert_int_equal(WALK_COUNT, OPTION_COUNT); /* none of an option that is gone */
+    assert_int_equal(WALK_COUNT + of_mixes, OPTION_COUNT); /* none of an option that is gone */
 }
 
 /* They are no row of the table. */

@@ -1,0 +1,341 @@
+/* See options.h: the sources of a mix, their weights, and opening a mix. */
+#include "config/options.h"
+
+#include "config/yaml_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { WEIGHT_DIGITS = 9 };
+#define LARGEST_WEIGHT (UINT64_C(1) << 31)
+
+bool mix_is_own(const struct option *option)
+{
+    return (strncmp(option->key, "dataset.", 8) == 0 &&
+            strcmp(option->key, "dataset.hold_limit") != 0) ||
+           strncmp(option->key, "samples.", 8) == 0 || strcmp(option->key, "order.shuffle") == 0 ||
+           strcmp(option->key, "order.window_rows") == 0;
+}
+
+enum status mix_refuse_nested(struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "a mix within a mix: list all sources, with their weights, in one mix");
+}
+
+/* Sources
+ * ---------------------------------------------------------------------------------------------- */
+
+void mix_free_source(struct config_source *source)
+{
+    if (source->config)
+        config_done(source->config);
+    free(source->config);
+    free(source->name);
+    free(source->weight_text);
+    *source = (struct config_source){0};
+}
+
+void mix_clear(struct config *config)
+{
+    for (uint32_t i = 0; i < config->source_count; i++)
+        mix_free_source(&config->sources[i]);
+    free(config->sources);
+    config->sources = NULL;
+    config->source_count = 0;
+}
+
+enum status mix_new_source(const char *name, const char *weight, struct config_source *ret_source,
+                           struct error *err)
+{
+    struct config_source source = {.name = strdup(name),
+                                   .weight_text = strdup(weight),
+                                   .config = calloc(1, sizeof *source.config)};
+    enum status status = source.name && source.weight_text && source.config
+                             ? config_init(source.config, err)
+                             : error_set(err, STATUS_NO_MEMORY, "mix.sources: out of memory");
+    if (status)
+        mix_free_source(&source);
+    else
+        *ret_source = source;
+    return status;
+}
+
+enum status mix_add(struct config *config, struct config_source source, struct error *err)
+{
+    struct config_source *sources = NULL;
+    enum status status = STATUS_OK;
+    if (config->source_count == DATASET_MAX_SOURCES)
+        status = error_set(err, STATUS_INVALID, "mix.sources: more than %d", DATASET_MAX_SOURCES);
+    else if (!(sources = realloc(config->sources, (config->source_count + 1) * sizeof *sources)))
+        status = error_set(err, STATUS_NO_MEMORY, "mix.sources: out of memory");
+    if (status) {
+        mix_free_source(&source);
+        return status;
+    }
+    config->sources = sources;
+    config->sources[config->source_count++] = source;
+    return STATUS_OK;
+}
+
+/* Weights
+ * ---------------------------------------------------------------------------------------------- */
+
+/* A decimal number, exactly: digits / 10^decimals. */
+struct weight {
+    uint64_t digits;
+    int decimals;
+    bool has_point;
+};
+
+static bool parse_weight(const char *text, struct weight *ret_weight)
+{
+    struct weight weight = {0};
+    int count = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c == '.' && !weight.has_point) {
+            weight.has_point = true;
+            continue;
+        }
+        if (*c < '0' || *c > '9')
+            return false;
+        weight.digits = weight.digits * 10 + (uint64_t)(*c - '0');
+        weight.decimals += weight.has_point;
+        count += count > 0 || *c != '0' || weight.has_point;
+        if (count > 2 * WEIGHT_DIGITS || weight.decimals > WEIGHT_DIGITS)
+            return false;
+    }
+    *ret_weight = weight;
+    return text[strspn(text, ".")] != '\0';
+}
+
+static enum status refuse_weight(const struct config_source *source, const char *text,
+                                 struct error *err)
+{
+    const char *wrong = text[0] == '-' ? "negative" : "no positive decimal number";
+    return error_set(err, STATUS_INVALID,
+                     "mix.sources: the weight '%.80s' of '%s' is %s: write a whole number, or at "
+                     "most %d digits behind the point",
+                     text, source->name, wrong, WEIGHT_DIGITS);
+}
+
+static uint64_t power_of_ten(int exponent)
+{
+    uint64_t power = 1;
+    for (; exponent > 0; exponent--)
+        power *= 10;
+    return power;
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Weights with a point sum to 1, but for a millionth: 0.333333 three times. */
+static enum status check_sum(const uint64_t *weights, uint32_t count, uint64_t one,
+                             struct error *err)
+{
+    unsigned __int128 sum = 0, millionth = 1000000;
+    for (uint32_t i = 0; i < count; i++)
+        sum += weights[i];
+    unsigned __int128 apart = sum > one ? sum - one : one - sum;
+    if (apart * millionth <= one)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "mix.sources: the weights sum to %.9g, not to 1: write fractions that sum to "
+                     "1, or whole numbers, whose ratio counts",
+                     (double)sum / (double)one);
+}
+
+/* Reduces the weights to a ratio without common divisor. */
+static enum status settle_ratio(struct config *config, const uint64_t *weights, struct error *err)
+{
+    uint64_t divisor = 0;
+    for (uint32_t i = 0; i < config->source_count; i++)
+        divisor = common_divisor(divisor, weights[i]);
+    for (uint32_t i = 0; i < config->source_count; i++) {
+        uint64_t weight = weights[i] / divisor;
+        if (weight > LARGEST_WEIGHT)
+            return error_set(err, STATUS_INVALID,
+                             "mix.sources: the ratio of the weights is too fine: in whole numbers "
+                             "'%s' has %" PRIu64 ", more than %" PRIu64,
+                             config->sources[i].name, weight, LARGEST_WEIGHT);
+        config->sources[i].weight = (uint32_t)weight;
+    }
+    return STATUS_OK;
+}
+
+enum status mix_settle(struct config *config, struct error *err)
+{
+    struct weight parsed[DATASET_MAX_SOURCES];
+    uint64_t weights[DATASET_MAX_SOURCES];
+    int decimals = 0;
+    bool fractions = false;
+    for (uint32_t i = 0; i < config->source_count; i++) {
+        const struct config_source *source = &config->sources[i];
+        if (!parse_weight(source->weight_text, &parsed[i]) || parsed[i].digits == 0)
+            return refuse_weight(source, source->weight_text, err);
+        decimals = parsed[i].decimals > decimals ? parsed[i].decimals : decimals;
+        fractions = fractions || parsed[i].has_point;
+    }
+    for (uint32_t i = 0; i < config->source_count; i++)
+        if (__builtin_mul_overflow(parsed[i].digits, power_of_ten(decimals - parsed[i].decimals),
+                                   &weights[i]))
+            return refuse_weight(&config->sources[i], config->sources[i].weight_text, err);
+    enum status status = fractions
+                             ? check_sum(weights, config->source_count, power_of_ten(decimals), err)
+                             : STATUS_OK;
+    return status ? status : settle_ratio(config, weights, err);
+}
+
+/* Assignments, checks, text
+ * ---------------------------------------------------------------------------------------------- */
+
+/* "FILE:WEIGHT". */
+static enum status add_item(struct config *config, const char *item, struct error *err)
+{
+    const char *colon = strrchr(item, ':');
+    if (!colon || colon == item || !colon[1])
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is not a file and a weight: write \"a.yaml:0.7,b.yaml:0.3\"", item);
+    struct config_source source;
+    char *name = strndup(item, (size_t)(colon - item));
+    enum status status = name ? mix_new_source(name, colon + 1, &source, err)
+                              : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (!status)
+        status = mix_add(config, source, err);
+    if (!status)
+        status = yaml_read_file(source.config, name, true, err);
+    free(name);
+    return status;
+}
+
+enum status mix_set(struct config *config, const char *value, struct error *err)
+{
+    struct text item = {0};
+    enum status status = STATUS_OK;
+    mix_clear(config);
+    while (!status && text_list_take(&value, &item))
+        status = add_item(config, item.data, err);
+    text_done(&item);
+    return status ? status : mix_settle(config, err);
+}
+
+/* Whether the option has another value than by default. */
+static bool is_set(const struct config *config, const struct config *preset,
+                   const struct option *option)
+{
+    struct text text = {0}, by_default = {0};
+    option_print(config, option, &text);
+    option_print(preset, option, &by_default);
+    bool differs = strcmp(text.data, by_default.data) != 0;
+    text_done(&text);
+    text_done(&by_default);
+    return differs;
+}
+
+static enum status refuse_outer(const char *key, struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "%s is set beside mix.sources: each source has its own, in its own "
+                     "configuration",
+                     key);
+}
+
+/* The options that sources have are not set in the configuration that has the mix. */
+static enum status check_outer(const struct config *config, struct error *err)
+{
+    struct config preset;
+    enum status status = config_init(&preset, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < OPTION_COUNT && !status; i++)
+        if (mix_is_own(&options[i]) && is_set(config, &preset, &options[i]))
+            status = refuse_outer(options[i].key, err);
+    config_done(&preset);
+    if (!status && config->field_count > 0)
+        status = refuse_outer("dataset.fields", err);
+    return status;
+}
+
+enum status mix_check(const struct config *config, struct error *err)
+{
+    if (config->source_count == 0)
+        return config->mix_samples > 0
+                   ? error_set(err, STATUS_INVALID,
+                               "mix.samples is set without mix.sources, which are mixed")
+                   : STATUS_OK;
+    enum status status = check_outer(config, err);
+    for (uint32_t i = 0; i < config->source_count && !status; i++) {
+        status = config_check_dataset(config->sources[i].config, err);
+        if (status)
+            status = error_prefix(err, status, "mix.sources: '%s': ", config->sources[i].name);
+    }
+    return status;
+}
+
+/* Appends the lines of `text`, each behind blanks. */
+static void indent(const char *text, int blanks, struct text *out)
+{
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        text_append(out, "%*s%.*s\n", blanks, "", (int)length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+void mix_print(const struct config *config, struct text *out)
+{
+    if (config->source_count > 0)
+        text_append(out, "  sources:\n");
+    for (uint32_t i = 0; i < config->source_count; i++) {
+        const struct config_source *source = &config->sources[i];
+        struct text own = {0};
+        text_append(out, "    - name: ");
+        print_quoted(source->name, out);
+        text_append(out, "\n      weight: %s\n      config:\n", source->weight_text);
+        config_print_some(source->config, mix_is_own, &own);
+        indent(own.data, 8, out);
+        text_done(&own);
+    }
+}
+
+/* Opening
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The source's own options, and else those of the configuration that has the mix. */
+static struct dataset_options source_options(const struct dataset_options *outer,
+                                             const struct config_source *source)
+{
+    struct dataset_options all = *outer;
+    struct dataset_options own = config_dataset_options(source->config, NULL);
+    all.uri = own.uri;
+    all.group = own.group;
+    all.exclude = own.exclude;
+    all.sample_axis = own.sample_axis;
+    all.fields = own.fields;
+    all.field_count = own.field_count;
+    all.samples = own.samples;
+    return all;
+}
+
+enum status config_open_dataset(const struct config *config, bool caches, struct store_watch *watch,
+                                struct dataset **ret_dataset, struct error *err)
+{
+    struct dataset_mix_source sources[DATASET_MAX_SOURCES];
+    struct dataset_options all = config_dataset_options(config, watch);
+    if (!caches)
+        all.cache_dir = NULL;
+    if (config->source_count == 0)
+        return dataset_open(&all, ret_dataset, err);
+    for (uint32_t i = 0; i < config->source_count; i++)
+        sources[i] = (struct dataset_mix_source){
+            .name = config->sources[i].name, .options = source_options(&all, &config->sources[i])};
+    return dataset_open_mix(sources, config->source_count, ret_dataset, err);
+}

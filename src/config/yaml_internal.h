@@ -1,0 +1,90 @@
+/* Reading YAML, inside src/config: what yaml.c (the file, its sections and keys) and yaml_mix.c
+ * (the sources of a mix) share. A reader belongs to one document and one thread. */
+#ifndef PENSTOCK_CONFIG_YAML_INTERNAL_H
+#define PENSTOCK_CONFIG_YAML_INTERNAL_H
+
+#include "config/options.h"
+
+#include <string.h>
+#include <yaml.h>
+
+struct yaml_reader {
+    yaml_document_t document;
+    const char *name;   /* of the file, for messages */
+    const char *folder; /* for relative URIs and files; NULL leaves URIs, and no file is named */
+    struct config *config;
+    bool seen[OPTION_COUNT];
+    bool seen_fields;
+    bool is_source; /* the map that is read is a source of a mix */
+};
+
+/* Puts "name:line: " in front of the message. */
+static inline enum status at_line(const struct yaml_reader *reader, size_t line, enum status status,
+                                  struct error *err)
+{
+    return error_prefix(err, status, "%s:%zu: ", reader->name, line + 1);
+}
+
+static inline enum status at_node(const struct yaml_reader *reader, const yaml_node_t *node,
+                                  enum status status, struct error *err)
+{
+    return at_line(reader, node->start_mark.line, status, err);
+}
+
+static inline yaml_node_t *node_at(struct yaml_reader *reader, int index)
+{
+    return yaml_document_get_node(&reader->document, index);
+}
+
+/* A scalar's text; NULL for other nodes and for text with a NUL in it. */
+static inline const char *scalar_text(const yaml_node_t *node)
+{
+    if (node->type != YAML_SCALAR_NODE)
+        return NULL;
+    const char *text = (const char *)node->data.scalar.value;
+    return strlen(text) == node->data.scalar.length ? text : NULL;
+}
+
+/* "key:" with nothing after it. */
+static inline bool is_empty(const yaml_node_t *node)
+{
+    return node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0 &&
+           node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+}
+
+/* Whether `key` stands in `map` before `key_node`. */
+static inline bool given_before(struct yaml_reader *reader, const yaml_node_t *map, const char *key,
+                                const yaml_node_t *key_node)
+{
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *other = node_at(reader, pair->key);
+        if (other == key_node)
+            return false;
+        const char *text = scalar_text(other);
+        if (text && strcmp(text, key) == 0)
+            return true;
+    }
+    return false;
+}
+
+static inline enum status given_twice(struct yaml_reader *reader, const char *key,
+                                      const yaml_node_t *key_node, struct error *err)
+{
+    return at_node(reader, key_node, error_set(err, STATUS_INVALID, "'%s' is given twice", key),
+                   err);
+}
+
+/* yaml.c: reads a map of sections into reader->config. */
+MUST_USE enum status yaml_read_sections(struct yaml_reader *reader, yaml_node_t *map,
+                                        struct error *err);
+
+/* yaml.c: as config_read_file(); with `is_source` a mix is refused. */
+MUST_USE enum status yaml_read_file(struct config *config, const char *path, bool is_source,
+                                    struct error *err);
+
+/* yaml_mix.c: reads mix.sources, a list of maps. */
+MUST_USE enum status yaml_read_sources(struct yaml_reader *reader, const yaml_node_t *list,
+                                       struct error *err);
+
+#endif
