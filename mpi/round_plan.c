@@ -129,9 +129,9 @@ static void list_fills(struct round *round)
         struct window *window = windows_at(round->windows, serial);
         for (; window->fill_next < window->item_count; window->fill_next++) {
             const struct round_item *item = &window->items[window->fill_next];
-            if (item->round != round->reach.round.index)
+            if (item->round != round->reach.absolute_round)
                 break;
-            uint64_t destination = destination_of(round, item->position);
+            uint64_t destination = destination_of(round, item->position - round->reach.epoch_begin);
             walk_to(&walk, round, destination);
             list_fill(round, &walk, window, item, destination);
         }
@@ -158,15 +158,15 @@ static void add_sample(struct run *run, const struct window *window, uint64_t wi
 
 /* Adds `count` samples of a window from the position `unpadded` on, if this reader has them all:
  * then they are in its list, where the window's planning has looked them up. */
-static bool add_listed(struct run *run, const struct window *window, uint64_t unpadded,
-                       uint64_t count)
+static bool add_listed(struct run *run, const struct round *round, const struct window *window,
+                       uint64_t unpadded, uint64_t count)
 {
     uint64_t first = unpadded - window->plan.first_position;
     if (first + count > window->item_count)
         return false;
     const struct round_item *items = window->items + first;
     for (uint64_t i = 0; i < count; i++)
-        if (items[i].position != unpadded + i)
+        if (items[i].position != round->reach.epoch_begin + unpadded + i)
             return false;
     for (uint64_t i = 0; i < count; i++)
         add_sample(run, window, items[i].window_row, items[i].offset);
@@ -184,7 +184,7 @@ static void look_up(const struct round *round, uint64_t position, uint64_t end, 
     uint64_t count = min_u64(min_u64(end - position, window_left), RUN_BLOCK);
     ret_run->valid = position < round->reach.epoch.plan.sample_count;
     ret_run->count = 0;
-    if (add_listed(ret_run, window, unpadded, count))
+    if (add_listed(ret_run, round, window, unpadded, count))
         return;
     plan_locations_at(&window->plan, unpadded, count, locations);
     for (uint64_t i = 0; i < count; i++)

@@ -32,7 +32,10 @@ void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup
     const struct ring_service *service = &setup->service;
     struct span rounds = span_rounds(setup), steps = span_steps(setup);
     struct span_index at = span_at(&rounds, serial);
-    struct round_reach reach = {.round = round_at(plan, setup->shape, at.index)};
+    struct round_reach reach = {.round = round_at(plan, setup->shape, at.index),
+                                .absolute_round =
+                                    round_absolute(plan, setup->shape, at.epoch, at.index),
+                                .epoch_begin = round_absolute_position(plan, at.epoch, 0)};
     plan_epoch_init(&reach.epoch, plan, at.epoch);
     if (at.epoch == service->start_epoch && reach.round.first_step < service->start_step)
         reach.round.first_step = service->start_step;

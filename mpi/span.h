@@ -56,6 +56,8 @@ struct span span_steps(const struct run_setup *setup);
 struct round_reach {
     struct plan_epoch epoch;
     struct plan_round round;            /* without the steps before a resumed run's start */
+    uint64_t absolute_round;            /* as in struct round_item */
+    uint64_t epoch_begin;               /* absolute position of the epoch's first */
     uint64_t first_sequence;            /* serial of first_step */
     uint64_t first_window, last_window; /* consecutive, all of this epoch */
 };

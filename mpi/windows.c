@@ -181,17 +181,23 @@ static void post_next(struct windows *windows)
 }
 
 /* A resumed run starts in the middle of its first epoch: what lies before is not sent. */
-static uint64_t start_position(const struct window *window)
+static uint64_t start_position(const struct job *job)
 {
-    const struct ring_service *service = &window->job->setup.service;
-    bool first = window->epoch.epoch == service->start_epoch;
-    return first ? service->start_step * window->job->setup.plan.global_batch : 0;
+    const struct ring_service *service = &job->setup.service;
+    const struct plan *plan = &job->setup.plan;
+    return round_absolute_position(plan, service->start_epoch,
+                                   service->start_step * plan->global_batch);
 }
 
+/* Items are in order of rounds: if the first one is of a later round than the run's first, none is
+ * before the start. */
 static void drop_items_before(struct window *window, uint64_t start)
 {
-    uint64_t kept = 0;
-    if (start == 0)
+    const struct job *job = window->job;
+    struct span rounds = span_rounds(&job->setup);
+    uint64_t kept = 0, first_round = round_absolute(&job->setup.plan, job->setup.shape,
+                                                    rounds.first_epoch, rounds.first);
+    if (window->item_count == 0 || window->items[0].round > first_round)
         return;
     for (uint64_t i = 0; i < window->item_count; i++)
         if (window->items[i].position >= start)
@@ -208,7 +214,7 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     struct window *window = argument;
     const struct job *job = window->job;
     uint32_t me = (uint32_t)job->comm.rank;
-    uint64_t start = start_position(window);
+    uint64_t start = start_position(job);
     window->tapes = window->all;
     if (window->marks)
         window->tape_count =
@@ -351,7 +357,7 @@ static bool claim_rows(struct windows *windows, struct window *window, bool *act
 {
     for (; window->read_next < window->item_count; window->read_next++) {
         const struct round_item *item = &window->items[window->read_next];
-        if (item->round != windows->reach.round.index)
+        if (item->round != windows->reach.absolute_round)
             break;
         if (window->buffers[item->window_row] != ROW_NONE)
             continue;
@@ -400,7 +406,7 @@ static bool send_tapes(struct windows *windows, struct window *window, bool *act
     for (; window->tape_next < window->tape_count; window->tape_next++) {
         const struct round_item *item = &window->tapes[window->tape_next];
         uint64_t bytes, row = window->rows[item->window_row];
-        if (item->round != windows->send_reach.round.index)
+        if (item->round != windows->send_reach.absolute_round)
             break;
         if (is_recording(windows->job, row) ||
             !tapes_send(windows->tapes, item->offset, row, &bytes))

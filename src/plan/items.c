@@ -9,94 +9,25 @@
  *
  * The sort key is dense, so that few bits of it need sorting: (round, trainer, offset in the slice)
  * as one number counted from the window's first round. It stands in item.round during the sort.
+ *
+ * Of a mix, the items are sorted by position in their source's epoch first, which is the order of
+ * draws, and so of steps. Then the draws of each step are placed in it, and sorted again.
  */
 #include "plan/assign.h"
+#include "plan/items_internal.h"
 #include "plan/round.h"
 
 #include "base/divide.h"
 #include "base/number.h"
 
-enum { RADIX_BITS = 8, RADIX = 1 << RADIX_BITS, INSERTION_COUNT = 32 };
-
-static void sort_by_insertion(struct round_item *items, uint64_t count)
-{
-    for (uint64_t i = 1; i < count; i++) {
-        struct round_item item = items[i];
-        uint64_t j = i;
-        for (; j > 0 && items[j - 1].round > item.round; j--)
-            items[j] = items[j - 1];
-        items[j] = item;
-    }
-}
-
-static unsigned digit(const struct round_item *item, unsigned shift)
-{
-    return (unsigned)(item->round >> shift) & (RADIX - 1);
-}
-
-/* Moves every item into the bucket of its digit; bucket d ends at ret_ends[d]. */
-static void distribute(struct round_item *items, uint64_t count, unsigned shift,
-                       uint64_t ret_ends[RADIX])
-{
-    uint64_t next[RADIX], sizes[RADIX] = {0};
-    for (uint64_t i = 0; i < count; i++)
-        sizes[digit(&items[i], shift)]++;
-    uint64_t end = 0;
-    for (unsigned d = 0; d < RADIX; d++) {
-        next[d] = end;
-        end += sizes[d];
-        ret_ends[d] = end;
-    }
-    for (unsigned d = 0; d < RADIX; d++) {
-        while (next[d] < ret_ends[d]) {
-            struct round_item item = items[next[d]];
-            unsigned to = digit(&item, shift);
-            while (to != d) {
-                struct round_item displaced = items[next[to]];
-                items[next[to]++] = item;
-                item = displaced;
-                to = digit(&item, shift);
-            }
-            items[next[d]++] = item;
-        }
-    }
-}
-
-/* Sorts by the bits of the key below shift + RADIX_BITS; the bits above are equal. At most 8 levels
- * deep. */
-static void sort_by_radix(struct round_item *items, uint64_t count, unsigned shift)
-{
-    if (count <= INSERTION_COUNT) {
-        sort_by_insertion(items, count);
-        return;
-    }
-    uint64_t ends[RADIX];
-    distribute(items, count, shift, ends);
-    if (shift == 0)
-        return;
-    for (unsigned d = 0; d < RADIX; d++) {
-        uint64_t begin = d ? ends[d - 1] : 0;
-        sort_by_radix(items + begin, ends[d] - begin, shift >= RADIX_BITS ? shift - RADIX_BITS : 0);
-    }
-}
-
-/* The top digit starts at the highest bit that is set in any key, so that its buckets are of even
- * size. */
-static void sort_by_key(struct round_item *items, uint64_t count)
-{
-    uint64_t bits = 1;
-    for (uint64_t i = 0; i < count; i++)
-        bits |= items[i].round;
-    unsigned width = 64 - (unsigned)__builtin_clzll(bits);
-    sort_by_radix(items, count, width > RADIX_BITS ? width - RADIX_BITS : 0);
-}
+#include <assert.h>
 
 /* Without stripes, or with order.placement local, rounds follow one another in order of position.
  */
 static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64_t first_position,
                        uint64_t position)
 {
-    if (shape.stripes_per_step == 1 || plan->locality)
+    if (shape.stripes_per_step == 1 || plan->locality || plan->mix)
         return position - first_position;
     struct plan_recipient recipient = plan_recipient_of(plan, position);
     uint64_t index = round_of(plan, shape, recipient);
@@ -133,7 +64,7 @@ static bool has_row(const struct collector *c, uint64_t window_row)
  * those of its own trainers are. */
 static bool is_wanted(const struct collector *c, uint64_t window_row, uint64_t position)
 {
-    return !(c->owners[window_row] & ASSIGN_EACH) ||
+    return !(c->owners[window_row] & ASSIGN_EACH) || c->plan->mix ||
            c->reader_of_trainer[plan_recipient_of(c->plan, position).trainer] == c->reader;
 }
 
@@ -180,7 +111,7 @@ static void collect_rows(struct collector *c)
             collect(c, (struct plan_location){window_row, offset});
     }
     add_block(c);
-    sort_by_key(c->items, c->item_count);
+    items_sort(c->items, c->item_count);
 }
 
 /* Positions [first, end), whose samples lie at those from `unpadded` on: those in the reader's
@@ -223,20 +154,28 @@ static bool has_many(const struct collector *c)
     return SORTED_COST * own >= c->window->row_count;
 }
 
-/* Sets the rounds, instead of the sort keys if there are any. */
-static void number_rounds(const struct plan *plan, struct round_shape shape,
+uint64_t items_round(const struct plan *plan, struct round_shape shape, uint64_t position)
+{
+    if (plan->locality)
+        return round_of_position(plan, shape, position);
+    return round_of(plan, shape, plan_recipient_of(plan, position));
+}
+
+/* Sets the rounds, instead of the sort keys if there are any, and makes positions absolute. */
+static void number_rounds(const struct plan_epoch *epoch, struct round_shape shape,
                           struct round_item *items, uint64_t count)
 {
+    const struct plan *plan = &epoch->plan;
     struct divider batch = divider_of(plan->global_batch);
     struct divider steps = divider_of(shape.steps_per_round);
+    uint64_t first_position = round_absolute_position(plan, epoch->epoch, 0);
+    uint64_t first_round = round_absolute(plan, shape, epoch->epoch, 0);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t position = items[i].position;
-        if (shape.stripes_per_step == 1)
-            items[i].round = divide(steps, divide(batch, position));
-        else if (plan->locality)
-            items[i].round = round_of_position(plan, shape, position);
-        else
-            items[i].round = round_of(plan, shape, plan_recipient_of(plan, position));
+        items[i].position = first_position + position;
+        items[i].round =
+            first_round + (shape.stripes_per_step == 1 ? divide(steps, divide(batch, position))
+                                                       : items_round(plan, shape, position));
     }
 }
 
@@ -263,12 +202,15 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
     const struct plan *plan = &epoch->plan;
     struct collector c =
         collector_of(plan, window, shape, owners, reader, reader_of_trainer, ret_items);
-    bool by_position = shape.stripes_per_step == 1 || plan->locality;
+    bool by_position = shape.stripes_per_step == 1 || plan->locality || plan->mix;
     if (by_position && has_many(&c))
         collect_in_order(&c);
     else
         collect_rows(&c);
-    number_rounds(plan, shape, ret_items, c.item_count);
+    if (plan->mix)
+        return items_of_draws(epoch, shape, owners, reader, reader_of_trainer, ret_items,
+                              c.item_count);
+    number_rounds(epoch, shape, ret_items, c.item_count);
     return c.item_count;
 }
 
@@ -324,14 +266,17 @@ uint64_t round_window_tapes(const struct plan_epoch *epoch, const struct plan_wi
     const struct plan *plan = &epoch->plan;
     struct collector c =
         collector_of(plan, window, shape, owners, reader, reader_of_trainer, ret_items);
+    uint64_t epoch_begin = round_absolute_position(plan, epoch->epoch, 0);
+    from_position = from_position > epoch_begin ? from_position - epoch_begin : 0;
+    assert(!plan->mix);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
         marks[reader_of_trainer[t]] = 0;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         if ((owners[window_row] & ASSIGN_TAPE) &&
             (owners[window_row] & ASSIGN_READER_MASK) == reader)
             want_row(&c, window_row, from_position, marks);
-    sort_by_key(c.items, c.item_count);
-    number_rounds(plan, shape, ret_items, c.item_count);
+    items_sort(c.items, c.item_count);
+    number_rounds(epoch, shape, ret_items, c.item_count);
     return c.item_count;
 }
 

@@ -7,11 +7,11 @@
  *
  * Row r is near trainer r mod T, in all epochs. (With anchors it is near trainer floor(T * (r * g
  * mod 2^64) / 2^64), g = 0x9e3779b97f4a7c15: with a stride, the rows that have samples may all be
- * multiples of T. Multiples of the golden ratio are spread evenly whatever the stride.) Its samples
- * go to trainers of that trainer's reader, then of its node, then of others. So each position of a
- * step has a destination: an index in the step's local batches, one after another. With
- * order.placement fixed, a position is its own destination. The assigner (assign.h) keeps each row
- * at the reader of the trainer that it is near.
+ * multiples of T. Multiples of the golden ratio are spread evenly whatever the stride. So it is in
+ * a mix, too.) Its samples go to trainers of that trainer's reader, then of its node, then of
+ * others. So each position of a step has a destination: an index in the step's local batches, one
+ * after another. With order.placement fixed, a position is its own destination. The assigner
+ * (assign.h) keeps each row at the reader of the trainer that it is near.
  *
  * Destinations depend on the plan and on the run's locality: not on who reads a row, nor on when.
  * So what a trainer gets at a step is the same before and after a death, and nothing is lost or
@@ -49,12 +49,13 @@ uint32_t locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_o
 /* Which trainers rows are near. */
 struct locality_near {
     struct divider trainers;
-    bool spread; /* with anchors */
+    bool spread; /* with anchors, or of a mix */
 };
 
 static inline struct locality_near locality_near(const struct plan *plan)
 {
-    return (struct locality_near){divider_of(plan->trainer_count), plan->anchors != NULL};
+    return (struct locality_near){divider_of(plan->trainer_count),
+                                  plan->anchors != NULL || plan->mix != NULL};
 }
 
 /* The trainer that a row is near. */

@@ -86,6 +86,7 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
 
 uint64_t plan_row_first(const struct plan *plan, uint64_t row)
 {
+    row -= plan->row_base;
     assert(row < plan->all_rows);
     if (plan->store_count == 0)
         return row * plan->row_length;
@@ -103,7 +104,7 @@ uint64_t plan_row_first(const struct plan *plan, uint64_t row)
 uint64_t plan_frame_at(const struct plan *plan, uint64_t row, uint64_t offset)
 {
     if (plan->anchors)
-        return anchors_frame_at(plan->anchors, row, (uint32_t)offset);
+        return anchors_frame_at(plan->anchors, row - plan->row_base, (uint32_t)offset);
     return plan_row_first(plan, row) + offset;
 }
 
@@ -111,7 +112,9 @@ uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)
 {
     assert(i < epoch->plan.row_count);
     uint64_t number = epoch->plan.shuffle ? permutation_apply(&epoch->rows, i) : i;
-    return plan_has_row_table(&epoch->plan) ? epoch->plan.tables->rows[number] : number;
+    if (plan_has_row_table(&epoch->plan))
+        number = epoch->plan.tables->rows[number];
+    return epoch->plan.row_base + number;
 }
 
 /* The position at which the row order's row `row_position` <= M begins. */

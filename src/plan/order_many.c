@@ -15,10 +15,12 @@ void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count)
 {
     if (epoch->plan.shuffle)
         permutation_apply_many(&epoch->rows, rows, count);
-    if (!plan_has_row_table(&epoch->plan))
-        return;
-    for (size_t i = 0; i < count; i++)
-        rows[i] = epoch->plan.tables->rows[rows[i]];
+    if (plan_has_row_table(&epoch->plan))
+        for (size_t i = 0; i < count; i++)
+            rows[i] = epoch->plan.tables->rows[rows[i]];
+    if (epoch->plan.row_base > 0)
+        for (size_t i = 0; i < count; i++)
+            rows[i] += epoch->plan.row_base;
 }
 
 static void locate(const struct plan_window *window, struct divider row_samples,

@@ -121,10 +121,11 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         return status;
     struct plan_rows rows;
     plan_rows_count(o, &rows);
-    uint64_t window_rows = o->window_rows
-                               ? min_u64(o->window_rows, rows.with_samples)
-                               : plan_default_window_rows(rows.with_samples, rows.mean_samples,
-                                                          o->row_bytes, o->global_batch);
+    uint64_t window_rows =
+        o->window_rows
+            ? min_u64(o->window_rows, rows.with_samples)
+            : plan_default_window_rows(rows.with_samples, rows.mean_samples, o->row_bytes,
+                                       o->window_batch ? o->window_batch : o->global_batch);
     uint64_t steps = o->last == PLAN_DROP ? o->sample_count / o->global_batch
                                           : size_divide_up(o->sample_count, o->global_batch);
     struct plan plan = {

@@ -69,8 +69,9 @@ struct plan_options {
     /* The frames that samples are at, in the same rows; borrowed as the stores are. NULL: every
      * frame is a sample. */
     const struct anchors *anchors;
-    uint64_t window_rows; /* 0: plan_default_window_rows() */
-    uint64_t row_bytes;   /* for the default window: of the dataset, not of the machine */
+    uint64_t window_rows;  /* 0: plan_default_window_rows() */
+    uint64_t row_bytes;    /* for the default window: of the dataset, not of the machine */
+    uint64_t window_batch; /* for the default window: samples of a step; 0: global_batch */
     uint64_t seed;
     bool shuffle;          /* false: the identity order */
     uint64_t global_batch; /* B, 1 .. 2^31 - 1 */
@@ -79,14 +80,17 @@ struct plan_options {
     uint32_t locality;      /* 0: a position is its own destination; else a locality_number() */
 };
 
+struct plan_mix;
 struct plan_tables;
 
 struct plan {
-    uint64_t sample_count;
+    uint64_t sample_count;                     /* of a mix: position_count */
     uint64_t row_length;                       /* frames of a row */
     uint64_t row_samples;                      /* the most samples of a row: C without anchors */
     uint64_t row_count;                        /* rows that have samples */
     uint64_t all_rows;                         /* rows that have samples, and rows that have none */
+    uint64_t row_base;                         /* the number of the first row: of a source of a mix,
+                                                * the rows of the sources before; else 0 */
     const uint64_t *store_frames, *store_rows; /* as in the options */
     size_t store_count;
     const struct anchors *anchors; /* as in the options */
@@ -103,6 +107,8 @@ struct plan {
     uint32_t batch;    /* B / T */
     uint64_t steps_per_epoch;
     uint64_t position_count; /* positions of an epoch that are delivered: end of the last step */
+    struct plan_mix *mix;    /* borrowed from plan_mix_new(): see mix.h; NULL: there is none */
+    uint32_t source;         /* which source of the mix this is the plan of */
 };
 
 /* The default of window_rows, from the dataset and the global batch alone, never from the cluster:
@@ -153,8 +159,8 @@ struct plan_epoch {
  * they do. */
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch);
 
-/* The row at position i of the epoch's row order, i < M: its number among all rows of the dataset.
- */
+/* The row at position i of the epoch's row order, i < M: its number among all rows of the dataset,
+ * or of the mix. All functions take and give rows by this number. */
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i);
 
 /* The first frame of a row. */

@@ -94,6 +94,12 @@ uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape)
     return size_divide_up(plan->steps_per_epoch, shape.steps_per_round) * shape.stripes_per_step;
 }
 
+uint64_t round_absolute(const struct plan *plan, struct round_shape shape, uint64_t epoch,
+                        uint64_t index)
+{
+    return epoch * rounds_per_epoch(plan, shape) + index;
+}
+
 struct plan_round round_at(const struct plan *plan, struct round_shape shape, uint64_t index)
 {
     uint64_t first_step = index / shape.stripes_per_step * shape.steps_per_round;

@@ -43,6 +43,15 @@ MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape);
 
+/* A position, and a round, of an epoch as they are in struct round_item. */
+static inline uint64_t round_absolute_position(const struct plan *plan, uint64_t epoch,
+                                               uint64_t position)
+{
+    return epoch * plan->position_count + position;
+}
+uint64_t round_absolute(const struct plan *plan, struct round_shape shape, uint64_t epoch,
+                        uint64_t index);
+
 /* Round `index` of an epoch: steps [first_step, end_step), and of each trainer's batch the samples
  * from stripe*count/stripe_count to (stripe+1)*count/stripe_count. */
 struct plan_round {
@@ -86,10 +95,11 @@ uint64_t round_of_position(const struct plan *plan, struct round_shape shape, ui
 uint64_t round_of(const struct plan *plan, struct round_shape shape,
                   struct plan_recipient recipient);
 
-/* One sample that a reader sends: from its row to a trainer. */
+/* One sample that a reader sends: from its row to a trainer. Positions and rounds count through all
+ * epochs. */
 struct round_item {
-    uint64_t position;
-    uint64_t round;      /* index in the epoch */
+    uint64_t position;   /* epoch * position_count + position of the epoch */
+    uint64_t round;      /* epoch * rounds_per_epoch() + index in the epoch */
     uint32_t window_row; /* of its row */
     uint32_t offset;     /* the sample's number in its row */
 };
@@ -97,8 +107,9 @@ struct round_item {
 /* All samples of `window` whose rows `reader` owns, and of rows that each reader loads for itself
  * (ASSIGN_EACH) those of its own trainers, sorted by (round, position): what it must send
  * or deliver, in the order it is due. Padding's repeats included, undelivered tails left out.
- * `ret_items` must hold round_window_capacity() items. Returns their number. `owners` as from
- * assigner_window(); `reader_of_trainer`: [trainers]. */
+ * `epoch` and `window` may be of a source of a mix (mix.h): then the samples are placed by their
+ * draws, in any epoch of the run. `ret_items` must hold round_window_capacity() items. Returns
+ * their number. `owners` as from assigner_window(); `reader_of_trainer`: [trainers]. */
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
                             const uint32_t *reader_of_trainer, struct round_item *ret_items);
@@ -106,8 +117,9 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
 /* The rows of `window` that `reader` sends as tapes (ASSIGN_TAPE), once to each other reader whose
  * trainers get samples of the row at `from_position` or later: `offset` is this reader, and round
  * and position are those of its first sample. Sorted as the items of round_window_items(): in the
- * order in which each of these readers comes upon the rows. `marks` ([readers]) is for use
- * meanwhile. Together with the items of round_window_items(), no more than round_window_capacity().
+ * order in which each of these readers comes upon the rows. `from_position` is absolute. Not of a
+ * mix. `marks` ([readers]) is for use meanwhile. Together with the items of round_window_items(),
+ * no more than round_window_capacity().
  */
 uint64_t round_window_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,

@@ -38,6 +38,16 @@ struct delivery {
     uint32_t *sent;    /* [rounds][readers][trainers] */
 };
 
+/* Makes the positions and rounds of an epoch's items relative to the epoch. */
+static void make_relative(const struct plan_epoch *epoch, struct round_shape shape,
+                          struct round_item *items, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        items[i].position -= round_absolute_position(&epoch->plan, epoch->epoch, 0);
+        items[i].round -= round_absolute(&epoch->plan, shape, epoch->epoch, 0);
+    }
+}
+
 static void check_item(const struct plan *plan, struct round_shape shape,
                        const struct round_item *item, const struct round_item *previous)
 {
@@ -63,6 +73,7 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
         uint64_t count =
             round_window_items(epoch, window, shape, owners, reader, reader_of_trainer, items);
         assert_true(count <= round_window_capacity(plan));
+        make_relative(epoch, shape, items, count);
         for (uint64_t i = 0; i < count; i++) {
             check_item(plan, shape, &items[i], i ? &items[i - 1] : NULL);
             uint64_t row = plan_row_at(epoch, window->first_row_position + items[i].window_row);
@@ -120,7 +131,8 @@ static void check_all_tapes(const struct plan_epoch *epoch, const struct plan_wi
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         if ((owners[window_row] & ASSIGN_EACH) && window_row % 5 > 0)
             owners[window_row] |= ASSIGN_TAPE;
-    uint64_t middle = window->first_position + window->sample_count / 3;
+    uint64_t middle = round_absolute_position(&epoch->plan, epoch->epoch,
+                                              window->first_position + window->sample_count / 3);
     for (uint32_t sender = 0; sender < readers; sender++)
         for (uint32_t receiver = 0; receiver < readers; receiver++)
             if (receiver != sender) {
@@ -305,6 +317,7 @@ static void check_local(const struct plan *plan, struct round_shape shape, uint3
         for (uint32_t r = 0; r < readers; r++) {
             uint64_t count =
                 round_window_items(&epoch, &window, shape, owners, r, reader_of_trainer, items);
+            make_relative(&epoch, shape, items, count);
             for (uint64_t i = 0; i < count; i++) {
                 assert_int_equal(seen[items[i].position]++, 0);
                 assert_int_equal(items[i].round, round_of_position(plan, shape, items[i].position));

@@ -1,0 +1,454 @@
+/* See mix.h. */
+#include "plan/mix.h"
+
+#include "base/number.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "plan/keys.h"
+#include "plan/tables.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Beyond these nothing is computed: sums of two stay below 2^64. */
+static const uint64_t FAR = UINT64_C(1) << 62;
+static const uint64_t MOST_WEIGHT = UINT64_C(1) << 32;
+
+/* ---- how sources divide positions ---- */
+
+/* A node of the tree: sources [low, high), of which [low, middle) are left. */
+struct node {
+    uint32_t low, high, middle;
+    uint64_t left, all; /* weights */
+};
+
+static struct node node_of(const struct plan_mix *mix, uint32_t low, uint32_t high)
+{
+    uint32_t middle = low + (high - low) / 2;
+    return (struct node){low, high, middle, mix->weight_sums[middle] - mix->weight_sums[low],
+                         mix->weight_sums[high] - mix->weight_sums[low]};
+}
+
+/* How many of a node's first n positions are its left half's. */
+static uint64_t left_of(const struct node *node, uint64_t n)
+{
+    return (uint64_t)((unsigned __int128)n * node->left / node->all);
+}
+
+/* Draws of the sources [low, high) among their first n positions. */
+static void divide_draws(const struct plan_mix *mix, uint32_t low, uint32_t high, uint64_t n,
+                         uint64_t *ret_draws)
+{
+    if (high - low == 1) {
+        ret_draws[low] = n;
+        return;
+    }
+    struct node node = node_of(mix, low, high);
+    uint64_t left = left_of(&node, n);
+    divide_draws(mix, low, node.middle, left, ret_draws);
+    divide_draws(mix, node.middle, high, n - left, ret_draws);
+}
+
+/* The position, counted among those of the sources [low, high), that is a source's by the division
+ * above and gives it draw `number`; FAR at most. */
+static uint64_t undivide(const struct plan_mix *mix, uint32_t low, uint32_t high, uint32_t source,
+                         uint64_t number)
+{
+    if (high - low == 1)
+        return min_u64(number, FAR);
+    struct node node = node_of(mix, low, high);
+    bool is_left = source < node.middle;
+    uint64_t own = is_left ? undivide(mix, low, node.middle, source, number)
+                           : undivide(mix, node.middle, high, source, number);
+    unsigned __int128 all = node.all;
+    /* The smallest n with floor(n * left / all) > own, less 1; and with n - floor(...) > own. */
+    unsigned __int128 n = is_left ? ((own + 1) * all + node.left - 1) / node.left - 1
+                                  : own * all / (node.all - node.left);
+    return n < FAR ? (uint64_t)n : FAR;
+}
+
+/* What a source has of positions [begin, end). */
+struct share {
+    uint64_t first, count; /* its draws */
+    uint64_t before;       /* draws there of the sources before */
+};
+
+static struct share share_of(const struct plan_mix *mix, uint32_t source, uint64_t begin,
+                             uint64_t end)
+{
+    uint64_t before = 0;
+    for (uint32_t low = 0, high = mix->source_count; high - low > 1;) {
+        struct node node = node_of(mix, low, high);
+        uint64_t left_begin = left_of(&node, begin), left_end = left_of(&node, end);
+        if (source < node.middle) {
+            begin = left_begin;
+            end = left_end;
+            high = node.middle;
+        } else {
+            before += left_end - left_begin;
+            begin -= left_begin;
+            end -= left_end;
+            low = node.middle;
+        }
+    }
+    return (struct share){begin, end - begin, before};
+}
+
+/* ---- steps ---- */
+
+/* A step of the run. */
+struct step {
+    uint64_t epoch, index; /* of the epoch */
+    uint64_t first;        /* absolute position */
+    uint32_t count;
+};
+
+static struct step step_at(const struct plan_mix *mix, uint64_t absolute_step)
+{
+    const struct plan *outer = &mix->outer;
+    uint64_t epoch = absolute_step / outer->steps_per_epoch;
+    uint64_t index = absolute_step % outer->steps_per_epoch;
+    return (struct step){.epoch = epoch,
+                         .index = index,
+                         .first = epoch * outer->position_count + index * outer->global_batch,
+                         .count = (uint32_t)plan_step_samples(outer, index)};
+}
+
+/* Offset in the step -> draw of the step. */
+static void permute(const struct plan_mix *mix, const struct step *step,
+                    struct permutation *ret_permutation)
+{
+    uint64_t key = random_u64(mix->outer.seed, KEY_DRAWS, step->epoch);
+    permutation_init(ret_permutation, step->count, random_u64(key, 0, step->index));
+}
+
+void plan_step_draws(const struct plan *plan, uint64_t absolute_step, uint64_t *ret_first)
+{
+    struct step step = step_at(plan->mix, absolute_step);
+    divide_draws(plan->mix, 0, plan->mix->source_count, step.first, ret_first);
+}
+
+void plan_mix_step_at(const struct plan *plan, uint64_t absolute_step,
+                      struct plan_mix_step *ret_step)
+{
+    const struct plan_mix *mix = plan->mix;
+    struct step step = step_at(mix, absolute_step);
+    uint64_t ends[MIX_MAX_SOURCES] = {0};
+    ret_step->absolute_step = absolute_step;
+    ret_step->first_position = step.first;
+    ret_step->source_count = mix->source_count;
+    divide_draws(mix, 0, mix->source_count, step.first, ret_step->first_draws);
+    divide_draws(mix, 0, mix->source_count, step.first + step.count, ends);
+    ret_step->begins[0] = 0;
+    for (uint32_t d = 0; d < mix->source_count; d++)
+        ret_step->begins[d + 1] =
+            ret_step->begins[d] + (uint32_t)(ends[d] - ret_step->first_draws[d]);
+    permute(mix, &step, &ret_step->permutation);
+}
+
+/* The last source that begins at a draw of the step or before, and has any. */
+static uint32_t source_at(const struct plan_mix_step *step, uint32_t draw)
+{
+    uint32_t low = 0, high = step->source_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (step->begins[middle] <= draw)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void plan_mix_step_draws(const struct plan_mix_step *step, uint32_t first_offset, size_t count,
+                         struct plan_draw *ret_draws)
+{
+    enum { BLOCK = 128 };
+    for (size_t done = 0; done < count;) {
+        uint64_t draws[BLOCK];
+        size_t block = min_u64(BLOCK, count - done);
+        for (size_t i = 0; i < block; i++)
+            draws[i] = first_offset + done + i;
+        permutation_apply_many(&step->permutation, draws, block);
+        for (size_t i = 0; i < block; i++) {
+            uint32_t source = source_at(step, (uint32_t)draws[i]);
+            ret_draws[done + i] = (struct plan_draw){source, step->first_draws[source] + draws[i] -
+                                                                 step->begins[source]};
+        }
+        done += block;
+    }
+}
+
+void plan_draws_at(const struct plan *plan, uint64_t epoch, uint64_t first_position, size_t count,
+                   struct plan_draw *ret_draws)
+{
+    const struct plan *outer = &plan->mix->outer;
+    struct plan_mix_step step;
+    uint64_t index = first_position / outer->global_batch;
+    plan_mix_step_at(plan, epoch * outer->steps_per_epoch + index, &step);
+    plan_mix_step_draws(&step, (uint32_t)(first_position % outer->global_batch), count, ret_draws);
+}
+
+/* ---- draws ---- */
+
+struct plan_pass plan_draw_pass(const struct plan *plan, struct plan_draw draw)
+{
+    uint64_t samples = plan->mix->sources[draw.source].sample_count;
+    return (struct plan_pass){draw.number / samples, draw.number % samples};
+}
+
+uint64_t plan_draw_step(const struct plan *plan, struct plan_draw draw)
+{
+    const struct plan_mix *mix = plan->mix;
+    const struct plan *outer = &mix->outer;
+    uint64_t at = undivide(mix, 0, mix->source_count, draw.source, draw.number);
+    if (at >= FAR)
+        return UINT64_MAX;
+    return at / outer->position_count * outer->steps_per_epoch +
+           at % outer->position_count / outer->global_batch;
+}
+
+bool plan_source_step_at(const struct plan *plan, struct plan_draw draw,
+                         struct plan_source_step *ret_step)
+{
+    uint64_t absolute_step = plan_draw_step(plan, draw);
+    if (absolute_step == UINT64_MAX)
+        return false;
+    struct step step = step_at(plan->mix, absolute_step);
+    struct share share = share_of(plan->mix, draw.source, step.first, step.first + step.count);
+    assert(draw.number - share.first < share.count);
+    *ret_step = (struct plan_source_step){.absolute_step = absolute_step,
+                                          .epoch = step.epoch,
+                                          .step = step.index,
+                                          .first_position = step.first,
+                                          .first_draw = share.first,
+                                          .end_draw = share.first + share.count,
+                                          .before = share.before};
+    permute(plan->mix, &step, &ret_step->permutation);
+    return true;
+}
+
+void plan_source_step_offsets(const struct plan_source_step *step, uint64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(numbers[i] - step->first_draw < step->end_draw - step->first_draw);
+        numbers[i] += step->before - step->first_draw;
+    }
+    permutation_inverse_many(&step->permutation, numbers, count);
+}
+
+uint64_t plan_draw_position(const struct plan *plan, struct plan_draw draw)
+{
+    struct plan_source_step step;
+    if (!plan_source_step_at(plan, draw, &step))
+        return UINT64_MAX;
+    plan_source_step_offsets(&step, &draw.number, 1);
+    return step.first_position + draw.number;
+}
+
+uint32_t plan_trainer_at(const struct plan_epoch *epoch, uint64_t position)
+{
+    const struct plan *plan = &epoch->plan;
+    if (!plan->mix)
+        return plan_recipient_of(plan, position).trainer;
+    const struct plan *outer = &plan->mix->outer;
+    struct plan_draw draw = {plan->source, epoch->epoch * plan->sample_count + position};
+    position = plan_draw_position(plan, draw);
+    return position == UINT64_MAX
+               ? 0
+               : plan_recipient_of(outer, position % outer->position_count).trainer;
+}
+
+void plan_find(const struct plan *plan, uint64_t epoch, uint64_t position,
+               struct plan_found *ret_found)
+{
+    struct plan_draw draw = {0};
+    struct plan_pass at = {epoch, position};
+    if (plan->mix) {
+        plan_draws_at(plan, epoch, position, 1, &draw);
+        at = plan_draw_pass(plan, draw);
+    }
+    const struct plan *source = plan_source(plan, draw.source);
+    struct plan_epoch pass;
+    struct plan_window window;
+    plan_epoch_init(&pass, source, at.number);
+    uint64_t position_of_pass = plan_unpad(&pass, at.position);
+    plan_window_at(&window, &pass, plan_window_of(&pass, position_of_pass));
+    struct plan_location location = plan_location_at(&window, position_of_pass);
+    uint64_t row = plan_row_at(&pass, window.first_row_position + location.window_row);
+    uint64_t frame = plan_frame_at(source, row, location.offset);
+    *ret_found = (struct plan_found){.source = draw.source,
+                                     .pass = at.number,
+                                     .row = row,
+                                     .frame = frame,
+                                     .key = plan_sample_key(source->seed, at.number, frame)};
+}
+
+/* ---- the plans of a mix ---- */
+
+uint32_t plan_source_count(const struct plan *plan)
+{
+    return plan->mix ? plan->mix->source_count : 1;
+}
+
+const struct plan *plan_source(const struct plan *plan, uint32_t source)
+{
+    assert(source < plan_source_count(plan));
+    return plan->mix ? &plan->mix->sources[source] : plan;
+}
+
+uint32_t plan_source_of_row(const struct plan *plan, uint64_t row)
+{
+    uint32_t low = 0, high = plan_source_count(plan);
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (plan->mix->sources[middle].row_base <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void plan_set_locality(struct plan *plan, uint32_t locality)
+{
+    plan->locality = locality;
+    if (!plan->mix)
+        return;
+    plan->mix->outer.locality = locality;
+    for (uint32_t d = 0; d < plan->mix->source_count; d++)
+        plan->mix->sources[d].locality = locality;
+}
+
+static enum status add_weights(struct plan_mix *mix, const struct plan_mix_options *o,
+                               struct error *err)
+{
+    if (o->source_count < 1 || o->source_count > MIX_MAX_SOURCES)
+        return error_set(err, STATUS_INVALID, "a mix of %u sources: 1 to %d are possible",
+                         o->source_count, MIX_MAX_SOURCES);
+    mix->source_count = o->source_count;
+    for (uint32_t d = 0; d < o->source_count; d++) {
+        if (o->weights[d] < 1 || o->weights[d] > MOST_WEIGHT)
+            return error_set(err, STATUS_INVALID,
+                             "source %u of the mix has weight %llu: 1 to 2^32 is possible", d,
+                             (unsigned long long)o->weights[d]);
+        mix->weight_sums[d + 1] = mix->weight_sums[d] + o->weights[d];
+    }
+    return STATUS_OK;
+}
+
+/* Steps and positions, as of a dataset with so many samples. */
+static enum status init_outer(struct plan_mix *mix, const struct plan_mix_options *o,
+                              struct error *err)
+{
+    uint64_t sample_count = o->sample_count;
+    for (uint32_t d = 0; d < o->source_count && o->sample_count == 0; d++)
+        sample_count = add_sat(sample_count, o->sources[d].sample_count);
+    const struct plan_options options = {.sample_count = sample_count,
+                                         .row_length = 1,
+                                         .window_rows = 1,
+                                         .seed = o->seed,
+                                         .global_batch = o->global_batch,
+                                         .last = o->last,
+                                         .trainer_count = o->trainer_count,
+                                         .locality = o->locality};
+    enum status status = plan_init(&mix->outer, &options, err);
+    mix->outer.mix = mix;
+    mix->outer.sample_count = mix->outer.position_count;
+    mix->end_step = mul_sat(o->epochs, mix->outer.steps_per_epoch);
+    mix->outer.row_count = mix->outer.all_rows = mix->outer.window_count = 0;
+    mix->outer.window_least = UINT64_MAX;
+    mix->outer.window_most = 0;
+    return status;
+}
+
+/* The part of a step that a source gives on average, rounded up. */
+static uint64_t window_batch(const struct plan_mix *mix, uint32_t source)
+{
+    uint64_t weight = mix->weight_sums[source + 1] - mix->weight_sums[source];
+    return (uint64_t)(((unsigned __int128)mix->outer.global_batch * weight +
+                       mix->weight_sums[mix->source_count] - 1) /
+                      mix->weight_sums[mix->source_count]);
+}
+
+static enum status init_source(struct plan_mix *mix, const struct plan_mix_options *o,
+                               uint32_t number, struct error *err)
+{
+    struct plan *source = &mix->sources[number];
+    struct plan_options options = o->sources[number];
+    options.seed = random_u64(o->seed, KEY_SOURCES, number);
+    options.global_batch = o->global_batch;
+    options.window_batch = window_batch(mix, number);
+    options.last = PLAN_PARTIAL;
+    options.trainer_count = o->trainer_count;
+    options.locality = o->locality;
+    enum status status = plan_init(source, &options, err);
+    if (status)
+        return error_prefix(err, status, "source %u of the mix", number);
+    source->mix = mix;
+    source->source = number;
+    source->row_base = mix->outer.all_rows;
+    return STATUS_OK;
+}
+
+static void add_to_outer(struct plan *outer, const struct plan *source)
+{
+    outer->shuffle |= source->shuffle;
+    outer->row_count += source->row_count;
+    outer->all_rows += source->all_rows;
+    outer->row_length = max_u64(outer->row_length, source->row_length);
+    outer->row_samples = max_u64(outer->row_samples, source->row_samples);
+    outer->window_rows = max_u64(outer->window_rows, source->window_rows);
+    outer->window_count += source->window_count;
+    outer->window_least = min_u64(outer->window_least, source->window_least);
+    outer->window_most = max_u64(outer->window_most, source->window_most);
+}
+
+enum status plan_mix_new(const struct plan_mix_options *options, struct plan *ret_plan,
+                         struct error *err)
+{
+    struct plan_mix *mix = calloc(1, sizeof *mix + MIX_MAX_SOURCES * sizeof mix->sources[0]);
+    if (!mix)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the plan of a mix");
+    enum status status = add_weights(mix, options, err);
+    if (!status)
+        status = init_outer(mix, options, err);
+    for (uint32_t d = 0; d < options->source_count && !status; d++) {
+        status = init_source(mix, options, d, err);
+        if (!status)
+            add_to_outer(&mix->outer, &mix->sources[d]);
+    }
+    if (status) {
+        plan_mix_free(mix);
+        return status;
+    }
+    *ret_plan = mix->outer;
+    return STATUS_OK;
+}
+
+void plan_mix_free(struct plan_mix *mix)
+{
+    for (uint32_t d = 0; mix && d < mix->source_count; d++)
+        plan_tables_free(mix->sources[d].tables);
+    free(mix);
+}
+
+enum status plan_sources_tables_new(struct plan *plan, const uint64_t *planned_windows,
+                                    struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t d = 0; d < plan_source_count(plan) && !status; d++) {
+        struct plan *source = plan->mix ? &plan->mix->sources[d] : plan;
+        status = plan_tables_new(source, plan_epochs_at_once(source, planned_windows[d]), err);
+    }
+    return status;
+}
+
+void plan_sources_tables_free(struct plan *plan)
+{
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        struct plan *source = plan->mix ? &plan->mix->sources[d] : plan;
+        plan_tables_free(source->tables);
+        source->tables = NULL;
+    }
+}
