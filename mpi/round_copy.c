@@ -19,8 +19,8 @@ static void fill_slot(const struct round *round, const struct fill *fill, const 
     const struct fragment_room *room = room_of(round, fill);
     for (size_t f = 0; f < fragments->count; f++) {
         const struct fragment *fragment = &fragments->all[f];
-        memcpy(fragment_in_slot(fragment, fill->to.slot, fill->batch_index),
-               fragment_in_row(fragment, row, fill->offset, room), fragment->bytes);
+        fragment_fill(fragment, fragment_in_slot(fragment, fill->to.slot, fill->batch_index),
+                      fragment_in_row(fragment, row, fill->offset, room));
     }
     if (fragments->finishes)
         fragments_finish(fragments, fill->to.slot, fill->batch_index,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { RECORD_ALIGNMENT = 16 };
+enum { STREAMED_RING_BYTES = 64 << 20 }; /* several times a core's part of the last cache */
 
 /* A field's steps, or the anchor alone. */
 static size_t step_count(const struct dataset_field *field)
@@ -244,8 +245,12 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
 {
     const struct ring_field *fields = layout->fields;
     fragments->valid_slot_offset = layout->valid_offset;
-    for (size_t i = 0; i < fragments->count; i++)
-        fragments->all[i].slot_offset += fields[fragments->all[i].field].slot_offset;
+    for (size_t i = 0; i < fragments->count; i++) {
+        struct fragment *fragment = &fragments->all[i];
+        fragment->slot_offset += fields[fragment->field].slot_offset;
+        fragment->streams =
+            layout->total_bytes >= STREAMED_RING_BYTES && fragment->bytes >= COPY_STREAM_BYTES;
+    }
     for (size_t i = 0; i < fragments->padding_count; i++) {
         struct fragment_padding *padding = &fragments->paddings[i];
         padding->slot_offset += fields[padding->field].slot_offset;

@@ -21,12 +21,14 @@
 #ifndef PENSTOCK_RUN_FRAGMENTS_H
 #define PENSTOCK_RUN_FRAGMENTS_H
 
+#include "base/copy.h"
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "delivery/layout.h"
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* In a row, the fragment of the sample at frame i lies at row_offset + i * row_stride; in a slot,
  * that of the batch's sample b at slot_offset + b * slot_stride. */
@@ -39,6 +41,7 @@ struct fragment {
     /* Its first and its last step. Where `shifts`, all of them may lie outside the episode. */
     int32_t first_step, last_step;
     bool shifts;
+    bool streams; /* to slots past the caches */
 };
 
 /* Steps of a field that an earlier field has, too. */
@@ -91,7 +94,8 @@ MUST_USE enum status fragments_new(const struct dataset *dataset, struct fragmen
 /* NULL is fine. */
 void fragments_free(struct fragments *fragments);
 
-/* Sets the offsets in slots. To be called once. */
+/* Sets the offsets in slots, and which fragments stream: large ones, to rings so large that the
+ * caches have forgotten a slot before its trainer reads it. To be called once. */
 void fragments_set_slots(struct fragments *fragments, const struct ring_layout *layout);
 
 /* How many frames of its episode are before and behind an anchor, FRAGMENT_MOST_ROOM at most. */
@@ -125,6 +129,16 @@ static inline unsigned char *fragment_in_slot(const struct fragment *fragment, u
                                               uint32_t batch_index)
 {
     return slot + fragment->slot_offset + batch_index * fragment->slot_stride;
+}
+
+/* Copies a fragment to a slot. */
+static inline void fragment_fill(const struct fragment *fragment, unsigned char *in_slot,
+                                 const unsigned char *from)
+{
+    if (fragment->streams)
+        copy_stream(in_slot, from, fragment->bytes);
+    else
+        memcpy(in_slot, from, fragment->bytes);
 }
 
 /* Completes a sample in a slot whose fragments are there: fills missing steps, and copies repeats.

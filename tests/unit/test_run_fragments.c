@@ -171,7 +171,7 @@ static void bring(struct world *world, int anchor, uint32_t batch_index, bool re
             assert_true(fragment->record_offset + fragment->bytes <= fragments->packed_bytes);
             memcpy(world->record + fragment->record_offset, from, fragment->bytes);
         } else {
-            memcpy(fragment_in_slot(fragment, world->slot, batch_index), from, fragment->bytes);
+            fragment_fill(fragment, fragment_in_slot(fragment, world->slot, batch_index), from);
         }
     }
     for (size_t i = 0; remote && i < fragments->packed_count; i++)
@@ -279,6 +279,25 @@ static void fields_without_steps(void **unused)
     fragments_free(fragments);
 }
 
+/* Large ones, to a large ring. */
+static void large_fragments_stream(void **unused)
+{
+    (void)unused;
+    struct dataset_field fields[2] = {{.sample_bytes = COPY_STREAM_BYTES, .row_leader = 0},
+                                      {.sample_bytes = COPY_STREAM_BYTES - 1, .row_leader = 1}};
+    const struct dataset dataset = {.field_count = 2, .fields = fields};
+    const uint64_t ring_bytes[] = {1 << 20, 256 << 20};
+    for (size_t i = 0; i < 2; i++) {
+        const struct ring_layout layout = {.field_count = 2, .total_bytes = ring_bytes[i]};
+        struct fragments *fragments;
+        assert_int_equal(fragments_new(&dataset, &fragments, NULL), STATUS_OK);
+        fragments_set_slots(fragments, &layout);
+        assert_int_equal(fragments->all[0].streams, i == 1);
+        assert_false(fragments->all[1].streams);
+        fragments_free(fragments);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +305,7 @@ int main(void)
         cmocka_unit_test(large_fields),
         cmocka_unit_test(shared_frames_travel_once),
         cmocka_unit_test(fields_without_steps),
+        cmocka_unit_test(large_fragments_stream),
     };
     return cmocka_run_group_tests_name("run/fragments", tests, NULL, NULL);
 }

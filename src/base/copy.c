@@ -1,0 +1,46 @@
+/* See copy.h. */
+#include "base/copy.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+enum { LINE = 64, VECTOR = 32, VECTORS = 8 };
+
+/* Whole lines, so that none is read from memory to be completed. Such stores are ordered with
+ * others by the fence alone. */
+__attribute__((target("avx2"))) static size_t stream_lines(unsigned char *to,
+                                                           const unsigned char *from, size_t bytes)
+{
+    size_t done = 0;
+    for (; done + VECTORS * VECTOR <= bytes; done += VECTORS * VECTOR) {
+        __m256i vectors[VECTORS];
+        for (size_t i = 0; i < VECTORS; i++)
+            vectors[i] = _mm256_loadu_si256((const void *)(from + done + i * VECTOR));
+        for (size_t i = 0; i < VECTORS; i++)
+            _mm256_stream_si256((void *)(to + done + i * VECTOR), vectors[i]);
+    }
+    _mm_sfence();
+    return done;
+}
+
+void copy_stream(void *restrict to, const void *restrict from, size_t bytes)
+{
+    size_t head = -(uintptr_t)to % LINE;
+    if (bytes < COPY_STREAM_BYTES || !__builtin_cpu_supports("avx2")) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    memcpy(to, from, head);
+    size_t done = head + stream_lines((unsigned char *)to + head,
+                                      (const unsigned char *)from + head, bytes - head);
+    memcpy((unsigned char *)to + done, (const unsigned char *)from + done, bytes - done);
+}
+#else
+void copy_stream(void *restrict to, const void *restrict from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif

@@ -1,0 +1,18 @@
+/* Copies of large blocks that nobody reads before the caches have forgotten them.
+ *
+ * memcpy() of such a block brings each line of the target into the caches, where the line takes the
+ * place of something that is used again. Cores that copy at the same time then wait for memory
+ * together. Pure; any thread.
+ */
+#ifndef PENSTOCK_BASE_COPY_H
+#define PENSTOCK_BASE_COPY_H
+
+#include <stddef.h>
+
+/* Copies as memcpy() does, and past the caches where the processor can. Blocks of less than
+ * COPY_STREAM_BYTES are not worth the call. Whoever is told of the copy by any means that orders
+ * memory sees all of its bytes. */
+enum { COPY_STREAM_BYTES = 256 * 1024 };
+void copy_stream(void *restrict to, const void *restrict from, size_t bytes);
+
+#endif
