@@ -15,7 +15,9 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
+#include "plan/round.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -374,9 +376,11 @@ static struct exchange *new_exchange(const struct scene *s, bool zero_copy)
     uint64_t samples = s->count * (uint64_t)(s->comm.size - 1);
     struct exchange_sizes sizes = {.send_samples = samples,
                                    .receive_samples = samples,
-                                   .record_bytes = zero_copy ? 0 : s->record_bytes,
-                                   .piece_count = zero_copy ? 1 : 0,
-                                   .piece_bytes = &s->record_bytes};
+                                   .record_bytes = zero_copy ? 0 : s->record_bytes};
+    if (zero_copy) {
+        sizes.sample_messages = size_divide_up(s->record_bytes, ROUND_MESSAGE_BYTES);
+        sizes.message_bytes = min_u64(s->record_bytes, ROUND_MESSAGE_BYTES);
+    }
     if (exchange_new(&s->comm, MAX_LANES, &sizes, &exchange, &err) != STATUS_OK) {
         fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
         MPI_Abort(MPI_COMM_WORLD, 1);

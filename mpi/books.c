@@ -169,7 +169,7 @@ void books_break_off(struct books *books)
         return;
     books_keep(books);
     turn_epoch(books, books->epoch);
-    for (uint64_t i = 1; i <= books->job->setup.budget.planned_windows; i++) {
+    for (uint64_t i = 1; i <= windows_capacity(books->windows); i++) {
         uint64_t rows = windows_take_rows_read(books->windows, books->epoch + i);
         if (rows > 0)
             stats_of(books, books->epoch + i)->rows_read += rows;

@@ -51,8 +51,7 @@ struct exchange {
     unsigned char *buffers; /* of all lanes, in one mapping, so that huge pages fit */
     size_t buffers_bytes;
     uint64_t record_bytes;
-    uint64_t sample_messages; /* that a sample's pieces travel in */
-    unsigned char *sink;      /* where discarded messages go */
+    unsigned char *sink; /* where discarded messages go */
     size_t sink_bytes;
     MPI_Request sink_request; /* of sink_lane */
     uint32_t sink_lane;
@@ -94,17 +93,6 @@ static enum status check_sizes(const struct exchange_sizes *sizes, struct error 
         return error_set(err, STATUS_INVALID, "a sample of %s is too large for MPI",
                          size_format(sizes->record_bytes).text);
     return STATUS_OK;
-}
-
-/* Messages of a sample's pieces, and the largest of them. */
-static void count_messages(struct exchange *exchange, const struct exchange_sizes *sizes)
-{
-    for (uint64_t i = 0; i < sizes->piece_count; i++) {
-        uint64_t bytes = sizes->piece_bytes[i];
-        exchange->sample_messages += size_divide_up(bytes, ROUND_MESSAGE_BYTES);
-        if (exchange->sink_bytes < min_u64(bytes, ROUND_MESSAGE_BYTES))
-            exchange->sink_bytes = min_u64(bytes, ROUND_MESSAGE_BYTES);
-    }
 }
 
 /* Zeroed and touched, since the batch path is to find it in memory. */
@@ -156,8 +144,8 @@ static enum status lane_init(struct exchange *exchange, uint32_t index,
         lane->send = exchange->buffers + index * lane_bytes;
         lane->receive = lane->send + send_bytes(sizes);
     }
-    return tables_init(lane, sizes->send_samples * exchange->sample_messages,
-                       sizes->receive_samples * exchange->sample_messages, err);
+    return tables_init(lane, sizes->send_samples * sizes->sample_messages,
+                       sizes->receive_samples * sizes->sample_messages, err);
 }
 
 enum status exchange_new(const struct comm *comm, uint32_t lane_count,
@@ -181,7 +169,7 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
     exchange->discards = calloc((size_t)lane_count * (size_t)comm->size, sizeof(uint64_t));
     if (!exchange->counts || !exchange->discards)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for the exchange's tables");
-    count_messages(exchange, sizes);
+    exchange->sink_bytes = sizes->message_bytes;
     if (status == STATUS_OK)
         status = map(exchange->buffers_bytes, &exchange->buffers, err);
     if (status == STATUS_OK)
@@ -308,12 +296,12 @@ uint64_t exchange_sent(struct exchange *exchange, uint32_t lane)
 {
     struct sends *sends = &exchange->lanes[lane].sends;
     (void)test_sends(exchange, lane, sends);
-    return exchange->sample_messages ? sends->done / exchange->sample_messages : 0;
+    return sends->done;
 }
 
-void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t sample_count)
+void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t messages)
 {
-    exchange->lanes[lane].discards[peer] += sample_count * exchange->sample_messages;
+    exchange->lanes[lane].discards[peer] += messages;
 }
 
 /* One message of one lane at a time, since there is one sink: those that wait are with their

@@ -37,12 +37,13 @@ struct exchange_counts {
 };
 
 /* The most that a round may carry. A sample is one record of `record_bytes` (0: nothing is packed),
- * and `piece_count` pieces (0: nothing is zero-copy), whose sizes are `piece_bytes`. */
+ * and pieces that travel in `sample_messages` (0: nothing is zero-copy). Samples of several sources
+ * may have different pieces: then these are the sizes of the largest. */
 struct exchange_sizes {
     uint64_t send_samples, receive_samples; /* to and from all peers together */
     uint64_t record_bytes;                  /* a multiple of 16 */
-    uint64_t piece_count;
-    const uint64_t *piece_bytes; /* [piece_count]; read by exchange_new() alone */
+    uint64_t sample_messages;
+    uint64_t message_bytes; /* of the largest, ROUND_MESSAGE_BYTES at most */
 };
 
 /* Allocates all buffers and tables. The packed buffers are not touched: see exchange_buffers().
@@ -63,21 +64,20 @@ struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t
 void exchange_open(struct exchange *exchange, uint32_t lane);
 
 /* Starts to receive the next piece that reader `peer` sends in this lane, or to send the next piece
- * to it. A sample's pieces are sent in the order of exchange_sizes.piece_bytes. `piece` is borrowed
- * until the lane is complete. Sending NULL stands for a piece without data: the receiver's memory
- * stays as it is. */
+ * to it. Both readers take the pieces in one order. `piece` is borrowed until the lane is complete.
+ * Sending NULL stands for a piece without data: the receiver's memory stays as it is. */
 void exchange_receive(struct exchange *exchange, uint32_t lane, int peer, void *piece,
                       uint64_t piece_bytes);
 void exchange_send(struct exchange *exchange, uint32_t lane, int peer, const void *piece,
                    uint64_t piece_bytes);
 
-/* How many samples of the lane, in the order of exchange_send(), are sent with all their pieces, so
- * that their memory may be used again. Moves all lanes on. */
+/* How many messages of the lane, in the order of exchange_send(), are sent, so that their memory
+ * may be used again. Moves all lanes on. */
 uint64_t exchange_sent(struct exchange *exchange, uint32_t lane);
 
-/* Receives all pieces of `sample_count` samples from `peer`, and drops the data, while
- * exchange_test() is called for this lane. For the end of a run; one lane at a time. */
-void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t sample_count);
+/* Receives `messages` more messages from `peer`, and drops the data, while exchange_test() is
+ * called for this lane. For the end of a run; one lane at a time. */
+void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t messages);
 
 /* The memory that holds both packed buffers of the lane, borrowed. Nobody has touched it: the
  * caller does so on the NUMA node where the buffers are to lie. NULL and 0 where nothing is packed.

@@ -13,9 +13,10 @@
 #define PENSTOCK_MPI_ROUND_H
 
 #include "exchange.h"
+#include "item_merge.h"
 #include "job.h"
 #include "plan/locality.h"
-#include "run/fragments.h"
+#include "run/fragment_sources.h"
 #include "span.h"
 #include "windows.h"
 
@@ -48,7 +49,8 @@ struct fill {
 struct arrival {
     unsigned char *slot;
     uint32_t batch_index;
-    uint32_t source; /* reader */
+    uint16_t reader; /* that it comes from */
+    uint16_t source;
     uint64_t record; /* of the receive buffer */
 };
 
@@ -70,6 +72,7 @@ struct round_matching {
     uint64_t first, count;
     struct round_location *locations;  /* [round_max_matched()] of each position */
     uint32_t *destinations;            /* [round_max_matched()] in the position's step */
+    const struct window **windows;     /* likewise, of a mix; NULL: there is one source */
     _Atomic uint64_t taken, looked_up; /* of the positions, by workers */
     _Atomic uint32_t workers;          /* that plan the round, whatever the placement */
     bool known;                        /* all of it, from an earlier stripe of the step */
@@ -82,21 +85,29 @@ struct round {
     struct windows *windows;
     struct fill *fills;
     struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
+    uint8_t *fill_sources;       /* likewise; NULL: there is one source */
     uint64_t fill_count, fill_next;
     uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
-    uint64_t sent_count; /* how many of the fills before sent_next go to other readers */
+    uint64_t sent_count;             /* messages of the fills before sent_next */
     struct round_matching *matching; /* borrowed from the rounds */
+    struct item_merge *merge;        /* likewise */
     struct arrival *arrivals;
     uint64_t arrival_count, scatter_next;
     unsigned char *send;
     const unsigned char *received;
     struct exchange_counts counts;
-    const struct fragments *fragments;
+    const struct fragment_sources *fragments;
     const struct job *job;
     struct waker *waker; /* the job's */
     struct round_times *times;
     _Atomic uint32_t tasks; /* plans and copies under way */
     _Atomic bool planned;   /* a worker has listed all */
 };
+
+/* The fragments of a fill's sample. */
+static inline const struct fragments *round_fragments_of(const struct round *round, uint64_t fill)
+{
+    return round->fragments->of[round->fill_sources ? round->fill_sources[fill] : 0];
+}
 
 #endif

@@ -13,9 +13,9 @@ static const struct fragment_room *room_of(const struct round *round, const stru
     return round->rooms ? &round->rooms[fill - round->fills] : NULL;
 }
 
-static void fill_slot(const struct round *round, const struct fill *fill, const unsigned char *row)
+static void fill_slot(const struct round *round, const struct fragments *fragments,
+                      const struct fill *fill, const unsigned char *row)
 {
-    const struct fragments *fragments = round->fragments;
     const struct fragment_room *room = room_of(round, fill);
     for (size_t f = 0; f < fragments->count; f++) {
         const struct fragment *fragment = &fragments->all[f];
@@ -27,12 +27,11 @@ static void fill_slot(const struct round *round, const struct fill *fill, const 
                          !fragments->mask || row[fragments->valid_row_offset + fill->offset]);
 }
 
-static void fill_record(const struct round *round, const struct fill *fill,
-                        const unsigned char *row)
+static void fill_record(const struct round *round, const struct fragments *fragments,
+                        const struct fill *fill, const unsigned char *row)
 {
-    const struct fragments *fragments = round->fragments;
     const struct fragment_room *room = room_of(round, fill);
-    unsigned char *record = round->send + fill->to.remote.record * fragments->packed_bytes;
+    unsigned char *record = round->send + fill->to.remote.record * round->fragments->packed_bytes;
     for (size_t f = 0; f < fragments->packed_count; f++) {
         const struct fragment *fragment = &fragments->all[f];
         memcpy(record + fragment->record_offset, fragment_in_row(fragment, row, fill->offset, room),
@@ -43,9 +42,10 @@ static void fill_record(const struct round *round, const struct fill *fill,
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
-static void fetch_ahead(const struct round *round, const struct fill *fill)
+static void fetch_ahead(const struct round *round, uint64_t i)
 {
-    const struct fragment *first = &round->fragments->all[0];
+    const struct fill *fill = &round->fills[i];
+    const struct fragment *first = &round_fragments_of(round, i)->all[0];
     const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
     __builtin_prefetch(fragment_in_row(first, row, fill->offset, NULL));
 }
@@ -84,22 +84,21 @@ static void tell_all(struct uses *uses)
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
-    const struct fragments *fragments = round->fragments;
     struct row_store *store = round->job->store;
-    bool zero_copy = fragments->packed_count < fragments->count;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
         if (i + FETCH_AHEAD < end)
-            fetch_ahead(round, &round->fills[i + FETCH_AHEAD]);
+            fetch_ahead(round, i + FETCH_AHEAD);
+        const struct fragments *fragments = round_fragments_of(round, i);
         bool remote = fill->batch_index == FILL_REMOTE;
         if (remote)
-            fill_record(round, fill, row);
+            fill_record(round, fragments, fill, row);
         else
-            fill_slot(round, fill, row);
-        if (!remote || !zero_copy)
+            fill_slot(round, fragments, fill, row);
+        if (!remote || fragments->messages == 0)
             note_use(&uses, *fill->buffer);
     }
     tell_all(&uses);
@@ -127,17 +126,17 @@ static void take_record(const struct fragments *fragments, const struct arrival 
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
-    const struct fragments *fragments = round->fragments;
-    bool packed = fragments->packed_bytes > 0; /* or what arrives needs finishing alone */
+    uint64_t record_bytes = round->fragments->packed_bytes;
+    bool packed = record_bytes > 0; /* or what arrives needs finishing alone */
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        take_record(fragments, arrival,
-                    packed ? round->received + arrival->record * fragments->packed_bytes : NULL);
+        take_record(round->fragments->of[arrival->source], arrival,
+                    packed ? round->received + arrival->record * record_bytes : NULL);
     }
     uint64_t copy_ns = clock_now_ns() - start_ns;
     worker->copy_ns += copy_ns;
-    worker->copy_bytes += (end - begin) * fragments->packed_bytes;
+    worker->copy_bytes += (end - begin) * record_bytes;
     atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }

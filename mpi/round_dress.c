@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The samples that are dressed together. */
+/* The samples that are dressed together: of one source. */
 struct samples {
     unsigned char *slot;
     uint32_t batch_index; /* of the first */
@@ -60,25 +60,52 @@ static void make(const struct dataset *dataset, size_t f, const struct ring_fiel
         dataset_make(dataset, f, samples->frames[i], place(samples, to, i));
 }
 
-void round_dress(const struct round *round, unsigned char *slot, uint32_t batch_index,
-                 const uint64_t *frames, size_t count, bool valid)
+/* The fields of samples of one source. */
+static void dress_fields(const struct dataset *dataset, const struct ring_layout *layout,
+                         const struct samples *samples)
 {
-    const struct dataset *dataset = round->job->dataset;
-    const struct ring_layout *layout = &round->job->setup.layout;
-    const struct plan_epoch *epoch = &round->reach.epoch;
-    const struct samples samples = {slot, batch_index, frames, count};
-    memcpy(slot + layout->indices_offset + batch_index * sizeof *frames, frames,
-           count * sizeof *frames);
-    plan_sample_keys(epoch->plan.seed, epoch->epoch, frames, count,
-                     (uint64_t *)(slot + layout->keys_offset) + batch_index);
-    memset(slot + layout->valid_offset + batch_index, valid, count);
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
         if (field->source == FIELD_MADE)
-            make(dataset, f, &layout->fields[f], &samples);
+            make(dataset, f, &layout->fields[f], samples);
         else if (field->source == FIELD_HELD && field->step_count > 0)
-            put_held_steps(dataset, f, &layout->fields[f], &samples);
+            put_held_steps(dataset, f, &layout->fields[f], samples);
         else if (field->source == FIELD_HELD)
-            put_held(dataset, f, &layout->fields[f], &samples);
+            put_held(dataset, f, &layout->fields[f], samples);
     }
+}
+
+/* Keys and fields of a mix, whose samples have a source and a pass each. */
+static void dress_mixed(const struct round *round, const struct round_run *run)
+{
+    const struct dataset *dataset = round->job->dataset;
+    const struct ring_layout *layout = &round->job->setup.layout;
+    uint64_t *keys = (uint64_t *)(run->slot + layout->keys_offset) + run->batch_index;
+    for (size_t i = 0, end; i < run->count; i = end) {
+        const struct window *window = run->windows[i];
+        for (end = i + 1; end < run->count && run->windows[end] == window;)
+            end++;
+        const struct samples samples = {run->slot, run->batch_index + (uint32_t)i, run->frames + i,
+                                        end - i};
+        plan_sample_keys(window->epoch.plan.seed, window->epoch.epoch, samples.frames,
+                         samples.count, keys + i);
+        dress_fields(dataset_source(dataset, window->source), layout, &samples);
+    }
+}
+
+void round_dress(const struct round *round, const struct round_run *run)
+{
+    const struct ring_layout *layout = &round->job->setup.layout;
+    const struct plan_epoch *epoch = &round->reach.epoch;
+    const struct samples samples = {run->slot, run->batch_index, run->frames, run->count};
+    memcpy(run->slot + layout->indices_offset + run->batch_index * sizeof run->frames[0],
+           run->frames, run->count * sizeof run->frames[0]);
+    memset(run->slot + layout->valid_offset + run->batch_index, run->valid, run->count);
+    if (epoch->plan.mix) {
+        dress_mixed(round, run);
+        return;
+    }
+    plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count,
+                     (uint64_t *)(run->slot + layout->keys_offset) + run->batch_index);
+    dress_fields(round->job->dataset, layout, &samples);
 }

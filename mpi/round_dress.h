@@ -6,9 +6,19 @@
 
 #include "round.h"
 
-/* The samples at `frames` ([count]), which follow one another in a slot's batch from `batch_index`
- * on. All of them are `valid`, or all are padding. */
-void round_dress(const struct round *round, unsigned char *slot, uint32_t batch_index,
-                 const uint64_t *frames, size_t count, bool valid);
+/* Samples that follow one another in a slot's batch. */
+enum { ROUND_RUN_MOST = 256 };
+struct round_run {
+    unsigned char *slot;  /* NULL: the samples are counted alone */
+    uint32_t batch_index; /* of the first */
+    bool valid;           /* or all are padding */
+    size_t count;
+    uint64_t frames[ROUND_RUN_MOST];
+    uint16_t owners[ROUND_RUN_MOST];              /* of their rows */
+    const struct window *windows[ROUND_RUN_MOST]; /* of a mix */
+};
+
+/* The run must have a slot. */
+void round_dress(const struct round *round, const struct round_run *run);
 
 #endif

@@ -1,11 +1,11 @@
 /* See round_match.h. */
 #include "round_match.h"
 
-#include "base/divide.h"
+#include "round_places.h"
+
 #include "base/number.h"
 
-/* Positions that a worker takes at a time; and that are looked up in one call. */
-enum { PORTION = 4096, BLOCK = 256 };
+enum { PORTION = 4096 }; /* positions that a worker takes at a time */
 
 /* A session begins with the first stripe of a step, and a stripe is planned when those before it
  * are. */
@@ -32,32 +32,20 @@ uint32_t round_match_workers(const struct round *round, uint32_t workers)
     return matching->known ? 1 : (uint32_t)min_u64(portions, workers);
 }
 
-const struct window *round_window_at(const struct round *round, uint64_t position,
-                                     uint64_t *ret_unpadded)
-{
-    const struct plan_epoch *epoch = &round->reach.epoch;
-    *ret_unpadded = plan_unpad(epoch, position);
-    return windows_at(round->windows, windows_serial_of(round->windows, epoch, *ret_unpadded));
-}
-
-/* Looks up positions from `position` on, `most` at most, that are in one window. Returns how many.
- */
+/* Looks up positions from `position` on, `most` at most. Returns how many. */
 static uint64_t look_up_block(struct round *round, struct locality_near near, uint64_t position,
                               uint64_t most)
 {
-    uint64_t unpadded;
-    const struct window *window = round_window_at(round, position, &unpadded);
-    uint64_t window_left = window->plan.first_position + window->plan.sample_count - unpadded;
-    uint64_t count = min_u64(min_u64(most, window_left), BLOCK);
-    struct plan_location found[BLOCK];
-    plan_locations_at(&window->plan, unpadded, count, found);
-    uint64_t at = position - round->matching->first;
-    struct round_location *locations = round->matching->locations + at;
-    uint32_t *destinations = round->matching->destinations + at;
+    struct round_matching *matching = round->matching;
+    struct round_place places[PLACES_BLOCK];
+    uint64_t at = position - matching->first, count = round_places(round, position, most, places);
     for (uint64_t i = 0; i < count; i++) {
-        locations[i] =
-            (struct round_location){(uint32_t)found[i].window_row, (uint32_t)found[i].offset};
-        destinations[i] = locality_trainer(near, window->rows[found[i].window_row]);
+        const struct window *window = places[i].window;
+        matching->locations[at + i] = places[i].location;
+        if (matching->windows)
+            matching->windows[at + i] = window;
+        matching->destinations[at + i] =
+            locality_trainer(near, window->rows[places[i].location.window_row]);
     }
     return count;
 }

@@ -22,9 +22,4 @@ bool round_match_look_up(struct round *round);
 /* Gives all positions their destinations. One thread. */
 void round_match_finish(struct round *round);
 
-/* The window that holds a position of the round, and where in the epoch the position is with
- * padding resolved. Any thread. */
-const struct window *round_window_at(const struct round *round, uint64_t position,
-                                     uint64_t *ret_unpadded);
-
 #endif

@@ -1,8 +1,8 @@
 /* See round_plan.h. */
 #include "round_plan.h"
 
-#include "round_dress.h"
 #include "round_match.h"
+#include "round_places.h"
 
 #include "anchors/anchors.h"
 #include "base/clock.h"
@@ -86,11 +86,12 @@ static uint64_t destination_of(const struct round *round, uint64_t position)
            matching->destinations[position - matching->first];
 }
 
-/* The frame of sample `offset` of a row, and how much room the sample has in its episode. */
-static void find_frame(struct round *round, struct fill *fill, uint64_t row, uint32_t offset)
+/* The frame of a sample, of which the fill has the number in the row, and how much room the sample
+ * has in its episode. */
+static void find_frame(struct round *round, struct fill *fill, const struct plan *plan,
+                       uint64_t row)
 {
-    const struct plan *plan = &round->job->setup.plan;
-    uint64_t frame = plan_frame_at(plan, row, offset);
+    uint64_t frame = plan_frame_at(plan, row, fill->offset);
     fill->offset = (uint32_t)(frame - plan_row_first(plan, row));
     if (!round->rooms)
         return;
@@ -106,8 +107,10 @@ static void list_fill(struct round *round, const struct recipient_walk *walk, st
     struct fill *fill = &round->fills[round->fill_count++];
     fill->buffer = &window->buffers[item->window_row];
     fill->offset = item->offset;
-    if (round->job->dataset->anchors)
-        find_frame(round, fill, window->rows[item->window_row], item->offset);
+    if (window->epoch.plan.anchors)
+        find_frame(round, fill, &window->epoch.plan, window->rows[item->window_row]);
+    if (round->fill_sources)
+        round->fill_sources[fill - round->fills] = (uint8_t)window->source;
     if (walk->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = walk->slot;
         fill->batch_index = (uint32_t)(destination - walk->local.first);
@@ -119,93 +122,70 @@ static void list_fill(struct round *round, const struct recipient_walk *walk, st
     }
 }
 
-/* Takes my samples of this round from its windows, in order of position. Records are numbered for
- * each reader from 0. */
-static void list_fills(struct round *round)
+static void list_item(struct round *round, struct recipient_walk *walk, struct window *window,
+                      const struct round_item *item)
 {
-    struct recipient_walk walk = {0};
-    for (uint64_t serial = round->reach.first_window; serial <= round->reach.last_window;
-         serial++) {
-        struct window *window = windows_at(round->windows, serial);
-        for (; window->fill_next < window->item_count; window->fill_next++) {
-            const struct round_item *item = &window->items[window->fill_next];
-            if (item->round != round->reach.absolute_round)
-                break;
-            uint64_t destination = destination_of(round, item->position - round->reach.epoch_begin);
-            walk_to(&walk, round, destination);
-            list_fill(round, &walk, window, item, destination);
-        }
+    uint64_t destination = destination_of(round, item->position - round->reach.epoch_begin);
+    walk_to(walk, round, destination);
+    list_fill(round, walk, window, item, destination);
+}
+
+/* Takes my samples of this round from a window. */
+static void list_window(struct round *round, struct recipient_walk *walk, struct window *window)
+{
+    for (; window->fill_next < window->item_count; window->fill_next++) {
+        const struct round_item *item = &window->items[window->fill_next];
+        if (item->round != round->reach.absolute_round)
+            break;
+        list_item(round, walk, window, item);
     }
 }
 
-/* Samples that follow one another in a local batch. */
-enum { RUN_BLOCK = 256 };
-struct run {
-    unsigned char *slot;  /* NULL: the samples are counted alone */
-    uint32_t batch_index; /* of the first */
-    bool valid;           /* or all are padding */
-    size_t count;
-    uint64_t samples[RUN_BLOCK];
-    uint16_t sources[RUN_BLOCK]; /* the owners of their rows */
-};
-
-static void add_sample(struct run *run, const struct window *window, uint64_t window_row,
-                       uint64_t offset)
+/* The same of all windows of a mix, which have positions in turn. */
+static void list_merged(struct round *round, struct recipient_walk *walk)
 {
-    run->samples[run->count] = plan_frame_at(&window->epoch.plan, window->rows[window_row], offset);
-    run->sources[run->count++] = window->owners[window_row];
+    struct item_merge *merge = round->merge;
+    struct window *window;
+    item_merge_begin(merge, round->reach.absolute_round);
+    for (uint32_t s = 0; s < round->reach.source_count; s++)
+        for (uint64_t i = round->reach.sources[s].first_window;
+             i < round->reach.sources[s].end_window; i++) {
+            window = windows_at(round->windows, s, i);
+            item_merge_add(merge, window, &window->fill_next);
+        }
+    for (; (window = item_merge_first(merge)); item_merge_take(merge))
+        list_item(round, walk, window, &window->items[window->fill_next]);
 }
 
-/* Adds `count` samples of a window from the position `unpadded` on, if this reader has them all:
- * then they are in its list, where the window's planning has looked them up. */
-static bool add_listed(struct run *run, const struct round *round, const struct window *window,
-                       uint64_t unpadded, uint64_t count)
+/* In order of position. Records are numbered for each reader from 0. */
+static void list_fills(struct round *round)
 {
-    uint64_t first = unpadded - window->plan.first_position;
-    if (first + count > window->item_count)
-        return false;
-    const struct round_item *items = window->items + first;
-    for (uint64_t i = 0; i < count; i++)
-        if (items[i].position != round->reach.epoch_begin + unpadded + i)
-            return false;
-    for (uint64_t i = 0; i < count; i++)
-        add_sample(run, window, items[i].window_row, items[i].offset);
-    return true;
-}
-
-/* Looks up positions from `position` on, before `end`: as many as are in one window, and all
- * padding or none. */
-static void look_up(const struct round *round, uint64_t position, uint64_t end, struct run *ret_run)
-{
-    struct plan_location locations[RUN_BLOCK];
-    uint64_t unpadded;
-    const struct window *window = round_window_at(round, position, &unpadded);
-    uint64_t window_left = window->plan.first_position + window->plan.sample_count - unpadded;
-    uint64_t count = min_u64(min_u64(end - position, window_left), RUN_BLOCK);
-    ret_run->valid = position < round->reach.epoch.plan.sample_count;
-    ret_run->count = 0;
-    if (add_listed(ret_run, round, window, unpadded, count))
+    const struct reach_source *only = &round->reach.sources[0];
+    struct recipient_walk walk = {0};
+    if (round->reach.epoch.plan.mix) {
+        list_merged(round, &walk);
         return;
-    plan_locations_at(&window->plan, unpadded, count, locations);
-    for (uint64_t i = 0; i < count; i++)
-        add_sample(ret_run, window, locations[i].window_row, locations[i].offset);
+    }
+    for (uint64_t i = only->first_window; i < only->end_window; i++)
+        list_window(round, &walk, windows_at(round->windows, 0, i));
 }
 
 /* Records are numbered for each reader from 0. */
-static void list_run(struct round *round, const struct run *run)
+static void list_run(struct round *round, const struct round_run *run)
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
     if (run->slot)
-        round_dress(round, run->slot, run->batch_index, run->samples, run->count, run->valid);
+        round_dress(round, run);
     for (size_t i = 0; i < run->count; i++) {
-        uint32_t source = assign_source(run->sources[i], me);
-        if (source == me)
+        uint32_t reader = assign_source(run->owners[i], me);
+        if (reader == me)
             continue;
-        round->arrivals[round->arrival_count++] =
-            (struct arrival){.slot = run->slot,
-                             .batch_index = run->batch_index + (uint32_t)i,
-                             .source = source,
-                             .record = (uint64_t)round->counts.receive_counts[source]++};
+        round->arrivals[round->arrival_count++] = (struct arrival){
+            .slot = run->slot,
+            .batch_index = run->batch_index + (uint32_t)i,
+            .reader = (uint16_t)reader,
+            .source = (uint16_t)(round->fill_sources ? run->windows[i]->source : 0),
+            .record = (uint64_t)round->counts.receive_counts[reader]++};
     }
 }
 
@@ -214,7 +194,7 @@ static void list_arrivals(struct round *round, bool dressed)
 {
     const struct job *job = round->job;
     const struct plan *plan = &job->setup.plan;
-    struct run run;
+    struct round_run run;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
@@ -224,7 +204,7 @@ static void list_arrivals(struct round *round, bool dressed)
             run.slot = dressed ? slot_base(round, trainer, step) : NULL;
             run.batch_index = slice.first;
             while (run.batch_index < slice.end) {
-                look_up(round, first + run.batch_index, first + slice.end, &run);
+                round_run_look_up(round, first + run.batch_index, first + slice.end, &run);
                 list_run(round, &run);
                 run.batch_index += (uint32_t)run.count;
             }
@@ -251,7 +231,9 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
     struct divider step_samples = divider_of(plan_step_samples(plan, step));
     uint64_t step_first = step * plan->global_batch, next_destination = 0;
     struct recipient_walk walk = {0};
-    struct run run = {.slot = NULL};
+    struct round_run run;
+    run.slot = NULL;
+    run.count = 0;
     for (uint64_t p = step_first + stripe.first; p < step_first + stripe.end; p++) {
         uint64_t destination = destination_of(round, p);
         if (!is_mine(job, step_samples, destination - step_first))
@@ -259,7 +241,7 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
         bool valid = p < plan->sample_count;
         walk_to(&walk, round, destination);
         unsigned char *slot = dressed ? walk.slot : NULL;
-        if (run.count == RUN_BLOCK || slot != run.slot || destination != next_destination ||
+        if (run.count == ROUND_RUN_MOST || slot != run.slot || destination != next_destination ||
             valid != run.valid) {
             list_run(round, &run);
             run.slot = slot;
@@ -267,9 +249,11 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
             run.valid = valid;
             run.count = 0;
         }
-        struct round_location at = round->matching->locations[p - round->matching->first];
-        uint64_t unpadded;
-        add_sample(&run, round_window_at(round, p, &unpadded), at.window_row, at.offset);
+        uint64_t at = p - round->matching->first;
+        round_run_add(round, &run,
+                      round->matching->windows ? round->matching->windows[at]
+                                               : round_window_at(round, p),
+                      round->matching->locations[at]);
         next_destination = destination + 1;
     }
     list_run(round, &run);
@@ -289,7 +273,7 @@ static void number_records(struct round *round)
     }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         struct arrival *arrival = &round->arrivals[i];
-        arrival->record += (uint64_t)counts->receive_displacements[arrival->source];
+        arrival->record += (uint64_t)counts->receive_displacements[arrival->reader];
     }
 }
 

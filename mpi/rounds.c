@@ -10,7 +10,7 @@ enum { EXCHANGE_BUSY_NS = 5000 };
 
 static bool has_zero_copy(const struct rounds *rounds)
 {
-    return rounds->exchange && rounds->fragments->packed_count < rounds->fragments->count;
+    return rounds->exchange && rounds->fragments->messages > 0;
 }
 
 /* Whether workers have anything to do for samples that came from other readers. */
@@ -33,16 +33,7 @@ void rounds_prepare(struct rounds *rounds, struct round *round)
     if (round->serial == rounds->opened)
         return;
     round->serial = rounds->opened;
-    round_reach_at(&round->reach, &rounds->job->setup, windows_span(rounds->windows),
-                   round->serial);
-}
-
-bool rounds_windows_ready(struct rounds *rounds, const struct round *round)
-{
-    for (uint64_t serial = round->reach.first_window; serial <= round->reach.last_window; serial++)
-        if (!windows_planned(rounds->windows, serial))
-            return false;
-    return true;
+    round_reach_at(&round->reach, &rounds->job->setup, round->serial);
 }
 
 /* Starts the next round if its windows are planned and its slots are free. One round is planned at
@@ -57,7 +48,7 @@ static bool open_next(struct rounds *rounds)
     struct round *round = rounds_lane_of(rounds, rounds->opened);
     rounds_prepare(rounds, round);
     uint64_t steps = round->reach.round.end_step - round->reach.round.first_step;
-    if (!rounds_windows_ready(rounds, round) ||
+    if (!windows_find(rounds->windows, &round->reach) ||
         !slots_free(rounds, round->reach.first_sequence + steps - 1))
         return false;
     round_reset(round, rounds->windows);
@@ -191,8 +182,7 @@ static void publish(struct rounds *rounds, struct round *round)
 void rounds_retire(struct rounds *rounds, struct round *round)
 {
     bool step_over = round->reach.round.stripe + 1 == round->reach.round.stripe_count;
-    windows_retire(rounds->windows,
-                   step_over ? round->reach.last_window : round->reach.first_window);
+    windows_retire(rounds->windows, &round->reach, step_over);
     round->state = ROUND_PLANNING;
     rounds->published++;
 }

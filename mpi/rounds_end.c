@@ -53,7 +53,7 @@ static void drain_post(struct rounds *rounds, uint64_t count)
             if (rounds->opened == rounds->published + rounds->lane_count)
                 return;
             rounds_prepare(rounds, round);
-            if (!rounds_windows_ready(rounds, round))
+            if (!windows_find(rounds->windows, &round->reach))
                 return;
             round_reset(round, rounds->windows);
             rounds->opened++;

@@ -4,6 +4,7 @@
 
 #include "copies.h"
 #include "exchange.h"
+#include "item_merge.h"
 #include "pace.h"
 #include "round.h"
 #include "rounds.h"
@@ -21,7 +22,7 @@ struct rounds {
     struct span span;          /* the rounds of the session; fewer after an early end */
     bool end_is_open;          /* an early end is not agreed on yet */
     struct exchange *exchange; /* NULL with one reader */
-    struct fragments *fragments;
+    struct fragment_sources *fragments;
     uint64_t published, posted, begun, opened;
     struct pace *pace;                          /* NULL with one reader */
     uint64_t sent_records[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for
@@ -30,6 +31,7 @@ struct rounds {
     uint64_t exchange_ns;
     struct copies copies;
     struct round_matching matching; /* of the round that is planned last */
+    struct item_merge merge;        /* likewise, of a mix */
     uint32_t lane_count;
     struct round lanes[ROUND_MAX_IN_FLIGHT]; /* [lane_count] */
 };
@@ -46,9 +48,6 @@ static inline uint32_t rounds_lane_index(const struct rounds *rounds, const stru
 
 /* rounds.c: sets the serial and the reach of the next round of a lane. */
 void rounds_prepare(struct rounds *rounds, struct round *round);
-
-/* Whether all windows of a prepared round are planned. */
-bool rounds_windows_ready(struct rounds *rounds, const struct round *round);
 
 /* Posts the round's exchange. */
 void rounds_post(struct rounds *rounds, struct round *round);

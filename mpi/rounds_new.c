@@ -16,21 +16,13 @@ _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTIN
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
                                  struct error *err)
 {
-    const struct fragments *fragments = rounds->fragments;
-    uint64_t *pieces = calloc(fragments->count + 1, sizeof *pieces);
-    if (!pieces)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the exchange");
-    for (size_t i = fragments->packed_count; i < fragments->count; i++)
-        pieces[i - fragments->packed_count] = fragments->all[i].bytes;
+    const struct fragment_sources *fragments = rounds->fragments;
     struct exchange_sizes sizes = {.send_samples = send,
                                    .receive_samples = receive,
                                    .record_bytes = fragments->packed_bytes,
-                                   .piece_count = fragments->count - fragments->packed_count,
-                                   .piece_bytes = pieces};
-    enum status status =
-        exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
-    free(pieces);
-    return status;
+                                   .sample_messages = fragments->messages,
+                                   .message_bytes = fragments->message_bytes};
+    return exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
 }
 
 /* The lanes' buffers are filled with pages by the workers that will copy there. */
@@ -59,7 +51,10 @@ static enum status matching_init(struct rounds *rounds, struct error *err)
     matching->matcher = matcher_new(&setup->plan);
     matching->locations = calloc(count, sizeof *matching->locations);
     matching->destinations = calloc(count, sizeof *matching->destinations);
-    if (!matching->matcher || !matching->locations || !matching->destinations)
+    if (setup->plan.mix)
+        matching->windows = calloc(count, sizeof *matching->windows);
+    if (!matching->matcher || !matching->locations || !matching->destinations ||
+        (setup->plan.mix && !matching->windows))
         return error_set(err, STATUS_NO_MEMORY, "no memory for the destinations of %llu samples",
                          (unsigned long long)count);
     memory_touch(matching->locations, count * sizeof *matching->locations);
@@ -70,6 +65,7 @@ static enum status matching_init(struct rounds *rounds, struct error *err)
 static void matching_done(struct round_matching *matching)
 {
     matcher_free(matching->matcher);
+    free(matching->windows);
     free(matching->destinations);
     free(matching->locations);
 }
@@ -84,16 +80,22 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->fragments = rounds->fragments;
     round->times = &rounds->times;
     round->matching = &rounds->matching;
+    round->merge = &rounds->merge;
     round->fills = calloc(send, sizeof *round->fills);
     round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
     if (rounds->fragments->shifts)
         round->rooms = calloc(send, sizeof *round->rooms);
-    if (!round->fills || !round->arrivals || (rounds->fragments->shifts && !round->rooms))
+    if (rounds->job->setup.plan.mix)
+        round->fill_sources = calloc(send, sizeof *round->fill_sources);
+    if (!round->fills || !round->arrivals || (rounds->fragments->shifts && !round->rooms) ||
+        (rounds->job->setup.plan.mix && !round->fill_sources))
         return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
                          (unsigned long long)send);
     memory_touch(round->fills, send * sizeof *round->fills);
     if (round->rooms)
         memory_touch(round->rooms, send * sizeof *round->rooms);
+    if (round->fill_sources)
+        memory_touch(round->fill_sources, send * sizeof *round->fill_sources);
     memory_touch(round->arrivals, receive * sizeof *round->arrivals);
     if (rounds->exchange) {
         round->send = exchange_send_buffer(rounds->exchange, lane);
@@ -131,13 +133,15 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     rounds->windows = windows;
     rounds->span = span_rounds(&job->setup);
     rounds->lane_count = job->setup.shape.in_flight;
-    enum status status = fragments_new(job->dataset, &rounds->fragments, err);
+    enum status status = fragment_sources_new(job->dataset, &rounds->fragments, err);
     if (status == STATUS_OK) {
-        fragments_set_slots(rounds->fragments, &job->setup.layout);
+        fragment_sources_set_slots(rounds->fragments, &job->setup.layout);
         status = copies_init(&rounds->copies, job, err);
     }
     if (status == STATUS_OK)
         status = matching_init(rounds, err);
+    if (status == STATUS_OK && job->setup.plan.mix)
+        status = item_merge_init(&rounds->merge, windows_capacity(windows), err);
     if (status == STATUS_OK)
         status = lanes_init(rounds, err);
     if (status != STATUS_OK) {
@@ -155,12 +159,14 @@ void rounds_free(struct rounds *rounds)
     for (uint32_t i = 0; i < rounds->lane_count; i++) {
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].rooms);
+        free(rounds->lanes[i].fill_sources);
         free(rounds->lanes[i].arrivals);
     }
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);
     copies_done(&rounds->copies);
+    item_merge_done(&rounds->merge);
     matching_done(&rounds->matching);
-    fragments_free(rounds->fragments);
+    fragment_sources_free(rounds->fragments);
     free(rounds);
 }

@@ -1,9 +1,10 @@
-/* Numbers windows, rounds and steps through all epochs of a run. Serial 0 is the first one after
+/* Numbers rounds and steps through all epochs of a run. Serial 0 is the first one after
  * the start, or after a resume. Pure arithmetic over the plan. Main thread only where
  * plan_epoch_init() is called. */
 #ifndef PENSTOCK_MPI_SPAN_H
 #define PENSTOCK_MPI_SPAN_H
 
+#include "plan/mix.h"
 #include "run/setup.h"
 
 /* A series with `per_epoch` elements in each epoch, which starts at element `first` of
@@ -40,30 +41,32 @@ static inline struct span span_of(uint64_t per_epoch, uint64_t first, uint64_t f
                          .count = (epochs - first_epoch) * per_epoch - first};
 }
 
-/* The windows, from the one that holds the first delivered position. With PLAN_DROP the last
- * windows of an epoch may deliver nothing. Which windows do depends on where the epoch's order puts
- * the short rows, so the series leaves out none. To be called once a session: plan_epoch_init() of
- * the first epoch. */
-struct span span_windows(const struct run_setup *setup);
-
 /* The rounds, from the one that carries the first step. */
 struct span span_rounds(const struct run_setup *setup);
 
 /* The steps. */
 struct span span_steps(const struct run_setup *setup);
 
-/* One round of the run, and the serials of the windows that hold its samples. */
-struct round_reach {
-    struct plan_epoch epoch;
-    struct plan_round round;            /* without the steps before a resumed run's start */
-    uint64_t absolute_round;            /* as in struct round_item */
-    uint64_t epoch_begin;               /* absolute position of the epoch's first */
-    uint64_t first_sequence;            /* serial of first_step */
-    uint64_t first_window, last_window; /* consecutive, all of this epoch */
+/* What a round needs of one source: draws that follow one another, and the windows that hold them.
+ * A draw is a sample, counted through all epochs: without a mix epoch * samples + position, padding
+ * resolved. */
+struct reach_source {
+    uint64_t first_draw, end_draw;
+    uint64_t first_window, end_window; /* set by windows_find() */
 };
 
-/* `windows`: span_windows(). plan_epoch_init() of the round's epoch. */
-void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup,
-                    const struct span *windows, uint64_t serial);
+/* One round of the run. */
+struct round_reach {
+    struct plan_epoch epoch; /* of a mix, its number and plan alone */
+    struct plan_round round; /* without the steps before a resumed run's start */
+    uint64_t absolute_round; /* as in struct round_item */
+    uint64_t epoch_begin;    /* absolute position of the epoch's first */
+    uint64_t first_sequence; /* serial of first_step */
+    uint32_t source_count;
+    struct reach_source sources[MIX_MAX_SOURCES]; /* [source_count] */
+};
+
+/* But for the windows. Without a mix plan_epoch_init() of the round's epoch. */
+void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial);
 
 #endif

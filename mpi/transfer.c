@@ -3,34 +3,36 @@
 
 static bool nothing_is_zero_copy(const struct round *round)
 {
-    return round->fragments->packed_count == round->fragments->count;
+    return round->fragments->messages == 0;
 }
 
 void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round *round)
 {
-    const struct fragments *fragments = round->fragments;
     exchange_open(exchange, lane);
     if (nothing_is_zero_copy(round))
         return;
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         const struct arrival *arrival = &round->arrivals[i];
+        const struct fragments *fragments = round->fragments->of[arrival->source];
         for (size_t f = fragments->packed_count; f < fragments->count; f++)
             exchange_receive(
-                exchange, lane, (int)arrival->source,
+                exchange, lane, (int)arrival->reader,
                 fragment_in_slot(&fragments->all[f], arrival->slot, arrival->batch_index),
                 fragments->all[f].bytes);
     }
 }
 
-/* `row` NULL: without data, and `fill` is not looked at. */
+/* `row` NULL: without data. */
 static void send_sample(struct exchange *exchange, uint32_t lane, const struct round *round,
-                        int reader, const unsigned char *row, const struct fill *fill)
+                        uint64_t i, const unsigned char *row)
 {
-    const struct fragments *fragments = round->fragments;
-    const struct fragment_room *room =
-        row && round->rooms ? &round->rooms[fill - round->fills] : NULL;
+    const struct fill *fill = &round->fills[i];
+    const struct fragments *fragments = round_fragments_of(round, i);
+    const struct fragment_room *room = row && round->rooms ? &round->rooms[i] : NULL;
+    if (fill->batch_index != FILL_REMOTE)
+        return;
     for (size_t f = fragments->packed_count; f < fragments->count; f++)
-        exchange_send(exchange, lane, reader,
+        exchange_send(exchange, lane, (int)fill->to.remote.reader,
                       row ? fragment_in_row(&fragments->all[f], row, fill->offset, room) : NULL,
                       fragments->all[f].bytes);
 }
@@ -38,19 +40,18 @@ static void send_sample(struct exchange *exchange, uint32_t lane, const struct r
 void transfer_send(struct exchange *exchange, uint32_t lane, const struct round *round,
                    uint64_t begin, uint64_t end)
 {
-    for (uint64_t i = begin; i < end; i++) {
-        const struct fill *fill = &round->fills[i];
-        if (fill->batch_index == FILL_REMOTE)
-            send_sample(exchange, lane, round, (int)fill->to.remote.reader,
-                        row_store_data(round->job->store, *fill->buffer), fill);
-    }
+    if (nothing_is_zero_copy(round))
+        return;
+    for (uint64_t i = begin; i < end; i++)
+        send_sample(exchange, lane, round, i,
+                    row_store_data(round->job->store, *round->fills[i].buffer));
 }
 
 bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *round)
 {
     if (nothing_is_zero_copy(round))
         return false;
-    uint64_t before = round->sent_count, sent = exchange_sent(exchange, lane);
+    uint64_t before = round->sent_next, sent = exchange_sent(exchange, lane);
     /* Workers that still copy packed fields of these rows need them, too. A task is counted before
      * its samples are sent. */
     if (round->fragments->packed_bytes > 0 &&
@@ -58,21 +59,23 @@ bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *ro
         return false;
     for (; round->sent_count < sent; round->sent_next++) {
         const struct fill *fill = &round->fills[round->sent_next];
-        if (fill->batch_index != FILL_REMOTE)
+        uint64_t messages = round_fragments_of(round, round->sent_next)->messages;
+        if (fill->batch_index != FILL_REMOTE || messages == 0)
             continue;
+        if (round->sent_count + messages > sent)
+            break;
         row_store_used(round->job->store, *fill->buffer, 1);
-        round->sent_count++;
+        round->sent_count += messages;
     }
-    return sent > before;
+    return round->sent_next > before;
 }
 
-static void abandon_all(struct exchange *exchange, uint32_t lane, const struct round *round)
+static void discard_arrivals(struct exchange *exchange, uint32_t lane, const struct round *round)
 {
-    exchange_open(exchange, lane);
-    for (int peer = 0; peer < round->job->comm.size; peer++) {
-        for (int i = 0; i < round->counts.send_counts[peer]; i++)
-            send_sample(exchange, lane, round, peer, NULL, NULL);
-        exchange_discard(exchange, lane, peer, (uint64_t)round->counts.receive_counts[peer]);
+    for (uint64_t i = 0; i < round->arrival_count; i++) {
+        const struct arrival *arrival = &round->arrivals[i];
+        exchange_discard(exchange, lane, (int)arrival->reader,
+                         round->fragments->of[arrival->source]->messages);
     }
 }
 
@@ -82,12 +85,9 @@ void transfer_abandon(struct exchange *exchange, uint32_t lane, const struct rou
     if (nothing_is_zero_copy(round))
         return;
     if (!begun) {
-        abandon_all(exchange, lane, round);
-        return;
+        exchange_open(exchange, lane);
+        discard_arrivals(exchange, lane, round);
     }
-    for (uint64_t i = round->fill_next; i < round->fill_count; i++) {
-        const struct fill *fill = &round->fills[i];
-        if (fill->batch_index == FILL_REMOTE)
-            send_sample(exchange, lane, round, (int)fill->to.remote.reader, NULL, fill);
-    }
+    for (uint64_t i = round->fill_next; i < round->fill_count; i++)
+        send_sample(exchange, lane, round, i, NULL);
 }

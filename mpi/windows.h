@@ -1,13 +1,15 @@
 /* Windows under way: from rank 0's assignment to rows in memory.
  *
  * A window goes through these stages, in order of serial. As many windows are under way at once as
- * the budget allows, so that rows of the next window are read while rounds use one:
+ * the budget allows, so that rows of the next window are read while rounds use one. In a mix each
+ * source has windows of its own, and all ranks come upon the windows of all sources in one order
+ * (struct plan_merge). A serial counts a source's windows through all epochs of its plan.
  *
  *     ASSIGNING   rank 0 has given out the rows, the broadcast is under way
  *     PLANNING    a worker lists this reader's samples of the window in the order they are due
  *     PLANNED     rows are claimed and read in that order; rounds take samples from it
  *
- * Main thread only, except windows_at() and windows_serial_of(); nothing blocks but windows_new().
+ * Main thread only, except windows_at() and windows_of_draw(); nothing blocks but windows_new().
  * A worker plans. The plan's tables (plan/tables.h) have room for the epochs of all windows under
  * way; the main thread fills them where an epoch begins.
  */
@@ -20,8 +22,11 @@
 #include <stdatomic.h>
 
 struct window {
-    struct plan_epoch epoch;
+    uint32_t source;
+    struct plan_epoch epoch; /* of the source's plan */
     struct plan_window plan;
+    uint64_t first_draw;      /* number of its first sample: see struct reach_source */
+    uint64_t run_epoch;       /* in which it is needed first */
     uint64_t *rows;           /* [rows] which row of the dataset each is; set when PLANNED */
     uint16_t *owners;         /* [rows] the reader of each row, from rank 0 */
     int32_t *buffers;         /* [rows] the buffer of each row of this reader; ROW_NONE until the
@@ -48,23 +53,22 @@ MUST_USE enum status windows_new(struct job *job, struct windows **ret_windows, 
 /* Frees. Rows that are being loaded go on. NULL is fine. */
 void windows_free(struct windows *windows);
 
-/* The windows of the session; borrowed. */
-const struct span *windows_span(const struct windows *windows);
-
 /* Moves all windows on. True if anything moved. */
 bool windows_progress(struct windows *windows);
 
-/* Whether the window is PLANNED. */
-bool windows_planned(const struct windows *windows, uint64_t serial);
+/* Finds the windows that a round needs. False: not all of them are PLANNED. */
+bool windows_find(const struct windows *windows, struct round_reach *reach);
 
 /* The window of that serial, which must be PLANNED and not retired; borrowed until it is retired.
  * Any thread. */
-struct window *windows_at(struct windows *windows, uint64_t serial);
+struct window *windows_at(struct windows *windows, uint32_t source, uint64_t serial);
 
-/* The serial of the window that holds `position` of an epoch; plan_unpad() has resolved padding.
- * Any thread. */
-uint64_t windows_serial_of(const struct windows *windows, const struct plan_epoch *epoch,
-                           uint64_t position);
+/* The window that holds a draw of a round whose windows are found. Likewise. */
+struct window *windows_of_draw(struct windows *windows, const struct round_reach *reach,
+                               uint32_t source, uint64_t draw);
+
+/* The most windows under way at once. */
+size_t windows_capacity(const struct windows *windows);
 
 /* What rank 0 decided of an epoch's rows; zero on other ranks. */
 struct window_ways {
@@ -75,7 +79,9 @@ struct window_ways {
     uint64_t way_ns[WAYS_PLANS]; /* see struct assigner_stats */
 };
 
-/* The same for the epoch that is delivered; counts anew from 0, as windows_take_rows_read(). */
+/* The same for the epoch that is delivered; counts anew from 0, as windows_take_rows_read(). Epochs
+ * are those of the run. In a mix, what is far ahead of the epoch taken last counts for an earlier
+ * one. */
 struct window_ways windows_take_ways(struct windows *windows, uint64_t epoch);
 
 /* How many rows of an epoch were read from the store; counts anew from 0. To be called once the
@@ -91,8 +97,9 @@ bool windows_wait_for_tape(const struct windows *windows, int32_t row_buffer);
 /* Whether rows as stored are on their way. */
 bool windows_moving(const struct windows *windows);
 
-/* Windows before `serial` are not needed any more. */
-void windows_retire(struct windows *windows, uint64_t serial);
+/* Windows that this round, or one before it, needed are not needed any more: all but those that
+ * later rounds may need. `step_over`: no later round has a stripe of the same step. */
+void windows_retire(struct windows *windows, const struct round_reach *reach, bool step_over);
 
 /* How many assignments this rank has posted (asked rank 0 for). All ranks must post the same number
  * before they stop. */

@@ -6,8 +6,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
-#include "run/fragments.h"
-#include "run/hand_out.h"
+#include "run/fragment_sources.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -118,7 +117,7 @@ static uint64_t ring_rest_bytes(const struct config *config, const struct ring_l
 
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
-                                        const struct fragments *fragments,
+                                        const struct fragment_sources *fragments,
                                         const struct run_setup *setup)
 {
     return (struct budget_demand){
@@ -133,7 +132,6 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .shifts = fragments->shifts,
         .held_bytes = dataset->held_bytes,
         .anchor_bytes = dataset->anchor_bytes,
-        .constant_bytes = hand_out_bytes(dataset),
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
@@ -339,8 +337,8 @@ static enum status settle_service(const struct config *config, const struct data
  * on them. */
 static enum status settle_within_node(const struct config *config, const struct dataset *dataset,
                                       const struct run_shape *shape,
-                                      const struct fragments *fragments, struct run_setup *setup,
-                                      struct error *err)
+                                      const struct fragment_sources *fragments,
+                                      struct run_setup *setup, struct error *err)
 {
     setup->demand = make_demand(config, dataset, shape, fragments, setup);
     enum status status = settle_memory(config, dataset, shape, setup, err);
@@ -357,7 +355,7 @@ static enum status settle_within_node(const struct config *config, const struct 
 
 static enum status settle_with(const struct config *config, const struct dataset *dataset,
                                const struct run_shape *shape, const struct run_state *resume,
-                               const struct fragments *fragments, struct run_setup *setup,
+                               const struct fragment_sources *fragments, struct run_setup *setup,
                                struct error *err)
 {
     enum status status = run_plan_settle(config, dataset, &setup->plan, err);
@@ -383,13 +381,13 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
                              const struct run_shape *shape, const struct run_state *resume,
                              struct run_setup *ret_setup, struct error *err)
 {
-    struct fragments *fragments;
-    enum status status = fragments_new(dataset, &fragments, err);
+    struct fragment_sources *fragments;
+    enum status status = fragment_sources_new(dataset, &fragments, err);
     if (status)
         return status;
     struct run_setup setup = {0};
     status = settle_with(config, dataset, shape, resume, fragments, &setup, err);
-    fragments_free(fragments);
+    fragment_sources_free(fragments);
     if (!status)
         *ret_setup = setup;
     return status;
@@ -429,7 +427,6 @@ void run_setup_memory_json(const struct run_setup *setup, struct text *out)
                     {"held_arrays", b->held_bytes},  {"rings", b->rings_bytes},
                     {"exchange", b->exchange_bytes}, {"decoding", b->scratch_bytes},
                     {"fetches", b->fetch_bytes},     {"plan", b->plan_bytes},
-                    {"constants", b->constant_bytes},
                     {"total", b->total_bytes},       {"limit", setup->demand.limit_bytes}};
     for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
         text_append(out, "%s\"%s\":%llu", i ? "," : "{", purposes[i].name,

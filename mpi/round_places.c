@@ -1,0 +1,121 @@
+/* See round_places.h. */
+#include "round_places.h"
+
+#include "base/number.h"
+
+_Static_assert((int)PLACES_BLOCK <= (int)ROUND_RUN_MOST, "a run has room for what is looked up");
+
+/* The window that holds a position, and where in the epoch the position is with padding resolved.
+ */
+static const struct window *window_at(const struct round *round, uint64_t position,
+                                      uint64_t *ret_unpadded)
+{
+    const struct plan_epoch *epoch = &round->reach.epoch;
+    *ret_unpadded = plan_unpad(epoch, position);
+    return windows_of_draw(round->windows, &round->reach, 0,
+                           epoch->epoch * epoch->plan.sample_count + *ret_unpadded);
+}
+
+const struct window *round_window_at(const struct round *round, uint64_t position)
+{
+    uint64_t unpadded;
+    return window_at(round, position, &unpadded);
+}
+
+/* How many positions from `unpadded` on are in the window. */
+static size_t count_in(const struct window *window, uint64_t unpadded, uint64_t most)
+{
+    uint64_t left = window->plan.first_position + window->plan.sample_count - unpadded;
+    return min_u64(min_u64(left, most), PLACES_BLOCK);
+}
+
+static struct round_location location_of(struct plan_location location)
+{
+    return (struct round_location){(uint32_t)location.window_row, (uint32_t)location.offset};
+}
+
+static size_t places_in_window(const struct round *round, uint64_t position, uint64_t most,
+                               struct round_place *ret_places)
+{
+    uint64_t unpadded;
+    const struct window *window = window_at(round, position, &unpadded);
+    size_t count = count_in(window, unpadded, most);
+    struct plan_location found[PLACES_BLOCK];
+    plan_locations_at(&window->plan, unpadded, count, found);
+    for (size_t i = 0; i < count; i++)
+        ret_places[i] = (struct round_place){window, location_of(found[i])};
+    return count;
+}
+
+/* In a mix, positions that follow one another are in windows of all sources. */
+static size_t places_in_step(const struct round *round, uint64_t position, uint64_t most,
+                             struct round_place *ret_places)
+{
+    const struct plan *plan = &round->job->setup.plan;
+    struct plan_draw draws[PLACES_BLOCK];
+    uint64_t step_left = plan->global_batch - position % plan->global_batch;
+    size_t count = min_u64(min_u64(step_left, most), PLACES_BLOCK);
+    plan_draws_at(plan, round->reach.epoch.epoch, position, count, draws);
+    for (size_t i = 0; i < count; i++) {
+        const struct window *window =
+            windows_of_draw(round->windows, &round->reach, draws[i].source, draws[i].number);
+        uint64_t at = window->plan.first_position + (draws[i].number - window->first_draw);
+        ret_places[i] =
+            (struct round_place){window, location_of(plan_location_at(&window->plan, at))};
+    }
+    return count;
+}
+
+size_t round_places(const struct round *round, uint64_t position, uint64_t most,
+                    struct round_place *ret_places)
+{
+    return round->reach.epoch.plan.mix ? places_in_step(round, position, most, ret_places)
+                                       : places_in_window(round, position, most, ret_places);
+}
+
+void round_run_add(const struct round *round, struct round_run *run, const struct window *window,
+                   struct round_location location)
+{
+    run->frames[run->count] =
+        plan_frame_at(&window->epoch.plan, window->rows[location.window_row], location.offset);
+    if (round->fill_sources)
+        run->windows[run->count] = window;
+    run->owners[run->count++] = window->owners[location.window_row];
+}
+
+/* Adds `count` samples of a window from the position `unpadded` on, if this reader has them all:
+ * then they are in its list, where the window's planning has looked them up. */
+static bool add_listed(const struct round *round, struct round_run *run,
+                       const struct window *window, uint64_t unpadded, uint64_t count)
+{
+    uint64_t first = unpadded - window->plan.first_position;
+    if (first + count > window->item_count)
+        return false;
+    const struct round_item *items = window->items + first;
+    uint64_t position = round->reach.epoch_begin + unpadded;
+    for (uint64_t i = 0; i < count; i++)
+        if (items[i].position != position + i)
+            return false;
+    for (uint64_t i = 0; i < count; i++)
+        round_run_add(round, run, window,
+                      (struct round_location){items[i].window_row, items[i].offset});
+    return true;
+}
+
+void round_run_look_up(const struct round *round, uint64_t position, uint64_t end,
+                       struct round_run *ret_run)
+{
+    struct round_place places[PLACES_BLOCK];
+    ret_run->valid = position < round->reach.epoch.plan.sample_count;
+    ret_run->count = 0;
+    if (!round->reach.epoch.plan.mix) {
+        uint64_t unpadded;
+        const struct window *window = window_at(round, position, &unpadded);
+        if (add_listed(round, ret_run, window, unpadded,
+                       count_in(window, unpadded, end - position)))
+            return;
+    }
+    size_t count = round_places(round, position, end - position, places);
+    for (size_t i = 0; i < count; i++)
+        round_run_add(round, ret_run, places[i].window, places[i].location);
+}

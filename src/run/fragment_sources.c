@@ -1,0 +1,57 @@
+/* See fragment_sources.h. */
+#include "run/fragment_sources.h"
+
+#include "base/number.h"
+#include "plan/round.h"
+
+#include <stdlib.h>
+
+/* The sums that are for all sources. */
+static void sum_up(struct fragment_sources *all)
+{
+    for (uint32_t s = 0; s < all->count; s++) {
+        const struct fragments *of = all->of[s];
+        all->record_bytes = max_u64(all->record_bytes, of->record_bytes);
+        all->packed_bytes = max_u64(all->packed_bytes, of->packed_bytes);
+        all->messages = max_u64(all->messages, of->messages);
+        all->shifts |= of->shifts;
+        all->finishes |= of->finishes;
+        for (size_t i = of->packed_count; i < of->count; i++)
+            all->message_bytes =
+                max_u64(all->message_bytes, min_u64(of->all[i].bytes, ROUND_MESSAGE_BYTES));
+    }
+}
+
+enum status fragment_sources_new(const struct dataset *dataset,
+                                 struct fragment_sources **ret_fragments, struct error *err)
+{
+    uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
+    struct fragment_sources *all = calloc(1, sizeof *all + count * sizeof all->of[0]);
+    if (!all)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
+    for (; all->count < count; all->count++) {
+        enum status status =
+            fragments_new(dataset_source(dataset, all->count), &all->of[all->count], err);
+        if (status != STATUS_OK) {
+            fragment_sources_free(all);
+            return status;
+        }
+    }
+    sum_up(all);
+    *ret_fragments = all;
+    return STATUS_OK;
+}
+
+void fragment_sources_free(struct fragment_sources *fragments)
+{
+    for (uint32_t s = 0; fragments && s < fragments->count; s++)
+        fragments_free(fragments->of[s]);
+    free(fragments);
+}
+
+void fragment_sources_set_slots(struct fragment_sources *fragments,
+                                const struct ring_layout *layout)
+{
+    for (uint32_t s = 0; s < fragments->count; s++)
+        fragments_set_slots(fragments->of[s], layout);
+}
