@@ -75,20 +75,41 @@ static void dress_fields(const struct dataset *dataset, const struct ring_layout
     }
 }
 
-/* Keys and fields of a mix, whose samples have a source and a pass each. */
+/* Keys of a mix, whose samples have a source and a pass each: those of one window together. */
+static void put_keys(const struct round_run *run, uint64_t *ret_keys)
+{
+    uint16_t members[ROUND_RUN_MOST];
+    uint64_t frames[ROUND_RUN_MOST], keys[ROUND_RUN_MOST];
+    bool is_done[ROUND_RUN_MOST] = {false};
+    for (size_t first = 0; first < run->count; first++) {
+        const struct window *window = run->windows[first];
+        size_t count = 0;
+        if (is_done[first])
+            continue;
+        for (size_t i = first; i < run->count; i++)
+            if (run->windows[i] == window) {
+                members[count] = (uint16_t)i;
+                frames[count++] = run->frames[i];
+            }
+        plan_sample_keys(window->epoch.plan.seed, window->epoch.epoch, frames, count, keys);
+        for (size_t k = 0; k < count; k++) {
+            ret_keys[members[k]] = keys[k];
+            is_done[members[k]] = true;
+        }
+    }
+}
+
+/* Fields of a mix. */
 static void dress_mixed(const struct round *round, const struct round_run *run)
 {
     const struct dataset *dataset = round->job->dataset;
     const struct ring_layout *layout = &round->job->setup.layout;
-    uint64_t *keys = (uint64_t *)(run->slot + layout->keys_offset) + run->batch_index;
     for (size_t i = 0, end; i < run->count; i = end) {
         const struct window *window = run->windows[i];
         for (end = i + 1; end < run->count && run->windows[end] == window;)
             end++;
         const struct samples samples = {run->slot, run->batch_index + (uint32_t)i, run->frames + i,
                                         end - i};
-        plan_sample_keys(window->epoch.plan.seed, window->epoch.epoch, samples.frames,
-                         samples.count, keys + i);
         dress_fields(dataset_source(dataset, window->source), layout, &samples);
     }
 }
@@ -101,11 +122,12 @@ void round_dress(const struct round *round, const struct round_run *run)
     memcpy(run->slot + layout->indices_offset + run->batch_index * sizeof run->frames[0],
            run->frames, run->count * sizeof run->frames[0]);
     memset(run->slot + layout->valid_offset + run->batch_index, run->valid, run->count);
+    uint64_t *keys = (uint64_t *)(run->slot + layout->keys_offset) + run->batch_index;
     if (epoch->plan.mix) {
+        put_keys(run, keys);
         dress_mixed(round, run);
         return;
     }
-    plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count,
-                     (uint64_t *)(run->slot + layout->keys_offset) + run->batch_index);
+    plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count, keys);
     dress_fields(round->job->dataset, layout, &samples);
 }

@@ -47,22 +47,48 @@ static size_t places_in_window(const struct round *round, uint64_t position, uin
     return count;
 }
 
+/* Looks up positions in `windows`, those of one window together. */
+static void locate_by_window(const struct window *const *windows, const uint64_t *positions,
+                             size_t count, struct round_place *ret_places)
+{
+    uint16_t members[PLACES_BLOCK];
+    uint64_t together[PLACES_BLOCK];
+    struct plan_location found[PLACES_BLOCK];
+    bool is_done[PLACES_BLOCK] = {false};
+    for (size_t first = 0; first < count; first++) {
+        size_t member_count = 0;
+        if (is_done[first])
+            continue;
+        for (size_t i = first; i < count; i++)
+            if (windows[i] == windows[first]) {
+                members[member_count] = (uint16_t)i;
+                together[member_count++] = positions[i];
+            }
+        plan_locations_of(&windows[first]->plan, together, member_count, found);
+        for (size_t k = 0; k < member_count; k++) {
+            ret_places[members[k]] = (struct round_place){windows[first], location_of(found[k])};
+            is_done[members[k]] = true;
+        }
+    }
+}
+
 /* In a mix, positions that follow one another are in windows of all sources. */
 static size_t places_in_step(const struct round *round, uint64_t position, uint64_t most,
                              struct round_place *ret_places)
 {
     const struct plan *plan = &round->job->setup.plan;
     struct plan_draw draws[PLACES_BLOCK];
+    const struct window *windows[PLACES_BLOCK];
+    uint64_t positions[PLACES_BLOCK];
     uint64_t step_left = plan->global_batch - position % plan->global_batch;
     size_t count = min_u64(min_u64(step_left, most), PLACES_BLOCK);
     plan_draws_at(plan, round->reach.epoch.epoch, position, count, draws);
     for (size_t i = 0; i < count; i++) {
-        const struct window *window =
+        windows[i] =
             windows_of_draw(round->windows, &round->reach, draws[i].source, draws[i].number);
-        uint64_t at = window->plan.first_position + (draws[i].number - window->first_draw);
-        ret_places[i] =
-            (struct round_place){window, location_of(plan_location_at(&window->plan, at))};
+        positions[i] = windows[i]->plan.first_position + (draws[i].number - windows[i]->first_draw);
     }
+    locate_by_window(windows, positions, count, ret_places);
     return count;
 }
 

@@ -46,6 +46,18 @@ static void locate_among_rows(const struct plan_window *window, const uint64_t *
     }
 }
 
+/* Of positions, counted from the window's first; they are overwritten. BLOCK at most. */
+static void locate_block(const struct plan_window *window, struct divider row_samples,
+                         uint64_t *numbers, size_t count, struct plan_location *ret_locations)
+{
+    if (window->shuffle)
+        permutation_apply_many(&window->samples, numbers, count);
+    if (window->row_begins)
+        locate_among_rows(window, numbers, count, ret_locations);
+    else
+        locate(window, row_samples, numbers, count, ret_locations);
+}
+
 void plan_locations_at(const struct plan_window *window, uint64_t first_position, size_t count,
                        struct plan_location *ret_locations)
 {
@@ -58,12 +70,23 @@ void plan_locations_at(const struct plan_window *window, uint64_t first_position
         size_t block = min_u64(BLOCK, count - done);
         for (size_t i = 0; i < block; i++)
             numbers[i] = first + done + i;
-        if (window->shuffle)
-            permutation_apply_many(&window->samples, numbers, block);
-        if (window->row_begins)
-            locate_among_rows(window, numbers, block, ret_locations + done);
-        else
-            locate(window, row_samples, numbers, block, ret_locations + done);
+        locate_block(window, row_samples, numbers, block, ret_locations + done);
+        done += block;
+    }
+}
+
+void plan_locations_of(const struct plan_window *window, const uint64_t *positions, size_t count,
+                       struct plan_location *ret_locations)
+{
+    struct divider row_samples = divider_of(window->row_samples);
+    for (size_t done = 0; done < count;) {
+        uint64_t numbers[BLOCK];
+        size_t block = min_u64(BLOCK, count - done);
+        for (size_t i = 0; i < block; i++) {
+            assert(positions[done + i] - window->first_position < window->sample_count);
+            numbers[i] = positions[done + i] - window->first_position;
+        }
+        locate_block(window, row_samples, numbers, block, ret_locations + done);
         done += block;
     }
 }

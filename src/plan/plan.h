@@ -239,11 +239,13 @@ struct plan_recipient plan_recipient_of(const struct plan *plan, uint64_t positi
 uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index);
 
 /* The same of many at a time, for a fraction of the cost each. `rows`: positions in the epoch's row
- * order, replaced by the rows that stand there. Locations: of consecutive positions, all in
- * `window`.
+ * order, replaced by the rows that stand there. Locations: of consecutive positions, or of any, all
+ * in `window`.
  */
 void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count);
 void plan_locations_at(const struct plan_window *window, uint64_t first_position, size_t count,
+                       struct plan_location *ret_locations);
+void plan_locations_of(const struct plan_window *window, const uint64_t *positions, size_t count,
                        struct plan_location *ret_locations);
 void plan_positions_of(const struct plan_window *window, const struct plan_location *locations,
                        size_t count, uint64_t *ret_positions);

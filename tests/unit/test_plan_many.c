@@ -83,8 +83,8 @@ static void division(void **state)
 /* In two stores. */
 static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_rows, bool shuffle)
 {
-    static struct plan_location locations[COUNT];
-    static uint64_t positions[COUNT], rows[COUNT], keys[COUNT];
+    static struct plan_location locations[COUNT], also[COUNT];
+    static uint64_t positions[COUNT], backwards[COUNT], rows[COUNT], keys[COUNT];
     const uint64_t store_samples[] = {0, samples / 3, samples};
     const uint64_t store_rows[] = {0, size_divide_up(samples / 3, row_length),
                                    size_divide_up(samples / 3, row_length) +
@@ -110,8 +110,13 @@ static void check_epoch(uint64_t samples, uint64_t row_length, uint64_t window_r
         uint64_t first = window.first_position + window.sample_count - count;
         plan_locations_at(&window, first, count, locations);
         plan_positions_of(&window, locations, count, positions);
+        for (size_t i = 0; i < count; i++)
+            backwards[i] = first + count - 1 - i;
+        plan_locations_of(&window, backwards, count, also);
         for (size_t i = 0; i < count; i++) {
             struct plan_location location = plan_location_at(&window, first + i);
+            assert_int_equal(also[count - 1 - i].window_row, location.window_row);
+            assert_int_equal(also[count - 1 - i].offset, location.offset);
             assert_int_equal(locations[i].window_row, location.window_row);
             assert_int_equal(locations[i].offset, location.offset);
             assert_int_equal(positions[i], first + i);
