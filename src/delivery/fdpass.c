@@ -74,13 +74,18 @@ static size_t collect_fds(struct msghdr *message, int fds[PACKET_MAX_FDS])
     return count;
 }
 
+/* A peer that closes its socket with packets unread resets the connection. The kernel tells this once, and
+ * before what the peer had sent: its last packets follow. */
 static enum status receive(int socket, struct msghdr *message, int flags, size_t *ret_size,
                            struct error *err)
 {
     ssize_t got;
-    do
+    bool reset = false, again;
+    do {
         got = recvmsg(socket, message, flags | MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+        again = got < 0 && (errno == EINTR || (errno == ECONNRESET && !reset));
+        reset |= got < 0 && errno == ECONNRESET;
+    } while (again);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return error_set(err, STATUS_TIMEOUT, "nothing to receive");
     if (got < 0 && errno != ECONNRESET)

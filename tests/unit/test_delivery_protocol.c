@@ -62,6 +62,20 @@ static void bodies_arrive(void **state)
     assert_int_equal(protocol_send(right, &sent, NULL, NULL), STATUS_LOST);
 }
 
+/* A trainer leaves while the reader tells it something: the reader still hears the goodbye. */
+static void a_goodbye_outlives_packets_that_are_not_read(void **state)
+{
+    (void)state;
+    struct protocol_message end = {.type = PROTOCOL_END},
+                            goodbye = {.type = PROTOCOL_GOODBYE, .goodbye = {.epoch = 2}}, got;
+    assert_int_equal(protocol_send(right, &end, NULL, NULL), STATUS_OK);
+    assert_int_equal(protocol_send(left, &goodbye, NULL, NULL), STATUS_OK);
+    close(left);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_OK);
+    assert_int_equal(got.type, PROTOCOL_GOODBYE);
+    assert_int_equal(protocol_receive(right, &got, NULL, NULL), STATUS_LOST);
+}
+
 static void failures_are_tamed(void **state)
 {
     (void)state;
@@ -264,6 +278,7 @@ int main(void)
 #define BOTH(test) cmocka_unit_test_setup_teardown(test, connect_both, close_both)
     const struct CMUnitTest tests[] = {
         BOTH(bodies_arrive),
+        BOTH(a_goodbye_outlives_packets_that_are_not_read),
         BOTH(failures_are_tamed),
         BOTH(descriptors_come_with_a_welcome_only),
         BOTH(a_hello_comes_with_a_page),
