@@ -101,11 +101,14 @@ fill_venv() {
     has_module build/venv/bin/python moto.server || in_venv 'moto[server]' || true
     has_module build/venv/bin/python auditwheel || in_venv wheel auditwheel || true
     has_module build/venv/bin/python jax || in_venv jax || true
-    has_module build/venv/bin/python torch && return
     # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
-    if [[ $torch == yes ]] || in_venv --no-index --no-deps torch; then
+    if ! has_module build/venv/bin/python torch && { [[ $torch == yes ]] || in_venv --no-index --no-deps torch; }; then
         in_venv torch || true
     fi
+    has_module build/venv/bin/python torch || return 0
+    in_venv lightning accelerate torchdata flax optax || true
+    [[ ! $long ]] || in_venv transformers || true
+    [[ ! $long ]] || in_venv mosaicml || true
 }
 
 use_venv() {
@@ -128,7 +131,11 @@ use_venv() {
     fi
     has_module "$in_it" auditwheel || skipped "auditwheel, which looks at the wheel: pip cannot install it, see build/venv.log"
     has_module "$in_it" jax || skipped "tests that need JAX: pip cannot install it, see build/venv.log"
-    has_module "$in_it" torch || skipped "tests that need PyTorch: not installed; --with-torch installs it"
+    if ! has_module "$in_it" torch; then
+        skipped "tests that need PyTorch: not installed; --with-torch installs it"
+    elif ! has_module "$in_it" lightning; then
+        skipped "training loops of frameworks: pip cannot install them, see build/venv.log"
+    fi
 }
 
 # --- builds -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ its own. A batch's memory goes back once the copy is complete.
 """
 
 import collections
+import sys
 
 import numpy as np
 import torch
@@ -194,6 +195,11 @@ class Loader:
         return self.info.epochs
 
     @property
+    def batch_size(self):
+        """Samples of a batch of this process."""
+        return self.info.batch_size
+
+    @property
     def stats(self):
         return self.connection.stats()
 
@@ -358,6 +364,17 @@ class _Epoch:
         return batch
 
 
+def _is_shared_out():
+    """Whether Accelerate iterates, to give several processes parts of what this one reads."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        owner = type(frame.f_locals.get("self")).__name__
+        if owner == "IterableDatasetShard" or owner == "DataLoaderDispatcher":
+            return sys.modules["accelerate"].PartialState().num_processes > 1
+        frame = frame.f_back
+    return False
+
+
 class Dataset(torch.utils.data.IterableDataset):
     """Batches for torch.utils.data.DataLoader(dataset, batch_size=None), for programs that want a DataLoader.
     A Loader alone does as well. Arguments as of Loader. The DataLoader has no workers: the readers are the
@@ -373,6 +390,11 @@ class Dataset(torch.utils.data.IterableDataset):
     def __iter__(self):
         if torch.utils.data.get_worker_info() is not None:
             raise Invalid("penstock.torch.Dataset takes no DataLoader workers: give num_workers=0")
+        if _is_shared_out():
+            raise Invalid(
+                "accelerator.prepare() was given a DataLoader of penstock.torch.Dataset: process 0 would read for all, "
+                "or each process keep a part of its own samples. Do not prepare it: iterate penstock.torch.Loader()"
+            )
         return iter(self.loader)
 
     def state_dict(self):

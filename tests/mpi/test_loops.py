@@ -1,0 +1,109 @@
+"""The training loops in python/examples/loops: two processes train the same model to the same weights in each framework,
+and each process has its half of each epoch."""
+
+import importlib.util
+import os
+import re
+import sys
+import unittest
+
+from job import JobTest, environment
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+LOOPS = os.path.join(ROOT, "python", "examples", "loops")
+SAMPLES, EPOCHS, TRAINERS = 48, 2, 2
+
+
+def is_there(name):
+    return importlib.util.find_spec(name) is not None
+
+
+if not is_there("torch"):
+    print(f"skipped: {sys.executable} has no torch")
+    sys.exit(77)
+
+
+class LoopTest(JobTest):
+    plain = None  # the weights of the plain loop
+
+    def start(self, program, *arguments, expect=0, settings=None):
+        latents = {"dataset.uri": self.synth("loops", SAMPLES, videos=4), "batch.global_size": 16,
+                   "delivery.trainers": TRAINERS, "dataset.fields.latents": "base_frames",
+                   "dataset.fields.text": "clip_emb[segment_to_video]"}
+        outcome = self.reader(
+            1, {"order.epochs": EPOCHS, **(settings or latents)},
+            (sys.executable, program if os.path.isabs(program) else os.path.join(LOOPS, program), *arguments), ["--quiet"],
+            env=environment(PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")]),
+                            OMP_NUM_THREADS="1", CHECKPOINTS=self.folder, JAX_PLATFORMS="cpu"))
+        self.assertEqual(outcome.code, expect, outcome.output)
+        return outcome.output
+
+    def trains(self, program, *packages):
+        for package in packages:
+            if not is_there(package):
+                self.skipTest(f"no {package}")
+        output = self.start(program)
+        shares = sorted(re.findall(r"epoch (\d+) rank (\d+): (\d+) samples", output))
+        self.assertEqual(shares, sorted((str(epoch), str(rank), str(SAMPLES // TRAINERS))
+                                        for epoch in range(EPOCHS) for rank in range(TRAINERS)), output)
+        return float(re.search(r"weights (\S+)", output).group(1))
+
+    def agrees(self, program, *packages):
+        if LoopTest.plain is None:
+            LoopTest.plain = self.trains("plain_torch.py")
+        self.assertAlmostEqual(self.trains(program, *packages) / LoopTest.plain, 1, places=3)
+
+
+class Loops(LoopTest):
+    def test_lightning(self):
+        self.agrees("with_lightning.py", "lightning")
+
+    def test_accelerate(self):
+        self.agrees("with_accelerate.py", "accelerate")
+
+    def test_jax(self):
+        self.agrees("with_jax.py", "jax", "flax", "optax")
+
+    def test_accelerate_does_not_share_out(self):
+        if not is_there("accelerate"):
+            self.skipTest("no accelerate")
+        path = os.path.join(self.folder, "prepared.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("import penstock.torch\n"
+                       "from accelerate import Accelerator\n"
+                       "from torch.utils.data import DataLoader\n"
+                       "batches = Accelerator(cpu=True).prepare(DataLoader(penstock.torch.Dataset(), batch_size=None))\n"
+                       "for batch in batches: pass\n")
+        output = self.start(path, expect=4)
+        self.assertIn("Do not prepare it: iterate penstock.torch.Loader()", output)
+
+    def test_torchdata(self):
+        """The second start goes on where the first one saved."""
+        if not is_there("torchdata"):
+            self.skipTest("no torchdata")
+        output = self.start("with_torchdata.py", os.path.join(self.folder, "data"), expect=3)
+        self.assertEqual(sorted(re.findall(r"epoch (\d+) rank (\d+): (\d+)", output)), [("0", "0", "16"), ("0", "1", "16")])
+        output = self.start("with_torchdata.py", os.path.join(self.folder, "data"))
+        self.assertEqual(sorted(re.findall(r"epoch (\d+) rank (\d+): (\d+)", output)),
+                         [("0", "0", "8"), ("0", "1", "8"), ("1", "0", "24"), ("1", "1", "24")])
+
+
+class MoreLoops(LoopTest):
+    def test_transformers(self):
+        self.agrees("with_transformers.py", "transformers", "accelerate")
+
+    def test_composer(self):
+        self.agrees("with_composer.py", "composer")
+
+    def test_torchtitan(self):
+        if not is_there("torchtitan"):
+            self.skipTest("no torchtitan")
+        output = self.start("with_torchtitan.py", settings={
+            "dataset.uri": self.synth("tokens", 6400, layout="tokens", documents=8), "dataset.fields.tokens": "tokens",
+            "dataset.fields.tokens.steps": "0:65", "samples.stride": 64, "samples.pad_after": 1, "delivery.trainers": 1,
+            "batch.global_size": 10})
+        self.assertIn("20 batches of (10, 64), then 2 epochs are over", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
