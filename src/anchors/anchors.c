@@ -2,6 +2,7 @@
 #include "anchors/anchors_internal.h"
 #include "anchors/bits.h"
 
+#include "base/memory.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -59,6 +60,7 @@ enum status anchors_new(const struct anchors_header *sizes, struct anchors **ret
         return error_set(err, STATUS_NO_MEMORY, "no memory for the tables of samples, %s",
                          size_format(bytes).text);
     }
+    memory_prefer_huge(header, bytes);
     *header = *sizes;
     header->magic = BLOCK_MAGIC;
     header->bytes = bytes;
@@ -109,8 +111,10 @@ enum status anchors_unpack(const void *bytes, size_t size, bool borrow, struct a
         return error_set(err, STATUS_NO_MEMORY, "no memory for the tables of samples, %s",
                          size_format(size).text);
     }
-    if (copy)
+    if (copy) {
+        memory_prefer_huge(copy, size);
         memcpy(copy, bytes, size);
+    }
     anchors_locate(copy ? copy : (void *)(uintptr_t)bytes, anchors);
     anchors->owned = copy;
     *ret = anchors;

@@ -28,6 +28,14 @@ enum status memory_map(size_t bytes, const char *purpose, void **ret_memory, str
     return STATUS_OK;
 }
 
+void memory_prefer_huge(void *memory, size_t bytes)
+{
+    uintptr_t first = size_round_up((uintptr_t)memory, MEMORY_PAGE_BYTES);
+    uintptr_t end = ((uintptr_t)memory + bytes) / MEMORY_PAGE_BYTES * MEMORY_PAGE_BYTES;
+    if (bytes >= MEMORY_HUGE_PAGE_BYTES)
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
 void memory_unmap(void *memory, size_t bytes)
 {
     if (memory)

@@ -19,6 +19,11 @@ enum { MEMORY_PAGE_BYTES = 4096, MEMORY_HUGE_PAGE_BYTES = 2 << 20, MEMORY_LINE_B
 MUST_USE enum status memory_map(size_t bytes, const char *purpose, void **ret_memory,
                                 struct error *err);
 
+/* Asks for huge pages where memory of another origin has room for some: look-ups here and there in
+ * tables of hundreds of megabytes wait for the addresses of pages otherwise. To be called before
+ * the memory is touched. */
+void memory_prefer_huge(void *memory, size_t bytes);
+
 /* Unmaps; NULL is fine. `bytes` as given to memory_map. */
 void memory_unmap(void *memory, size_t bytes);
 

@@ -160,15 +160,42 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
     *ret_window = window;
 }
 
+/* The last window that begins at `position` or before, of an epoch with counts. Windows have nearly
+ * as many samples each, so that the search begins where equal ones would be, and ends close by. */
+static uint64_t window_by_counts(const struct plan_epoch *epoch, uint64_t position)
+{
+    const uint64_t *begins = epoch->counts->window_begins;
+    uint64_t count = epoch->plan.window_count;
+    double share = (double)position / (double)epoch->plan.sample_count;
+    uint64_t low = min_u64((uint64_t)(share * (double)count), count - 1), high = low + 1;
+    assert(epoch->counts->epoch == epoch->epoch); /* else the tables have no room */
+    for (uint64_t step = 1; begins[low] > position; step *= 2) {
+        high = low;
+        low -= min_u64(low, step);
+    }
+    for (uint64_t step = 1; begins[high] <= position; step *= 2) {
+        low = high;
+        high += min_u64(count - high, step);
+    }
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (begins[middle] <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position)
 {
     const struct plan *plan = &epoch->plan;
     assert(position < plan->sample_count);
+    if (epoch->counts)
+        return window_by_counts(epoch, position);
     uint64_t window_samples = plan->window_rows * plan->row_samples;
     uint64_t low = position / window_samples;
     uint64_t high = (position + epoch->shorts[epoch->short_count].lack_before) / window_samples;
-    if (epoch->counts)
-        high = plan->window_count - 1;
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
         if (middle < plan->window_count && window_begins(epoch, middle) <= position)

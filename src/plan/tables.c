@@ -54,6 +54,7 @@ static bool counts_init(struct plan_counts *counts, const struct plan *plan)
     counts->row_begins = malloc(plan->row_count * sizeof *counts->row_begins);
     if (!counts->window_begins || !counts->row_begins)
         return false;
+    memory_prefer_huge(counts->row_begins, plan->row_count * sizeof *counts->row_begins);
     memory_touch(counts->window_begins, windows_bytes(plan));
     memory_touch(counts->row_begins, plan->row_count * sizeof *counts->row_begins);
     return true;
@@ -65,6 +66,7 @@ static bool list_rows(struct plan_tables *tables, const struct plan *plan)
     tables->rows = malloc(rows_bytes(plan));
     if (!tables->rows)
         return false;
+    memory_prefer_huge(tables->rows, rows_bytes(plan));
     for (uint64_t row = 0; row < plan->all_rows; row++)
         if (anchors_row_samples(plan->anchors, row) > 0)
             tables->rows[count++] = (uint32_t)row;
