@@ -58,11 +58,14 @@ void books_announce(struct books *books, uint64_t epoch, uint64_t samples)
 /* What the disk cache has to tell, as soon as an epoch has ended. */
 static void tell_warnings(const struct job *job)
 {
-    struct disk_cache *cache = dataset_disk_cache(job->dataset);
-    struct error warning;
-    while (cache && disk_cache_take_warning(cache, &warning))
-        fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
-                job->comm.node_name, warning.message);
+    uint32_t count = job->dataset->source_count > 0 ? job->dataset->source_count : 1;
+    for (uint32_t d = 0; d < count; d++) {
+        struct disk_cache *cache = dataset_disk_cache(dataset_source(job->dataset, d));
+        struct error warning;
+        while (cache && disk_cache_take_warning(cache, &warning))
+            fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
+                    job->comm.node_name, warning.message);
+    }
 }
 
 static void add_ways(struct window_ways *sum, struct window_ways more)

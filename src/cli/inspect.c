@@ -56,6 +56,11 @@ static enum status collect(const char *uri, const struct config *config,
     inspection->uri = uri;
     inspection->group = config->group ? config->group : "";
     inspection->root = inspection->group[0] ? "/" : "";
+    if (config->source_count > 0)
+        return error_set(err, STATUS_INVALID,
+                         "the configuration is a mix: inspect a source with the source's own "
+                         "configuration (-c %s)",
+                         config->sources[0].name);
     enum status status = cli_open_store(config, uri, &inspection->store, err);
     if (!status)
         status = zarr_hierarchy_open_wanted(inspection->store,

@@ -21,12 +21,15 @@
 struct options {
     struct cli_settings settings;
     uint64_t index; /* UINT64_MAX: the first sample */
+    uint64_t source;
     bool show;
 };
 
 static const struct cli_option option_table[] = {
     {"index", 'i', "I", "the sample at frame I (the first sample)",
      CLI_COUNT(index, 0, UINT64_MAX - 1)},
+    {"source", 0, "D", "of a mix: the source that has the sample (0)",
+     CLI_COUNT(source, 0, DATASET_MAX_SOURCES - 1)},
     {"show", 0, NULL, "draw the frames of each field", CLI_FLAG(show)},
 };
 
@@ -34,11 +37,13 @@ static const char help[] =
     "Show what one sample of a run is made of: stores, arrays, chunks and frames."
     "\v"
     "A frame is one index along the sample axis, over all stores. A sample is at a frame, its "
-    "anchor. Trainers get the anchor as the sample's index.\n"
+    "anchor. Trainers get the anchor as the sample's index. The sources of a mix have frames of "
+    "their own.\n"
     "\n"
     "Examples:\n"
     "  penstock samples -c run.yaml --index 17\n"
-    "  penstock samples -c run.yaml --index 17 --show\n";
+    "  penstock samples -c run.yaml --index 17 --show\n"
+    "  penstock samples -c mix.yaml --source 2 --index 17\n";
 
 static const struct cli_command command = {
     .help = help,
@@ -211,7 +216,12 @@ static void describe_field(const struct sample *sample, size_t f, struct text *o
     text_append(out, "%-16s", field->name);
     append_shape(field, out);
     if (field->source == FIELD_MADE) {
-        text_append(out, ", made for field %s\n", sample->dataset->fields[field->made_for].name);
+        if (field->made == MADE_SOURCE)
+            text_append(out, ", the number of the sample's source: %" PRIu32 "\n",
+                        sample->dataset->source);
+        else
+            text_append(out, ", made for field %s\n",
+                        sample->dataset->fields[field->made_for].name);
         return;
     }
     const struct zarr_array *array = dataset_field_array(sample->dataset, f);
@@ -317,7 +327,13 @@ static enum status run(const struct options *options, struct config *config, str
     enum status status = cli_settings_open(&options->settings, config, &dataset, err);
     if (status)
         return status;
-    status = show(options, dataset, err);
+    uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
+    if (options->source >= count)
+        status =
+            error_set(err, STATUS_INVALID, "--source %" PRIu64 ": there %s %" PRIu32 " source%s",
+                      options->source, count == 1 ? "is" : "are", count, count_plural(count));
+    else
+        status = show(options, dataset_source(dataset, (uint32_t)options->source), err);
     dataset_free(dataset);
     return status;
 }

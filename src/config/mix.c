@@ -309,20 +309,23 @@ void mix_print(const struct config *config, struct text *out)
 /* Opening
  * ---------------------------------------------------------------------------------------------- */
 
-/* The source's own options, and else those of the configuration that has the mix. */
+/* The source's own options; those of stores, caches and errors are the mix's. */
 static struct dataset_options source_options(const struct dataset_options *outer,
                                              const struct config_source *source)
 {
-    struct dataset_options all = *outer;
     struct dataset_options own = config_dataset_options(source->config, NULL);
-    all.uri = own.uri;
-    all.group = own.group;
-    all.exclude = own.exclude;
-    all.sample_axis = own.sample_axis;
-    all.fields = own.fields;
-    all.field_count = own.field_count;
-    all.samples = own.samples;
-    return all;
+    own.hold_limit_bytes = outer->hold_limit_bytes;
+    own.cache_dir = outer->cache_dir;
+    own.cache_dir_bytes = outer->cache_dir_bytes;
+    own.mask = outer->mask;
+    own.missing_is_bad = outer->missing_is_bad;
+    own.retries = outer->retries;
+    own.index_cache_bytes = outer->index_cache_bytes;
+    own.coalesce_gap_bytes = outer->coalesce_gap_bytes;
+    own.coalesce_bytes = outer->coalesce_bytes;
+    own.store = outer->store;
+    own.watch = outer->watch;
+    return own;
 }
 
 enum status config_open_dataset(const struct config *config, bool caches, struct store_watch *watch,

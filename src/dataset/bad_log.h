@@ -15,7 +15,7 @@
 
 /* A bad chunk, and its samples. Travels between readers as plain bytes. */
 struct bad_chunk {
-    uint32_t source; /* of a mix: the source's number; else 0 */
+    int32_t source; /* of a mix: the source's number; -1: no mix */
     char array[ZARR_PATH_BYTES];
     struct zarr_index_text chunk;
     uint64_t first_sample, sample_count;

@@ -53,7 +53,7 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
     struct dataset_reader *reader = reader_of(faults);
     const struct dataset *dataset = reader->dataset;
     uint64_t first = dataset->store_frames[reader->span->store] + begin;
-    struct bad_chunk bad = {.source = dataset->source,
+    struct bad_chunk bad = {.source = dataset->private->mix ? (int32_t)dataset->source : -1,
                             .chunk = zarr_index_format(array, chunk_index),
                             .first_sample = first,
                             .sample_count = end - begin,

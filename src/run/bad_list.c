@@ -171,7 +171,10 @@ void bad_list_free(struct bad_list *list)
 /* The line's start, which tells it from others, up to the samples' end. */
 static void append_key(const struct bad_list *list, const struct bad_chunk *bad, struct text *out)
 {
-    text_append(out, "{\"dataset\":\"%016" PRIx64 "\",\"array\":", list->fingerprint);
+    text_append(out, "{\"dataset\":\"%016" PRIx64 "\",", list->fingerprint);
+    if (bad->source >= 0)
+        text_append(out, "\"source\":%" PRId32 ",", bad->source);
+    text_append(out, "\"array\":");
     text_append_json(out, bad->array);
     text_append(out, ",\"chunk\":\"%s\",\"samples\":[%" PRIu64 ",%" PRIu64, bad->chunk.text,
                 bad->first_sample, bad->first_sample + bad->sample_count);
@@ -189,12 +192,18 @@ static void append_line(struct bad_list *list, const struct text *key, const str
     list->changed = true;
 }
 
+/* Sources of a mix have samples of the same numbers. */
+static uint64_t sample_number(const struct bad_chunk *bad, uint64_t i)
+{
+    return (uint64_t)(bad->source + 1) << 56 ^ (bad->first_sample + i + 1);
+}
+
 static enum status count_samples(struct bad_list *list, const struct bad_chunk *bad, int reader,
                                  const char *node, struct error *err)
 {
     bool is_new;
     for (uint64_t i = 0; i < bad->sample_count; i++) {
-        if (!add(&list->samples, bad->first_sample + i + 1, &is_new))
+        if (!add(&list->samples, sample_number(bad, i), &is_new))
             return no_memory(err);
         if (list->samples.count <= list->max_samples)
             continue;

@@ -5,7 +5,8 @@
  *     {"dataset":"1f0c94d33ac07e52","array":"images","chunk":"3.0.0","samples":[48,64],
  *      "reader":1,"node":"n2","error":"array 'images' chunk 3.0.0: ..."}        (on one line)
  *
- * `samples` is [first, end). Lines of the same dataset that the file holds already are kept and not
+ * `samples` is [first, end). With a mix, "source" follows the dataset: the number of the source
+ * that the samples are of. Lines of the same dataset that the file holds already are kept and not
  * repeated: a run that is started again, or resumed, adds to the list. Chunks of earlier runs do
  * not count.
  *

@@ -31,7 +31,7 @@ static int remove_path(void **state)
 
 static struct bad_chunk make_bad(const char *array, uint64_t first, uint64_t count)
 {
-    struct bad_chunk bad = {.first_sample = first, .sample_count = count};
+    struct bad_chunk bad = {.source = -1, .first_sample = first, .sample_count = count};
     snprintf(bad.array, sizeof bad.array, "%s", array);
     snprintf(bad.chunk.text, sizeof bad.chunk.text, "%llu.0", (unsigned long long)(first / 8));
     (void)error_set(&bad.cause, STATUS_CORRUPT, "array '%s' chunk %s: of no \"use\"", array,
@@ -108,6 +108,31 @@ static void kept_over_restarts(void **state)
     bad_list_free(list);
 }
 
+/* Sources of a mix have samples of the same numbers. */
+static void of_each_source(void **state)
+{
+    (void)state;
+    struct bad_list *list = open_list(path, 0xab, 16);
+    struct error err;
+    char text[4096];
+    for (int32_t source = 0; source < 2; source++) {
+        struct bad_chunk bad = make_bad("a", 16, 8);
+        bad.source = source;
+        assert_int_equal(add(list, bad, &err), STATUS_OK);
+    }
+    assert_int_equal(bad_list_samples(list), 16);
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
+    bad_list_free(list);
+    list = open_list(path, 0xab, 16); /* lines are kept */
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
+    read_back(text, sizeof text);
+    assert_non_null(
+        strstr(text, "{\"dataset\":\"00000000000000ab\",\"source\":0,\"array\":\"a\","));
+    assert_non_null(
+        strstr(text, "{\"dataset\":\"00000000000000ab\",\"source\":1,\"array\":\"a\","));
+    bad_list_free(list);
+}
+
 static void too_many(void **state)
 {
     (void)state;
@@ -170,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_once, make_path, remove_path),
         cmocka_unit_test_setup_teardown(kept_over_restarts, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(of_each_source, make_path, remove_path),
         cmocka_unit_test(too_many),
         cmocka_unit_test(many),
         cmocka_unit_test_setup_teardown(foreign_files, make_path, remove_path),
