@@ -1,6 +1,7 @@
 /* See attached_ring.h. */
 #include "client/attached_ring.h"
 
+#include "delivery/waits.h"
 #include "delivery/wakeup.h"
 
 #include <stdlib.h>
@@ -81,6 +82,7 @@ bool attached_ring_release(struct attached_ring *attached, uint32_t slot, uint64
         stamp % 2 == 1 && atomic_load(&lease->epoch) == epoch && atomic_load(&lease->step) == step;
     if (!ours || !atomic_compare_exchange_strong(&lease->stamp, &stamp, stamp + 1))
         return false;
+    waits_note_release(&attached->connection.ring.control->waits);
     advance_tail(attached);
     if (attached->vacated)
         ring_give_back(&attached->connection.ring, slot);

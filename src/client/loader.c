@@ -71,8 +71,7 @@ void loader_set_final(struct loader *loader, const struct error *error)
 }
 
 /* Sleeps until `fd` is signalled, a word comes from the service, or the deadline (UINT64_MAX:
- * none).
- */
+ * none). */
 static enum status sleep_on(struct loader *loader, int fd, uint64_t deadline, struct error *err)
 {
     uint64_t start = clock_now_ns();
@@ -116,10 +115,13 @@ static enum status wait_for_release(struct loader *loader, uint64_t deadline, st
  * A failure is final, unless INVALID. */
 static enum status wait_for_more(struct loader *loader, uint64_t deadline, struct error *err)
 {
+    uint64_t start_ns = clock_now_ns();
     if (loader->lost) {
         struct error error;
         bool had_all = atomic_load(&loader->cursor) == loader->end;
-        if (loader_reconnect(loader, deadline, &error)) {
+        enum status status = loader_reconnect(loader, deadline, &error);
+        loader->batch_wait_ns += clock_now_ns() - start_ns;
+        if (status) {
             loader->ended = had_all; /* it had all its batches, and looked for a reader only so that
                                       * others are not kept waiting */
             if (!had_all)
@@ -130,7 +132,11 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
     enum status status = loader_check_leases(loader, err);
     if (status && loader->freed_fd >= 0)
         return wait_for_release(loader, deadline, err);
-    return status ? status : wait_for_publish(loader, deadline, err);
+    if (!status) {
+        status = wait_for_publish(loader, deadline, err);
+        loader->batch_wait_ns += clock_now_ns() - start_ns;
+    }
+    return status;
 }
 
 static void say_end(struct loader *loader)

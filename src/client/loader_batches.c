@@ -1,6 +1,7 @@
 /* The loader's batches: takes the next slot, and gives slots back. */
 #include "client/loader_internal.h"
 
+#include "delivery/waits.h"
 #include "delivery/wakeup.h"
 
 #include <inttypes.h>
@@ -64,6 +65,7 @@ static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
         return false;
     }
     atomic_store_explicit(&loader->taken, sequence + 1, memory_order_relaxed);
+    waits_note_taken(&ring->control->waits, sequence + 1);
     loader->expected++;
     *ret_batch = batch;
     return true;
@@ -82,6 +84,8 @@ bool loader_take(struct loader *loader, struct loader_batch *ret_batch)
             continue;
         }
         attached_ring_lease(attached, sequence, batch.header.epoch, batch.header.step);
+        waits_note_batch(&attached->connection.ring.control->waits, loader->batch_wait_ns);
+        loader->batch_wait_ns = 0;
         atomic_store(&loader->cursor, loader->expected);
         atomic_fetch_add_explicit(&loader->batches, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&loader->samples, batch.header.sample_count,

@@ -39,9 +39,11 @@ struct loader {
     _Atomic bool wants_release;
     struct loader_watch watch;                                     /* all NULL: nobody watches */
     _Atomic uint64_t batches, samples, waits, wait_ns, reconnects; /* see loader_stats() */
-    struct error failure; /* of loader_fail(); status OK: it was not called; set before `left` */
-    pthread_mutex_t lock; /* held to change or follow the list of `attached`, and to say farewell;
-                           * loader_next()'s thread may read `attached` without it */
+    uint64_t batch_wait_ns; /* how long the next batch was waited for so far, inside loader_next();
+                             * without waits for the trainer's own releases */
+    struct error failure;   /* of loader_fail(); status OK: it was not called; set before `left` */
+    pthread_mutex_t lock;   /* held to change or follow the list of `attached`, and to say farewell;
+                             * loader_next()'s thread may read `attached` without it */
     struct attached_ring *attached;
 };
 

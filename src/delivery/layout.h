@@ -14,11 +14,12 @@
  * the slots released in order. Both only grow. Slot number n lies at index n % slot_count. The
  * trainer may release in any order, and advances `tail` when the oldest slot is released.
  *
- * A trainer may write to `tail` and `trainer_waits`, and to the arrays of the slots that it leases;
- * outside the ring, to its cursor page (cursor_page.h) and its cursor file (client/cursor_file.h).
- * The rest is its reader's. Neither side trusts the other's memory. The reader keeps its own copy
- * of the layout and of head, and checks tail and cursor (server/trainer.c). The trainer copies the
- * header once, and checks the copy before it uses the ring.
+ * A trainer may write to `tail`, `waits` and `trainer_waits`, and to the arrays of the slots that
+ * it leases; outside the ring, to its cursor page (cursor_page.h) and its cursor file
+ * (client/cursor_file.h). The rest is its reader's. Neither side trusts the other's memory. The
+ * reader keeps its own copy of the layout and of head, and checks tail and cursor
+ * (server/trainer.c). The trainer copies the header once, and checks the copy before it uses the
+ * ring.
  */
 #ifndef PENSTOCK_DELIVERY_LAYOUT_H
 #define PENSTOCK_DELIVERY_LAYOUT_H
@@ -37,7 +38,7 @@ enum {
     RING_MAX_FIELDS = 64,
     RING_MAX_RANK = 8,
     RING_NAME_BYTES = 64,
-    RING_VERSION = 3,
+    RING_VERSION = 4,
     RING_MAX_SLOTS = 2048,
 };
 
@@ -86,16 +87,31 @@ struct ring_header {
     struct ring_service service;
 };
 
+enum { RING_WAIT_BUCKETS = 9 };
+
+/* How long a trainer has waited for the batches of this ring: waits.h. The 32-bit numbers wrap
+ * around. */
+struct ring_waits {
+    _Atomic uint64_t wait_ns;                    /* inside penstock_next(), for batches taken */
+    _Atomic uint64_t released_ms;                /* the time of the last release, since 1970 */
+    _Atomic uint32_t taken;                      /* batches taken or passed over */
+    _Atomic uint32_t buckets[RING_WAIT_BUCKETS]; /* batches taken, by how long they were waited
+                                                  * for */
+};
+
 /* Each line is written by one side only. */
 struct ring_control {
     _Alignas(64) _Atomic uint64_t head;          /* reader: slots published */
     _Alignas(64) _Atomic uint64_t tail;          /* trainer: slots released, in order */
+    struct ring_waits waits;                     /* trainer */
     _Alignas(64) _Atomic uint32_t trainer_waits; /* trainer: wants a wake-up at the next publish */
     _Alignas(64) _Atomic uint32_t reader_waits;  /* reader: wants a wake-up at the next release */
 };
 
 _Static_assert(sizeof(struct ring_control) == 256, "shared layout");
 _Static_assert(offsetof(struct ring_control, tail) == 64, "shared layout");
+_Static_assert(offsetof(struct ring_control, waits) == 72, "shared layout");
+_Static_assert(sizeof(struct ring_waits) == 56, "shared layout: fills the line of the tail");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared atomics must be lock-free");
 
 struct slot_header {

@@ -24,6 +24,7 @@
 #include "delivery/layout.h"
 #include "delivery/protocol.h"
 #include "delivery/ring.h"
+#include "delivery/waits.h"
 #include "server/ring_memory.h"
 
 #include <poll.h>
@@ -162,6 +163,17 @@ bool server_trainer_returns(const struct server *server);
 
 /* Batches that are published and not released in order; 0 unless the trainer is connected. */
 uint64_t server_trainer_backlog(const struct server *server, uint32_t trainer);
+
+/* What a trainer's ring shows, from server_start() on. The trainer writes most of this, and nobody
+ * relies on the numbers. All 0 for a trainer without a ring. */
+struct server_ring_view {
+    struct waits_seen waits; /* since the session began */
+    uint32_t slots;          /* that the trainer may lease */
+    uint32_t ready_slots;    /* published, and not taken */
+    uint32_t held_slots;     /* taken, and not released in order */
+    bool waiting;            /* the trainer sleeps in penstock_next() */
+};
+struct server_ring_view server_trainer_ring(const struct server *server, uint32_t trainer);
 
 /* Asks all trainers to signal their release eventfd at the next release, or asks no longer and
  * takes the signals that came. base/waker.h says in which order to arm, look and sleep. Nothing

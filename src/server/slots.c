@@ -33,6 +33,24 @@ void server_publish(struct server *server, uint32_t trainer)
     ring_publish(&t->ring, t->head, t->publish_fd);
 }
 
+struct server_ring_view server_trainer_ring(const struct server *server, uint32_t trainer)
+{
+    const struct trainer *t = &server->trainers[trainer];
+    struct server_ring_view view = {0};
+    uint64_t tail;
+    if (!server->started || !t->ring.control)
+        return view;
+    view.waits = waits_read(&t->ring.control->waits);
+    view.slots = t->ring.slot_count - server->layout.spare_slots;
+    if (t->state != SERVER_PEER_CONNECTED || !trainer_read_tail(t, &tail))
+        return view;
+    uint32_t backlog = (uint32_t)(t->head - tail), ready = (uint32_t)t->head - view.waits.taken;
+    view.ready_slots = ready < backlog ? ready : backlog;
+    view.held_slots = backlog - view.ready_slots;
+    view.waiting = atomic_load(&t->ring.control->trainer_waits) != 0;
+    return view;
+}
+
 static void set_waits(struct server *server, uint32_t waits)
 {
     for (uint32_t i = 0; server->started && i < server->trainer_count; i++)

@@ -168,6 +168,58 @@ static void next_waits_for_a_release(void **state)
     pair_done(&pair);
 }
 
+/* 20 ms and more in the fourth bucket or a later one, whatever the machine does meanwhile. */
+static void a_reader_sees_how_long_its_trainer_waits(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_batch batch, none;
+    publish(&pair);
+    publish(&pair);
+    batch = take(&pair);
+    struct server_ring_view view = server_trainer_ring(pair.server, 0);
+    assert_int_equal(view.slots, SUPPORT_SLOTS);
+    assert_int_equal(view.ready_slots, 1);
+    assert_int_equal(view.held_slots, 1);
+    assert_int_equal(view.waits.buckets[0], 1);
+    assert_int_equal(view.waits.wait_ns, 0);
+    assert_int_equal(view.waits.released_ms, 0);
+    give(&pair, &batch);
+    batch = take(&pair);
+    give(&pair, &batch);
+    assert_int_equal(penstock_next(pair.client, &none, 20), PENSTOCK_TIMEOUT);
+    publish(&pair);
+    batch = take(&pair);
+    view = server_trainer_ring(pair.server, 0);
+    assert_int_equal(view.ready_slots, 0);
+    assert_int_equal(view.held_slots, 1);
+    assert_false(view.waiting);
+    assert_true(view.waits.wait_ns >= 15000000);
+    assert_true(view.waits.released_ms > UINT64_C(1600000000000));
+    uint32_t count = 0, late = 0;
+    for (int b = 0; b < RING_WAIT_BUCKETS; b++) {
+        count += view.waits.buckets[b];
+        late += b >= 3 ? view.waits.buckets[b] : 0;
+    }
+    assert_int_equal(count, 3);
+    assert_int_equal(late, 1);
+    give(&pair, &batch);
+    pair_done(&pair);
+}
+
+/* The numbers are the trainer's: nonsense is shown, and breaks nothing. */
+static void wild_waits_break_nothing(void **state)
+{
+    (void)state;
+    struct ring_waits waits;
+    memset(&waits, 0xff, sizeof waits);
+    waits_note_batch(&waits, UINT64_MAX);
+    waits_note_taken(&waits, UINT64_C(1) << 32);
+    struct waits_seen seen = waits_read(&waits);
+    assert_int_equal(seen.buckets[RING_WAIT_BUCKETS - 1], 0);
+    assert_int_equal(seen.taken, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +228,8 @@ int main(void)
         cmocka_unit_test(statistics_say_what_happened_and_what_is_there),
         cmocka_unit_test(a_smaller_struct_is_not_overrun),
         cmocka_unit_test(next_waits_for_a_release),
+        cmocka_unit_test(a_reader_sees_how_long_its_trainer_waits),
+        cmocka_unit_test(wild_waits_break_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
