@@ -7,7 +7,7 @@ readonly BUILD_PACKAGES=(
     gcc libc6-dev cmake ninja-build pkg-config
     libblosc-dev libzstd-dev libdeflate-dev liblz4-dev libbz2-dev liblzma-dev libisal-dev
     libcurl4-openssl-dev libssl-dev libjson-c-dev libyaml-dev libhwloc-dev libhwloc-plugins libxxhash-dev
-    librandom123-dev
+    librandom123-dev libmicrohttpd-dev
 )
 
 say() {

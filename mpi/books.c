@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "job_internal.h"
 #include "store/disk_cache.h"
+#include "store/watch.h"
 
 #include <stdio.h>
 
@@ -78,6 +79,37 @@ static void add_ways(struct window_ways *sum, struct window_ways more)
         sum->way_ns[p] += more.way_ns[p];
 }
 
+void books_add(struct epoch_stats *sum, const struct epoch_stats *more)
+{
+    _Static_assert(sizeof *sum % sizeof(uint64_t) == 0, "summed as uint64_t");
+    for (size_t i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
+        ((uint64_t *)sum)[i] += ((const uint64_t *)more)[i];
+}
+
+/* Whether workers are held up by a call to the store. */
+static bool store_is_slow(const struct job *job)
+{
+    const uint64_t slow_ns = 100000000;
+    struct store_watch_call call;
+    return store_watch_oldest(job->watch, &call) && call.age_ns > slow_ns;
+}
+
+/* Divides the time that rounds have waited for rows: see books_update(). */
+static void divide_rows_wait(struct books *books, struct epoch_stats *stats, uint64_t read_ns,
+                             uint64_t decode_ns)
+{
+    uint64_t wait_ns = books->rows_wait_ns;
+    if (wait_ns == 0)
+        return;
+    if (read_ns + decode_ns == 0 && !store_is_slow(books->job))
+        return;
+    double share = read_ns + decode_ns ? (double)read_ns / (double)(read_ns + decode_ns) : 1;
+    uint64_t storage_ns = (uint64_t)(share * (double)wait_ns);
+    stats->blocked_storage_ns += storage_ns;
+    stats->blocked_decode_ns += wait_ns - storage_ns;
+    books->rows_wait_ns = 0;
+}
+
 /* Closes the books of the epoch under way and opens the next one's. */
 static void turn_epoch(struct books *books, uint64_t next_epoch)
 {
@@ -97,6 +129,8 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     stats->chunk_count += pool.read.chunk_count - before->read.chunk_count;
     stats->read_ns += pool.read.read_ns - before->read.read_ns;
     stats->decode_ns += pool.read.decode_ns - before->read.decode_ns;
+    divide_rows_wait(books, stats, pool.read.read_ns - before->read.read_ns,
+                     pool.read.decode_ns - before->read.decode_ns);
     stats->copy_ns += pool.copy_ns - before->copy_ns;
     stats->plan_ns += times.plan_ns - books->epoch_times.plan_ns;
     stats->fill_ns += times.fill_ns - books->epoch_times.fill_ns;
@@ -131,6 +165,26 @@ static void say_serving(struct books *books, uint64_t epoch, uint64_t step)
     fflush(stdout);
 }
 
+void books_update(struct books *books)
+{
+    if (!books->finished)
+        turn_epoch(books, books->epoch);
+}
+
+/* Adds to what the oldest round waits for. */
+static void count_wait(struct books *books, enum round_block block, uint64_t passed_ns)
+{
+    const struct job *job = books->job;
+    struct epoch_stats *stats = stats_of(books, books->epoch);
+    stats->blocked_ns[block] += passed_ns;
+    if (block != BLOCK_ROWS)
+        return;
+    if (job->fetches && !pool_is_reading(job->pool))
+        stats->blocked_storage_ns += passed_ns;
+    else
+        books->rows_wait_ns += passed_ns;
+}
+
 void books_keep(struct books *books)
 {
     uint64_t now = clock_now_ns();
@@ -141,7 +195,7 @@ void books_keep(struct books *books)
         return;
     const struct ring_service *span = &books->job->setup.service;
     enum round_block block = rounds_blocked(books->rounds, &epoch, &step);
-    stats_of(books, books->epoch)->blocked_ns[block] += passed_ns;
+    count_wait(books, block, passed_ns);
     say_serving(books, epoch, step);
     while (books->epoch < epoch)
         turn_epoch(books, books->epoch + 1);

@@ -39,7 +39,9 @@ struct epoch_stats {
     uint64_t stall_count; /* how often a wait for a trainer was longer than delivery.stall_warning
                            */
     uint64_t blocked_ns[BLOCK_COUNT];
-    struct window_ways ways; /* rank 0's */
+    uint64_t blocked_storage_ns, blocked_decode_ns; /* of blocked_ns[BLOCK_ROWS]: see
+                                                     * books_update() */
+    struct window_ways ways;                        /* rank 0's */
 };
 
 struct service_summary {
@@ -50,6 +52,9 @@ struct service_summary {
     uint64_t first_epoch;
     struct epoch_stats epochs[SERVICE_MAX_EPOCH_STATS];
 };
+
+/* Adds up, member by member. */
+void books_add(struct epoch_stats *sum, const struct epoch_stats *more);
 
 /* The entry of an epoch, borrowed. An epoch before the first one, where a session goes back, counts
  * in the first entry. */
@@ -67,6 +72,8 @@ struct books {
     uint64_t epoch_start_ns;
     uint64_t epoch_cpu_ns;           /* of this process, when the epoch began */
     struct rounds_times epoch_times; /* of rounds, when the epoch began */
+    uint64_t rows_wait_ns;           /* that rounds waited for rows, and of which nobody knows yet
+                                      * whether that was the store or decoding */
     bool said_serving;               /* the supervisor was told that the first batch is published */
     bool show_progress;              /* true on rank 0, unless it is quiet */
     struct progress progress;
@@ -79,6 +86,12 @@ void books_open(struct books *books, const struct job *job, struct windows *wind
 /* To be called at each turn of the loop: adds the time since the last turn to what the oldest round
  * waits for, and closes epochs whose last step is published. */
 void books_keep(struct books *books);
+
+/* Brings the entry of the open epoch up to date. The time in which rounds waited for rows is
+ * divided as the workers' own time was since the last call, between reads and decoding. Rows of a
+ * remote store that no worker has yet wait for the store, and so does everything while no worker
+ * has ended anything and a call to the store takes long. Does nothing once the books are closed. */
+void books_update(struct books *books);
 
 /* Closes the last epoch, once everything is published. */
 void books_finish(struct books *books);

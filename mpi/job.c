@@ -5,9 +5,11 @@
 #include "base/number.h"
 #include "held.h"
 #include "left.h"
+#include "meter.h"
 #include "plan/tables.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +152,10 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     if (!options->quiet && job->comm.rank == 0)
         job_announce(job, options->verbose);
     status = job_open_server(job, options, err);
+    if (status == STATUS_OK)
+        status = comm_agree(&job->comm, meter_new(job, &job->meter, err), err);
+    if (status == STATUS_OK && job->comm.rank == 0 && !options->quiet && *meter_address(job->meter))
+        fprintf(stderr, "metrics    http://%s/metrics\n", meter_address(job->meter));
     if (status == STATUS_OK && options->command)
         status = job_spawn_trainers(job, options, err);
     if (status == STATUS_OK)
@@ -199,6 +205,7 @@ void job_done(struct job *job, const struct error *outcome)
     watchdog_free(job->watchdog);
     if (!job->stuck)
         free_what_workers_use(job);
+    meter_free(job->meter);
     server_free(job->server);
     assigner_free(job->assigner);
     if (!job->stuck)

@@ -39,7 +39,7 @@ enum status job_share_config(struct job *job, const struct job_options *options,
     size_t size = text.length;
     comm_share(&job->comm, &bytes, &size);
     if (job->comm.rank != 0) {
-        status = config_read_text(&job->config, bytes, size, "configuration of rank 0", "/", err);
+        status = config_read_text(&job->config, bytes, size, "configuration of rank 0", NULL, err);
         free(bytes);
     }
     text_done(&text);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "job.h"
+#include "meter.h"
 #include "save_state.h"
 #include "service.h"
 #include "spawner.h"
@@ -60,6 +61,7 @@ static void leave_on_signal(void *argument, int signal_number)
     if (job->server) {
         server_leave(job->server); /* no more: workers may still write to rings */
     }
+    meter_leave(job->meter);
     /* Only SIGUSR2 is not followed by a launcher's SIGKILL. */
     job_stop_children(job, signal_number == SIGUSR2 && job->session_count > 0
                                ? job->config.grace_s * 1000

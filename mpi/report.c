@@ -3,6 +3,7 @@
 #include "service.h"
 
 #include "base/size.h"
+#include "meter.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +114,8 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
 /* Every reader's epochs, on rank 0. */
 struct all_epochs {
     uint64_t reader_count, epoch_count;
-    struct epoch_stats *epochs; /* [readers][epochs], owned */
+    struct epoch_stats *epochs;     /* [readers][epochs], owned */
+    struct metrics_values *metrics; /* [readers], owned */
 };
 
 static const struct epoch_stats *epoch_of(const struct all_epochs *all, uint64_t reader,
@@ -131,8 +133,7 @@ static void add_up(const struct all_epochs *all, uint64_t epoch, struct epoch_st
     for (uint64_t r = 0; r < all->reader_count; r++) {
         const struct epoch_stats *stats = epoch_of(all, r, epoch);
         steps = stats->steps > steps ? stats->steps : steps;
-        for (size_t i = 0; i < STATS_WORDS; i++)
-            ((uint64_t *)&sum)[i] += ((const uint64_t *)stats)[i];
+        books_add(&sum, stats);
         for (size_t i = 0; i < BLOCK_COUNT; i++) {
             bool least = i == BLOCK_EXCHANGE;
             if ((stats->blocked_ns[i] < waits.blocked_ns[i]) == least)
@@ -183,7 +184,9 @@ static void append_reader(const struct job *job, const struct all_epochs *all, u
         append_counters(epoch_of(all, reader, i), json);
         text_append(json, "}");
     }
-    text_append(json, "]}");
+    text_append(json, "],\"metrics\":");
+    metrics_json(&all->metrics[reader], json);
+    text_append(json, "}");
 }
 
 static void append_masked(const struct job *job, struct text *out)
@@ -270,14 +273,20 @@ void service_describe(const struct job *job, const struct service_summary *summa
     struct all_epochs all = {.reader_count = readers,
                              .epoch_count = count_epochs(&job->comm, summary)};
     all.epochs = calloc(readers * all.epoch_count + 1, sizeof *all.epochs);
-    if (!all.epochs)
+    all.metrics = calloc(readers + 1, sizeof *all.metrics);
+    if (!all.epochs || !all.metrics)
         MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB for each reader at the very end */
     MPI_Request request;
     int words = (int)(all.epoch_count * STATS_WORDS);
     MPI_Igather(summary->epochs, words, MPI_UINT64_T, all.epochs, words, MPI_UINT64_T, 0,
                 job->comm.world, &request);
     comm_wait(&job->comm, &request);
+    words = sizeof *all.metrics / sizeof(uint64_t);
+    MPI_Igather(meter_values(job->meter), words, MPI_UINT64_T, all.metrics, words, MPI_UINT64_T, 0,
+                job->comm.world, &request);
+    comm_wait(&job->comm, &request);
     if (root)
         append_report(job, summary, &all, out, json);
     free(all.epochs);
+    free(all.metrics);
 }

@@ -1,6 +1,7 @@
 /* See service.h. */
 #include "service_internal.h"
 
+#include "meter.h"
 #include "store/store.h"
 
 #include <poll.h>
@@ -165,8 +166,10 @@ static void service_done(struct service *service)
 static enum status serve(struct service *service, bool *ret_again, struct error *err)
 {
     struct error late;
-    while (!stop_outcome(service->stop))
+    while (!stop_outcome(service->stop)) {
         turn_or_sleep(service);
+        meter_keep(service->job->meter, &service->books, service->tally);
+    }
     const struct error *outcome = stop_outcome(service->stop);
     bool again = stop_restarts(service->stop);
     if (again && service->signal_number)
@@ -203,12 +206,14 @@ enum status service_run(struct job *job, bool quiet, struct service_summary *sum
     if (status == STATUS_OK) {
         stop_begin(service.stop);
         tally_begin(service.tally);
+        meter_begin(job->meter);
         books_open(&service.books, job, service.windows, service.rounds, summary, quiet);
         service.active_ns = service.books.now_ns;
         service.children_running = job->children ? job->trainer_count : 0;
         store_forbid_waiting(true); /* trainers and other readers would wait, too */
         status = serve(&service, ret_again, err);
         store_forbid_waiting(false);
+        meter_end(job->meter, &service.books, service.tally);
         books_close(&service.books);
     }
     service_done(&service);

@@ -69,7 +69,7 @@ skipped() {
 # whatever else comes first in PATH.
 mapfile -t packages < <(build_packages)
 packages+=(libcmocka-dev python3 python3-venv)
-more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd mandoc groff-base)
+more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd mandoc groff-base prometheus)
 [[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
 if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then

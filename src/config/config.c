@@ -2,6 +2,7 @@
  * fields of the dataset are in fields.c. */
 #include "config/config.h"
 
+#include "base/address.h"
 #include "config/options.h"
 
 #include <ctype.h>
@@ -203,6 +204,19 @@ static enum status check_split(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+static enum status check_metrics(const struct config *config, struct error *err)
+{
+    struct address address;
+    if (*config->metrics_listen && address_parse(config->metrics_listen, &address, err))
+        return error_prefix(err, STATUS_INVALID, "metrics.listen: ");
+    if (*config->metrics_file && config->metrics_file[0] != '/')
+        return error_set(err, STATUS_INVALID,
+                         "metrics.file '%s' is relative: name the file, which each node has its "
+                         "own of, by its absolute path",
+                         config->metrics_file);
+    return STATUS_OK;
+}
+
 enum status config_check_dataset(const struct config *config, struct error *err)
 {
     if (!*config->uri)
@@ -228,6 +242,9 @@ enum status config_check(const struct config *config, struct error *err)
                          "readers.cache_dir '%s' is relative: name the directory, which each node "
                          "has its own of, by its absolute path",
                          config->cache_dir);
+    status = check_metrics(config, err);
+    if (status)
+        return status;
     struct store_settings settings;
     status = config_store_settings(config, &settings, err);
     if (status)

@@ -204,6 +204,13 @@ struct config_range {
       "s3: true for public buckets: requests are not signed, and no credentials are looked for")   \
     X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
       "s3: true: the container's or instance's metadata endpoint may be asked for credentials")    \
+    X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
+      "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; the "       \
+      "readers of a node take one port after another; port 0: any, written down in the run "       \
+      "directory; \"\": nowhere")                                                                  \
+    X("metrics.file", metrics_file, STRING, "", 0, 0, KEEPS_ORDER,                                 \
+      "absolute path of a file NAME.prom for node_exporter's textfile collector, written every 5 " \
+      "s on each node; {rank} stands for the reader's rank; \"\": none")                           \
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0, KEEPS_ORDER,               \
       "when a chunk cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
     X("errors.max_bad", max_bad, U64, "1000", 0, 10000000, KEEPS_ORDER,                            \

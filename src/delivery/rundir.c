@@ -23,18 +23,36 @@ struct name {
     char text[NAME_BYTES];
 };
 
-static struct name socket_name(uint32_t reader)
+static struct name name_of(uint32_t reader, const char *suffix)
 {
     struct name name;
-    snprintf(name.text, sizeof name.text, "reader-%" PRIu32 ".sock", reader);
+    snprintf(name.text, sizeof name.text, "reader-%" PRIu32 ".%s", reader, suffix);
     return name;
+}
+
+static struct name socket_name(uint32_t reader)
+{
+    return name_of(reader, "sock");
 }
 
 static struct name lock_name(uint32_t reader)
 {
-    struct name name;
-    snprintf(name.text, sizeof name.text, "reader-%" PRIu32 ".lock", reader);
-    return name;
+    return name_of(reader, "lock");
+}
+
+/* Removes all files of a reader but the lock. 0, or an errno with *ret_name. */
+static int remove_files(int dir, uint32_t reader, struct name *ret_name)
+{
+    static const char *const suffixes[] = {"sock", "metrics", "json"};
+    int failure = 0;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        struct name name = name_of(reader, suffixes[i]);
+        if (unlinkat(dir, name.text, 0) == 0 || errno == ENOENT)
+            continue;
+        failure = errno;
+        *ret_name = name;
+    }
+    return failure;
 }
 
 static enum status check_directory(int dir, const char *path, struct error *err)
@@ -141,8 +159,8 @@ enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struct error *
     if (status)
         return status;
     status = write_pid(lock, lock_name(reader).text, err);
-    struct name stale = socket_name(reader);
-    if (!status && unlinkat(dir, stale.text, 0) < 0 && errno != ENOENT)
+    struct name stale;
+    if (!status && (errno = remove_files(dir, reader, &stale)))
         status =
             error_set_errno(err, STATUS_IO, "remove '%s', which a dead reader left", stale.text);
     if (status) {
@@ -179,7 +197,8 @@ enum status rundir_bind(int dir, uint32_t reader, int *ret_socket, struct error 
 
 void rundir_leave(int dir, uint32_t reader)
 {
-    unlinkat(dir, socket_name(reader).text, 0);
+    struct name name;
+    remove_files(dir, reader, &name);
     unlinkat(dir, lock_name(reader).text, 0);
 }
 

@@ -3,6 +3,8 @@
  *     RUN_DIR               0700, of the user who runs the service
  *     RUN_DIR/reader-3.sock where reader 3 listens
  *     RUN_DIR/reader-3.lock locked by reader 3 while reader 3 lives; holds its pid
+ *     RUN_DIR/reader-3.metrics  reader 3's metrics page (metrics/page.h)
+ *     RUN_DIR/reader-3.json     where Prometheus finds the reader's metrics, with metrics.listen
  *
  * The directory is opened once, without following a symbolic link at the end of its path, and is
  * checked. All further calls use the descriptor `dir`, which is borrowed: nobody can put another
@@ -25,7 +27,8 @@
  * failure. */
 MUST_USE enum status rundir_open(const char *path, bool create, int *ret_dir, struct error *err);
 
-/* Takes the lock of reader `reader` for this process, and removes a dead owner's socket. *ret_lock
+/* Takes the lock of reader `reader` for this process, and removes a dead owner's other files.
+ * *ret_lock
  * is the caller's: closing it gives the lock up. REFUSED: a live process holds the lock; the
  * message names its pid. IO: any other failure. */
 MUST_USE enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struct error *err);
@@ -35,7 +38,7 @@ MUST_USE enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struc
  * non-blocking. IO: the socket cannot be made. */
 MUST_USE enum status rundir_bind(int dir, uint32_t reader, int *ret_socket, struct error *err);
 
-/* Removes the reader's socket and lock file. For the owner of the lock, before closing the lock. */
+/* Removes the reader's files. For the owner of the lock, before closing the lock. */
 void rundir_leave(int dir, uint32_t reader);
 
 /* Writes the numbers of the live readers of this directory, ascending, and returns how many there

@@ -266,13 +266,23 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret_stats)
     *ret_stats = sum;
 }
 
-bool pool_is_behind(const struct pool *pool)
+static uint32_t count_normal(const struct pool *pool)
 {
     uint32_t normal = 0;
     for (uint32_t d = 0; d < pool->placement.numa_count; d++)
         normal +=
             atomic_load_explicit(&pool->numa_nodes[d].running[POOL_NORMAL], memory_order_relaxed);
-    return normal == pool->placement.worker_count;
+    return normal;
+}
+
+bool pool_is_behind(const struct pool *pool)
+{
+    return count_normal(pool) == pool->placement.worker_count;
+}
+
+bool pool_is_reading(const struct pool *pool)
+{
+    return count_normal(pool) > 0;
 }
 
 uint32_t pool_worker_count(const struct pool *pool)

@@ -118,6 +118,9 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret_stats);
  */
 bool pool_is_behind(const struct pool *pool);
 
+/* Whether any worker is in a normal task now. Does not block. */
+bool pool_is_reading(const struct pool *pool);
+
 /* Any thread. */
 uint32_t pool_worker_count(const struct pool *pool);
 

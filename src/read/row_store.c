@@ -189,6 +189,8 @@ static void release(struct row_store *store, int32_t index)
 {
     struct buffer *buffer = &store->buffers[index];
     row_index_remove(&store->index, buffer->row);
+    store->kept_count -= buffer->kept;
+    buffer->kept = false;
     free(buffer->error);
     buffer->error = NULL;
     atomic_store(&buffer->state, ROW_FREE);
@@ -197,7 +199,13 @@ static void release(struct row_store *store, int32_t index)
 
 void row_store_keep(struct row_store *store, int32_t buffer)
 {
+    store->kept_count += !store->buffers[buffer].kept;
     store->buffers[buffer].kept = true;
+}
+
+uint32_t row_store_kept_count(const struct row_store *store)
+{
+    return store->kept_count;
 }
 
 /* Whether a buffer that is loaded is kept. */

@@ -99,6 +99,9 @@ uint64_t row_store_row(const struct row_store *store, int32_t buffer);
 /* The index of the NUMA node on which the buffer lies, among those of the placement. Any thread. */
 uint32_t row_store_numa(const struct row_store *store, int32_t buffer);
 
+/* How many buffers hold rows that are kept, or will be once they are loaded. */
+uint32_t row_store_kept_count(const struct row_store *store);
+
 /* How many buffers are free. */
 uint32_t row_store_free_count(const struct row_store *store);
 

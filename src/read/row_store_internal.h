@@ -58,6 +58,7 @@ struct row_store {
     struct pool *pool;
     size_t row_bytes;
     uint32_t buffer_count;
+    uint32_t kept_count;   /* buffers whose row is kept */
     uint32_t region_count; /* one a NUMA node */
     struct region *regions;
     struct pool_memory *memory; /* of each region */

@@ -170,7 +170,7 @@ struct server_ring_view {
     struct waits_seen waits; /* since the session began */
     uint32_t slots;          /* that the trainer may lease */
     uint32_t ready_slots;    /* published, and not taken */
-    uint32_t held_slots;     /* taken, and not released in order */
+    uint32_t leased_slots;     /* taken, and not released in order */
     bool waiting;            /* the trainer sleeps in penstock_next() */
 };
 struct server_ring_view server_trainer_ring(const struct server *server, uint32_t trainer);

@@ -46,7 +46,7 @@ struct server_ring_view server_trainer_ring(const struct server *server, uint32_
         return view;
     uint32_t backlog = (uint32_t)(t->head - tail), ready = (uint32_t)t->head - view.waits.taken;
     view.ready_slots = ready < backlog ? ready : backlog;
-    view.held_slots = backlog - view.ready_slots;
+    view.leased_slots = backlog - view.ready_slots;
     view.waiting = atomic_load(&t->ring.control->trainer_waits) != 0;
     return view;
 }

@@ -180,7 +180,7 @@ static void a_reader_sees_how_long_its_trainer_waits(void **state)
     struct server_ring_view view = server_trainer_ring(pair.server, 0);
     assert_int_equal(view.slots, SUPPORT_SLOTS);
     assert_int_equal(view.ready_slots, 1);
-    assert_int_equal(view.held_slots, 1);
+    assert_int_equal(view.leased_slots, 1);
     assert_int_equal(view.waits.buckets[0], 1);
     assert_int_equal(view.waits.wait_ns, 0);
     assert_int_equal(view.waits.released_ms, 0);
@@ -192,7 +192,7 @@ static void a_reader_sees_how_long_its_trainer_waits(void **state)
     batch = take(&pair);
     view = server_trainer_ring(pair.server, 0);
     assert_int_equal(view.ready_slots, 0);
-    assert_int_equal(view.held_slots, 1);
+    assert_int_equal(view.leased_slots, 1);
     assert_false(view.waiting);
     assert_true(view.waits.wait_ns >= 15000000);
     assert_true(view.waits.released_ms > UINT64_C(1600000000000));

@@ -1,6 +1,5 @@
 /* docs/configuration.md lists the options as the table in config.h has them. Run with
  * PENSTOCK_UPDATE_DOCS=1 to write the file anew. */
-#include "base/text.h"
 #include "config/config.h"
 
 #include <glob.h>
@@ -11,6 +10,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "docs_page.h"
 
 static const char path[] = PENSTOCK_SOURCE_DIR "/docs/configuration.md";
 
@@ -39,30 +40,12 @@ static void expected_page(struct text *page)
     config_help_markdown(page);
 }
 
-static void write_page(const struct text *page)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_true(fputs(page->data, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void page_lists_the_table(void **state)
 {
     (void)state;
     struct text page = {0};
     expected_page(&page);
-    if (getenv("PENSTOCK_UPDATE_DOCS"))
-        write_page(&page);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    char *found = calloc(1, page.length + 2);
-    assert_non_null(found);
-    size_t size = fread(found, 1, page.length + 1, file);
-    fclose(file);
-    assert_string_equal(found, page.data);
-    assert_int_equal(size, page.length);
-    free(found);
+    docs_page_compare(path, &page);
     text_done(&page);
 }
 

@@ -113,6 +113,8 @@ static const struct walk {
     {"store.s3_addressing", {"auto", "path"}, NULL},
     {"store.s3_anonymous", {"true", "false"}, NULL},
     {"store.s3_metadata", {"true", "false"}, NULL},
+    {"metrics.listen", {"", "127.0.0.1:0"}, NULL},
+    {"metrics.file", {"", "@/metrics.prom"}, NULL},
     {"errors.bad_sample", {"fail", "mask"}, NULL},
     {"errors.max_bad", {"1", "2"}, NULL},
     {"errors.missing_chunk", {"fill", "fail"}, NULL},

@@ -1,0 +1,184 @@
+/* Metrics: what a reader counts, under the names that the world sees. One table makes the struct of
+ * values, the text for Prometheus, docs/metrics.md, the report's figures and `penstock top`.
+ *
+ * A snapshot has all metrics of one reader and its trainers at one time. The reader makes one a few
+ * times a second (mpi/meter.h), and puts it in its metrics page (page.h). Everybody else reads
+ * pages. Values are integers: counts, bytes, nanoseconds, milliseconds since 1970. The functions
+ * here are pure.
+ */
+#ifndef PENSTOCK_METRICS_METRICS_H
+#define PENSTOCK_METRICS_METRICS_H
+
+#include "base/text.h"
+#include "delivery/layout.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
+enum metrics_unit { METRICS_COUNT, METRICS_BYTES, METRICS_NS, METRICS_MS };
+
+/* A reader's metrics: name, member of struct metrics_values, type, unit, label, what it is, where
+ * the value comes from. A row is one series. Series of one name follow one another, and differ in
+ * the label; what the first one is holds for all. Nanoseconds and milliseconds are shown as
+ * seconds. */
+#define METRICS_TABLE(X)                                                                           \
+    X("start_time_seconds", start_ms, GAUGE, MS, "", "when the reader started",                    \
+      "the system's clock")                                                                        \
+    X("sessions_total", sessions, COUNTER, COUNT, "",                                              \
+      "sessions begun; more than one: a trainer was lost and came again", "the service")           \
+    X("epoch", epoch, GAUGE, COUNT, "", "epoch of the next step that will be published", "rounds") \
+    X("step", step, GAUGE, COUNT, "", "that step, within its epoch", "rounds")                     \
+    X("epochs", epochs, GAUGE, COUNT, "", "epochs of the run", "order.epochs")                     \
+    X("steps_per_epoch", steps_per_epoch, GAUGE, COUNT, "", "steps in an epoch", "the plan")       \
+    X("trainers", trainers, GAUGE, COUNT, "", "trainers that this reader serves", "the server")    \
+    X("workers", workers, GAUGE, COUNT, "", "worker threads of this reader", "readers.threads")    \
+    X("memory_limit_bytes", memory_limit, GAUGE, BYTES, "", "memory that this reader may take",    \
+      "readers.memory_limit")                                                                      \
+    X("memory_planned_bytes", memory_planned, GAUGE, BYTES, "",                                    \
+      "memory that this reader takes, as settled before the start", "the budget")                  \
+    X("dataset_rows", dataset_rows, GAUGE, COUNT, "", "rows of the dataset", "the dataset")        \
+    X("cached_rows", cached_rows, GAUGE, COUNT, "",                                                \
+      "rows that this reader keeps in memory for later epochs", "the row store")                   \
+    X("samples_delivered_total", samples, COUNTER, COUNT, "",                                      \
+      "samples that this reader's trainers were given: batches that are released", "the tally")    \
+    X("steps_published_total", steps_published, COUNTER, COUNT, "",                                \
+      "steps whose batches this reader's trainers could take", "rounds")                           \
+    X("bad_samples_total", bad_samples, COUNTER, COUNT, "",                                        \
+      "samples that could not be read and were masked; of all readers, at reader 0", "masks")      \
+    X("blocked_seconds_total", blocked_storage, COUNTER, NS, "on=\"storage\"",                     \
+      "time in which the next round waited; storage: for reads of the store", "books")             \
+    X("blocked_seconds_total", blocked_decode, COUNTER, NS, "on=\"decode\"",                       \
+      "for workers that decode", "books")                                                          \
+    X("blocked_seconds_total", blocked_memory, COUNTER, NS, "on=\"memory\"",                       \
+      "for copies to slots and messages", "books")                                                 \
+    X("blocked_seconds_total", blocked_network, COUNTER, NS, "on=\"network\"",                     \
+      "for other readers: their messages, or their rows", "books")                                 \
+    X("blocked_seconds_total", blocked_trainers, COUNTER, NS, "on=\"trainers\"",                   \
+      "for trainers to release batches: data is ready", "books")                                   \
+    X("blocked_seconds_total", blocked_planning, COUNTER, NS, "on=\"planning\"",                   \
+      "for planning, or reader 0's assignment of rows", "books")                                   \
+    X("store_read_bytes_total", store_bytes, COUNTER, BYTES, "", "bytes read from the store",      \
+      "workers")                                                                                   \
+    X("store_read_seconds_total", store_read, COUNTER, NS, "",                                     \
+      "time of workers in reads of the store and its caches, of all together; what remote stores " \
+      "send before a worker asks takes no worker's time",                                          \
+      "workers")                                                                                   \
+    X("store_retries_total", store_retries, COUNTER, COUNT, "",                                    \
+      "requests to the store that were tried again", "the store's watch")                          \
+    X("cache_read_bytes_total", cache_memory_bytes, COUNTER, BYTES, "tier=\"memory\"",             \
+      "stored bytes that came from a cache; memory: from rows kept as stored", "workers")          \
+    X("cache_read_bytes_total", cache_disk_bytes, COUNTER, BYTES, "tier=\"disk\"",                 \
+      "from the node's disk cache", "workers")                                                     \
+    X("rows_read_total", rows_read, COUNTER, COUNT, "",                                            \
+      "rows read from the store or the disk cache, once their epoch is delivered", "windows")      \
+    X("decoded_bytes_total", decoded_bytes, COUNTER, BYTES, "", "bytes decoded to rows",           \
+      "workers")                                                                                   \
+    X("decode_seconds_total", decode, COUNTER, NS, "",                                             \
+      "time of workers in codecs and conversions, of all together", "workers")                     \
+    X("copy_seconds_total", copy, COUNTER, NS, "",                                                 \
+      "time of workers in copies to slots and messages, of all together", "workers")               \
+    X("plan_seconds_total", plan, COUNTER, NS, "",                                                 \
+      "time of workers in planning rounds, of all together", "rounds")                             \
+    X("exchange_sent_bytes_total", sent_bytes, COUNTER, BYTES, "", "bytes sent to other readers",  \
+      "rounds")                                                                                    \
+    X("exchange_seconds_total", exchange, COUNTER, NS, "",                                         \
+      "time of the main thread inside MPI's exchange calls", "rounds")                             \
+    X("cpu_seconds_total", cpu, COUNTER, NS, "", "processor time of the reader, all threads",      \
+      "the system")
+
+/* Metrics of one trainer, with the label rank. A histogram's member is the sum of its values. */
+#define METRICS_TRAINER_TABLE(X)                                                                  \
+    X("trainer_batches_total", batches, COUNTER, COUNT, "", "batches that the trainer has taken", \
+      "the trainer's ring")                                                                       \
+    X("trainer_wait_seconds", wait, HISTOGRAM, NS, "",                                            \
+      "how long penstock_next() waited for a batch; a rate of the sum above 0: training waits "   \
+      "for data",                                                                                 \
+      "the trainer's ring")                                                                       \
+    X("trainer_waiting", waiting, GAUGE, COUNT, "", "1 while the trainer waits for a batch",      \
+      "the trainer's ring")                                                                       \
+    X("ring_ready_slots", ready, GAUGE, COUNT, "", "batches that the trainer could take at once", \
+      "the trainer's ring")                                                                       \
+    X("ring_held_slots", held, GAUGE, COUNT, "", "batches taken and not released",                \
+      "the trainer's ring")                                                                       \
+    X("ring_slots", slots, GAUGE, COUNT, "", "batches that the ring has room for",                \
+      "delivery.slots")                                                                           \
+    X("trainer_last_release_timestamp_seconds", released_ms, GAUGE, MS, "",                       \
+      "when the trainer last released a batch; 0: never", "the trainer's ring")
+
+#define METRICS_MEMBER(name, member, type, unit, label, help, source) uint64_t member;
+struct metrics_values {
+    METRICS_TABLE(METRICS_MEMBER)
+};
+struct metrics_trainer_values {
+    METRICS_TRAINER_TABLE(METRICS_MEMBER)
+};
+#undef METRICS_MEMBER
+
+enum { METRICS_BUCKETS = RING_WAIT_BUCKETS }; /* the last one has no bound */
+
+struct metrics_trainer {
+    uint32_t rank;
+    uint32_t connected; /* 1: serves its loop; 0: it has left, or is lost */
+    struct metrics_trainer_values values;
+    uint64_t wait_buckets[METRICS_BUCKETS]; /* batches by their wait: delivery/waits.h */
+};
+
+enum metrics_state { METRICS_GATHERING, METRICS_SERVING, METRICS_STATE_COUNT };
+
+enum { METRICS_NODE_BYTES = 64, METRICS_TEXT_BYTES = 256, METRICS_VERSION_BYTES = 16 };
+
+struct metrics_snapshot {
+    uint64_t now_ms; /* since 1970 */
+    uint64_t pid;
+    uint32_t reader, reader_count;
+    uint32_t state; /* enum metrics_state: all trainers are waited for, or are served */
+    uint32_t trainer_count;
+    uint64_t order_id, seed;
+    char node[METRICS_NODE_BYTES]; /* texts are NUL-terminated, and shown text (base/text.h) */
+    char version[METRICS_VERSION_BYTES];
+    char dataset[METRICS_TEXT_BYTES];
+    char listen[METRICS_NODE_BYTES]; /* address of the reader's metrics; "": none */
+    struct metrics_values values;
+    struct metrics_trainer trainers[]; /* [trainer_count] */
+};
+
+/* The tables as rows, for whoever goes through all metrics. `offset` is that of the value in struct
+ * metrics_values or struct metrics_trainer_values. */
+struct metrics_row {
+    const char *name, *label, *help, *source;
+    enum metrics_type type;
+    enum metrics_unit unit;
+    size_t offset;
+};
+extern const struct metrics_row metrics_rows[];
+extern const size_t metrics_row_count;
+extern const struct metrics_row metrics_trainer_rows[];
+extern const size_t metrics_trainer_row_count;
+
+/* The value of a row in its struct. */
+static inline uint64_t metrics_value(const struct metrics_row *row, const void *values)
+{
+    return *(const uint64_t *)((const char *)values + row->offset);
+}
+
+/* A value in its unit of the outside world: "12", "0.25" for 250,000,000 ns. */
+struct metrics_number {
+    char text[32];
+};
+struct metrics_number metrics_number(enum metrics_unit unit, uint64_t value);
+
+/* Appends a snapshot in Prometheus' text format, version 0.0.4. */
+void metrics_text(const struct metrics_snapshot *snapshot, struct text *out);
+
+/* Appends values as a JSON object by the names of the table, with labels:
+ * {"blocked_seconds_total{on=\"decode\"}": 1.5}. */
+void metrics_json(const struct metrics_values *values, struct text *out);
+
+/* Appends a snapshot as a JSON object: what it says of the reader, "metrics" and "trainers". */
+void metrics_snapshot_json(const struct metrics_snapshot *snapshot, struct text *out);
+
+/* Appends the tables as Markdown, for docs/metrics.md. */
+void metrics_markdown(struct text *out);
+
+#endif

@@ -1,0 +1,269 @@
+"""Metrics: a real scrape of a running job against its report, causes of waits, files, refusals."""
+
+import glob
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from job import TIMEOUT_S, JobTest, environment, leftovers
+
+HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HOLD = os.path.join(ROOT, "tests", "mpi", "hold_trainer.py")
+CAUSES = ("storage", "decode", "memory", "network", "trainers", "planning")
+
+
+def parse(text):
+    """Series of Prometheus' text: {'name{labels}': value}; a series that is there twice is an error."""
+    series = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            if name in series:
+                raise AssertionError(f"twice: {name}")
+            series[name] = float(value)
+    return series
+
+
+def get(address, path="/metrics", method="GET", body=None):
+    connection = http.client.HTTPConnection(address, timeout=20)
+    try:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+class MetricsTest(JobTest):
+    def setUp(self):
+        super().setUp()
+        self.run_dir = os.path.join(self.folder, "run")
+
+    def begin(self, readers, trainers, settings, work=0, env=None, options=()):
+        """Starts a job whose trainers wait with their last batch behind them. Returns its thread, and where its outcome goes."""
+        settings = {"delivery.trainers": trainers, "delivery.run_dir": self.run_dir, **settings}
+        self.found = found = []
+        more = {"PYTHONPATH": os.path.join(ROOT, "python"), **(env or {})}
+
+        def work_on():
+            found.append(self.reader(readers, settings, (sys.executable, HOLD, self.folder, str(work)),
+                                     options, env=environment(**more)))
+        thread = threading.Thread(target=work_on)
+        thread.start()
+        return thread, found
+
+    def await_all(self, trainers, thread):
+        """Until all trainers have their last batch, and the pages of the readers say so. Returns what they waited."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(glob.glob(os.path.join(self.folder, "done.*"))) < trainers:
+            if not thread.is_alive() or time.monotonic() > deadline:
+                self.end(thread)
+                self.fail(f"the trainers do not come to their last batch: {self.found[0].output}")
+            time.sleep(0.02)
+        time.sleep(0.6)  # pages are a quarter of a second old at most
+        waited = {}
+        for path in glob.glob(os.path.join(self.folder, "done.*")):
+            with open(path, encoding="ascii") as file:
+                waited[int(path.rsplit(".", 1)[1])] = float(file.read())
+        return waited
+
+    def end(self, thread):
+        with open(os.path.join(self.folder, "go"), "w", encoding="ascii"):
+            pass
+        thread.join()
+
+    def addresses(self):
+        """Of the readers in the run directory, by their rank."""
+        found = {}
+        for path in glob.glob(os.path.join(self.run_dir, "reader-*.json")):
+            with open(path, encoding="ascii") as file:
+                [target] = json.load(file)
+            found[int(path.rsplit("-", 1)[1][:-5])] = target["targets"][0]
+        return found
+
+    def observe(self, readers, trainers, settings, **more):
+        """Runs a job and scrapes every reader when all is delivered: series of all readers, waits of trainers, report."""
+        report = os.path.join(self.folder, "report.json")
+        before = leftovers()
+        thread, found = self.begin(readers, trainers, {"metrics.listen": "127.0.0.1:0", **settings},
+                                   options=["--report", report], **more)
+        try:
+            waited = self.await_all(trainers, thread)
+            addresses = self.addresses()
+            texts = {reader: get(address)[2] for reader, address in addresses.items()}
+        finally:
+            self.end(thread)
+        self.assertEqual(found[0].code, 0, found[0].output)
+        self.assertEqual(sorted(texts), list(range(readers)))
+        self.assert_nothing_left(before, found[0])
+        self.assertFalse(os.path.exists(self.run_dir))
+        with open(report, encoding="ascii") as file:
+            return texts, waited, json.load(file)
+
+    def blocked(self, series, reader=0):
+        return {cause: series[f'penstock_blocked_seconds_total{{reader="{reader}",on="{cause}"}}'] for cause in CAUSES}
+
+
+class Scrape(MetricsTest):
+    def test_is_what_the_report_says(self):
+        uri = self.synth("demo.zarr", 600)
+        readers, trainers, epochs = 2, 3, 2
+        texts, waited, report = self.observe(readers, trainers, {
+            "dataset.uri": uri, "batch.global_size": 60, "order.epochs": epochs, "readers.threads": 2, "order.seed": 5})
+        all_series = {reader: parse(text) for reader, text in texts.items()}
+        samples = {"store_read_bytes_total": "stored_bytes", "decoded_bytes_total": "decoded_bytes",
+                   "exchange_sent_bytes_total": "sent_bytes", "rows_read_total": "rows_read"}
+        for reader, series in all_series.items():
+            told = report["readers"][reader]
+            for name, value in told["metrics"].items():
+                bare, _, label = name.partition("{")
+                key = f'penstock_{bare}{{reader="{reader}"' + ("," + label if label else "}")
+                if bare == "cpu_seconds_total":
+                    self.assertLessEqual(series[key], value)
+                elif bare.startswith("blocked"):
+                    self.assertAlmostEqual(series[key], value, delta=0.5)
+                elif not bare.endswith("_seconds_total"):
+                    self.assertEqual(series[key], value, key)
+            for name, member in samples.items():
+                self.assertEqual(series[f'penstock_{name}{{reader="{reader}"}}'],
+                                 sum(epoch[member] for epoch in told["epochs"]), name)
+            self.assertIn(f'dataset="{uri}"', texts[reader])
+        total = sum(series[f'penstock_samples_delivered_total{{reader="{reader}"}}'] for reader, series in all_series.items())
+        self.assertEqual(total, epochs * 600)
+        self.assertEqual(total, sum(epoch["samples"] for epoch in report["epochs"]))
+        self.look_at_trainers(all_series, waited, steps=epochs * 10)
+
+    def look_at_trainers(self, all_series, waited, steps):
+        """Each trainer is one reader's, has taken all steps, and waited as long as it says itself."""
+        for rank, own in waited.items():
+            name = f'rank="{rank}"'
+            at = [(series, reader) for reader, series in all_series.items()
+                  if f'penstock_trainer_batches_total{{reader="{reader}",{name}}}' in series]
+            self.assertEqual(len(at), 1)
+            series, reader = at[0]
+
+            def value(metric, more=""):
+                return series[f'penstock_{metric}{{reader="{reader}",{name}{more}}}']
+            self.assertEqual(value("trainer_batches_total"), steps)
+            self.assertEqual(value("trainer_wait_seconds_count"), steps)
+            self.assertEqual(value("trainer_wait_seconds_bucket", ',le="+Inf"'), steps)
+            self.assertLessEqual(value("trainer_wait_seconds_sum"), own + 0.01)
+            self.assertGreater(value("trainer_wait_seconds_sum"), own / 2 - 0.05)
+            self.assertEqual(value("ring_ready_slots"), 0)
+            self.assertEqual(value("ring_held_slots"), 0)
+            self.assertEqual(value("ring_slots"), 4)
+            self.assertAlmostEqual(value("trainer_last_release_timestamp_seconds"), time.time(), delta=TIMEOUT_S)
+
+    def test_passes_promtool(self):
+        if not shutil.which("promtool"):
+            self.skipTest("promtool is not there (Debian: prometheus)")
+        uri = self.synth("demo.zarr", 600)
+        texts, _, _ = self.observe(1, 1, {"dataset.uri": uri, "batch.global_size": 60})
+        checked = subprocess.run(["promtool", "check", "metrics"], input=texts[0], capture_output=True, text=True, check=False)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        self.assertEqual(checked.stdout + checked.stderr, "")
+
+    def test_answers_nothing_else(self):
+        uri = self.synth("demo.zarr", 600)
+        thread, found = self.begin(1, 1, {"dataset.uri": uri, "batch.global_size": 60, "metrics.listen": "127.0.0.1:0"})
+        try:
+            self.await_all(1, thread)
+            address = self.addresses()[0]
+            host, port = address.split(":")
+            silent = [socket.create_connection((host, int(port)), timeout=20) for _ in range(4)]
+            silent[0].sendall(b"GET /metr")
+            silent[1].sendall(b"\0\xff\r\n\r\n" * 1000)
+            status, headers, text = get(address)
+            self.assertEqual(status, 200)
+            self.assertEqual(headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+            self.assertEqual(get(address, method="HEAD")[::2], (200, ""))
+            self.assertEqual(get(address, "/")[0], 200)
+            self.assertEqual(get(address, "/etc/passwd")[0], 404)
+            self.assertEqual(get(address, method="POST", body="x" * 100000)[0], 405)
+            self.assertEqual(len(parse(get(address)[2])), len(parse(text)))
+            for connection in silent:
+                connection.close()
+        finally:
+            self.end(thread)
+        self.assertEqual(found[0].code, 0, found[0].output)
+
+
+class Causes(MetricsTest):
+    """What is waited for, and by whom."""
+
+    @unittest.skipUnless(HAS_FAULTS, "built without the fault-injecting store")
+    def test_a_slow_store_is_storage_and_trainers_wait(self):
+        uri = self.synth("small.zarr", 160)
+        texts, waited, _ = self.observe(1, 1, {"dataset.uri": uri, "batch.global_size": 16, "readers.threads": 1},
+                                        env={"PENSTOCK_FAULTS": "seed=1,delay=1,delay_ms=5"})
+        series = parse(texts[0])
+        blocked = self.blocked(series)
+        self.assertEqual(max(blocked, key=blocked.get), "storage", blocked)
+        self.assertGreater(blocked["storage"], 0.5)
+        self.assertGreater(series['penstock_trainer_wait_seconds_sum{reader="0",rank="0"}'], 0.5 * waited[0])
+        self.assertGreater(waited[0], 0.5)
+
+    def test_a_slow_trainer_does_not_wait(self):
+        uri = self.synth("small.zarr", 160)
+        work, epochs = 0.05, 4
+        texts, _, _ = self.observe(1, 1, {"dataset.uri": uri, "batch.global_size": 16, "order.epochs": epochs}, work=work)
+        series = parse(texts[0])
+        blocked = self.blocked(series)
+        self.assertEqual(max(blocked, key=blocked.get), "trainers", blocked)
+        self.assertGreater(blocked["trainers"], 0.5)
+        # The first batch is waited for; after that slots are full. Half of all steps leave room for a busy machine.
+        ready = series['penstock_trainer_wait_seconds_bucket{reader="0",rank="0",le="0.001"}']
+        self.assertGreater(ready, epochs * 10 / 2)
+
+
+class Files(MetricsTest):
+    def test_textfile_is_there_while_the_run_is(self):
+        uri = self.synth("demo.zarr", 600)
+        out = os.path.join(self.folder, "out")
+        os.mkdir(out)
+        thread, found = self.begin(2, 2, {"dataset.uri": uri, "batch.global_size": 60,
+                                          "metrics.file": os.path.join(out, "p-{rank}.prom")})
+        try:
+            self.await_all(2, thread)
+            self.assertEqual(self.addresses(), {})  # nobody listens unless asked
+            names = sorted(os.listdir(out))
+            texts = []
+            for name in names:
+                with open(os.path.join(out, name), encoding="utf-8") as file:
+                    texts.append(file.read())
+        finally:
+            self.end(thread)
+        self.assertEqual(found[0].code, 0, found[0].output)
+        self.assertEqual(names, ["p-0.prom", "p-1.prom"])
+        self.assertEqual(len({*parse(texts[0]), *parse(texts[1])}), len(parse(texts[0])) + len(parse(texts[1])))
+        self.assertEqual(os.listdir(out), [])
+
+    def refused(self, readers, settings, *words):
+        outcome = self.reader(readers, {"dataset.uri": self.synth("demo.zarr", 600), "batch.global_size": 60,
+                                        "delivery.run_dir": self.run_dir, **settings}, [])
+        self.assertNotEqual(outcome.code, 0, outcome.output)
+        for word in words:
+            self.assertIn(word, outcome.output)
+        self.assertFalse(os.path.exists(self.run_dir))
+
+    def test_refusals_say_what_to_do(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            port = taken.getsockname()[1]
+            self.refused(1, {"metrics.listen": f"127.0.0.1:{port}"}, f"metrics.listen: cannot listen at 127.0.0.1:{port}",
+                         "Address already in use", "choose another port, or 0")
+        self.refused(1, {"metrics.file": "/nowhere/at/all.prom"}, "metrics.file: ", "/nowhere/at/")
+        self.refused(2, {"metrics.file": os.path.join(self.folder, "one.prom")}, "the 2 readers of node", "{rank}")
+
+
+if __name__ == "__main__":
+    unittest.main()

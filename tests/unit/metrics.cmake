@@ -1,0 +1,2 @@
+penstock_unit_test(metrics text LINKS metrics delivery base)
+penstock_unit_test(metrics page LINKS metrics delivery base)
