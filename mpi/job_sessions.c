@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
-#include "rates.h"
+#include "links.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -90,7 +90,7 @@ static enum status open_assigner(struct job *job, struct error *err)
     }
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK && job->session_count == 0 && job->setup.budget.each_rows > 0)
-        status = rates_probe_links(job, err);
+        status = links_measure(job, err);
     return status;
 }
 

@@ -6,7 +6,6 @@
 #include "job_internal.h"
 #include "pace.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -149,83 +148,4 @@ void rates_tell(struct rates *rates)
         learn_store(rates);
     learn_waits(rates);
     rates->meeting = (struct meeting){0};
-}
-
-/* --- links, at the start ---------------------------------------------------------------------- */
-
-enum { PIECE_BYTES = 256 << 10, UNDER_WAY = 4, LEAST_PIECES = 4, MOST_PIECES = 256, TRIES = 3 };
-static const uint64_t ENOUGH_NS = 30000000;
-static const double NO_LINK_BYTE_NS = 1e-3;
-
-/* Sends pieces to the reader `shift` ranks further, and receives as many. */
-static void move_pieces(const struct job *job, int shift, unsigned char *memory, int pieces)
-{
-    const struct comm *comm = &job->comm;
-    int to = (comm->rank + shift) % comm->size;
-    int from = (comm->rank - shift + comm->size) % comm->size;
-    MPI_Request requests[UNDER_WAY][2];
-    for (int piece = 0; piece < pieces + UNDER_WAY; piece++) {
-        int lane = piece % UNDER_WAY;
-        if (piece >= UNDER_WAY) {
-            comm_wait(comm, &requests[lane][0]);
-            comm_wait(comm, &requests[lane][1]);
-        }
-        if (piece >= pieces)
-            continue;
-        MPI_Irecv(memory + (size_t)(lane + 1) * PIECE_BYTES, PIECE_BYTES, MPI_BYTE, from, piece,
-                  comm->pace, &requests[lane][0]);
-        MPI_Isend(memory, PIECE_BYTES, MPI_BYTE, to, piece, comm->pace, &requests[lane][1]);
-    }
-}
-
-/* Collective: how long a byte takes, in more and more bytes until that takes long enough to be
- * measured. Connections are made by the first of them. A try that something else disturbed does not
- * count: the shortest does. */
-static double probe_link(struct job *job, unsigned char *memory)
-{
-    const struct comm *comm = &job->comm;
-    /* The same on all readers; on another node, where ranks are in blocks. */
-    int shift = (int)job_reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world);
-    double byte_ns = 0;
-    uint64_t longest_ns = 0;
-    for (int pieces = LEAST_PIECES, tries = 0; tries < TRIES;) {
-        MPI_Request request;
-        MPI_Ibarrier(comm->world, &request);
-        comm_wait(comm, &request);
-        uint64_t start_ns = clock_now_ns();
-        move_pieces(job, shift, memory, pieces);
-        uint64_t took_ns = clock_now_ns() - start_ns;
-        double took = (double)took_ns / ((double)pieces * PIECE_BYTES);
-        longest_ns = job_reduce(comm, took_ns, MPI_MAX, comm->world);
-        if (longest_ns < ENOUGH_NS && pieces < MOST_PIECES) {
-            pieces *= 2;
-            continue;
-        }
-        byte_ns = tries++ == 0 || took < byte_ns ? took : byte_ns;
-    }
-    return byte_ns;
-}
-
-enum status rates_probe_links(struct job *job, struct error *err)
-{
-    const struct comm *comm = &job->comm;
-    unsigned char *memory = calloc(UNDER_WAY + 1, PIECE_BYTES);
-    double *all = calloc((size_t)comm->size, sizeof *all);
-    enum status status = STATUS_OK;
-    if (!memory || !all)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory to measure the links");
-    status = comm_agree(comm, status, err);
-    if (status == STATUS_OK) {
-        /* Within a node there is no link: sending takes processor time alone. */
-        double byte_ns = comm->node_size == comm->size ? NO_LINK_BYTE_NS : probe_link(job, memory);
-        MPI_Request request;
-        MPI_Igather(&byte_ns, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, comm->world, &request);
-        comm_wait(comm, &request);
-    }
-    assert(status != STATUS_OK || all); /* comm_agree() says OK only where every rank has it */
-    for (int r = 0; status == STATUS_OK && job->assigner && r < comm->size; r++)
-        assigner_note_rates(job->assigner, (uint32_t)r, &(struct ways_rates){.byte_ns = all[r]});
-    free(all);
-    free(memory);
-    return status;
 }

@@ -1,9 +1,9 @@
 /* Rates: how fast links and the store are, and what rounds wait for, for rank 0's choice of ways
  * (plan/ways.h).
  *
- * Links are measured once, at the start. The store's rate is that of all readers together, and is
- * known only while they wait for it; at other times it is what it is at least. Each pace sample
- * (pace.h) has what a reader measured since the sample before. Main thread only.
+ * Links are measured once, at the start (links.h). The store's rate is that of all readers
+ * together, and is known only while they wait for it; at other times it is what it is at least.
+ * Each pace sample (pace.h) has what a reader measured since the sample before. Main thread only.
  */
 #ifndef PENSTOCK_MPI_RATES_H
 #define PENSTOCK_MPI_RATES_H
@@ -33,10 +33,5 @@ struct rate_sample rates_measure(struct rates *rates, uint64_t rows_read, uint64
 void rates_note(struct rates *rates, uint32_t reader, const struct rate_sample *sample,
                 uint64_t row_ns, double waited);
 void rates_tell(struct rates *rates);
-
-/* Collective over the pace's communicator, at the start: how long each reader's link takes for a
- * byte, both directions being busy. Moves data for about a fifth of a second, and tells rank 0's assigner. Moves
- * nothing if all readers share a node. NO_MEMORY, the same on all ranks. */
-MUST_USE enum status rates_probe_links(struct job *job, struct error *err);
 
 #endif
